@@ -1,0 +1,60 @@
+"""What can go wrong, by who must act. Every error says what happened, where, and what to do."""
+
+from __future__ import annotations
+
+
+class MemorydError(Exception):
+    """An error a person can act on.
+
+    Args:
+        what: what went wrong, one sentence.
+        where: file, line, key or id it happened at; empty where there is none.
+        hint: what to do about it; empty where nothing can be done.
+    """
+
+    code = "failed"
+    exit_code = 1
+
+    def __init__(self, what: str, where: str = "", hint: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.hint = hint
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.what}" if self.where else self.what
+        return f"{text} ({self.hint})" if self.hint else text
+
+
+class ConfigError(MemorydError):
+    """The person who wrote the configuration or the command line must act."""
+
+    code = "config"
+    exit_code = 2
+
+
+class NotFoundError(MemorydError):
+    """The named thing does not exist."""
+
+    code = "not_found"
+    exit_code = 3
+
+
+class RefusedError(MemorydError):
+    """A guard or a missing part of the product says no."""
+
+    code = "refused"
+    exit_code = 4
+
+
+class LockedError(MemorydError):
+    """Another daemon holds the state folder."""
+
+    code = "locked"
+    exit_code = 5
+
+
+class StateError(MemorydError):
+    """The operator must act: the database, the disk or the workspace is not usable."""
+
+    code = "state"

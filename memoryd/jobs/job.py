@@ -1,0 +1,141 @@
+"""A job is a value: `begin(inputs)` and `resume(inputs, answer)` return steps; the runner carries them out.
+
+No job knows which model answers, and none touches a file, a database or a clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date
+from enum import StrEnum
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Quoted:
+    """One piece of material shown to the model as data, with the id its reply cites."""
+
+    id: str  # "t12"
+    role: str
+    origin: str
+    at: str | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A question to the model."""
+
+    job: str  # "sleep"
+    instructions: str  # the text of the job's prompt file
+    material: tuple[Quoted, ...]
+    context: tuple[tuple[str, str], ...] = ()  # (name, text): the running summary, known memories …
+    max_tokens: int = 4096  # of the reply
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back: plain text in the job's grammar."""
+
+    text: str
+    finish_reason: str  # stop | length | refusal | error
+    backend: str  # offline | openai
+    model: str | None = None
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+class MemoryType(StrEnum):
+    """Types of what sleep keeps."""
+
+    FACT = "fact"
+    PREFERENCE = "preference"
+    DECISION = "decision"
+    EVENT = "event"
+    LEARNING = "learning"
+
+
+@dataclass(frozen=True, slots=True)
+class NewMemory:
+    """A memory to add: text with the turns it stands on."""
+
+    type: MemoryType
+    importance: float  # 0..1
+    text: str
+    sources: tuple[int, ...]  # seq of the turns of the session
+
+
+@dataclass(frozen=True, slots=True)
+class AppendDaily:
+    """Append a block to the daily file of a day."""
+
+    day: date
+    reason: str  # "Trimmed Context" …
+    clock: str  # "HH:MM"
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddMemories:
+    """Add bullets to `MEMORY.md` and rows to the ledger. Ones already there are left alone."""
+
+    memories: tuple[NewMemory, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CompressedMessage:
+    """One message of a compressed session."""
+
+    role: str
+    text: str
+    tokens: int
+    seqs: tuple[int, ...]  # the turns it stands for; empty for the running summary
+
+
+@dataclass(frozen=True, slots=True)
+class KeepSummary:
+    """Keep a session's running summary and its compressed message list."""
+
+    session_id: str
+    summary: str
+    messages: tuple[CompressedMessage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MoveWatermark:
+    """This consumer has consumed the session up to and including `seq`."""
+
+    session_id: str
+    consumer: str
+    seq: int
+
+
+Edit = AppendDaily | AddMemories | KeepSummary | MoveWatermark
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The job is decided: carry out the edits, all or none."""
+
+    edits: tuple[Edit, ...]
+    receipt: dict[str, Any] = field(default_factory=dict)  # counts and names only, never content
+    phases: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NothingToDo:
+    """Nothing worth a change; the reason is shown on the run's row. The watermark may still move."""
+
+    why: str
+    edits: tuple[Edit, ...] = ()
+    receipt: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The reply cannot be used; nothing changes."""
+
+    why: str
+
+
+Step = Ask | Done | NothingToDo | Rejected

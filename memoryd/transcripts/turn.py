@@ -1,0 +1,77 @@
+"""The turn: one message or tool exchange of a transcript, as every reader gives it and every consumer takes it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Role(StrEnum):
+    """Who speaks, in the words of the chat protocols."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+    SYSTEM = "system"
+
+
+class Origin(StrEnum):
+    """Where a text comes from, taken from the record's envelope only, never from what the text says of itself."""
+
+    USER = "user"  # typed by the person
+    ASSISTANT = "assistant"
+    TOOL = "tool"  # output of a tool: web pages, files, shells
+    SYSTEM = "system"  # the agent program itself
+    SUBAGENT = "subagent"
+    INJECTED = "injected"  # put there by a hook or by memoryd; never new evidence
+    UNKNOWN = "unknown"
+
+
+class Kind(StrEnum):
+    """What a turn is, beside its role."""
+
+    MESSAGE = "message"
+    TOOL_CALL = "tool_call"
+    TOOL_RESULT = "tool_result"
+    COMPACTION = "compaction"  # the agent cleared its context here; what came before is no longer in it
+    SUMMARY = "summary"  # the agent's own summary of what it cleared
+    OVERSIZE = "oversize"  # a line too long to parse, kept as an excerpt
+
+
+class Turn(NamedTuple):
+    """One turn as a reader gives it. A NamedTuple, since ingest builds one per record.
+
+    `record_id` is the format's own id of the record, or `sha256:…` made by the line splitter where the format has
+    none; together with `part` it is what "seen before" means.
+    """
+
+    record_id: str
+    part: int  # 0, 1, … where one record yields several turns
+    role: Role
+    origin: Origin
+    kind: Kind
+    text: str
+    at: str | None = None  # UTC, ISO 8601 with Z, as the record says
+    message_id: str | None = None  # id of the model's response; its usage counts once
+    usage: int | None = None  # tokens of live context the agent wrote beside this turn
+    model: str | None = None
+    sidechain: bool = False  # not part of the main conversation's context
+    tool_call_id: str | None = None  # pairs a call with its result
+    tool_name: str | None = None
+
+
+class StoredTurn(NamedTuple):
+    """One turn as the database gives it back."""
+
+    seq: int  # 1, 2, … within its session, in file order
+    record_id: str
+    part: int
+    role: Role
+    origin: Origin
+    kind: Kind
+    text: str
+    at: str | None
+    tokens: int
+    sidechain: bool
+    tool_call_id: str | None
+    tool_name: str | None
