@@ -1,4 +1,7 @@
-"""A job is a value: `begin(inputs)` and `resume(inputs, answer)` return steps; the runner carries them out.
+"""A job is a value: `begin(inputs)` and `resume(inputs, step, answer)` return steps; the runner carries them out.
+
+`resume` gets the step it returned last (with the `state` it put there) and the answer to it: the `Reply` to an `Ask`,
+`None` to an `Enter`.
 
 No job knows which model answers, and none touches a file, a database or a clock.
 """
@@ -31,6 +34,7 @@ class Ask:
     material: tuple[Quoted, ...]
     context: tuple[tuple[str, str], ...] = ()  # (name, text): the running summary, known memories …
     max_tokens: int = 4096  # of the reply
+    state: object = field(default=None, compare=False, repr=False)  # what the job wants back on resume
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +123,6 @@ class Done:
 
     edits: tuple[Edit, ...]
     receipt: dict[str, Any] = field(default_factory=dict)  # counts and names only, never content
-    phases: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,4 +141,12 @@ class Rejected:
     why: str
 
 
-Step = Ask | Done | NothingToDo | Rejected
+@dataclass(frozen=True, slots=True)
+class Enter:
+    """A new phase begins; the runner notes its start and resumes at once, handing the step back."""
+
+    phase: str
+    state: object = field(default=None, compare=False, repr=False)
+
+
+Step = Ask | Enter | Done | NothingToDo | Rejected
