@@ -1,0 +1,228 @@
+CREATE TABLE agent (
+  id VARCHAR NOT NULL,
+  workspace VARCHAR NOT NULL,
+  enabled BOOLEAN NOT NULL,
+  paused BOOLEAN NOT NULL,
+  seen_at VARCHAR NOT NULL,
+  PRIMARY KEY (id)
+);
+
+CREATE TABLE alarm (
+  id INTEGER NOT NULL,
+  kind VARCHAR NOT NULL,
+  agent_id VARCHAR NOT NULL,
+  subject VARCHAR NOT NULL,
+  since VARCHAR NOT NULL,
+  text VARCHAR NOT NULL,
+  cleared_at VARCHAR,
+  PRIMARY KEY (id)
+);
+
+CREATE UNIQUE INDEX alarm_open ON alarm (kind, agent_id, subject) WHERE cleared_at IS NULL;
+
+CREATE TABLE bad_span (
+  id INTEGER NOT NULL,
+  transcript_id INTEGER NOT NULL,
+  first_byte INTEGER NOT NULL,
+  last_byte INTEGER NOT NULL,
+  sha256 VARCHAR NOT NULL,
+  reason VARCHAR NOT NULL,
+  seen_at VARCHAR NOT NULL,
+  PRIMARY KEY (id)
+);
+
+CREATE UNIQUE INDEX bad_span_identity ON bad_span (transcript_id, sha256, first_byte);
+
+CREATE TABLE daemon (
+  id INTEGER NOT NULL,
+  pid INTEGER NOT NULL,
+  owner VARCHAR NOT NULL,
+  version VARCHAR NOT NULL,
+  started_at VARCHAR NOT NULL,
+  watching VARCHAR NOT NULL,
+  watching_note VARCHAR,
+  PRIMARY KEY (id)
+);
+
+CREATE TABLE intent (
+  run_id VARCHAR NOT NULL,
+  agent_id VARCHAR NOT NULL,
+  made_at VARCHAR NOT NULL,
+  "plan" VARCHAR NOT NULL,
+  PRIMARY KEY (run_id)
+);
+
+CREATE TABLE job_run (
+  id VARCHAR NOT NULL,
+  kind VARCHAR NOT NULL,
+  agent_id VARCHAR NOT NULL,
+  session_id VARCHAR,
+  actor VARCHAR NOT NULL,
+  "trigger" VARCHAR NOT NULL,
+  state VARCHAR NOT NULL,
+  "key" VARCHAR,
+  slot VARCHAR,
+  options VARCHAR NOT NULL,
+  created_at VARCHAR NOT NULL,
+  scheduled_for VARCHAR NOT NULL,
+  started_at VARCHAR,
+  heartbeat_at VARCHAR,
+  finished_at VARCHAR,
+  attempt INTEGER NOT NULL,
+  fence INTEGER NOT NULL,
+  owner VARCHAR,
+  cancel_requested BOOLEAN NOT NULL,
+  input_hash VARCHAR,
+  why VARCHAR,
+  error VARCHAR,
+  tokens_in INTEGER NOT NULL,
+  tokens_out INTEGER NOT NULL,
+  receipt VARCHAR NOT NULL,
+  reply VARCHAR,
+  PRIMARY KEY (id),
+  FOREIGN KEY(agent_id) REFERENCES agent (id)
+);
+
+CREATE UNIQUE INDEX job_run_key ON job_run ("key") WHERE state IN ('queued', 'running', 'interrupted');
+
+CREATE UNIQUE INDEX job_run_one_per_agent ON job_run (agent_id) WHERE state = 'running';
+
+CREATE INDEX job_run_recent ON job_run (agent_id, kind, finished_at);
+
+CREATE UNIQUE INDEX job_run_slot ON job_run (slot) WHERE slot IS NOT NULL;
+
+CREATE INDEX job_run_waiting ON job_run (state, scheduled_for);
+
+CREATE TABLE memory (
+  id VARCHAR NOT NULL,
+  agent_id VARCHAR NOT NULL,
+  kind VARCHAR NOT NULL,
+  content VARCHAR NOT NULL,
+  content_hash VARCHAR NOT NULL,
+  category VARCHAR,
+  confidence FLOAT,
+  importance FLOAT,
+  tags VARCHAR NOT NULL,
+  constitutional BOOLEAN NOT NULL,
+  origin_at VARCHAR,
+  created_at VARCHAR NOT NULL,
+  updated_at VARCHAR NOT NULL,
+  deleted_at VARCHAR,
+  derived_from VARCHAR NOT NULL,
+  sources VARCHAR NOT NULL,
+  heading VARCHAR,
+  position INTEGER,
+  PRIMARY KEY (id),
+  FOREIGN KEY(agent_id) REFERENCES agent (id)
+);
+
+CREATE INDEX memory_by_agent ON memory (agent_id, kind, deleted_at);
+
+CREATE TABLE session (
+  id VARCHAR NOT NULL,
+  agent_id VARCHAR NOT NULL,
+  native_id VARCHAR NOT NULL,
+  parent_id VARCHAR,
+  format VARCHAR NOT NULL,
+  folder VARCHAR,
+  state VARCHAR NOT NULL,
+  history BOOLEAN NOT NULL,
+  started_at VARCHAR,
+  last_turn_at VARCHAR NOT NULL,
+  ended_at VARCHAR,
+  turns INTEGER NOT NULL,
+  last_seq INTEGER NOT NULL,
+  model VARCHAR,
+  gauge VARCHAR NOT NULL,
+  counted_tokens INTEGER,
+  counted_seq INTEGER NOT NULL,
+  slept_at VARCHAR,
+  PRIMARY KEY (id),
+  FOREIGN KEY(agent_id) REFERENCES agent (id)
+);
+
+CREATE INDEX session_active ON session (last_turn_at) WHERE state = 'active';
+
+CREATE INDEX session_by_agent ON session (agent_id, last_turn_at);
+
+CREATE TABLE session_summary (
+  session_id VARCHAR NOT NULL,
+  summary VARCHAR NOT NULL,
+  messages VARCHAR NOT NULL,
+  updated_at VARCHAR NOT NULL,
+  run_id VARCHAR,
+  PRIMARY KEY (session_id),
+  FOREIGN KEY(session_id) REFERENCES session (id)
+);
+
+CREATE TABLE transcript (
+  id INTEGER NOT NULL,
+  agent_id VARCHAR NOT NULL,
+  session_id VARCHAR,
+  path VARCHAR NOT NULL,
+  format VARCHAR,
+  device INTEGER NOT NULL,
+  inode INTEGER NOT NULL,
+  size INTEGER NOT NULL,
+  mtime_ns INTEGER NOT NULL,
+  ctime_ns INTEGER NOT NULL,
+  head_length INTEGER NOT NULL,
+  head_sha256 VARCHAR NOT NULL,
+  "offset" INTEGER NOT NULL,
+  marker_sha256 VARCHAR NOT NULL,
+  prefix_sha256 VARCHAR NOT NULL,
+  generation INTEGER NOT NULL,
+  fate VARCHAR NOT NULL,
+  fate_at VARCHAR NOT NULL,
+  skipped VARCHAR NOT NULL,
+  note VARCHAR,
+  PRIMARY KEY (id),
+  FOREIGN KEY(agent_id) REFERENCES agent (id),
+  FOREIGN KEY(session_id) REFERENCES session (id)
+);
+
+CREATE INDEX transcript_inode ON transcript (device, inode);
+
+CREATE INDEX transcript_path ON transcript (agent_id, path);
+
+CREATE TABLE turn (
+  id INTEGER NOT NULL,
+  agent_id VARCHAR NOT NULL,
+  session_id VARCHAR NOT NULL,
+  seq INTEGER NOT NULL,
+  transcript_id INTEGER NOT NULL,
+  generation INTEGER NOT NULL,
+  record_id VARCHAR NOT NULL,
+  part INTEGER NOT NULL,
+  role VARCHAR NOT NULL,
+  origin VARCHAR NOT NULL,
+  kind VARCHAR NOT NULL,
+  text VARCHAR NOT NULL,
+  at VARCHAR,
+  tokens INTEGER,
+  message_id VARCHAR,
+  usage INTEGER,
+  model VARCHAR,
+  sidechain BOOLEAN NOT NULL,
+  tool_call_id VARCHAR,
+  tool_name VARCHAR,
+  first_byte INTEGER NOT NULL,
+  last_byte INTEGER NOT NULL,
+  sha256 BLOB NOT NULL,
+  PRIMARY KEY (id),
+  FOREIGN KEY(session_id) REFERENCES session (id)
+);
+
+CREATE UNIQUE INDEX turn_identity ON turn (agent_id, record_id, part);
+
+CREATE UNIQUE INDEX turn_in_session ON turn (session_id, seq);
+
+CREATE TABLE watermark (
+  session_id VARCHAR NOT NULL,
+  consumer VARCHAR NOT NULL,
+  seq INTEGER NOT NULL,
+  moved_at VARCHAR NOT NULL,
+  run_id VARCHAR,
+  PRIMARY KEY (session_id, consumer),
+  FOREIGN KEY(session_id) REFERENCES session (id)
+);

@@ -1,0 +1,256 @@
+"""The tables of the state database, declared once. Times are UTC, ISO 8601 with `Z`; ids of runs and memories are text.
+
+Rows are written through SQLAlchemy Core, so these classes declare; they do not validate.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Column, Index, LargeBinary, text
+from sqlmodel import Field, SQLModel
+
+
+class Agent(SQLModel, table=True):
+    """One silo of memory."""
+
+    id: str = Field(primary_key=True)
+    workspace: str
+    enabled: bool = True
+    paused: bool = False
+    seen_at: str
+
+
+class Session(SQLModel, table=True):
+    """The turns of one conversation."""
+
+    __table_args__ = (
+        Index("session_by_agent", "agent_id", "last_turn_at"),
+        Index("session_active", "last_turn_at", sqlite_where=text("state = 'active'")),
+    )
+
+    id: str = Field(primary_key=True)
+    agent_id: str = Field(foreign_key="agent.id")
+    native_id: str
+    parent_id: str | None = None
+    format: str
+    folder: str | None = None
+    state: str = "active"
+    history: bool = False
+    started_at: str | None = None
+    last_turn_at: str
+    ended_at: str | None = None
+    turns: int = 0
+    last_seq: int = 0
+    model: str | None = None
+    gauge: str = "{}"
+    counted_tokens: int | None = None
+    counted_seq: int = 0
+    slept_at: str | None = None
+
+
+class Transcript(SQLModel, table=True):
+    """A file an agent appends to, and how far it has been read: the cursor."""
+
+    __table_args__ = (
+        Index("transcript_path", "agent_id", "path"),
+        Index("transcript_inode", "device", "inode"),
+    )
+
+    id: int | None = Field(default=None, primary_key=True)
+    agent_id: str = Field(foreign_key="agent.id")
+    session_id: str | None = Field(default=None, foreign_key="session.id")
+    path: str
+    format: str | None = None
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    head_length: int = 0
+    head_sha256: str = ""
+    offset: int = 0
+    marker_sha256: str = ""
+    prefix_sha256: str = ""
+    generation: int = 1
+    fate: str = "new"
+    fate_at: str
+    skipped: str = "{}"
+    note: str | None = None
+
+
+class Turn(SQLModel, table=True):
+    """One message or tool exchange."""
+
+    __table_args__ = (
+        Index("turn_identity", "agent_id", "record_id", "part", unique=True),
+        Index("turn_in_session", "session_id", "seq", unique=True),
+    )
+
+    id: int | None = Field(default=None, primary_key=True)
+    agent_id: str
+    session_id: str = Field(foreign_key="session.id")
+    seq: int
+    transcript_id: int
+    generation: int
+    record_id: str
+    part: int
+    role: str
+    origin: str
+    kind: str
+    text: str
+    at: str | None = None
+    tokens: int | None = None
+    message_id: str | None = None
+    usage: int | None = None
+    model: str | None = None
+    sidechain: bool = False
+    tool_call_id: str | None = None
+    tool_name: str | None = None
+    first_byte: int
+    last_byte: int
+    sha256: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+
+
+class BadSpan(SQLModel, table=True):
+    """Bytes of a transcript that could not be read as a record. Never sent to a model."""
+
+    __tablename__ = "bad_span"
+    __table_args__ = (Index("bad_span_identity", "transcript_id", "sha256", "first_byte", unique=True),)
+
+    id: int | None = Field(default=None, primary_key=True)
+    transcript_id: int
+    first_byte: int
+    last_byte: int
+    sha256: str
+    reason: str
+    seen_at: str
+
+
+class Watermark(SQLModel, table=True):
+    """How far one consumer has consumed a session: all turns up to and including `seq`."""
+
+    session_id: str = Field(primary_key=True, foreign_key="session.id")
+    consumer: str = Field(primary_key=True)
+    seq: int
+    moved_at: str
+    run_id: str | None = None
+
+
+class SessionSummary(SQLModel, table=True):
+    """The running summary of a session and its compressed message list (JSON)."""
+
+    __tablename__ = "session_summary"
+
+    session_id: str = Field(primary_key=True, foreign_key="session.id")
+    summary: str
+    messages: str
+    updated_at: str
+    run_id: str | None = None
+
+
+class Memory(SQLModel, table=True):
+    """One memory of the ledger."""
+
+    __table_args__ = (Index("memory_by_agent", "agent_id", "kind", "deleted_at"),)
+
+    id: str = Field(primary_key=True)
+    agent_id: str = Field(foreign_key="agent.id")
+    kind: str
+    content: str
+    content_hash: str
+    category: str | None = None
+    confidence: float | None = None
+    importance: float | None = None
+    tags: str = "[]"
+    constitutional: bool = False
+    origin_at: str | None = None
+    created_at: str
+    updated_at: str
+    deleted_at: str | None = None
+    derived_from: str = "[]"
+    sources: str = "[]"
+    heading: str | None = None
+    position: int | None = None
+
+
+class JobRun(SQLModel, table=True):
+    """One execution of a job."""
+
+    __tablename__ = "job_run"
+    __table_args__ = (
+        Index("job_run_waiting", "state", "scheduled_for"),
+        Index("job_run_recent", "agent_id", "kind", "finished_at"),
+        # No two runs over the same turns wait or run at once …
+        Index(
+            "job_run_key",
+            "key",
+            unique=True,
+            sqlite_where=text("state IN ('queued', 'running', 'interrupted')"),
+        ),
+        # … and a slot of the schedule is used once for ever.
+        Index("job_run_slot", "slot", unique=True, sqlite_where=text("slot IS NOT NULL")),
+        Index("job_run_one_per_agent", "agent_id", unique=True, sqlite_where=text("state = 'running'")),
+    )
+
+    id: str = Field(primary_key=True)
+    kind: str
+    agent_id: str = Field(foreign_key="agent.id")
+    session_id: str | None = None
+    actor: str
+    trigger: str
+    state: str
+    key: str | None = None
+    slot: str | None = None
+    options: str = "{}"
+    created_at: str
+    scheduled_for: str
+    started_at: str | None = None
+    heartbeat_at: str | None = None
+    finished_at: str | None = None
+    attempt: int = 0
+    fence: int = 0
+    owner: str | None = None
+    cancel_requested: bool = False
+    input_hash: str | None = None
+    why: str | None = None
+    error: str | None = None
+    tokens_in: int = 0
+    tokens_out: int = 0
+    receipt: str = "{}"
+    reply: str | None = None
+
+
+class Intent(SQLModel, table=True):
+    """What a run is about to do to files, fsynced before it does it."""
+
+    run_id: str = Field(primary_key=True)
+    agent_id: str
+    made_at: str
+    plan: str
+
+
+class Alarm(SQLModel, table=True):
+    """Something a person must know; cleared when it is over, never deleted."""
+
+    __table_args__ = (
+        Index("alarm_open", "kind", "agent_id", "subject", unique=True, sqlite_where=text("cleared_at IS NULL")),
+    )
+
+    id: int | None = Field(default=None, primary_key=True)
+    kind: str
+    agent_id: str = ""
+    subject: str = ""
+    since: str
+    text: str
+    cleared_at: str | None = None
+
+
+class Daemon(SQLModel, table=True):
+    """The daemon that runs or ran last; whether it still runs is what its lock says."""
+
+    id: int = Field(default=1, primary_key=True)
+    pid: int
+    owner: str
+    version: str
+    started_at: str
+    watching: str
+    watching_note: str | None = None

@@ -1,0 +1,146 @@
+"""Where transcripts lie: glob patterns, walked without following links and without entering tool folders."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+IGNORED_FOLDERS = frozenset({".git", "node_modules", ".venv", "__pycache__"})
+_MAGIC = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A glob on absolute paths: `*` and `?` within one name, `**` across folders, `[…]` sets."""
+
+    text: str
+    root: Path  # the deepest folder without a wildcard
+    deep: bool  # reaches below the root's own entries
+    depth: int | None  # folders below the root it can reach; None for any
+    regex: re.Pattern[str]
+
+    def matches(self, path: str) -> bool:
+        """Say whether this absolute path is meant. `*.private` never is."""
+        return not path.endswith(".private") and self.regex.fullmatch(path) is not None
+
+
+def pattern(text: str) -> Pattern:
+    """Make a pattern of an absolute glob."""
+    parts = Path(text).parts
+    fixed = 0
+    while fixed < len(parts) - 1 and not _MAGIC.search(parts[fixed]):
+        fixed += 1
+    below = parts[fixed:-1]
+    return Pattern(
+        text=text,
+        root=Path(*parts[:fixed]),
+        deep=bool(below),
+        depth=None if "**" in parts[fixed:] else len(below),
+        regex=re.compile(_translate(parts)),
+    )
+
+
+def _translate(parts: tuple[str, ...]) -> str:
+    out = [re.escape(parts[0].rstrip("/"))]
+    for index, part in enumerate(parts[1:], 1):
+        if part == "**":
+            out.append("(?:/[^/]+)*" if index < len(parts) - 1 else "(?:/[^/]+)+")
+        else:
+            out.append("/" + _translate_name(part))
+    return "".join(out)
+
+
+def _translate_name(name: str) -> str:
+    out = []
+    index = 0
+    while index < len(name):
+        char = name[index]
+        close = name.find("]", index + 2) if char == "[" else -1
+        if char == "*":
+            out.append("[^/]*")
+        elif char == "?":
+            out.append("[^/]")
+        elif close > 0:
+            inside = name[index + 1 : close].replace("\\", "\\\\")
+            out.append(f"[^{inside[1:]}]" if inside.startswith("!") else f"[{inside}]")
+            index = close
+        else:
+            out.append(re.escape(char))
+        index += 1
+    return "".join(out)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a walk found: matching files, and links that were not followed."""
+
+    paths: tuple[str, ...]
+    links: tuple[str, ...]
+
+
+def walk(wanted: Pattern) -> Found:
+    """Find the regular files a pattern means. Folders that vanish or cannot be read meanwhile are passed over."""
+    paths: list[str] = []
+    links: list[str] = []
+    for entry in _entries(str(wanted.root), wanted.depth):
+        if wanted.matches(entry.path):
+            (links if entry.is_symlink() else paths).append(entry.path)
+    paths.sort()
+    return Found(tuple(paths), tuple(links))
+
+
+def _entries(root: str, depth: int | None) -> Iterator[os.DirEntry[str]]:
+    stack = [(root, 0)]
+    while stack:
+        folder, level = stack.pop()
+        try:
+            with os.scandir(folder) as entries:
+                listed = list(entries)
+        except OSError:
+            continue
+        for entry in listed:
+            try:
+                is_folder = entry.is_dir(follow_symlinks=False)
+            except OSError:
+                continue
+            if not is_folder:
+                yield entry
+            elif entry.name not in IGNORED_FOLDERS and (depth is None or level < depth):
+                stack.append((entry.path, level + 1))
+
+
+def folders(wanted: Pattern) -> int:
+    """Count the folders a watch on this pattern's root has to cover."""
+    count = 1
+    stack = [(str(wanted.root), 0)]
+    while stack:
+        folder, level = stack.pop()
+        try:
+            with os.scandir(folder) as entries:
+                below = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+        except OSError:
+            continue
+        count += len(below)
+        if wanted.depth is None or level < wanted.depth:
+            stack.extend((path, level + 1) for path in below)
+    return count
+
+
+def find_inode(folder: str, device: int, inode: int) -> str | None:
+    """Find a file by its identity in one folder: where a rotated transcript went."""
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.inode() == inode and entry.is_file(follow_symlinks=False):
+                    stat = entry.stat(follow_symlinks=False)
+                    if stat.st_dev == device:
+                        return entry.path
+    except OSError:
+        return None
+    return None

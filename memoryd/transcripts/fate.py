@@ -1,0 +1,122 @@
+"""What became of a transcript since it was last read: all fates in one table.
+
+Identity of a transcript is device and inode, its head, a marker just before the offset, and the SHA-256 of the whole
+consumed prefix. Any weaker set loses records: inodes are reused at once on ext4, heads are constant in real
+transcripts, and a same-length edit leaves everything but the prefix hash as it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+HEAD_BYTES = 1024
+MARKER_BYTES = 256
+ALWAYS_VERIFY_BYTES = 1 << 20
+VERIFY_SHARE = 8
+
+
+class Action(StrEnum):
+    """What ingest does about a fate."""
+
+    NOTHING = "nothing"
+    READ_ON = "read-on"  # from the offset
+    READ_AGAIN = "read-again"  # from the start; records seen before are not new
+    KEEP = "keep"  # the file is gone; its turns stay
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known of a path and its cursor at one look.
+
+    `same_prefix` is None while the consumed prefix has not been hashed at this look.
+    """
+
+    exists: bool
+    known: bool  # a cursor exists for this path or this inode
+    was_gone: bool = False  # the file was away at the last look
+    same_path: bool = True
+    same_inode: bool = True
+    size: int = 0
+    offset: int = 0
+    same_stat: bool = False  # size, mtime and ctime as at the last read
+    same_prefix: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """One row of the table: what happened and what to do."""
+
+    name: str
+    action: Action
+    meaning: str
+
+
+FATES: dict[str, Fate] = {
+    fate.name: fate
+    for fate in (
+        Fate("new", Action.READ_AGAIN, "a file never seen before"),
+        Fate("unchanged", Action.NOTHING, "size and times are as at the last read"),
+        Fate("touched", Action.NOTHING, "the times moved, the consumed bytes are the same and nothing follows"),
+        Fate("appended", Action.READ_ON, "bytes were added after the consumed prefix"),
+        Fate("edited", Action.READ_AGAIN, "consumed bytes were changed, the size not"),
+        Fate("truncated", Action.READ_AGAIN, "the file is shorter than what was consumed"),
+        Fate("regrown", Action.READ_AGAIN, "the file was cut or rewritten and has grown past the offset again"),
+        Fate("replaced", Action.READ_AGAIN, "another file under the same path, with other bytes"),
+        Fate("rewritten", Action.READ_ON, "another file under the same path that begins with the consumed bytes"),
+        Fate("moved", Action.READ_ON, "the same file under another path"),
+        Fate("moved-edited", Action.READ_AGAIN, "the same inode under another path, with other bytes"),
+        Fate("deleted", Action.KEEP, "the file is gone"),
+        Fate("still-gone", Action.KEEP, "the file was gone at the last look already"),
+        Fate("returned", Action.READ_ON, "a deleted file is back and begins with the consumed bytes"),
+        Fate("recreated", Action.READ_AGAIN, "a new file under the path of a deleted one"),
+    )
+}
+
+
+def needs_prefix(evidence: Evidence, *, opened: bool, since_verified: int) -> bool:
+    """Say whether the consumed prefix must be hashed before a fate can be told.
+
+    Args:
+        evidence: what is known without hashing.
+        opened: the cursor was verified since this process opened it.
+        since_verified: bytes consumed since the prefix was last verified.
+    """
+    if not evidence.exists or not evidence.known or evidence.offset == 0 or evidence.size < evidence.offset:
+        return False
+    if not opened:
+        return True
+    if evidence.same_path and evidence.same_inode and evidence.same_stat and not evidence.was_gone:
+        return False
+    like_an_append = evidence.same_path and evidence.same_inode and evidence.size > evidence.offset
+    if not like_an_append or evidence.was_gone:
+        return True
+    # An edit before an append looks like an append; so small prefixes are verified at every growth, and large ones
+    # each time the file has grown by an eighth, which keeps the hashing within a constant factor of the reading.
+    return evidence.offset <= ALWAYS_VERIFY_BYTES or since_verified * VERIFY_SHARE >= evidence.offset
+
+
+def fate(evidence: Evidence) -> Fate:
+    """Tell the fate; `same_prefix` must be set where `needs_prefix` says so."""
+    return FATES[_name(evidence)]
+
+
+def _name(seen: Evidence) -> str:
+    if not seen.known:
+        return "new"
+    if not seen.exists:
+        return "still-gone" if seen.was_gone else "deleted"
+    kept = seen.size >= seen.offset and seen.same_prefix is not False
+    if seen.was_gone:
+        return "returned" if kept else "recreated"
+    if not seen.same_inode:
+        return "rewritten" if kept else "replaced"
+    if not seen.same_path:
+        return "moved" if kept else "moved-edited"
+    if seen.size < seen.offset:
+        return "truncated"
+    if not kept:
+        return "edited" if seen.size == seen.offset else "regrown"
+    if seen.size > seen.offset:
+        return "unchanged" if seen.same_stat else "appended"
+    return "unchanged" if seen.same_stat else "touched"
