@@ -1,0 +1,105 @@
+"""The folders memoryd makes: its own, closed to others, and the one in a workspace, closed to git."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from memoryd.errors import StateError
+from memoryd.files.durable import MovedError, replace, sync_folder, temp_path
+from memoryd.files.regular import as_state_error, read
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def make_private_dir(path: Path) -> Path:
+    """Make a folder that only its owner may enter (0700), or make an existing one so.
+
+    Raises:
+        StateError: something else is there, or permission is lacking.
+    """
+    with as_state_error("cannot be made a private folder", path):
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if stat.S_IMODE(path.stat().st_mode) != 0o700:
+            path.chmod(0o700)
+    return path
+
+
+def continuum_folder(workspace: Path) -> Path:
+    """The workspace's `.continuum/memory/`, made on first use.
+
+    A new one appears with a `.gitignore` of `*` already inside, so that no `git add` can catch it without. In one
+    that exists nothing is changed: whether it is tracked is then its owner's choice.
+
+    Raises:
+        StateError: the workspace is missing, a part of the path is a link or no folder, or cannot be written.
+    """
+    outer = workspace / ".continuum"
+    folder = outer / "memory"
+    with as_state_error("cannot be made", folder):
+        with contextlib.suppress(FileExistsError):
+            outer.mkdir()
+            sync_folder(workspace)
+        _require_folder(outer)
+        if not os.path.lexists(folder):
+            _make_ignored(folder)
+        _require_folder(folder)
+    return folder
+
+
+def _require_folder(path: Path) -> None:
+    if not stat.S_ISDIR(path.lstat().st_mode):
+        raise StateError("is not a folder", str(path), "move it away; memoryd does not write through links")
+
+
+def _make_ignored(folder: Path) -> None:
+    ready = temp_path(folder, "new")
+    ready.mkdir()
+    try:
+        replace(ready / ".gitignore", b"*\n", None)
+        ready.rename(folder)  # fails on a folder with content: then somebody else was first
+    except OSError as error:
+        if error.errno not in {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}:
+            raise
+    finally:
+        if ready.exists():
+            (ready / ".gitignore").unlink(missing_ok=True)
+            ready.rmdir()
+    sync_folder(folder.parent)
+
+
+def backup(folder: Path, run_id: str, name: str, data: bytes) -> Path:
+    """Keep the old bytes of a file a run is about to rewrite, as `folder/backup/RUN/NAME` (0600), on disk.
+
+    The same bytes again are left alone; other bytes of the same name (the run planned anew) get `NAME.2`, `NAME.3`, …
+
+    Raises:
+        ValueError: `run_id` or `name` is not a plain file name.
+        StateError: the folder cannot be written.
+    """
+    for part in (run_id, name):
+        if not part or part in {".", ".."} or set(part) & {"/", "\0"}:
+            raise ValueError(f"not a plain file name: {part!r}")
+    place = folder / "backup" / run_id
+    with as_state_error("cannot be made", place):
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        sync_folder(place.parent)
+        sync_folder(folder)
+    return _keep(place, name, data)
+
+
+def _keep(place: Path, name: str, data: bytes) -> Path:
+    number = 1
+    while True:
+        path = place / (name if number == 1 else f"{name}.{number}")
+        there = read(path)
+        if there == data:
+            return path
+        if there is None:
+            with contextlib.suppress(MovedError):
+                return replace(path, data, None, mode=0o600).path
+        number += 1

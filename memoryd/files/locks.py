@@ -1,0 +1,126 @@
+"""A lock that dies with its holder: `flock` on a file that is never deleted, with the holder's pid written in it.
+
+The kernel frees it however the process ends, so it never goes stale; the pid is for people and decides nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Self
+
+from memoryd.errors import LockedError, StateError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+_POLL_SECONDS = 0.01
+# `holder` takes the lock for an instant to see whether it is free; an acquirer outlasts that.
+_GRACE = timedelta(milliseconds=50)
+
+
+class Lock:
+    """One lock file. As a context manager it is acquired without waiting.
+
+    Two `Lock`s of one path exclude each other, in one process too. A process made by `fork` shares the lock.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd: int | None = None
+
+    @property
+    def held(self) -> bool:
+        """Whether this object holds the lock."""
+        return self._fd is not None
+
+    def acquire(self, timeout: timedelta = timedelta()) -> None:
+        """Take the lock, waiting up to `timeout` for its holder.
+
+        Raises:
+            LockedError: somebody else, or this very object, holds it; names the pid.
+            StateError: the file cannot be made or opened, or its file system has no locks.
+        """
+        if self._fd is not None:
+            raise LockedError("is held by this process already", str(self.path))
+        until = time.monotonic() + max(timeout, _GRACE).total_seconds()
+        while (fd := self._try()) is None:
+            if time.monotonic() >= until:
+                raise self._locked()
+            time.sleep(_POLL_SECONDS)
+        self._fd = fd
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Give the lock back; nothing happens where it is not held."""
+        if self._fd is not None:
+            fd, self._fd = self._fd, None
+            os.close(fd)
+
+    def holder(self) -> int | None:
+        """Pid of the process that holds the lock now; None where nobody does, 0 where the holder did not say."""
+        try:
+            fd = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._unusable(error) from error
+        try:
+            return None if self._flock(fd, fcntl.LOCK_SH) else _pid_in(fd)
+        finally:
+            os.close(fd)
+
+    def _try(self) -> int | None:
+        """A descriptor that holds the lock on the file the path names now; None where somebody else holds it."""
+        try:
+            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise self._unusable(error) from error
+        if self._flock(fd, fcntl.LOCK_EX) and self._still_named(fd):
+            return fd
+        os.close(fd)
+        return None
+
+    def _flock(self, fd: int, how: int) -> bool:
+        try:
+            fcntl.flock(fd, how | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in {errno.EWOULDBLOCK, errno.EACCES}:
+                return False
+            os.close(fd)
+            raise self._unusable(error) from error
+        return True
+
+    def _still_named(self, fd: int) -> bool:
+        # Deleted and made anew between open and flock: a lock on the old inode would exclude nobody.
+        with contextlib.suppress(FileNotFoundError):
+            return os.path.samestat(os.fstat(fd), self.path.lstat())
+        return False
+
+    def _locked(self) -> LockedError:
+        pid = self.holder()
+        who = f"process {pid}" if pid else "another process"
+        return LockedError(f"is held by {who}", str(self.path), "wait for it to end, or stop it")
+
+    def _unusable(self, error: OSError) -> StateError:
+        reason = os.strerror(error.errno) if error.errno else type(error).__name__
+        hint = "the folder must exist, be writable, and lie on a file system with locks"
+        return StateError(f"cannot be locked: {reason}", str(self.path), hint)
+
+    def __enter__(self) -> Self:
+        self.acquire()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.release()
+
+
+def _pid_in(fd: int) -> int:
+    text = os.pread(fd, 32, 0).strip()
+    return int(text) if text.isdigit() else 0

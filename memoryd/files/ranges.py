@@ -1,0 +1,222 @@
+"""Reading byte ranges of files that other programs append to, rename and delete.
+
+A transcript that was read once is kept open for a while, under its device and inode: so it can be read to its end
+after it was renamed or deleted, and no new file can take its inode number meanwhile.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import threading
+from collections import OrderedDict
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from memoryd.errors import NotFoundError, StateError
+from memoryd.files.regular import open_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from types import TracebackType
+
+_CHUNK = 1024 * 1024
+
+
+class Stat(NamedTuple):
+    """What the file system says about a file without opening it."""
+
+    dev: int
+    ino: int
+    size: int  # bytes
+    mtime_ns: int
+    ctime_ns: int
+
+
+def _stat(result: os.stat_result) -> Stat:
+    return Stat(result.st_dev, result.st_ino, result.st_size, result.st_mtime_ns, result.st_ctime_ns)
+
+
+def observe(path: Path) -> Stat | None:
+    """The state of the regular file at `path`; None where there is none.
+
+    Raises:
+        StateError: it is a symbolic link (never followed in the last place of the path), a folder, a FIFO or a
+            device, or may not be looked at. Whoever scans many files reports it and goes on with the next.
+    """
+    try:
+        result = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    if not stat.S_ISREG(result.st_mode):
+        what = "is a symbolic link, which is not followed" if stat.S_ISLNK(result.st_mode) else "is not a regular file"
+        raise StateError(what, str(path), "name the file itself")
+    return _stat(result)
+
+
+def _unreadable(path: Path, error: OSError) -> StateError:
+    reason = os.strerror(error.errno) if error.errno else type(error).__name__
+    return StateError(f"cannot be read: {reason}", str(path), "check owner and mode of the file and its folders")
+
+
+class Handle:
+    """An open file, whatever its name is by now. Closed by whoever opened it."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the regular file at `path`.
+
+        Raises:
+            NotFoundError: there is none.
+            StateError: it is no regular file, or cannot be opened.
+        """
+        try:
+            self._fd = open_regular(path)
+        except FileNotFoundError as error:
+            raise NotFoundError("does not exist", str(path)) from error
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        self.path = path
+        self.dev, self.ino = self.observe()[:2]
+
+    def observe(self) -> Stat:
+        """The state of the open file now."""
+        return _stat(os.fstat(self._fd))
+
+    def read(self, first: int, length: int) -> bytes:
+        """The bytes from offset `first`; fewer than `length` only where the file ends.
+
+        Raises:
+            StateError: the disk or the file system fails.
+        """
+        return b"".join(self.chunks(first, length))
+
+    def chunks(self, first: int, length: int) -> Iterator[bytes]:
+        """The same bytes in pieces of at most 1 MiB.
+
+        Raises:
+            StateError: the disk or the file system fails.
+        """
+        while length > 0:
+            try:
+                piece = os.pread(self._fd, min(length, _CHUNK), first)
+            except OSError as error:
+                raise _unreadable(self.path, error) from error
+            if not piece:
+                return
+            yield piece
+            first += len(piece)
+            length -= len(piece)
+
+    def sha256_range(self, first: int, length: int) -> str | None:
+        """The sha256, in hex, of exactly `length` bytes; None where the file ends before.
+
+        Raises:
+            StateError: the disk or the file system fails.
+        """
+        hasher = hashlib.sha256()
+        for piece in self.chunks(first, length):
+            hasher.update(piece)
+            length -= len(piece)
+        return None if length else hasher.hexdigest()
+
+    def close(self) -> None:
+        """Close the descriptor; a second time does nothing."""
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+class OpenFiles:
+    """The files read last, still open, by device and inode; the least recently used is closed first.
+
+    A handle is lent for the length of a `with`, and never closed while lent. Safe to use from several threads.
+    """
+
+    def __init__(self, capacity: int = 64) -> None:
+        self.capacity = capacity
+        self._open: OrderedDict[tuple[int, int], Handle] = OrderedDict()
+        self._lent: dict[tuple[int, int], int] = {}
+        self._mutex = threading.Lock()
+
+    @contextmanager
+    def borrow(self, path: Path) -> Iterator[Handle]:
+        """The file that `path` names now.
+
+        Raises:
+            NotFoundError: there is none.
+            StateError: it is no regular file, or cannot be opened.
+        """
+        with self._mutex:
+            handle = self._find(path) or self._add(Handle(path))
+            self._lend(handle)
+        try:
+            yield handle
+        finally:
+            self._take_back(handle)
+
+    @contextmanager
+    def borrow_known(self, dev: int, ino: int) -> Iterator[Handle | None]:
+        """A file that was read before, whatever became of its name; None where it is not open any more."""
+        with self._mutex:
+            handle = self._open.get((dev, ino))
+            if handle is not None:
+                self._lend(handle)
+        try:
+            yield handle
+        finally:
+            if handle is not None:
+                self._take_back(handle)
+
+    def forget(self, dev: int, ino: int) -> None:
+        """Close a file that is of no more use, as soon as nobody has it."""
+        with self._mutex:
+            if (dev, ino) in self._open:
+                self._open.move_to_end((dev, ino), last=False)
+                self._close_unlent(len(self._open) - 1)
+
+    def close(self) -> None:
+        """Close all that nobody has borrowed."""
+        with self._mutex:
+            self._close_unlent(0)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def _find(self, path: Path) -> Handle | None:
+        seen = observe(path)
+        return None if seen is None else self._open.get((seen.dev, seen.ino))
+
+    def _add(self, handle: Handle) -> Handle:
+        # The name may have come to mean a file that is open already, between the look and the opening.
+        known = self._open.setdefault((handle.dev, handle.ino), handle)
+        if known is not handle:
+            handle.close()
+        return known
+
+    def _lend(self, handle: Handle) -> None:
+        key = (handle.dev, handle.ino)
+        self._open.move_to_end(key)
+        self._lent[key] = self._lent.get(key, 0) + 1
+        self._close_unlent(self.capacity)
+
+    def _take_back(self, handle: Handle) -> None:
+        key = (handle.dev, handle.ino)
+        with self._mutex:
+            self._lent[key] -= 1
+            if not self._lent[key]:
+                del self._lent[key]
+            self._close_unlent(self.capacity)
+
+    def _close_unlent(self, down_to: int) -> None:
+        for key in [key for key in self._open if key not in self._lent][: max(0, len(self._open) - down_to)]:
+            self._open.pop(key).close()
