@@ -1,0 +1,355 @@
+"""config/memoryd.yaml → frozen settings, or one error that names every file, line, key and remedy.
+
+A key exists by being declared below; its default stands there and nowhere else. What a value may be is in
+`config_values`; here is which keys there are, where the file is found, and what several keys can get wrong together.
+"""
+# ruff: noqa: RUF009 - the calls in the class bodies make dataclass fields
+
+from __future__ import annotations
+
+import difflib
+import os
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from zoneinfo import ZoneInfo
+
+from memoryd import config_values as values
+from memoryd.errors import ConfigError
+from memoryd.yaml_reader import Marked, YamlError
+from memoryd.yaml_reader import read as read_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+KNOWN_FORMATS = ("auto", "claude-code", "messages", "now")
+KNOWN_STRATEGIES = ("sliding-window", "progressive-summary", "importance-based", "hybrid")
+
+_SYSTEM_FILE = Path("/etc/memoryd/memoryd.yaml")
+
+T = TypeVar("T")
+
+
+class SettingsError(ConfigError):
+    """Everything that is wrong with a configuration, found in one pass.
+
+    Args:
+        path: the configuration file.
+        problems: one error for each problem, in the order of the file.
+    """
+
+    def __init__(self, path: Path, problems: Sequence[ConfigError]) -> None:
+        if len(problems) == 1:
+            super().__init__(problems[0].what, problems[0].where, problems[0].hint)
+        else:
+            listed = "".join(f"\n  {problem}" for problem in problems)
+            super().__init__(f"{len(problems)} problems{listed}", str(path))
+        self.problems = tuple(problems)
+
+
+# --- the keys --------------------------------------------------------------------------------------------------------
+
+
+def _key(parse: values.Parser, default: T) -> T:
+    made: T = field(default=default, metadata={"parse": parse})
+    return made
+
+
+def _required(parse: values.Parser, absent: str | None = None) -> Any:
+    """A key without a default of its own; `absent` is what is read when the file leaves it out."""
+    return field(metadata={"parse": parse, "absent": absent})
+
+
+def _section(default: T) -> T:
+    made: T = field(default=default, metadata={"section": type(default)})
+    return made
+
+
+def _list(model: type, default: Any = MISSING) -> Any:
+    return field(default=default, metadata={"list": model})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranscriptSource:
+    """Where an agent's transcripts are: `pattern` (a glob) below the fixed folder `root`."""
+
+    path: str = _required(values.glob)  # as configured, `~` and variables expanded
+    format: str = _key(values.one_of(*KNOWN_FORMATS), "auto")
+    project: Path | None = _key(values.or_null(values.any_path), None)
+    root: Path = Path()
+    pattern: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """One silo of memory."""
+
+    id: str = _required(values.agent_id)
+    workspace: Path = _required(values.workspace)
+    transcripts: tuple[TranscriptSource, ...] = _list(TranscriptSource, ())
+    context_window: int | None = _key(values.or_null(values.whole(1)), None)
+    enabled: bool = _key(values.boolean, default=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ingest:
+    """How transcripts are noticed and read."""
+
+    rescan: timedelta = _key(values.duration(timedelta(milliseconds=100)), timedelta(seconds=60))
+    settle: timedelta = _key(values.duration(), timedelta(milliseconds=200))
+    polling: str = _key(values.one_of("auto", "always", "never"), "auto")
+    history: str = _key(values.one_of("index", "flush"), "index")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sleep:
+    """When an agent's context is turned into memory, and how small its compressed form is."""
+
+    threshold: float = _key(values.share(zero=False, one=True), 0.8)
+    cooldown: timedelta = _key(values.duration(), timedelta(minutes=5))
+    min_messages: int = _key(values.whole(1), 1)
+    keep_recent: int = _key(values.whole(0), 10)
+    budget: float = _key(values.share(zero=False, one=False), 0.25)
+    rearm: float = _key(values.share(zero=True, one=True), 0.1)
+    strategy: str = _key(values.one_of(*KNOWN_STRATEGIES), "hybrid")
+    schedule: str | None = _key(values.or_null(values.cron_line), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sessions:
+    """When a session is over."""
+
+    idle_end: timedelta = _key(values.duration(timedelta(seconds=1)), timedelta(hours=2))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jobs:
+    """How often a job is tried and how many run at once."""
+
+    attempts: int = _key(values.whole(1), 5)
+    workers: int = _key(values.whole(1), 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Llm:
+    """Who answers a job's questions."""
+
+    provider: str = _key(values.one_of("offline", later=("openai",)), "offline")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Modes:
+    """What each kind of job may do by itself."""
+
+    sleep: str = _key(values.one_of("off", "auto", later=("propose",)), "auto")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hooks:
+    """Commands of the user's own."""
+
+    on_summary: str | None = _key(values.or_null(values.text), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """What is logged, and what standard error gets."""
+
+    level: str = _key(values.one_of("debug", "info", "warning", "error"), "info")
+    format: str = _key(values.one_of("json", "text"), "json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The whole configuration. Equal settings behave equally, wherever they were read from."""
+
+    state_dir: Path = _required(values.folder, absent="../var")
+    timezone: str = _key(values.zone_name, "local")
+    agents: tuple[Agent, ...] = _list(Agent)
+    ingest: Ingest = _section(Ingest())
+    sleep: Sleep = _section(Sleep())
+    sessions: Sessions = _section(Sessions())
+    jobs: Jobs = _section(Jobs())
+    llm: Llm = _section(Llm())
+    modes: Modes = _section(Modes())
+    hooks: Hooks = _section(Hooks())
+    log: Log = _section(Log())
+    zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
+    source: Path = field(default=Path(), compare=False)
+    lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)  # sleep.budget → its line
+
+
+# --- from a file to settings -----------------------------------------------------------------------------------------
+
+
+class _Reading:
+    """One pass over one file: collects the problems, and the line of each key."""
+
+    def __init__(self, source: Path, environ: Mapping[str, str]) -> None:
+        self.source = source
+        self.place = values.Place(source.parent, environ)
+        self.lines: dict[str, int] = {}
+        self.problems: list[tuple[int, ConfigError]] = []
+
+    def refuse(self, line: int, at: str, what: str, hint: str = "") -> None:
+        told = f"{at}: {what}" if at else what
+        self.problems.append((line, ConfigError(told, f"{self.source}:{line}", hint)))
+
+    def section(self, model: type, at: str, mark: Marked) -> Any:
+        """The section, or None where a key it cannot do without is missing; values that were refused are None."""
+        if not isinstance(mark.value, dict):
+            hint = "indented lines of key: value"
+            self.refuse(mark.line, at, f"a mapping is needed, not {values.shown(mark.value)}", hint)
+            return None
+        keys = keys_of(model)
+        for name, child in mark.value.items():
+            if name not in keys:
+                self.refuse(child.line, _joined(at, name), "unknown key", _nearest(at, name, tuple(keys)))
+        given = {}
+        for name, key in keys.items():
+            path = _joined(at, name)
+            if name in mark.value:
+                self.lines[path] = mark.value[name].line
+                given[name] = self._value(key, path, mark.value[name])
+            elif key.metadata.get("absent"):
+                given[name] = self._value(key, path, Marked(key.metadata["absent"], mark.line))
+            elif key.default is MISSING:
+                self.refuse(mark.line, path, "is missing", "it has no default")
+        complete = all(name in given or key.default is not MISSING for name, key in keys.items())
+        return model(**given) if complete else None
+
+    def _value(self, key: Field[Any], path: str, mark: Marked) -> Any:
+        if "section" in key.metadata:
+            # A section whose keys are all commented out is a null in YAML: its defaults are meant.
+            return key.default if mark.value is None else self.section(key.metadata["section"], path, mark)
+        if "list" in key.metadata:
+            return self._entries(key.metadata["list"], path, mark)
+        try:
+            return key.metadata["parse"](self.place, mark.value)
+        except values.RefusedValueError as refused:
+            self.refuse(mark.line, path, refused.what, refused.hint)
+            return None
+
+    def _entries(self, model: type, path: str, mark: Marked) -> tuple[Any, ...]:
+        if not isinstance(mark.value, list):
+            self.refuse(mark.line, path, f"a list is needed, not {values.shown(mark.value)}", "begin each entry with -")
+            return ()
+        return tuple(self.section(model, f"{path}[{number}]", child) for number, child in enumerate(mark.value))
+
+
+def keys_of(model: type) -> dict[str, Field[Any]]:
+    """The keys of a section of the configuration, in the order of the file."""
+    return {key.name: key for key in fields(model) if key.metadata}
+
+
+def _joined(at: str, name: str) -> str:
+    return f"{at}.{name}" if at else name
+
+
+def _nearest(at: str, name: str, siblings: Sequence[str]) -> str:
+    wanted = name.lower().replace("-", "_")
+    near = difflib.get_close_matches(wanted, siblings, n=1)
+    if near:
+        return f"did you mean {_joined(at, near[0])}?"
+    elsewhere = {
+        key: f"{section}.{key}"
+        for section, holder in keys_of(Settings).items()
+        if "section" in holder.metadata
+        for key in keys_of(holder.metadata["section"])
+    }
+    near = difflib.get_close_matches(wanted, elsewhere, n=1, cutoff=0.85)
+    return f"did you mean {elsewhere[near[0]]}?" if near else f"known here: {', '.join(siblings)}"
+
+
+def _refuse_twins(reading: _Reading, agents: Sequence[Agent | None]) -> None:
+    """Two agents in one workspace, or under one id, would write each other's memory."""
+    seen: dict[tuple[str, object], str] = {}
+    for number, agent in enumerate(agents):
+        for key in ("id", "workspace"):
+            value, path = getattr(agent, key, None), f"agents[{number}].{key}"
+            if value is None:
+                continue
+            line = reading.lines[path]
+            if (key, value) in seen:
+                reading.refuse(line, path, f"the same as {seen[key, value]}", "each agent has its own")
+            seen.setdefault((key, value), f"{path} on line {line}")
+
+
+def _located(agent: Agent) -> Agent:
+    sources = []
+    for source in agent.transcripts:
+        root, pattern = values.located(source.path, agent.workspace)
+        sources.append(replace(source, root=root, pattern=pattern))
+    return replace(agent, transcripts=tuple(sources))
+
+
+def load(path: Path, environ: Mapping[str, str] | None = None) -> Settings:
+    """Read a configuration file.
+
+    Args:
+        path: the file; relative paths in it are relative to its folder.
+        environ: where `$VARS` and `~` are looked up; the process environment by default.
+
+    Raises:
+        SettingsError: with every problem of the file, each with its line, key and a hint.
+    """
+    source = path.absolute()
+    reading = _Reading(source, os.environ if environ is None else environ)
+    settings = _settings(reading)
+    if reading.problems or settings is None:
+        raise SettingsError(source, [error for _, error in sorted(reading.problems, key=lambda each: each[0])])
+    agents = tuple(_located(agent) for agent in settings.agents)
+    zone = values.zone(settings.timezone)
+    return replace(settings, agents=agents, zone=zone, source=source, lines=reading.lines)
+
+
+def _settings(reading: _Reading) -> Settings | None:
+    try:
+        document = read_yaml(reading.source.read_bytes())
+    except OSError as error:
+        problem = ConfigError(f"cannot be read: {error.strerror}", str(reading.source), "is it the right path?")
+        raise SettingsError(reading.source, [problem]) from None
+    except YamlError as error:
+        reading.refuse(error.line, "", error.what, error.hint)
+        return None
+    for duplicate in document.problems:
+        reading.refuse(duplicate.line, "", duplicate.what, duplicate.hint)
+    if document.root.value is None:
+        reading.refuse(1, "", "the file is empty", "memoryd config default prints one to begin with")
+        return None
+    settings: Settings | None = reading.section(Settings, "", document.root)
+    if settings is not None:
+        _refuse_twins(reading, settings.agents)
+    return settings
+
+
+def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path, user_config_dir: Path) -> Path:
+    """Where the configuration is: the command line's file, `$MEMORYD_CONFIG`, here, the user's folder, the system's.
+
+    Raises:
+        ConfigError: a file that was asked for by name does not exist, or there is none at all.
+    """
+    named = explicit or (Path(environ["MEMORYD_CONFIG"]).expanduser() if environ.get("MEMORYD_CONFIG") else None)
+    if named is not None:
+        path = cwd / named
+        if not path.is_file():
+            told = "named by --config" if explicit else "named by $MEMORYD_CONFIG"
+            raise ConfigError(f"no such file, {told}", str(path), "correct the path")
+        return path
+    usual = (cwd / "config" / "memoryd.yaml", user_config_dir / "memoryd.yaml", _SYSTEM_FILE)
+    for path in usual:
+        if path.is_file():
+            return path
+    looked = ", ".join(map(str, usual))
+    raise ConfigError(f"there is no configuration: looked at {looked}", hint=f"memoryd config default > {usual[1]}")
+
+
+def default_text() -> str:
+    """The configuration file that ships with memoryd: every key, its default and the reason for it."""
+    from importlib.resources import files  # only `config default` needs it
+
+    packaged = files("memoryd") / "memoryd.yaml"
+    if packaged.is_file():
+        return packaged.read_text(encoding="utf-8")
+    return (Path(__file__).parent.parent / "config" / "memoryd.yaml").read_text(encoding="utf-8")

@@ -1,0 +1,299 @@
+"""What a value of the configuration may be: a parser takes it as YAML read it, and refuses what it cannot mean.
+
+No parser coerces one type into another, and every refusal says what to write instead.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import string
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, TypeAlias
+from zoneinfo import ZoneInfo
+
+from memoryd.cron import parse_cron
+from memoryd.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    Parser: TypeAlias = Callable[["Place", Any], Any]
+
+_AGENT_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_DURATION = re.compile(r"([0-9]{1,9})(ms|s|m|h|d)")
+_UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+class RefusedValueError(Exception):
+    """The value cannot be meant.
+
+    Args:
+        what: what is wrong with it.
+        hint: what to write instead.
+    """
+
+    def __init__(self, what: str, hint: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What paths are relative to, and where `$VARS` and `~` are looked up."""
+
+    folder: Path
+    environ: Mapping[str, str]
+
+    def path(self, text: str) -> Path:
+        return (self.folder / self.expand(text)).resolve()
+
+    def expand(self, text: str, quote: Callable[[str], str] = str) -> str:
+        try:
+            text = string.Template(text).substitute({name: quote(value) for name, value in self.environ.items()})
+        except KeyError as unset:
+            hint = "set it, or write $$ for a dollar sign"
+            raise RefusedValueError(f"the variable ${unset.args[0]} is not set", hint) from None
+        except ValueError:
+            raise RefusedValueError(f"{shown(text)} has a $ without a name", "write $$ for a dollar sign") from None
+        return self._home(text, quote) if text.startswith("~") else text
+
+    def _home(self, text: str, quote: Callable[[str], str]) -> str:
+        user, slash, rest = text.partition("/")
+        home = self.environ.get("HOME") if user == "~" else None
+        home = home or os.path.expanduser(user)  # noqa: PTH111 - Path.expanduser raises where this one returns its input
+        if home.startswith("~"):
+            raise RefusedValueError(f"{user} has no home folder", "write the whole path")
+        return quote(home) + slash + rest
+
+
+def shown(value: object) -> str:
+    """A value as an error names it."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return str(value).lower()
+        case str():
+            return f'"{value[:40]}"'
+        case dict():
+            return "a mapping"
+        case list():
+            return "a list"
+        case _:
+            return str(value)
+
+
+def or_null(parse: Parser) -> Parser:
+    """What `parse` takes, or nothing at all."""
+    return lambda place, value: None if value is None else parse(place, value)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise RefusedValueError(f"text is needed, not {shown(value)}", "put it in quotes if it is meant as text")
+    if not value.strip() or "\0" in value:
+        raise RefusedValueError("text is needed, this is empty")
+    return value
+
+
+def one_of(*names: str, later: Sequence[str] = ()) -> Parser:
+    """One of a few words; a word in `later` is refused as not there yet."""
+
+    def parse(_: Place, value: object) -> str:
+        if isinstance(value, str) and value in names:
+            return value
+        if value in later:
+            raise RefusedValueError(f"{shown(value)} comes with a later version", f"one of {', '.join(names)}")
+        near = difflib.get_close_matches(str(value).lower(), names, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(names)}"
+        raise RefusedValueError(f"{shown(value)} is not known", hint)
+
+    return parse
+
+
+def whole(low: int) -> Parser:
+    """A whole number, `low` or more."""
+
+    def parse(_: Place, value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            octal = isinstance(value, str) and re.fullmatch(r"0[0-9]+", value)
+            hint = "a leading zero can mean octal: leave it out" if octal else "digits only, such as 10"
+            raise RefusedValueError(f"a whole number is needed, not {shown(value)}", hint)
+        if not low <= value < 1 << 62:
+            raise RefusedValueError(f"{value} is out of range", f"{low} or more")
+        return value
+
+    return parse
+
+
+def share(*, zero: bool, one: bool) -> Parser:
+    """A part of a whole, from 0 to 1; the two ends as said."""
+
+    def parse(_: Place, value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            hint = "a part of 1, such as 0.8 for 80 %"
+            raise RefusedValueError(f"a number is needed, not {shown(value)}", hint)
+        if not (0 < value < 1 or (zero and value == 0) or (one and value == 1)):
+            low, high = "0 or more" if zero else "above 0", "1 at most" if one else "below 1"
+            raise RefusedValueError(f"{value} is out of range", f"{low}, {high}")
+        return float(value)
+
+    return parse
+
+
+def duration(low: timedelta = timedelta(0)) -> Parser:
+    """A whole number with its unit, `low` or more."""
+
+    def parse(_: Place, value: object) -> timedelta:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            raise RefusedValueError(f"{value} has no unit", f"write {value}s, or one of ms s m h d")
+        match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+        if match is None:
+            raise RefusedValueError(
+                f"{shown(value)} is not a duration", "a whole number and a unit: 200ms 90s 5m 6h 3d"
+            )
+        try:
+            span = timedelta(**{_UNITS[match[2]]: int(match[1])})
+        except OverflowError:
+            raise RefusedValueError(f"{value} is out of range", "write a shorter time") from None
+        if span < low:
+            raise RefusedValueError(f"{value} is too short", f"{duration_text(low)} or more")
+        return span
+
+    return parse
+
+
+def zone_name(_: Place, value: object) -> str:
+    """An IANA zone name, or `local`."""
+    name = _text(value)
+    zone(name)
+    return name
+
+
+def zone(name: str) -> ZoneInfo:
+    """The zone of an IANA name, or the system's own for `local`."""
+    try:
+        return _system_zone() if name == "local" else ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # a folder of the zone database is an OSError, a path a ValueError
+        raise RefusedValueError(f'"{name[:40]}" is not a time zone', _zone_hint(name)) from None
+
+
+def _system_zone() -> ZoneInfo:
+    from tzlocal import get_localzone  # only `local` needs it
+
+    return get_localzone()
+
+
+def _zone_hint(name: str) -> str:
+    import zoneinfo  # walking the zone database is for the error only
+
+    if name == "local":
+        return "the system does not say which zone it is in: name one, such as Europe/Berlin or UTC"
+    folded = {known.lower(): known for known in zoneinfo.available_timezones()}
+    near = difflib.get_close_matches(name.lower(), folded, n=1)
+    return f"did you mean {folded[near[0]]}?" if near else "an IANA name such as Europe/Berlin, UTC, or local"
+
+
+def cron_line(_: Place, value: object) -> str:
+    """A cron line, kept as it is written."""
+    line = _text(value)
+    try:
+        parse_cron(line)
+    except ConfigError as error:
+        raise RefusedValueError(error.what, error.hint) from None
+    return line
+
+
+def duration_text(span: timedelta) -> str:
+    """A duration as it is written in the file, in its largest whole unit: `90s`, `5m`, `200ms`."""
+    milliseconds = span // timedelta(milliseconds=1)
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
+        if milliseconds and milliseconds % size == 0:
+            return f"{milliseconds // size}{unit}"
+    return f"{milliseconds}ms" if milliseconds else "0s"
+
+
+def text(_: Place, value: object) -> str:
+    """Text that says something."""
+    return _text(value)
+
+
+def boolean(_: Place, value: object) -> bool:
+    """`true` or `false`."""
+    if not isinstance(value, bool):
+        raise RefusedValueError(f"true or false is needed, not {shown(value)}", "true or false, without quotes")
+    return value
+
+
+def agent_id(_: Place, value: object) -> str:
+    """A name that is safe in a path, a log line and a command."""
+    name = _text(value)
+    if not _AGENT_ID.fullmatch(name):
+        hint = "a-z 0-9 _ -, beginning with a letter or digit, 64 at most"
+        raise RefusedValueError(f"{shown(name)} cannot be an id", hint)
+    return name
+
+
+def folder(place: Place, value: object) -> Path:
+    """A path that is a folder, or nothing yet."""
+    path = place.path(_text(value))
+    if path.exists() and not path.is_dir():
+        raise RefusedValueError(f"{path} is not a folder")
+    return path
+
+
+def workspace(place: Place, value: object) -> Path:
+    """A folder that exists."""
+    path = folder(place, value)
+    if not path.is_dir():
+        raise RefusedValueError(f"the folder {path} does not exist", "make it, or correct the path")
+    return path
+
+
+def any_path(place: Place, value: object) -> Path:
+    """Any path, made absolute."""
+    return place.path(_text(value))
+
+
+def glob(place: Place, value: object) -> str:
+    """The expanded pattern; text that came from a variable or `~` never counts as a wildcard."""
+    text = place.expand(_text(value), quote=_quoted)
+    parts = text.split("/")
+    wild = [number for number, part in enumerate(parts) if _literal(part) is None]
+    if any("**" in part and part != "**" for part in parts):
+        raise RefusedValueError(f"{shown(text)}: ** must stand alone between slashes", "such as sessions/**/*.jsonl")
+    if wild and ".." in parts[wild[0] :]:
+        raise RefusedValueError(f"{shown(text)}: .. after a wildcard", "say where the files are without ..")
+    if re.search(r"\[(?!!?\]?[^\]]*\])", text) or re.search(r"\{[^}]*,[^}]*\}", text):
+        hint = "* ? [abc] and ** are read; for {a,b} write two entries; [[] is a bracket itself"
+        raise RefusedValueError(f"{shown(text)} is not a pattern that can be read", hint)
+    if parts[-1] in {"", "**", ".", ".."}:
+        raise RefusedValueError(f"{shown(text)} names a folder", "add the files to read, such as *.jsonl")
+    return text
+
+
+def _quoted(text: str) -> str:
+    return re.sub(r"([*?\[])", r"[\1]", text)
+
+
+def _literal(part: str) -> str | None:
+    """What a part of a path says when it holds no wildcard, else None."""
+    plain = re.sub(r"\[([*?\[])\]", "", part)
+    return None if re.search(r"[*?\[]", plain) else re.sub(r"\[([*?\[])\]", r"\1", part)
+
+
+def located(pattern: str, workspace: Path) -> tuple[Path, str]:
+    """A checked pattern as the fixed folder it begins with and the glob below that folder."""
+    parts = PurePosixPath(pattern).parts
+    fixed: list[str] = []
+    for part in parts[:-1]:
+        literal = _literal(part)
+        if literal is None:
+            break
+        fixed.append(literal)
+    return workspace.joinpath(*fixed).resolve(), "/".join(parts[len(fixed) :])

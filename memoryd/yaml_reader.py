@@ -1,0 +1,186 @@
+"""YAML text → plain values that know their line, with the traps of YAML 1.1 taken out.
+
+Plain scalars follow the core schema of YAML 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema), narrowed where a
+person and that schema would disagree: `12:30`, `no`, `off`, `2026-01-01` and `010` are text; only `true` and `false`
+are booleans; `.inf` and `.nan` are text. Duplicate keys are refused, merge keys (`<<`) and anchors work.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import yaml
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+Scalar: TypeAlias = str | int | float | bool | None
+
+_MAX_CHARACTERS = 1 << 20  # a thousand times a long configuration; keeps a wrong file from eating the memory
+_PREFIX = "tag:yaml.org,2002:"
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A value and the line it stands on (of its key, inside a mapping), counted from 1."""
+
+    value: Scalar | dict[str, Marked] | list[Marked]
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What was read, and the keys that had to be left out of it."""
+
+    root: Marked
+    problems: tuple[YamlError, ...]
+
+
+class YamlError(Exception):
+    """The text is not YAML that can be read one way only.
+
+    Args:
+        what: what is wrong.
+        line: where, counted from 1.
+        hint: what to do about it; empty where nothing is to be said.
+    """
+
+    def __init__(self, what: str, line: int, hint: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.line = line
+        self.hint = hint
+
+
+class _Loader(yaml.SafeLoader):
+    yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML's own class attribute, replaced and not shared
+
+
+for _tag, _pattern, _first in (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("int", r"[-+]?(?:0|[1-9][0-9_]*)", "-+0123456789"),
+    ("float", r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9_]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", "-+.0123456789"),
+    ("merge", r"<<", "<"),
+):
+    _Loader.add_implicit_resolver(_PREFIX + _tag, re.compile(rf"(?:{_pattern})\Z"), list(_first))
+
+
+def read(data: bytes) -> Document:
+    """Read one YAML document. Duplicate keys and keys that are no text are its `problems`.
+
+    Raises:
+        YamlError: not UTF-8, not YAML, a tag, or an alias to itself.
+    """
+    text = _decode(data)
+    try:
+        node = _Loader(text).get_single_node()
+        if node is None:
+            return Document(Marked(None, 1), ())
+        builder = _Builder()
+        return Document(builder.build(node, _line(node)), tuple(builder.problems))
+    except yaml.MarkedYAMLError as error:
+        raise _explained(error) from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise YamlError("a control character in the text", line, "remove it, or write it escaped in quotes") from None
+    except RecursionError:
+        raise YamlError("nested too deeply", 1) from None
+
+
+def _decode(data: bytes) -> str:
+    if len(data) > _MAX_CHARACTERS:
+        raise YamlError("longer than 1 MiB", 1, "is this the right file?")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise YamlError("not UTF-8 text", data.count(b"\n", 0, error.start) + 1, "save it as UTF-8") from None
+
+
+def _explained(error: yaml.MarkedYAMLError) -> YamlError:
+    mark = error.problem_mark or error.context_mark
+    what = " ".join(part for part in (error.context, error.problem) if part)
+    quoting = "put text that holds : # { [ & * ! | > ' \" % @ ` in quotes"
+    hint = "indent with spaces, not tabs" if "'\\t'" in what else quoting
+    return YamlError(what, mark.line + 1 if mark else 1, hint)
+
+
+def _line(node: Node) -> int:
+    return int(node.start_mark.line) + 1
+
+
+class _Builder:
+    """Builds the marked tree of one document; each node once, so that aliases to aliases cost nothing."""
+
+    def __init__(self) -> None:
+        self._built: dict[int, Marked] = {}
+        self._open: set[int] = set()
+        self.problems: list[YamlError] = []
+
+    def build(self, node: Node, line: int) -> Marked:
+        if id(node) in self._open:
+            raise YamlError("an alias to a value that holds it", line)
+        if id(node) not in self._built:
+            self._open.add(id(node))
+            self._built[id(node)] = self._value(node)
+            self._open.discard(id(node))
+        return Marked(self._built[id(node)].value, line)
+
+    def _value(self, node: Node) -> Marked:
+        if isinstance(node, MappingNode) and node.tag == _PREFIX + "map":
+            return Marked(self._mapping(node), _line(node))
+        if isinstance(node, SequenceNode) and node.tag == _PREFIX + "seq":
+            return Marked([self.build(child, _line(child)) for child in node.value], _line(node))
+        if isinstance(node, ScalarNode) and node.tag.startswith(_PREFIX):
+            return Marked(_scalar(node), _line(node))
+        raise YamlError(f"the tag {node.tag.removeprefix(_PREFIX)} is not read here", _line(node), "remove the tag")
+
+    def _mapping(self, node: MappingNode) -> dict[str, Marked]:
+        merged: dict[str, Marked] = {}
+        own: dict[str, Marked] = {}
+        for key, value in node.value:
+            if key.tag == _PREFIX + "merge":
+                for base in value.value if isinstance(value, SequenceNode) else [value]:
+                    merged = {**self._base(base), **merged}
+                continue
+            self._put(own, key, value)
+        return {**merged, **own}
+
+    def _put(self, own: dict[str, Marked], key: Node, value: Node) -> None:
+        name, line = str(key.value), _line(key)
+        marked = self.build(value, line)
+        if key.tag != _PREFIX + "str" or not isinstance(key, ScalarNode):
+            self.problems.append(YamlError("a key must be text", line, "put it in quotes"))
+        elif name in own:
+            hint = f"the first one is on line {own[name].line}"
+            self.problems.append(YamlError(f"the key {name} is there twice", line, hint))
+        else:
+            own[name] = marked
+
+    def _base(self, node: Node) -> dict[str, Marked]:
+        base = self.build(node, _line(node)).value
+        if not isinstance(base, dict):
+            raise YamlError("<< needs a mapping, or a list of mappings", _line(node))
+        return base
+
+
+def _scalar(node: ScalarNode) -> Scalar:
+    text = str(node.value)
+    match node.tag.removeprefix(_PREFIX):
+        case "str":
+            return text
+        case "null":
+            return None
+        case "bool" if text.lower() in {"true", "false"}:
+            return text.lower() == "true"
+        case "int" | "float" as kind:
+            return _number(node, text, whole=kind == "int")
+        case kind:
+            raise YamlError(f"the tag !!{kind} is not read here", _line(node), "remove the tag")
+
+
+def _number(node: ScalarNode, text: str, *, whole: bool) -> int | float:
+    try:
+        return int(text) if whole else float(text)
+    except ValueError:
+        raise YamlError(f"{text[:40]} is not a number that can be read", _line(node)) from None
