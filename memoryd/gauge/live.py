@@ -1,0 +1,150 @@
+"""How full a session's context is: a fold over its turns in file order, kept per session as a plain value.
+
+An agent that writes the size of its context beside its answers is believed: that is the exact figure, as of its last
+response. A later line of the same response repeats it and does not count again. What came after, beginning with the
+response's own text, is estimated from its length, at the rate this session's own figures show. A compaction voids the
+figure; until the next response what came since is estimated, on top of what the session held before its first word
+(system prompt and tools), which its first figure showed.
+
+The tail is measured in UTF-8 bytes: tokenizers work on bytes, and one rate then fits English, code and Chinese alike.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from memoryd.transcripts.turn import Kind
+
+if TYPE_CHECKING:
+    from memoryd.transcripts.turn import Turn
+
+# The usual rule of thumb, worth as much as this many bytes of the session's own evidence.
+_TOKENS_PER_BYTE = 0.25
+_PRIOR_BYTES = 2000
+# Prose in one script is near 1/4, dense code and hex near 1/2; what lies outside was no text (images, cut results).
+_RATE_MIN = 0.125
+_RATE_MAX = 0.75
+# A first figure beyond this holds history that was read elsewhere: the session was resumed or forked.
+_OVERHEAD_MAX = 40_000
+_RECENT_MAX = 8
+_SYNTHETIC = "<synthetic>"
+
+
+class Gauge(NamedTuple):
+    """What is known of a session's context after a turn. Numbers and strings only, so that it is stored as it is."""
+
+    context: int = 0  # tokens the agent wrote since the last compaction; 0: none
+    record_id: str = ""  # of the turn that wrote them
+    after_compaction: int = 0  # 1: they are what a compaction said it left, not a response's usage
+    tail_chars: int = 0  # main-chain text since then
+    tail_bytes: int = 0
+    responses: str = ""  # message ids counted lately, the newest first, one a line
+    calibration_tokens: int = 0  # growth from one usage to the next
+    calibration_bytes: int = 0  # text between the two
+    overhead: int = 0  # tokens before the first word: system prompt and tools
+    usages: int = 0  # how many responses wrote their usage
+    peak: int = 0  # largest usage ever
+    model: str = ""  # of the last response
+    compactions: int = 0
+    since_seq: int = 1  # the first turn after the last compaction
+
+
+class Live(NamedTuple):
+    """The size of the context now."""
+
+    tokens: int
+    exactness: Literal["exact", "estimated"]  # exact: a response's usage, if with an estimated tail
+    record_id: str | None  # the record that set the number
+    how: Literal["usage", "tiktoken", "characters"]
+
+
+def advance(gauge: Gauge, turn: Turn, seq: int) -> Gauge:
+    """The gauge after one more turn.
+
+    Args:
+        gauge: before it.
+        turn: the next one in file order. Side chains and what the agent program says in the model's name do not count.
+        seq: of the turn within its session.
+    """
+    if turn.sidechain or turn.model == _SYNTHETIC:
+        return gauge
+    if turn.kind is Kind.COMPACTION:
+        return _compacted(gauge, turn, seq)
+    if turn.usage and not _is_counted(gauge, turn.message_id):
+        gauge = _measured(gauge, turn, turn.usage)
+    if turn.kind is Kind.SUMMARY and gauge.after_compaction:
+        return gauge  # the figure the compaction gave includes its summary
+    text = turn.text
+    if not text:
+        return gauge
+    chars = len(text)
+    size = chars if text.isascii() else len(text.encode("utf-8", "replace"))
+    return gauge._replace(tail_chars=gauge.tail_chars + chars, tail_bytes=gauge.tail_bytes + size)
+
+
+def live(gauge: Gauge, counted: int | None = None) -> Live:
+    """The size of the context.
+
+    Args:
+        gauge: of the session.
+        counted: what a tokenizer counts in all main-chain turns from `since_seq` on, where the agent wrote no usage.
+    """
+    if gauge.context:
+        tokens = gauge.context + ceil(gauge.tail_bytes * tokens_per_byte(gauge))
+        return Live(tokens, "estimated" if gauge.after_compaction else "exact", gauge.record_id, "usage")
+    if counted is not None:
+        return Live(gauge.overhead + counted, "estimated", None, "tiktoken")
+    rough = gauge.tail_bytes * tokens_per_byte(gauge) if gauge.usages else gauge.tail_chars / 4
+    return Live(gauge.overhead + ceil(rough), "estimated", None, "characters")
+
+
+def tokens_per_byte(gauge: Gauge) -> float:
+    """The rate of the session's own text, within what text can have; 1/4 while it has shown nothing."""
+    tokens = gauge.calibration_tokens + _TOKENS_PER_BYTE * _PRIOR_BYTES
+    return min(max(tokens / (gauge.calibration_bytes + _PRIOR_BYTES), _RATE_MIN), _RATE_MAX)
+
+
+def _is_counted(gauge: Gauge, message_id: str | None) -> bool:
+    return message_id is not None and message_id in gauge.responses.split("\n")
+
+
+def _remember(responses: str, message_id: str | None) -> str:
+    recent = responses.split("\n")[: _RECENT_MAX - 1] if responses else []
+    return "\n".join([message_id, *recent]) if message_id else responses
+
+
+def _measured(gauge: Gauge, turn: Turn, usage: int) -> Gauge:
+    """A response wrote its usage: the new figure, and what its growth says about the rate."""
+    growth = usage - gauge.context
+    calibrates = gauge.context and not gauge.after_compaction and growth > 0 and gauge.tail_bytes > 0
+    overhead = gauge.overhead
+    if gauge.usages == 0 and gauge.compactions == 0:
+        overhead = min(max(0, usage - ceil(gauge.tail_bytes * _TOKENS_PER_BYTE)), _OVERHEAD_MAX)
+    return gauge._replace(
+        context=usage,
+        record_id=turn.record_id,
+        after_compaction=0,
+        tail_chars=0,
+        tail_bytes=0,
+        responses=_remember(gauge.responses, turn.message_id),
+        calibration_tokens=gauge.calibration_tokens + (growth if calibrates else 0),
+        calibration_bytes=gauge.calibration_bytes + (gauge.tail_bytes if calibrates else 0),
+        overhead=overhead,
+        usages=gauge.usages + 1,
+        peak=max(gauge.peak, usage),
+        model=turn.model or gauge.model,
+    )
+
+
+def _compacted(gauge: Gauge, turn: Turn, seq: int) -> Gauge:
+    left = turn.usage or 0
+    return gauge._replace(
+        context=left,
+        record_id=turn.record_id if left else "",
+        after_compaction=1 if left else 0,
+        tail_chars=0,
+        tail_bytes=0,
+        compactions=gauge.compactions + 1,
+        since_seq=seq + 1,
+    )

@@ -1,0 +1,86 @@
+"""Whether a session should sleep now.
+
+memoryd cannot shrink a foreign agent's context: after a sleep the gauge stays high until the agent compacts. So a
+session that has slept is disarmed until a compaction follows, or until much has been added past what it slept on.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from math import ceil
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+# 0.55 of 100 is a hair above 55 in binary; a bound written as a decimal is meant as one.
+_ROUNDING = 1e-6
+
+
+class Policy(NamedTuple):
+    """The agent's settings."""
+
+    threshold: float  # share of the window, inclusive
+    cooldown: timedelta  # after a successful sleep
+    min_messages: int  # user and assistant messages past the watermark
+    rearm: float  # share of the window added past the watermark
+
+
+class Situation(NamedTuple):
+    """What the session looks like."""
+
+    tokens: int  # live context
+    window: int  # tokens
+    messages: int  # user and assistant messages past the watermark
+    added: int  # tokens past the watermark
+    watermark: int  # seq of the last turn slept on; 0: never slept
+    compaction: int  # seq of the last compaction marker; 0: none
+    slept_at: datetime | None  # end of the last successful sleep
+
+
+class Reason(StrEnum):
+    """Why a session sleeps or stays awake."""
+
+    FULL = "the context has reached the threshold"
+    BELOW = "the context is below the threshold"
+    FEW = "too few messages since the last sleep"
+    COOLDOWN = "the last sleep was too short a time ago"
+    DISARMED = "slept already; waiting for a compaction or for enough new text"
+
+
+class Sleepiness(NamedTuple):
+    """The decision and why."""
+
+    sleep: bool
+    why: Reason
+
+
+def should_sleep(policy: Policy, situation: Situation, now: datetime) -> Sleepiness:
+    """Decide for one session. All bounds are inclusive."""
+    if situation.tokens < _share(policy.threshold, situation.window):
+        return Sleepiness(sleep=False, why=Reason.BELOW)
+    if situation.messages < policy.min_messages:
+        return Sleepiness(sleep=False, why=Reason.FEW)
+    if not _is_armed(policy, situation):
+        return Sleepiness(sleep=False, why=Reason.DISARMED)
+    if _is_cooling(policy, situation, now):
+        return Sleepiness(sleep=False, why=Reason.COOLDOWN)
+    return Sleepiness(sleep=True, why=Reason.FULL)
+
+
+def _share(part: float, window: int) -> int:
+    return ceil(part * window - _ROUNDING)
+
+
+def _is_armed(policy: Policy, situation: Situation) -> bool:
+    if situation.watermark == 0 or situation.compaction > situation.watermark:
+        return True
+    return situation.added >= _share(policy.rearm, situation.window)
+
+
+def _is_cooling(policy: Policy, situation: Situation, now: datetime) -> bool:
+    """A sleep that seems to lie in the future was timed by a clock since set back, and holds nothing up."""
+    if situation.slept_at is None:
+        return False
+    elapsed = now - situation.slept_at
+    return policy.cooldown > elapsed and elapsed.total_seconds() >= 0

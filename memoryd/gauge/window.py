@@ -1,0 +1,62 @@
+"""How large a session's context window is. Transcripts do not say; the model's name does not always."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple
+
+DEFAULT = 200_000
+
+
+class Window(NamedTuple):
+    """The size of a context window and where it is known from."""
+
+    tokens: int
+    how: Literal["config", "model", "learned", "default"]
+
+
+# By the vendors' model pages and API references; the first match counts. A name may have the vendor's name before it,
+# behind a slash or a dot. Models whose window the vendor varied under one name are left to the default.
+_MODELS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
+    (re.compile(rf"(?:^|[/.:]){pattern}"), tokens)
+    for pattern, tokens in (
+        (r"claude.*\[1m\]", 1_000_000),
+        (r"claude-(?:instant|2\.0|v2:0|v1)", 100_000),
+        (r"claude", 200_000),
+        (r"gpt-5[\w.-]*-chat", 128_000),
+        (r"gpt-5", 400_000),
+        (r"gpt-4\.1", 1_047_576),
+        (r"(?:chat)?gpt-4o", 128_000),
+        (r"gpt-4-(?:turbo|1106|0125)", 128_000),
+        (r"gpt-4-32k", 32_768),
+        (r"gpt-4(?:-|$)", 8_192),
+        (r"gpt-3\.5-turbo", 16_385),
+        (r"o1-(?:mini|preview)", 128_000),
+        (r"(?:o1|o3|o4-mini)(?:-|$)", 200_000),
+        (r"gemini-1\.5-pro", 2_097_152),
+        (r"gemini-(?:1\.5-flash|2\.0-flash|2\.5)", 1_048_576),
+    )
+)
+# What a window turns out to be when usage has exceeded the one assumed.
+_LADDER = (200_000, 1_000_000, 2_097_152)
+
+
+def window(configured: int | None, model: str | None, peak: int) -> Window:
+    """The context window of a session.
+
+    Args:
+        configured: tokens by the configuration, which always wins.
+        model: the model's name by the transcript or the configuration.
+        peak: the largest context the session has reported, in tokens. A window it does not fit in was not the window.
+    """
+    if configured is not None:
+        return Window(configured, "config")
+    known = _by_model(model.lower()) if model else None
+    assumed = known or DEFAULT
+    if peak > assumed:
+        return Window(next((size for size in _LADDER if size >= peak), peak), "learned")
+    return Window(assumed, "model" if known else "default")
+
+
+def _by_model(model: str) -> int | None:
+    return next((tokens for pattern, tokens in _MODELS if pattern.search(model)), None)

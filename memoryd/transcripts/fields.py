@@ -1,0 +1,118 @@
+"""What readers take out of JSON values of unknown shape: words, counts, times, blocks."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from memoryd.transcripts.lines import clean
+
+ARGUMENTS_MAX = 4000
+_WORD_MAX = 256
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,39}")
+# Seconds since 1970 reach the upper bound in the year 5138; milliseconds passed it in 1973. Below the lower one, the
+# year 2000, a number is a duration or a counter.
+_SECONDS_MAX = 100_000_000_000
+_SECONDS_MIN = 946_684_800
+_TOKENS_MAX = 1_000_000_000
+
+
+def word(value: object) -> str | None:
+    """A short string such as an id; None for anything else."""
+    if type(value) is str and 0 < len(value) <= _WORD_MAX:
+        return clean(value)
+    return None
+
+
+def type_name(value: object) -> str:
+    """A record's type as a name fit for counters and logs, which must not carry content."""
+    return value if type(value) is str and _NAME.fullmatch(value) else "other"
+
+
+def tokens(value: object) -> int:
+    """A number of tokens; 0 for whatever cannot be one."""
+    return value if type(value) is int and 0 < value < _TOKENS_MAX else 0
+
+
+def utc(value: object) -> str | None:
+    """A time as UTC, ISO 8601 with Z. Strings that are so already are kept as given; nonsense is None.
+
+    Args:
+        value: an RFC 3339 string, with or without an offset (none means UTC), or seconds or milliseconds since 1970.
+    """
+    if type(value) is str:
+        return _from_text(value)
+    if type(value) is int or type(value) is float:
+        return _from_number(value)
+    return None
+
+
+def _from_text(text: str) -> str | None:
+    if not 19 <= len(text) <= 40 or text[4] != "-" or text[7] != "-":
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        if text[-1] == "Z" and text[10] == "T":
+            return text
+        return _render(moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC))
+    except (ValueError, OverflowError):
+        return None
+
+
+def _from_number(number: float) -> str | None:
+    try:
+        seconds = number / 1000 if abs(number) >= _SECONDS_MAX else number
+        return _render(datetime.fromtimestamp(seconds, UTC)) if seconds >= _SECONDS_MIN else None
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _render(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def arguments(name: object, value: object) -> str:
+    """A tool call as text: the tool's name and its arguments as compact JSON, cut where they are long."""
+    text = value if type(value) is str else _compact(value)
+    if len(text) > ARGUMENTS_MAX:
+        text = f"{text[:ARGUMENTS_MAX]}… [{len(text) - ARGUMENTS_MAX:,} characters left out]"
+    return clean(f"{word(name) or 'tool'} {text}".rstrip())
+
+
+def _compact(value: object) -> str:
+    if value is None:
+        return ""
+    try:
+        return orjson.dumps(value).decode()
+    except orjson.JSONEncodeError:
+        pass
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except (RecursionError, ValueError):
+        return "[…]"
+
+
+def block_text(content: object) -> str:
+    """The text of a string or of a list of blocks; what is not text shows as a marker such as `[image]`."""
+    if type(content) is str:
+        return clean(content)
+    if type(content) is not list:
+        return ""
+    return "\n".join(text for text in map(_one_block, content) if text)
+
+
+def _one_block(block: Any) -> str:
+    if type(block) is str:
+        return clean(block)
+    if type(block) is not dict:
+        return ""
+    for key in ("text", "content"):
+        text = block.get(key)
+        if type(text) is str:
+            return clean(text)
+    kind = block.get("type")
+    return f"[{type_name(kind)}]" if kind else ""

@@ -1,0 +1,52 @@
+"""The mark around text that memoryd hands to an agent, so that it is known again when it comes back in a transcript.
+
+Whoever renders an injection puts it between `OPEN` and `CLOSE`; every reader cuts such parts out with `strip`. The
+agent program may have passed the text through JSON or HTML, so the angle brackets are also known in their escaped
+forms.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NAME = "memoryd-context"
+OPEN = f"<{NAME}>"
+CLOSE = f"</{NAME}>"
+
+_TAG = re.compile(rf"(?:<|&lt;|\\u003c)(/?){NAME}\b[^<>&\\\n]{{0,200}}(?:>|&gt;|\\u003e)", re.IGNORECASE)
+
+
+def strip(text: str) -> tuple[str, Sequence[str]]:
+    """Part a text into what was said and what memoryd had injected.
+
+    Returns:
+        The rest without the marked parts, and the marked parts without their tags, in order. A mark that is never
+        closed hides everything to the end: memory that feeds on itself is worse than a sentence not remembered.
+        Marks inside a mark belong to the outer one; a closing tag alone is dropped.
+    """
+    if NAME not in text and NAME.upper() not in text:
+        return text, ()
+    return cut(text, _TAG)
+
+
+def cut(text: str, tag: re.Pattern[str]) -> tuple[str, list[str]]:
+    """Cut out what stands between tags; `tag` matches both, its first group holding a slash in the closing one.
+
+    Returns:
+        The rest and the parts, as `strip` does.
+    """
+    rest: list[str] = []
+    parts: list[str] = []
+    depth = begin = 0
+    for found in tag.finditer(text):
+        closing = bool(found[1])
+        if depth == 0 or (closing and depth == 1):
+            (parts if depth else rest).append(text[begin : found.start()])
+            begin = found.end()
+        depth = max(0, depth - 1) if closing else depth + 1
+    (parts if depth else rest).append(text[begin:])
+    return "".join(rest), parts

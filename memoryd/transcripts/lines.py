@@ -1,0 +1,312 @@
+r"""Bytes to lines to records: the first step of every reader, and the hot path of a backfill.
+
+A transcript is cut at `\n` bytes only: JSON strings may hold U+2028 and U+0085, which text-mode line splitting would
+take for line ends. Most lines are one JSON object and take the fast path. The rest is what crashes, full disks and
+careless writers leave behind: two records on one line, half a record before a whole one, NUL holes, broken UTF-8.
+Whatever of it is a record is read; whatever is not is reported as a `BadSpan`, so that no byte goes missing unseen.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+
+from memoryd.transcripts.injected import strip
+from memoryd.transcripts.turn import Kind, Origin, Role, Turn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NOT_JSON = "not JSON"
+NOT_AN_OBJECT = "not an object"
+NUL_BYTES = "NUL bytes"
+TOO_DEEP = "nested too deeply"
+
+# A longer string of digits is quadratic work for int(), and Python refuses it by default.
+_DIGITS_MAX = 4000
+# How much text the search for a record behind a broken one may parse, in multiples of the line's length.
+_SEARCH_EFFORT = 8
+_SEARCH_COST_MIN = 10_000
+_NOT_SPACE = re.compile(r"[^ \t\r\n]")
+_NOT_NUL = re.compile(r"[^\0]")
+_BOM = "\ufeff"
+
+
+class Line(NamedTuple):
+    """One complete line of a file, without its line end."""
+
+    first_byte: int
+    last_byte: int  # exclusive
+    data: bytes
+
+
+class Record(NamedTuple):
+    """One JSON object of a transcript and the bytes it was written as."""
+
+    value: dict[str, Any]
+    first_byte: int
+    last_byte: int  # exclusive
+    data: bytes
+
+    def sha256(self) -> str:
+        """The hash of the record's own bytes, in hex."""
+        return sha256(self.data).hexdigest()
+
+
+class BadSpan(NamedTuple):
+    """Bytes that are no record. They are counted and reported by place, and shown to no model."""
+
+    first_byte: int
+    last_byte: int  # exclusive
+    sha256: str
+    reason: str
+
+
+class Decoded(NamedTuple):
+    """What one line holds, in order."""
+
+    records: Sequence[Record]
+    bad: Sequence[BadSpan]
+
+
+@dataclass(slots=True)
+class Pass:
+    """One reading of a transcript from its first byte, carried along as the file grows.
+
+    It counts how often each line without time or id was met, so that the second of two equal lines gets another id than
+    the first, and gets the same one when the file is read again. A lost pass is rebuilt by reading from byte 0.
+    """
+
+    session: str  # the session's native id: equal lines of two sessions are two turns
+    seen: dict[str, int] = field(default_factory=dict)  # short hash of a line → how often; plain, to be stored as it is
+
+    def next(self, digest: str) -> int:
+        """Count one more meeting with the line of this hash. The first is 1."""
+        # A collision of short hashes only makes the count start later, the id still holds the whole hash.
+        key = digest[:16]
+        count = self.seen.get(key, 0) + 1
+        self.seen[key] = count
+        return count
+
+
+def split(chunk: bytes, base: int) -> tuple[list[Line], int]:
+    """Cut a chunk of a file into lines.
+
+    Args:
+        chunk: bytes that begin at the start of a line.
+        base: offset of the chunk in the file.
+
+    Returns:
+        The lines that are not blank, and how many bytes of the chunk are consumed: all but a torn last line.
+    """
+    pieces = chunk.split(b"\n")
+    torn = pieces.pop()
+    lines: list[Line] = []
+    start = base
+    for piece in pieces:
+        end = start + len(piece)
+        if piece and not piece.isspace():
+            lines.append(Line(start, end, piece))
+        start = end + 1
+    return lines, len(chunk) - len(torn)
+
+
+def unterminated(tail: bytes, base: int) -> Line | None:
+    """The last line of a file that ends without a line end, if it is a whole record all the same.
+
+    Some agents never write the last line end. When such a file has been left alone for long, this is its last line; a
+    line that does not parse as one JSON object may still be in the middle of being written.
+    """
+    try:
+        whole = isinstance(orjson.loads(tail), dict)
+    except orjson.JSONDecodeError:
+        return None
+    return Line(base, base + len(tail), tail) if whole else None
+
+
+def decode(line: Line) -> Decoded:
+    """The records of a line, and the spans of it that are none. Never raises."""
+    first, last, data = line
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return _Salvage(line).run()
+    if type(value) is dict:
+        return Decoded((Record(value, first, last, data),), ())
+    return Decoded((), (_bad(line, NOT_AN_OBJECT),))
+
+
+def clean(text: str) -> str:
+    """The text with NUL and lone surrogates replaced by U+FFFD: neither survives a trip through SQLite."""
+    if "\0" in text:
+        text = text.replace("\0", "\ufffd")
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in text)
+    return text
+
+
+def derived_id(record: Record, meetings: Pass, *, stamped: bool) -> str:
+    """An id for a record whose format gives it none.
+
+    Args:
+        record: the record.
+        meetings: the pass over this file.
+        stamped: whether the record itself holds something that tells it from its neighbours, such as a time. The same
+            bytes again are then the same record again, here or in a copy of the file; without it, a second "yes" is a
+            second turn.
+    """
+    digest = record.sha256()
+    if stamped:
+        return f"sha256:{digest}"
+    count = meetings.next(digest)
+    seed = f"{meetings.session}\n{digest}\n{count}".encode("utf-8", "replace")
+    return f"sha256:{sha256(seed).hexdigest()}"
+
+
+def oversize_turn(head: bytes, tail: bytes, length: int, digest: str) -> Turn:
+    """The turn of a line too long to parse.
+
+    Args:
+        head: first bytes of the line.
+        tail: last bytes of the line, not overlapping the head.
+        length: of the whole line, in bytes.
+        digest: SHA-256 of the whole line, in hex.
+    """
+    left_out = length - len(head) - len(tail)
+    excerpt = f"{head.decode(errors='replace')}\n… [{left_out:,} bytes left out] …\n{tail.decode(errors='replace')}"
+    rest, _ = strip(clean(excerpt))
+    return Turn(f"sha256:{digest}", 0, Role.SYSTEM, Origin.UNKNOWN, Kind.OVERSIZE, rest)
+
+
+def _bad(line: Line, reason: str) -> BadSpan:
+    return BadSpan(line.first_byte, line.last_byte, sha256(line.data).hexdigest(), reason)
+
+
+def _integer(digits: str) -> int | float:
+    return int(digits) if len(digits) <= _DIGITS_MAX else float(digits)
+
+
+_DECODER = json.JSONDecoder(parse_int=_integer)
+
+
+class Scanner:
+    """Reads JSON values out of bytes, one after the other, and knows where each of them lies.
+
+    The text is decoded with surrogateescape, so that every position in it can be turned back into a byte offset; what
+    was not UTF-8 becomes U+FFFD later, in `clean`. Positions must be asked for in ascending order.
+    """
+
+    def __init__(self, data: bytes, first_byte: int) -> None:
+        self.text = data.decode("utf-8", "surrogateescape")
+        self.start = 1 if self.text.startswith(_BOM) else 0
+        self._data = data
+        self._first_byte = first_byte
+        self._mark = (0, 0)  # a position in the text and its offset in the bytes
+
+    def skip_space(self, at: int) -> int:
+        """The next position that is not white space."""
+        found = _NOT_SPACE.search(self.text, at)
+        return found.start() if found else len(self.text)
+
+    def parse(self, at: int) -> tuple[object, int]:
+        """The value at a position and where it ends.
+
+        Raises:
+            json.JSONDecodeError: there is none.
+            RecursionError: it is nested too deeply.
+        """
+        return _DECODER.raw_decode(self.text, at)
+
+    def record(self, value: dict[str, Any], at: int, end: int) -> Record:
+        """The record of a value between two positions."""
+        return Record(value, *self._span(at, end))
+
+    def bad(self, at: int, end: int, reason: str) -> BadSpan:
+        """What lies between two positions, as bytes that are no record."""
+        first, last, data = self._span(at, end)
+        return BadSpan(first, last, sha256(data).hexdigest(), reason)
+
+    def _span(self, at: int, end: int) -> tuple[int, int, bytes]:
+        first, last = self._byte(at), self._byte(end)
+        return self._first_byte + first, self._first_byte + last, self._data[first:last]
+
+    def _byte(self, at: int) -> int:
+        position, offset = self._mark
+        offset += len(self.text[position:at].encode("utf-8", "surrogateescape"))
+        self._mark = (at, offset)
+        return offset
+
+
+class _Salvage:
+    """Takes a line apart that is not simply one record."""
+
+    def __init__(self, line: Line) -> None:
+        self.scanner = Scanner(line.data, line.first_byte)
+        self.text = self.scanner.text
+        self.budget = _SEARCH_EFFORT * (len(self.text) + _SEARCH_COST_MIN)
+        self.records: list[Record] = []
+        self.bad: list[BadSpan] = []
+
+    def run(self) -> Decoded:
+        text, skip_space = self.text, self.scanner.skip_space
+        at = self.scanner.start
+        while (at := skip_space(at)) < len(text):
+            at = self._nuls(at) if text[at] == "\0" else self._value(at)
+        return Decoded(self.records, self.bad)
+
+    def _nuls(self, at: int) -> int:
+        found = _NOT_NUL.search(self.text, at)
+        end = found.start() if found else len(self.text)
+        self.bad.append(self.scanner.bad(at, end, NUL_BYTES))
+        return end
+
+    def _value(self, at: int) -> int:
+        value, end, reason = self._parse(at)
+        if type(value) is dict:
+            self.records.append(self.scanner.record(value, at, end))
+            return end
+        if reason is None:
+            reason = NOT_AN_OBJECT
+            if not self._at_boundary(end):
+                reason, end = NOT_JSON, self._next_start(at)
+        else:
+            end = self._next_start(at)
+        self.bad.append(self.scanner.bad(at, end, reason))
+        return end
+
+    def _parse(self, at: int) -> tuple[object, int, str | None]:
+        try:
+            value, end = self.scanner.parse(at)
+        except RecursionError:
+            self.budget -= _SEARCH_COST_MIN
+            return None, at, TOO_DEEP
+        except json.JSONDecodeError as error:
+            self.budget -= error.pos - at
+            return None, at, NOT_JSON
+        self.budget -= end - at
+        return value, end, None
+
+    def _next_start(self, at: int) -> int:
+        """Where the next record begins behind a broken one.
+
+        That is at a brace whose object is followed by the line's end or another record; an object inside the broken one
+        is followed by a comma or a bracket.
+        """
+        while self.budget > 0 and (at := self.text.find("{", at + 1)) >= 0:
+            value, end, _ = self._parse(at)
+            if type(value) is dict and value and self._at_boundary(end):
+                return at
+        return len(self.text)
+
+    def _at_boundary(self, end: int) -> bool:
+        after = self.scanner.skip_space(end)
+        return after == len(self.text) or self.text[after] in "{\0"

@@ -1,0 +1,196 @@
+"""Generic `{role, content}` transcripts: the message shapes of the chat protocols, which have no standard as a file.
+
+Read are JSON lines of one message each, lines `{"messages": […]}`, and whole files that are one JSON array of messages.
+Content is a string or a list of blocks, in the words of OpenAI's Chat Completions and Responses and of Anthropic's
+Messages. A message's `usage` counts what went in and what came out; it says how large the context is *after* the
+message, so it comes on an empty turn behind it.
+"""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from memoryd.transcripts.fields import arguments, block_text, tokens, type_name, utc, word
+from memoryd.transcripts.format import Identity, Reading
+from memoryd.transcripts.lines import Record, Scanner, derived_id
+from memoryd.transcripts.said import Envelope, Said, turns_of
+from memoryd.transcripts.turn import Kind, Origin, Role
+
+if TYPE_CHECKING:
+    from pathlib import PurePosixPath
+
+    from memoryd.transcripts.format import Values
+    from memoryd.transcripts.lines import Pass
+    from memoryd.transcripts.turn import Turn
+
+_SPEAKERS = {
+    "system": (Role.SYSTEM, Origin.SYSTEM),
+    "developer": (Role.SYSTEM, Origin.SYSTEM),
+    "user": (Role.USER, Origin.USER),
+    "human": (Role.USER, Origin.USER),
+    "assistant": (Role.ASSISTANT, Origin.ASSISTANT),
+    "model": (Role.ASSISTANT, Origin.ASSISTANT),
+    "tool": (Role.TOOL, Origin.TOOL),
+    "function": (Role.TOOL, Origin.TOOL),
+}
+_TIMES = ("timestamp", "ts", "created_at", "time")
+_IDS = ("tool_call_id", "tool_use_id", "call_id")
+_UNSPOKEN = frozenset({"thinking", "redacted_thinking", "reasoning"})
+_ID_CHARS_MIN = 16  # a shorter id may be a counter that starts anew in every session
+
+
+class Messages:
+    """The reader. A session is the file: its name, and a hash of its folder to tell equal names apart."""
+
+    name = "messages"
+
+    def sniff(self, records: Values, path: PurePosixPath) -> bool:
+        """Whether any record is a message or a list of them. Other formats' records may look so too: ask this last."""
+        del path
+        return any(_speaks(value) or _listed(value) for value in records)
+
+    def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
+        """By the path alone."""
+        folder = sha256(str(path.parent).encode("utf-8", "replace")).hexdigest()[:8]
+        cwd = next((found for found in map(self.cwd_of, records) if found), None)
+        started = next((found for found in map(_time_of, records) if found), None)
+        return Identity(f"{path.stem}-{folder}", None, cwd, sidechain=False, started_at=started)
+
+    def turns(self, record: Record, identity: Identity, meetings: Pass) -> Reading:
+        """The turns of one message, or of all messages of a line that holds many."""
+        del identity
+        value = record.value
+        messages = _listed(value) or ([value] if _speaks(value) else [])
+        if not messages:
+            return Reading((), type_name(value.get("type") or value.get("role")))
+        stamped = _is_stamped(value)
+        record_id = _uuid_of(value) or derived_id(record, meetings, stamped=stamped)
+        turns = [turn for message in messages for turn in _message_turns(message, value, record_id)]
+        return Reading([turn._replace(part=part) for part, turn in enumerate(turns)] if len(turns) > 1 else turns)
+
+    def cwd_of(self, value: dict[str, Any]) -> str | None:
+        """The folder named in the record."""
+        cwd = value.get("cwd")
+        return cwd if type(cwd) is str and cwd else None
+
+
+def is_document(head: bytes) -> bool:
+    """Whether a file that begins like this is one JSON array and not lines."""
+    return head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
+
+
+def document_records(data: bytes) -> list[Record] | None:
+    """The records of a file that is one JSON array.
+
+    Args:
+        data: the whole file.
+
+    Returns:
+        Each object of the array with the bytes it was written as, so that a grown array yields the records it had
+        before, unchanged, and the new ones; None while the array is not complete.
+    """
+    scanner = Scanner(data, 0)
+    text, skip_space = scanner.text, scanner.skip_space
+    records: list[Record] = []
+    at, more = skip_space(scanner.start), "["
+    while text[at : at + 1] == more:
+        at = skip_space(at + 1)
+        if text[at : at + 1] != "]":
+            try:
+                value, end = scanner.parse(at)
+            except (json.JSONDecodeError, RecursionError):
+                return None
+            if type(value) is dict:
+                records.append(scanner.record(value, at, end))
+            at = skip_space(end)
+        more = ","
+    return records if text[at : at + 1] == "]" and skip_space(at + 1) == len(text) else None
+
+
+def _speaks(value: dict[str, Any]) -> bool:
+    return type(value.get("role")) is str and ("content" in value or "tool_calls" in value)
+
+
+def _listed(value: dict[str, Any]) -> list[dict[str, Any]]:
+    messages = value.get("messages")
+    if type(messages) is not list or "role" in value:
+        return []
+    return [message for message in messages if type(message) is dict and _speaks(message)]
+
+
+def _time_of(value: dict[str, Any]) -> str | None:
+    return next((found for found in (utc(value.get(key)) for key in _TIMES) if found), None)
+
+
+def _uuid_of(value: dict[str, Any]) -> str | None:
+    uuid = word(value.get("uuid"))
+    return uuid if uuid and len(uuid) >= _ID_CHARS_MIN else None
+
+
+def _is_stamped(value: dict[str, Any]) -> bool:
+    return len(word(value.get("id")) or "") >= _ID_CHARS_MIN or _time_of(value) is not None
+
+
+def _message_turns(message: dict[str, Any], line: dict[str, Any], record_id: str) -> list[Turn]:
+    role = message["role"].lower()
+    if role not in _SPEAKERS:
+        return []
+    at = _time_of(message) or _time_of(line)
+    model = word(message.get("model")) or word(line.get("model"))
+    usage = _context(message.get("usage"))
+    message_id = (word(message.get("id")) or record_id) if usage else None
+    envelope = Envelope(record_id, at, sidechain=False, message_id=message_id, model=model)
+    turns = turns_of(_said(message, role), envelope)
+    return turns + turns_of((), envelope, usage) if usage else turns
+
+
+def _said(message: dict[str, Any], role: str) -> list[Said]:
+    speaker, origin = _SPEAKERS[role]
+    content = message.get("content")
+    if speaker is Role.TOOL:
+        tool = word(message.get("name"))
+        return [Said(speaker, origin, Kind.TOOL_RESULT, block_text(content), _call_id(message), tool)]
+    blocks = content if type(content) is list else [content]
+    said = [one for one in (_block(block, speaker, origin) for block in blocks) if one is not None]
+    calls = message.get("tool_calls")
+    return said + [_call(call) for call in (calls if type(calls) is list else ()) if type(call) is dict]
+
+
+def _block(block: object, speaker: Role, origin: Origin) -> Said | None:
+    kind = block.get("type") if isinstance(block, dict) else None
+    if isinstance(block, dict) and type(kind) is str:
+        if kind in _UNSPOKEN:
+            return None
+        if kind in {"tool_use", "function_call"}:
+            return _call(block)
+        if kind in {"tool_result", "function_call_output"}:
+            text = block_text(block.get("content", block.get("output")))
+            return Said(Role.TOOL, Origin.TOOL, Kind.TOOL_RESULT, text, _call_id(block))
+    text = block_text([block])
+    return Said(speaker, origin, Kind.MESSAGE, text) if text else None
+
+
+def _call(call: dict[str, Any]) -> Said:
+    function = call.get("function")
+    named = function if type(function) is dict else call
+    tool = word(named.get("name"))
+    text = arguments(tool, named.get("arguments", named.get("input")))
+    call_id = word(call.get("id")) or _call_id(call)
+    return Said(Role.ASSISTANT, Origin.ASSISTANT, Kind.TOOL_CALL, text, call_id, tool)
+
+
+def _call_id(block: dict[str, Any]) -> str | None:
+    return next((found for found in (word(block.get(key)) for key in _IDS) if found), None)
+
+
+def _context(usage: object) -> int | None:
+    """Prompt and completion in the words of either protocol; Anthropic counts cached input apart."""
+    if type(usage) is not dict:
+        return None
+    prompt = tokens(usage.get("prompt_tokens")) or sum(
+        tokens(usage.get(key)) for key in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    )
+    completion = tokens(usage.get("completion_tokens")) or tokens(usage.get("output_tokens"))
+    return (prompt + completion if prompt else tokens(usage.get("total_tokens"))) or None

@@ -1,0 +1,211 @@
+"""NOW-*.md files: the open session as Markdown, written by agents, people and memoryd itself.
+
+The format is the contract's: optional front matter between `---` lines, then entries `## User: …` and `## Agent: …`,
+and `[Tool: name - summary]` with the call and its result in a fence below. Editors rewrite such a file as they please,
+so what was read before is known by its lines, not by an offset.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.transcripts.fields import utc
+from memoryd.transcripts.format import Identity
+from memoryd.transcripts.lines import clean
+from memoryd.transcripts.said import Envelope, Said, turns_of
+from memoryd.transcripts.turn import Kind, Origin, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import PurePosixPath
+
+    from memoryd.transcripts.turn import Turn
+
+NAME = "now"
+_HEADING = re.compile(r"## (User|Agent|Assistant):[ \t]?(.*)", re.IGNORECASE)
+_OTHER_HEADING = re.compile(r"##? ")
+_TOOL = re.compile(r"\[Tool: ([^\]\n]{1,200}?)(?: - [^\n]*)?\]\s*")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+_FRONT_MATTER = re.compile(r"([A-Za-z_][\w-]{0,63}):(?:[ \t]+(.*))?|[ \t]*(?:#.*)?|[ \t]*- .*|[ \t]+.*")
+_FRONT_MATTER_LINES_MAX = 100
+_SPEAKERS = {
+    "user": (Role.USER, Origin.USER),
+    "agent": (Role.ASSISTANT, Origin.ASSISTANT),
+    "assistant": (Role.ASSISTANT, Origin.ASSISTANT),
+}
+_NOBODY = (Role.SYSTEM, Origin.UNKNOWN)
+
+
+class Entry(NamedTuple):
+    """What one speaker says in one place; `lines` begin with the text on the heading's own line, if any."""
+
+    role: Role
+    origin: Origin
+    lines: tuple[str, ...]
+    tool_name: str | None = None
+
+
+class NowFile(NamedTuple):
+    """A NOW file as read."""
+
+    front_matter: Mapping[str, str]  # values as written, without quotes
+    entries: Sequence[Entry]
+
+
+def is_now_path(path: PurePosixPath) -> bool:
+    """Whether a file is one by its name."""
+    return path.name.startswith("NOW-") and path.suffix == ".md"
+
+
+def identify(now: NowFile, path: PurePosixPath) -> Identity:
+    """By the `session_id` of the front matter, else by the file's name."""
+    front = now.front_matter
+    return Identity(
+        front.get("session_id") or path.stem,
+        front.get("parent_session") or None,
+        front.get("project_path") or None,
+        sidechain=False,
+        started_at=utc(front.get("timestamp_start")),
+    )
+
+
+def parse(data: bytes, *, closed: bool = False) -> NowFile:
+    """Read a NOW file. Never raises.
+
+    Args:
+        data: the whole file as it is now.
+        closed: whether a last line without a line end counts. It may still be in the middle of being written, so it
+            should only when the file has been left alone for a while.
+    """
+    lines = clean(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")).split("\n")
+    last = lines.pop()
+    if closed and last:
+        lines.append(last)
+    lines = [line.removesuffix("\r") for line in lines]
+    front, begin = _front_matter(lines)
+    return NowFile(front, _entries(lines[begin:]))
+
+
+def new_turns(entries: Iterable[Entry], seen: Counter[str], session_id: str) -> tuple[list[Turn], Counter[str]]:
+    """The lines not met before, as turns under their entry's role.
+
+    Args:
+        entries: of the file as it is now.
+        seen: how often each line was met before, by its key. Keys are hashes: the lines may hold what must not be kept.
+        session_id: the session's native id.
+
+    Returns:
+        One turn for each entry with new lines, in order, and the updated count. A line that was deleted and comes back
+        is not new; one that comes a second time is.
+    """
+    met: Counter[str] = Counter()
+    turns: list[Turn] = []
+    for entry in entries:
+        fresh, digest = _fresh_lines(entry, met, seen, session_id)
+        text = "\n".join(fresh).strip("\n")
+        if text:
+            kind = Kind.TOOL_RESULT if entry.role is Role.TOOL else Kind.MESSAGE
+            said = Said(entry.role, entry.origin, kind, text, None, entry.tool_name)
+            turns += turns_of((said,), Envelope(f"sha256:{digest}", None))
+    return turns, seen | met
+
+
+def _fresh_lines(entry: Entry, met: Counter[str], seen: Counter[str], session_id: str) -> tuple[list[str], str]:
+    """Counts the entry's lines into `met`; blank lines are kept between lines that are, and are nobody's."""
+    digest = sha256(session_id.encode("utf-8", "replace"))
+    fresh: list[str] = []
+    for line in entry.lines:
+        if not line.strip():
+            if fresh and fresh[-1]:
+                fresh.append("")
+            continue
+        key = sha256(f"{entry.role}\n{line}".encode()).hexdigest()[:16]
+        met[key] += 1
+        if met[key] > seen[key]:
+            digest.update(f"\n{key} {met[key]}".encode())
+            fresh.append(line)
+    return fresh, digest.hexdigest()
+
+
+def _front_matter(lines: Sequence[str]) -> tuple[dict[str, str], int]:
+    """The front matter and the number of its lines.
+
+    Front matter that is not closed yet hides the rest, until a line shows that it is none.
+    """
+    if not lines or lines[0].rstrip() != "---":
+        return {}, 0
+    values: dict[str, str] = {}
+    for number, line in enumerate(lines[1:_FRONT_MATTER_LINES_MAX], start=1):
+        if line.rstrip() == "---":
+            return values, number + 1
+        found = _FRONT_MATTER.fullmatch(line)
+        if found is None or line.startswith("## "):
+            return {}, 0
+        if found[1]:
+            values[found[1]] = (found[2] or "").strip().strip("\"'")
+    return ({}, len(lines)) if len(lines) < _FRONT_MATTER_LINES_MAX else ({}, 0)
+
+
+class _Speech:
+    """Sorts lines under who speaks, one by one, so that a longer file never changes what an earlier one said."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self._speaker: tuple[Role, Origin] = _NOBODY
+        self._tool: str | None = None  # a tool call is open: its fence is awaited or being read
+        self._fence = ""  # the mark that closes the open fence must begin with this
+        self._lines: list[str] = []
+
+    def feed(self, line: str) -> None:
+        fence = _FENCE.match(line)
+        if self._fence:
+            self._in_fence(line, fence)
+        elif fence:
+            self._fence = fence[1]
+            self._lines.append(line)
+        elif not line.strip():
+            self._lines.append(line)
+        elif tool := _TOOL.fullmatch(line):
+            self.flush()
+            self._tool = tool[1]
+            self._lines.append(line)
+        else:
+            self._outside(line)
+
+    def flush(self) -> None:
+        role, origin = (Role.TOOL, Origin.TOOL) if self._tool else self._speaker
+        if any(line.strip() for line in self._lines):
+            self.entries.append(Entry(role, origin, tuple(self._lines), self._tool))
+        self._lines = []
+        self._tool = None
+
+    def _in_fence(self, line: str, fence: re.Match[str] | None) -> None:
+        self._lines.append(line)
+        if fence and fence[1].startswith(self._fence) and not fence[2].strip():
+            self._fence = ""
+            if self._tool:
+                self.flush()
+
+    def _outside(self, line: str) -> None:
+        if self._tool:
+            self.flush()
+        if heading := _HEADING.match(line):
+            self.flush()
+            self._speaker = _SPEAKERS[heading[1].lower()]
+            line = heading[2]
+        elif _OTHER_HEADING.match(line) and self._speaker[0] is Role.USER:
+            # A section nobody announced is not the user's word; an agent's answer may have headings of its own.
+            self.flush()
+            self._speaker = _NOBODY
+        self._lines.append(line)
+
+
+def _entries(lines: Iterable[str]) -> list[Entry]:
+    speech = _Speech()
+    for line in lines:
+        speech.feed(line)
+    speech.flush()
+    return speech.entries

@@ -1,0 +1,85 @@
+"""Which format a transcript is in: by its first records, the most particular format first, the generic one last.
+
+The marks of other agents' formats are from their source code and from real files: Codex CLI 0.2 to 0.169, pi 1 to 3,
+Gemini CLI's event log, OpenClaw's trajectories.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any
+
+from memoryd.errors import ConfigError
+from memoryd.transcripts import now_file
+from memoryd.transcripts.claude_code import ClaudeCode
+from memoryd.transcripts.format import Unsupported
+from memoryd.transcripts.messages import Messages
+
+if TYPE_CHECKING:
+    from pathlib import PurePosixPath
+
+    from memoryd.transcripts.format import LineFormat, Values
+
+FORMATS: dict[str, LineFormat] = {one.name: one for one in (ClaudeCode(), Messages())}
+# NOW files are no line format: they are read by `now_file`.
+NAMES = (*FORMATS, now_file.NAME)
+
+_SQLITE = b"SQLite format 3\0"
+_CODEX_TYPES = frozenset({"session_meta", "response_item", "event_msg", "turn_context"})
+_NOT_YET = "this agent's transcripts are not read yet"
+_NO_TRANSCRIPT = "a side file of the agent, not a transcript"
+
+
+def by_name(name: str) -> LineFormat:
+    """The line format of this name.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if name in FORMATS:
+        return FORMATS[name]
+    near = difflib.get_close_matches(name, FORMATS, 1)
+    hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(FORMATS)}, or auto"
+    raise ConfigError(f"unknown transcript format {name!r}", hint=hint)
+
+
+def detect(records: Values, path: PurePosixPath, head: bytes = b"") -> LineFormat | Unsupported | None:
+    """The format of a file.
+
+    Args:
+        records: the objects decoded from its beginning; the first line alone often does not tell.
+        path: of the file.
+        head: its first bytes, which tell what is not JSON.
+
+    Returns:
+        A reader; or the name of what the file is and why it is not read; or None while nothing tells, so that the
+        question is asked again when there is more.
+    """
+    if head.startswith(_SQLITE):
+        return Unsupported("sqlite", "a database, not lines")
+    if path.name.endswith(".meta.json") or (path.name == "journal.jsonl" and "subagents" in path.parts):
+        return Unsupported("side-file", _NO_TRANSCRIPT)
+    for value in records:
+        if foreign := _foreign(value):
+            return foreign
+        if FORMATS[ClaudeCode.name].sniff((value,), path):
+            return FORMATS[ClaudeCode.name]
+    messages = FORMATS[Messages.name]
+    return messages if messages.sniff(records, path) else None
+
+
+def _foreign(value: dict[str, Any]) -> Unsupported | None:
+    kind = value.get("type")
+    if kind == "session" and "version" in value:
+        return Unsupported("pi", _NOT_YET)
+    if "traceSchema" in value:
+        return Unsupported("trajectory", _NO_TRANSCRIPT)
+    if type(kind) is str and kind in _CODEX_TYPES and "payload" in value:
+        return Unsupported("codex", _NOT_YET)
+    if kind is None and {"id", "timestamp", "instructions"} <= value.keys():
+        return Unsupported("codex", _NOT_YET)
+    if "sessionId" in value and "projectHash" in value:
+        return Unsupported("gemini", _NOT_YET)
+    if kind is None and "display" in value and "project" in value:
+        return Unsupported("side-file", _NO_TRANSCRIPT)
+    return None

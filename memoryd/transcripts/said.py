@@ -1,0 +1,64 @@
+"""What a record says, before it is numbered into turns: the last step every line format shares."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.transcripts.injected import strip
+from memoryd.transcripts.turn import Kind, Origin, Role, Turn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Said(NamedTuple):
+    """One text of a record."""
+
+    role: Role
+    origin: Origin
+    kind: Kind
+    text: str
+    tool_call_id: str | None = None
+    tool_name: str | None = None
+
+
+class Envelope(NamedTuple):
+    """What all turns of one record share."""
+
+    record_id: str
+    at: str | None
+    sidechain: bool = False
+    message_id: str | None = None
+    model: str | None = None
+
+
+_PAIRED = frozenset({Kind.TOOL_CALL, Kind.TOOL_RESULT, Kind.COMPACTION})
+_SPOKEN = frozenset({Origin.USER, Origin.ASSISTANT})
+
+
+def turns_of(said: Iterable[Said], envelope: Envelope, usage: int | None = None) -> list[Turn]:
+    """The turns of one record.
+
+    Parts that memoryd injected become turns of their own; blank texts are dropped unless they pair a tool call with its
+    result; what is said on a side chain is a subagent's. The usage goes on the first turn, an empty one if need be.
+    """
+    record_id, at, sidechain, message_id, model = envelope
+    turns: list[Turn] = []
+
+    def add(role: Role, origin: Origin, kind: Kind, text: str, call: str | None, tool: str | None) -> None:
+        written = None if turns else usage
+        part = len(turns)
+        turns.append(
+            Turn(record_id, part, role, origin, kind, text, at, message_id, written, model, sidechain, call, tool)
+        )
+
+    for role, spoken, kind, text, call, tool in said:
+        origin = Origin.SUBAGENT if sidechain and spoken in _SPOKEN else spoken
+        rest, injected = strip(text)
+        if kind in _PAIRED or (rest and not rest.isspace()):
+            add(role, origin, kind, rest, call, tool)
+        for part in injected:
+            add(Role.SYSTEM, Origin.INJECTED, Kind.MESSAGE, part, None, None)
+    if usage is not None and not turns:
+        add(Role.ASSISTANT, Origin.SUBAGENT if sidechain else Origin.ASSISTANT, Kind.MESSAGE, "", None, None)
+    return turns
