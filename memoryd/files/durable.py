@@ -310,6 +310,23 @@ def sync_folder(folder: Path, step: Step = no_step) -> None:
     step("after:fsync-folder")
 
 
+def sync_file(path: Path, step: Step = no_step) -> None:
+    """Make bytes that are in a file already, and its name, survive a power cut.
+
+    Raises:
+        StateError: it is no regular file, or the disk says no.
+    """
+    with as_state_error("cannot be synced", path):
+        fd = open_regular(path)
+        try:
+            step("before:fsync-append")
+            _fsync(fd)
+            step("after:fsync-append")
+        finally:
+            os.close(fd)
+        sync_folder(path.parent, step)
+
+
 # ── after a kill ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
