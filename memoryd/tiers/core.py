@@ -1,0 +1,261 @@
+"""The core file, `MEMORY.md`: `- ` bullets under optional headings, written by people, agents and memoryd.
+
+Every byte of it is somebody's, so it is kept as pieces whose bytes put together are the file; a change inserts a piece
+and touches no other. What Markdown calls a heading, a list item, a fence, a comment is taken from CommonMark 0.31
+(sections 4.1, 4.2, 4.5, 4.6, 5.2), with one narrowing: a bullet begins in the first or second column, anything
+deeper belongs to the bullet or heading above it, as paragraphs, code and comments do. YAML front matter is kept whole.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.tiers.lines import lines_of, open_fence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_BOM = b"\xef\xbb\xbf"
+_NEW_TITLE = "# Memory"
+
+_HEADING = re.compile(rb" {0,3}(#{1,6})(?:[ \t]+(.*)|\r?\n?)", re.DOTALL)
+_BULLET = re.compile(rb" ?[-*+][ \t]+([^ \t\r\n].*)", re.DOTALL)
+_RULE = re.compile(rb" {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,}|=+[ \t]*|-+[ \t]*)\r?\n?")
+_DEEPER = re.compile(rb"[ \t]*(?:[-*+]|\d{1,9}[.)])(?:[ \t\r\n]|$)|[ \t]*(?:`{3}|~{3}|>|\||<!--)")
+_INDENTED = re.compile(rb"(?: {2}|\t)")
+_COMMENT = re.compile(rb" {0,3}<!--")
+_FRONT_MATTER = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*\r?\n(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
+# Text of a bullet that would be a block of its own inside the item, or no bullet at all.
+_STRUCTURE = re.compile(
+    r"[-*+](?=\s|$)|#{1,6}(?=\s|$)|>|`{3}|~{3}|<[!?]|=+$|(?:\*\s*){2,}$|(?:-\s*){1,}$|(?:_\s*){3,}$"
+)
+
+
+class Kind(StrEnum):
+    """What a piece of the file is."""
+
+    TEXT = "text"
+    HEADING = "heading"
+    BULLET = "bullet"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A heading, a bullet, or the text before the first of them, with all that belongs to it."""
+
+    kind: Kind
+    raw: bytes
+    text: str  # of the bullet or heading, on one line; empty for text
+    level: int  # of a heading, 1 to 6; else 0
+    room: int  # how many bytes of `raw` may stand before something inserted behind the piece
+
+
+@dataclass(frozen=True, slots=True)
+class CoreFile:
+    """The file as its pieces, in order."""
+
+    pieces: tuple[Piece, ...]
+
+
+class Bullet(NamedTuple):
+    """One memory as the file has it."""
+
+    text: str  # on one line, whitespace folded
+    heading: str  # of the nearest `## ` or deeper heading above; empty where there is none
+    position: int  # 0, 1, … among the bullets of the file
+
+
+def normal(text: str) -> str:
+    """What makes two bullets the same: NFC, whitespace folded, casefolded, one leading escape less."""
+    folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", _one_line(text)).casefold())
+    return folded[1:] if folded.startswith("\\") and _STRUCTURE.match(folded, 1) else folded
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.encode(errors="replace").decode().replace("\0", "\ufffd").split())
+
+
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def parse(data: bytes) -> CoreFile:
+    """Any bytes as a core file; `render` gives exactly them back."""
+    front = _FRONT_MATTER.match(data)
+    start = front.end() if front else len(_BOM) if data.startswith(_BOM) else 0
+    pieces = [_piece(group) for group in _grouped(data[start:])]
+    return CoreFile((_front(data[:start]), *pieces))
+
+
+def _front(raw: bytes) -> Piece:
+    return Piece(Kind.TEXT, raw, "", 0, len(raw))
+
+
+def render(file: CoreFile) -> bytes:
+    """The bytes of a file."""
+    return b"".join(piece.raw for piece in file.pieces)
+
+
+def bullets(file: CoreFile) -> list[Bullet]:
+    """The memories of a file, in order."""
+    found: list[Bullet] = []
+    heading = ""
+    for piece in file.pieces:
+        if piece.kind is Kind.HEADING:
+            heading = piece.text if piece.level > 1 else ""
+        elif piece.kind is Kind.BULLET:
+            found.append(Bullet(piece.text, heading, len(found)))
+    return found
+
+
+class _Line(NamedTuple):
+    raw: bytes
+    kind: Kind  # of the piece it begins; TEXT where it goes on with the one before
+    open: bool  # what is inserted behind it would lie in a fence or comment
+
+
+def _grouped(data: bytes) -> list[list[_Line]]:
+    groups: list[list[_Line]] = []
+    for line in _classified(data):
+        if line.kind is not Kind.TEXT or not groups:
+            groups.append([])
+        groups[-1].append(line)
+    return groups
+
+
+def _classified(data: bytes) -> Iterator[_Line]:
+    fence: bytes | None = None
+    comment = in_item = nested = False
+    blank = True
+    for raw in lines_of(data):
+        indented = _INDENTED.match(raw) is not None
+        if nested and not indented and raw.strip():
+            fence = None  # a fence of a list item ends with the item
+        if fence is not None or comment:
+            fence, comment = (open_fence(fence, raw), False) if fence else (None, b"-->" not in raw)
+            kind = Kind.TEXT
+        else:
+            fence = open_fence(None, raw)
+            comment = _COMMENT.match(raw) is not None and b"-->" not in raw
+            kind = Kind.TEXT if fence or comment else _kind(raw)
+            goes_on = kind is Kind.TEXT and (indented or not raw.strip() or not blank)
+            in_item = kind is Kind.BULLET or (in_item and goes_on)
+            nested = fence is not None and in_item and indented
+        blank = not raw.strip()
+        yield _Line(raw, kind, open=comment or (fence is not None and not nested))
+
+
+def _kind(raw: bytes) -> Kind:
+    if _HEADING.fullmatch(raw):
+        return Kind.HEADING
+    return Kind.BULLET if _BULLET.fullmatch(raw) and not _RULE.fullmatch(raw) else Kind.TEXT
+
+
+def _piece(lines: list[_Line]) -> Piece:
+    raw = b"".join(line.raw for line in lines)
+    first = lines[0]
+    heading = _HEADING.fullmatch(first.raw) if first.kind is Kind.HEADING else None
+    level = len(heading[1]) if heading else 0
+    text = ""
+    if heading:
+        text = _heading_text((heading[2] or b"").decode(errors="replace"))
+    elif first.kind is Kind.BULLET:
+        text = _bullet_text(lines)
+    return Piece(first.kind, raw, text, level, _room(lines))
+
+
+def _heading_text(text: str) -> str:
+    line = _one_line(text)
+    bare = line.rstrip("#")
+    while bare != line and (not bare or bare.endswith(" ")):  # a closing sequence of hashes is no part of the text
+        line = bare.rstrip()
+        bare = line.rstrip("#")
+    return line
+
+
+def _bullet_text(lines: list[_Line]) -> str:
+    match = _BULLET.fullmatch(lines[0].raw)
+    words = [match[1] if match else b""]
+    for line in lines[1:]:
+        if not line.raw.strip() or _DEEPER.match(line.raw) or _RULE.fullmatch(line.raw):
+            break
+        words.append(line.raw)
+    return _one_line(b" ".join(words).decode(errors="replace"))
+
+
+def _room(lines: list[_Line]) -> int:
+    # Behind the last line that says something, but never inside a fence or comment that nothing closes.
+    kept = list(lines)
+    while kept and (kept[-1].open or not kept[-1].raw.strip()):
+        kept.pop()
+    return sum(len(line.raw) for line in kept)
+
+
+# ── adding ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def add(file: CoreFile, additions: Sequence[tuple[str, str]]) -> bytes:
+    r"""The file's bytes with each (heading, text) as a bullet at the end of its heading's section.
+
+    A bullet that is there already, under whatever heading, is not added again. A missing heading is made at the end of
+    the file; an empty one means the part above the first `## `. Every other byte stays; new lines end as the file's
+    do. A text that would be a heading, list or fence inside its bullet gets a backslash (`- \# …`).
+
+    Raises:
+        ValueError: a text is blank.
+    """
+    known = {normal(bullet.text) for bullet in bullets(file)}
+    for heading, text in additions:
+        line = _escaped(text)
+        if normal(line) not in known:
+            known.add(normal(line))
+            file = parse(_inserted(file, _heading_text(heading), line))
+    return render(file)
+
+
+def _escaped(text: str) -> str:
+    line = _one_line(text)
+    if not line:
+        raise ValueError("a bullet needs a text")
+    return f"\\{line}" if _STRUCTURE.match(line) else line
+
+
+def _inserted(file: CoreFile, heading: str, line: str) -> bytes:
+    end = _section_end(file, heading)
+    last = len(file.pieces) if end is None else end
+    before = b"".join(piece.raw for piece in file.pieces[: last - 1])
+    before += file.pieces[last - 1].raw[: file.pieces[last - 1].room]
+    data = render(file)
+    lines = [f"- {line}"]
+    if end is None:
+        lines = [f"## {heading}", "", *lines]
+    if not data.removeprefix(_BOM).strip():
+        lines = [_NEW_TITLE, "", *lines]
+    newline = "\r\n" if data.count(b"\r\n") * 2 > data.count(b"\n") else "\n"
+    lead = _lead(before.removeprefix(_BOM), apart=end is None)
+    return before + (lead + "\n".join([*lines, ""])).replace("\n", newline).encode() + data[len(before) :]
+
+
+def _section_end(file: CoreFile, heading: str) -> int | None:
+    """Index behind the last piece of a heading's first section; None where there is no such heading."""
+    inside = not heading
+    for index, piece in enumerate(file.pieces):
+        if piece.kind is not Kind.HEADING or (piece.level == 1 and not heading):
+            continue
+        if inside:
+            return index
+        inside = piece.level > 1 and normal(piece.text) == normal(heading)
+    return len(file.pieces) if inside else None
+
+
+def _lead(before: bytes, *, apart: bool) -> str:
+    """Line feeds between what is there and what comes: a list goes on at once, anything else stays a paragraph away."""
+    if not before:
+        return ""
+    last = lines_of(before)[-1]
+    listed = _BULLET.fullmatch(last) or _INDENTED.match(last)
+    blank = "\n" if last.strip() and (apart or not listed) else ""
+    return blank if last.endswith(b"\n") else "\n" + blank

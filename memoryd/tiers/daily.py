@@ -1,0 +1,124 @@
+"""The daily file, `memory/YYYY-MM-DD.md`: a title, then blocks that are only ever appended.
+
+Its own format: `# Daily Memory: YYYY-MM-DD`, and for each block a blank line, `## REASON (HH:MM)`, a blank line and a
+body. What Markdown calls a heading or a fenced code block is taken from CommonMark 0.31, sections 4.2 and 4.5.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from memoryd.tiers.lines import lines_of, open_fence
+
+if TYPE_CHECKING:
+    from datetime import date
+
+_TITLE = re.compile(rb"(?:\xef\xbb\xbf)?# Daily Memory: (\d{4}-\d\d-\d\d)[ \t]*\r?\n?")
+_BLOCK = re.compile(rb"## (.*)", re.DOTALL)
+_REASON = re.compile(rb"(.*?) \(([0-2]\d:[0-5]\d)\)", re.DOTALL)
+_CLOCK = re.compile(r"(?:[01]\d|2[0-3]):[0-5]\d")
+
+# What other programs take for the end of a line becomes one, so that nothing hides behind it.
+_LINE_ENDS = re.compile("\r\n|[\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
+_HEADING = re.compile(r"^( {0,3})(?=#{1,6}(?:[ \t]|$))", re.MULTILINE)
+_RULE = re.compile(r"^( {0,3})(?=(?:-+|=+|\++|(?:-[ \t]*){3,})[ \t]*$)", re.MULTILINE)
+_HTML = re.compile(r"^( {0,3})<(?=[!?]|/?(?:script|pre|style|textarea)\b)", re.MULTILINE | re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One `## ` section, with the bytes it was read from."""
+
+    reason: str
+    clock: str | None  # HH:MM; None in a section somebody else wrote
+    body: str
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DailyFile:
+    """A daily file. Everything before its first block is the head."""
+
+    title: str | None  # YYYY-MM-DD of the title line; None where the first line is another
+    head: bytes
+    blocks: tuple[Block, ...]
+
+
+def new_file(day: date) -> bytes:
+    """The first bytes of a day's file."""
+    return f"# Daily Memory: {day.isoformat()}\n".encode()
+
+
+def block(reason: str, clock: str, body: str) -> bytes:
+    r"""The bytes to append for one block.
+
+    The body cannot end its block or begin another: line ends of any kind become `\n`; a line that would be a heading,
+    or rule out the one above it, gets a backslash (`\## …`, `\---`), inside code too, so that a reader who knows only
+    lines is not fooled; a line that begins HTML which swallows the following blocks gets `&lt;`; a code fence left
+    open is closed.
+
+    Args:
+        reason: "Trimmed Context" and the like; one line.
+        clock: HH:MM of the last turn covered, in the configured timezone.
+        body: Markdown, already neutralised; lone surrogates become `?`.
+
+    Raises:
+        ValueError: the reason or body is blank, the reason has several lines, or the clock is none.
+    """
+    if not body.strip():
+        raise ValueError("a block needs a body")
+    if not reason.strip() or reason != " ".join(reason.split()):
+        raise ValueError(f"a reason is one line: {reason!r}")
+    if not _CLOCK.fullmatch(clock):
+        raise ValueError(f"not a clock HH:MM: {clock!r}")
+    return f"\n## {reason} ({clock})\n\n{_contained(body)}\n".encode(errors="replace")
+
+
+def _contained(body: str) -> str:
+    text = _LINE_ENDS.sub("\n", body).replace("\0", "\ufffd").strip("\n")
+    text = _HEADING.sub(r"\1\\", text)
+    text = _RULE.sub(r"\1\\", text)
+    text = _HTML.sub(r"\1&lt;", text)
+    fence = None
+    for line in text.encode(errors="replace").split(b"\n"):
+        fence = open_fence(fence, line)
+    return text if fence is None else f"{text}\n{fence.decode()}"
+
+
+def parse(data: bytes) -> DailyFile:
+    """Any bytes as a daily file; `render` gives exactly them back. Headings inside code fences begin no block."""
+    title = _TITLE.match(data)
+    parts: list[list[bytes]] = [[]]
+    fence = None
+    for line in lines_of(data):
+        if fence is None and _BLOCK.fullmatch(line):
+            parts.append([])
+        fence = open_fence(fence, line)
+        parts[-1].append(line)
+    day = title[1].decode() if title else None
+    return DailyFile(day, b"".join(parts[0]), tuple(_block(b"".join(part)) for part in parts[1:]))
+
+
+def _block(raw: bytes) -> Block:
+    heading, _, body = raw.partition(b"\n")
+    words = heading.removeprefix(b"## ").strip()
+    match = _REASON.fullmatch(words)
+    reason, clock = (match[1], match[2].decode()) if match else (words, None)
+    return Block(reason.decode(errors="replace").strip(), clock, body.decode(errors="replace").strip(), raw)
+
+
+def render(file: DailyFile) -> bytes:
+    """The bytes of a file."""
+    return file.head + b"".join(part.raw for part in file.blocks)
+
+
+def needs_newline(data: bytes) -> bool:
+    """Whether an append must first end the last line."""
+    return bool(data) and not data.endswith(b"\n")
+
+
+def has_content(file: DailyFile) -> bool:
+    """Whether anything was written below the title."""
+    return bool(file.blocks) or bool(_TITLE.sub(b"", file.head, count=1).strip())

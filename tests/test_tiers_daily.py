@@ -1,0 +1,116 @@
+"""The daily file: any bytes survive it, appends only add, and no body forges a block."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memoryd.tiers.daily import block, has_content, needs_newline, new_file, parse, render
+
+LINES = st.sampled_from(
+    [
+        *(
+            "",
+            "# T",
+            "## H (10:00)",
+            "  ## H",
+            "### h",
+            "#",
+            "#tag",
+            "```",
+            "~~~~",
+            "``` a",
+            "---",
+            "===",
+            "+++",
+            "- - -",
+        ),
+        *(
+            "- - -",
+            "- a",
+            "<!-- x",
+            "<script>",
+            "# Daily Memory: 2026-01-02",
+            "text",
+            "\r",
+            "a\r## H (10:00)",
+            "\u2028# H",
+        ),
+        *("\x0b# x", "\ud83d", "\0", "   ```", "    ## code", "1. a", "é", "\\## x", "\ufeff# x"),
+    ],
+)
+MARKDOWN = st.lists(LINES | st.text(max_size=8), max_size=12).map("\n".join)
+
+
+@given(st.binary(max_size=80) | MARKDOWN.map(lambda text: text.encode(errors="replace")))
+def test_any_bytes_come_back(data: bytes) -> None:
+    assert render(parse(data)) == data
+
+
+@given(body=MARKDOWN.filter(str.strip), more=MARKDOWN.filter(str.strip))
+def test_a_body_is_one_block_whatever_it_says(body: str, more: str) -> None:
+    data = new_file(date(2026, 1, 2)) + block("Trimmed Context", "09:05", body) + block("Note", "10:00", more)
+    file = parse(data)
+    assert file.title == "2026-01-02"
+    assert [(part.reason, part.clock) for part in file.blocks] == [("Trimmed Context", "09:05"), ("Note", "10:00")]
+    assert sum(line.startswith(("# ", "## ")) for line in data.decode().splitlines()) == 3
+    assert not any(line.strip() in {"---", "+++", "==="} for line in data.decode().splitlines())
+
+
+@given(data=st.binary(max_size=60), body=MARKDOWN.filter(str.strip))
+def test_an_append_leaves_earlier_blocks_as_they_were(data: bytes, body: str) -> None:
+    closed = data + b"\n" if needs_newline(data) else data
+    before, after = parse(closed), parse(closed + block("Note", "10:00", body))
+    assert after.blocks[: len(before.blocks) - 1] == before.blocks[:-1]
+    assert render(after).startswith(data)
+
+
+def test_a_plain_body_is_written_as_it_is() -> None:
+    body = "- one\n- two #tag\n\n```sh\nls\n```"
+    assert block("Note", "23:59", f"\n{body}\n\n") == f"\n## Note (23:59)\n\n{body}\n".encode()
+
+
+def test_what_would_break_out_is_escaped() -> None:
+    data = block("Note", "23:59", "## a\n---\n<!-- b\n```\n# c").decode()
+    assert data == "\n## Note (23:59)\n\n\\## a\n\\---\n&lt;!-- b\n```\n\\# c\n```\n"
+
+
+def test_headings_in_fences_begin_no_block() -> None:
+    data = b"# Daily Memory: 2026-01-02\r\n\r\n## A (10:00)\r\n```\r\n## B (11:00)\r\n```\r\n\r\n## own words\r\ntext"
+    file = parse(data)
+    assert [(part.reason, part.clock) for part in file.blocks] == [("A", "10:00"), ("own words", None)]
+    assert file.blocks[1].body == "text"
+    assert needs_newline(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", False),
+        (b"# Daily Memory: 2026-01-02\n", False),
+        (b"\xef\xbb\xbf# Daily Memory: 2026-01-02\r\n\r\n", False),
+        (b"# Daily Memory: 2026-01-02\nwords", True),
+        (b"words\n", True),
+        (b"# Daily Memory: 2026-01-02\n\n## Note (10:00)\n", True),
+    ],
+)
+def test_a_title_alone_is_no_content(data: bytes, expected: bool) -> None:  # noqa: FBT001 - the table reads best so
+    assert has_content(parse(data)) is expected
+
+
+@pytest.mark.parametrize(
+    ("reason", "clock", "body"),
+    [
+        ("Note", "24:00", "x"),
+        ("Note", "9:00", "x"),
+        ("Note", "10:00", " \n"),
+        ("No\nte", "10:00", "x"),
+        ("", "10:00", "x"),
+    ],
+)
+def test_what_is_no_block_is_refused(reason: str, clock: str, body: str) -> None:
+    with pytest.raises(ValueError, match=r"a (reason|block)|clock"):
+        block(reason, clock, body)
