@@ -34,7 +34,7 @@ class Session(SQLModel, table=True):
     format: str
     folder: str | None = None
     state: str = "active"
-    history: bool = False
+    seen_at: str
     started_at: str | None = None
     last_turn_at: str
     ended_at: str | None = None

@@ -126,7 +126,7 @@ CREATE TABLE session (
   format VARCHAR NOT NULL,
   folder VARCHAR,
   state VARCHAR NOT NULL,
-  history BOOLEAN NOT NULL,
+  seen_at VARCHAR NOT NULL,
   started_at VARCHAR,
   last_turn_at VARCHAR NOT NULL,
   ended_at VARCHAR,

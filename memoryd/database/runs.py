@@ -1,0 +1,252 @@
+"""The job table: one row per run. Every change of a run's state is one function here.
+
+queued → running → succeeded | skipped | failed … ; a running row whose owner died becomes interrupted and runs again;
+a row that failed `attempts` times is dead.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from memoryd.database import sqlite
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from sqlalchemy import Connection, Engine, RowMapping
+
+WAITING = ("queued", "interrupted")
+OPEN = ("queued", "interrupted", "running")
+FINAL = ("succeeded", "skipped", "declined", "failed", "blocked", "dead", "cancelled")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A row of `job_run`, as the runner needs it."""
+
+    id: str
+    kind: str
+    agent_id: str
+    session_id: str | None
+    actor: str
+    trigger: str
+    state: str
+    options: dict[str, Any]
+    attempt: int
+    fence: int
+    key: str | None = None
+    input_hash: str | None = None
+
+
+def _run(row: RowMapping) -> Run:
+    return Run(
+        id=row["id"],
+        kind=row["kind"],
+        agent_id=row["agent_id"],
+        session_id=row["session_id"],
+        actor=row["actor"],
+        trigger=row["trigger"],
+        state=row["state"],
+        options=json.loads(row["options"]),
+        attempt=row["attempt"],
+        fence=row["fence"],
+        key=row["key"],
+        input_hash=row["input_hash"],
+    )
+
+
+def enqueue(connection: Connection, row: Mapping[str, Any]) -> bool:
+    """Insert a queued run; False where a run with its key waits or runs, or its slot was used, already."""
+    names = ("id", "kind", "agent_id", "session_id", "actor", "trigger", "key", "slot", "created_at", "scheduled_for")
+    values = [row.get(name) for name in names]
+    result = connection.exec_driver_sql(
+        f"INSERT OR IGNORE INTO job_run ({', '.join(_quote(name) for name in names)}, options, state, attempt, fence,"  # noqa: S608
+        " cancel_requested, tokens_in, tokens_out, receipt)"
+        f" VALUES ({', '.join('?' * len(names))}, ?, 'queued', 0, 0, 0, 0, 0, '{{}}')",
+        (*values, json.dumps(row.get("options", {}), sort_keys=True)),
+    )
+    return result.rowcount == 1
+
+
+def _quote(name: str) -> str:
+    return f'"{name}"'
+
+
+def claim(engine: Engine, *, owner: str, now: str, only: str | None = None) -> Run | None:
+    """Take the next due run whose agent has none running; automatic runs of a paused or disabled agent wait.
+
+    Args:
+        engine: the state database.
+        owner: the process that takes it.
+        now: the time.
+        only: the id of the one run to take, for a command that runs its own.
+    """
+    with sqlite.writing(engine) as connection:
+        row = (
+            connection.exec_driver_sql(
+                "UPDATE job_run SET state = 'running', owner = ?, fence = fence + 1, attempt = attempt + 1,"
+                " started_at = ?, heartbeat_at = ?, error = NULL WHERE id = ("
+                " SELECT r.id FROM job_run r JOIN agent a ON a.id = r.agent_id"
+                " WHERE r.state IN ('queued', 'interrupted') AND r.scheduled_for <= ? AND (? IS NULL OR r.id = ?)"
+                " AND (r.actor = 'human' OR (a.paused = 0 AND a.enabled = 1))"
+                " AND NOT EXISTS (SELECT 1 FROM job_run b WHERE b.agent_id = r.agent_id AND b.state = 'running')"
+                " ORDER BY r.scheduled_for, r.created_at, r.id LIMIT 1) RETURNING *",
+                (owner, now, now, now, only, only),
+            )
+            .mappings()
+            .first()
+        )
+    return None if row is None else _run(row)
+
+
+def next_due(connection: Connection) -> str | None:
+    """Tell when the next waiting run is due."""
+    due: str | None = connection.exec_driver_sql(
+        "SELECT min(scheduled_for) FROM job_run WHERE state IN ('queued', 'interrupted')"
+    ).scalar_one()
+    return due
+
+
+def finish(connection: Connection, run: Run, *, state: str, now: str, values: Mapping[str, Any]) -> bool:
+    """End a run inside the caller's transaction; False where the run is no longer this claim's (a stale fence)."""
+    result = connection.exec_driver_sql(
+        "UPDATE job_run SET state = ?, finished_at = ?, why = ?, error = ?, tokens_in = ?, tokens_out = ?,"
+        " receipt = ?, input_hash = coalesce(?, input_hash), owner = NULL, reply = NULL"
+        " WHERE id = ? AND fence = ? AND state IN ('running', 'queued', 'interrupted')",
+        (
+            state,
+            now,
+            values.get("why"),
+            values.get("error"),
+            values.get("tokens_in", 0),
+            values.get("tokens_out", 0),
+            json.dumps(values.get("receipt", {}), sort_keys=True),
+            values.get("input_hash"),
+            run.id,
+            run.fence,
+        ),
+    )
+    return result.rowcount == 1
+
+
+def put_back(engine: Engine, run: Run, *, state: str, due: str, error: str, refund: bool) -> bool:
+    """Give a run back to the queue after a failure; `refund` where the attempt does not count."""
+    with sqlite.writing(engine) as connection:
+        result = connection.exec_driver_sql(
+            "UPDATE job_run SET state = ?, scheduled_for = ?, error = ?, owner = NULL, attempt = attempt - ?"
+            " WHERE id = ? AND fence = ? AND state = 'running'",
+            (state, due, error, int(refund), run.id, run.fence),
+        )
+    return result.rowcount == 1
+
+
+def heartbeat(engine: Engine, run_ids: Sequence[str], now: str) -> None:
+    """Record that these running runs are alive."""
+    if not run_ids:
+        return
+    with sqlite.writing(engine) as connection:
+        connection.exec_driver_sql(
+            "UPDATE job_run SET heartbeat_at = ? WHERE id = ? AND state = 'running'",
+            [(now, run_id) for run_id in run_ids],
+        )
+
+
+def recover_orphans(engine: Engine, *, alive: Callable[[str], bool], attempts: int, now: str) -> list[Run]:
+    """Give running rows of dead processes back to the queue, or end them as dead after `attempts`.
+
+    Returns:
+        The rows as they are now.
+    """
+    with sqlite.writing(engine) as connection:
+        rows = connection.exec_driver_sql("SELECT * FROM job_run WHERE state = 'running'").mappings().all()
+        orphans = [row for row in rows if not alive(row["owner"] or "")]
+        for row in orphans:
+            dead = row["attempt"] >= attempts
+            connection.exec_driver_sql(
+                "UPDATE job_run SET state = ?, owner = NULL, scheduled_for = ?, finished_at = ?, error = ?"
+                " WHERE id = ?",
+                (
+                    "dead" if dead else "interrupted",
+                    now,
+                    now if dead else None,
+                    "the process that ran it ended before it did",
+                    row["id"],
+                ),
+            )
+    return [get_run(engine, row["id"]) for row in orphans]
+
+
+def get_run(engine: Engine, run_id: str) -> Run:
+    """Read one run.
+
+    Raises:
+        LookupError: there is none with this id.
+    """
+    with sqlite.reading(engine) as connection:
+        row = connection.exec_driver_sql("SELECT * FROM job_run WHERE id = ?", (run_id,)).mappings().first()
+    if row is None:
+        raise LookupError(run_id)
+    return _run(row)
+
+
+def cancel(engine: Engine, run_id: str, now: str) -> str | None:
+    """Cancel a waiting run at once, ask a running one to stop; returns the state it had, None where there is none."""
+    with sqlite.writing(engine) as connection:
+        state: str | None = connection.exec_driver_sql(
+            "SELECT state FROM job_run WHERE id = ?", (run_id,)
+        ).scalar_one_or_none()
+        if state in WAITING:
+            connection.exec_driver_sql(
+                "UPDATE job_run SET state = 'cancelled', finished_at = ?, why = 'cancelled by hand' WHERE id = ?",
+                (now, run_id),
+            )
+        elif state == "running":
+            connection.exec_driver_sql("UPDATE job_run SET cancel_requested = 1 WHERE id = ?", (run_id,))
+    return state
+
+
+def is_cancelled(engine: Engine, run: Run) -> bool:
+    """Say whether a person asked this running run to stop."""
+    with sqlite.reading(engine) as connection:
+        row = connection.exec_driver_sql(
+            "SELECT cancel_requested FROM job_run WHERE id = ? AND fence = ?", (run.id, run.fence)
+        ).first()
+    return row is None or bool(row[0])
+
+
+def has_dead(connection: Connection, key: str, since: str) -> bool:
+    """Say whether a run with this key died after `since`: asking again at once would only repeat it."""
+    return (
+        connection.exec_driver_sql(
+            "SELECT 1 FROM job_run WHERE key = ? AND state IN ('dead', 'cancelled') AND finished_at >= ? LIMIT 1",
+            (key, since),
+        ).first()
+        is not None
+    )
+
+
+def keep_reply(engine: Engine, run: Run, reply: str) -> None:
+    """Store the answer before it is applied, so that a crash does not ask again."""
+    with sqlite.writing(engine) as connection:
+        connection.exec_driver_sql(
+            "UPDATE job_run SET reply = ? WHERE id = ? AND fence = ? AND state = 'running'", (reply, run.id, run.fence)
+        )
+
+
+def kept_reply(engine: Engine, run: Run) -> str | None:
+    """Read the answer an earlier attempt of this run stored, if there is one."""
+    with sqlite.reading(engine) as connection:
+        reply: str | None = connection.exec_driver_sql(
+            "SELECT reply FROM job_run WHERE id = ?", (run.id,)
+        ).scalar_one_or_none()
+    return reply
+
+
+def note_on_receipt(engine: Engine, run_id: str, key: str, value: str) -> None:
+    """Add what is known only after the commit to a finished run's receipt."""
+    with sqlite.writing(engine) as connection:
+        connection.exec_driver_sql(
+            "UPDATE job_run SET receipt = json_set(receipt, '$.' || ?, ?) WHERE id = ?", (key, value, run_id)
+        )

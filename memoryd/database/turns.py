@@ -1,0 +1,173 @@
+"""Turns, sessions and cursors: the hot writes of ingest and the reads of the jobs, in SQL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from memoryd.database import sqlite
+from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from sqlalchemy import Connection, Engine, RowMapping
+
+LOOKUP_CHUNK = 400
+_STORED = "seq, record_id, part, role, origin, kind, text, at, tokens, sidechain, tool_call_id, tool_name"
+_TURN_COLUMNS = (
+    "agent_id", "session_id", "seq", "transcript_id", "generation", "record_id", "part", "role", "origin", "kind",
+    "text", "at", "message_id", "usage", "model", "sidechain", "tool_call_id", "tool_name", "first_byte", "last_byte",
+    "sha256",
+)  # fmt: skip
+INSERT_TURNS = (
+    f"INSERT INTO turn ({', '.join(_TURN_COLUMNS)}) VALUES ({', '.join('?' * len(_TURN_COLUMNS))})"  # noqa: S608
+)
+
+
+class Seen:
+    """Which record ids of an agent are stored already."""
+
+    def __init__(self, connection: Connection, agent_id: str, record_ids: Sequence[str]) -> None:
+        self.rows: dict[tuple[str, int], tuple[int, int, bytes]] = {}
+        for start in range(0, len(record_ids), LOOKUP_CHUNK):
+            chunk = record_ids[start : start + LOOKUP_CHUNK]
+            marks = ", ".join("?" * len(chunk))
+            result = connection.exec_driver_sql(
+                "SELECT record_id, part, transcript_id, generation, sha256 FROM turn"  # noqa: S608
+                f" WHERE agent_id = ? AND record_id IN ({marks})",
+                (agent_id, *chunk),
+            )
+            for record_id, part, transcript_id, generation, sha256 in result:
+                self.rows[record_id, part] = (transcript_id, generation, sha256)
+
+
+def text_of(connection: Connection, agent_id: str, record_id: str, part: int) -> str | None:
+    """Read the stored text of one turn."""
+    text: str | None = connection.exec_driver_sql(
+        "SELECT text FROM turn WHERE agent_id = ? AND record_id = ? AND part = ?", (agent_id, record_id, part)
+    ).scalar_one_or_none()
+    return text
+
+
+def is_stored(connection: Connection, agent_id: str, record_id: str, part: int) -> bool:
+    """Say whether this turn is stored."""
+    return text_of(connection, agent_id, record_id, part) is not None
+
+
+def confirm_spans(connection: Connection, rows: Sequence[tuple[int, int, int, str, str, int]]) -> None:
+    """Record where turns lie after their file was rewritten: first and last byte, generation; then the identity."""
+    if rows:
+        connection.exec_driver_sql(
+            "UPDATE turn SET first_byte = ?, last_byte = ?, generation = ?"
+            " WHERE agent_id = ? AND record_id = ? AND part = ?",
+            list(rows),
+        )
+
+
+def stored_turns(
+    connection: Connection, session_id: str, *, after: int = 0, upto: int | None = None, main_only: bool = False
+) -> list[StoredTurn]:
+    """Read the turns of a session with `after` < seq ≤ `upto`, in order."""
+    rows = connection.exec_driver_sql(
+        f"SELECT {_STORED} FROM turn WHERE session_id = ? AND seq > ? AND seq <= ?"  # noqa: S608
+        f"{' AND sidechain = 0' if main_only else ''} ORDER BY seq",
+        (session_id, after, 2**62 if upto is None else upto),
+    )
+    return [_stored(row) for row in rows.mappings()]
+
+
+def _stored(row: RowMapping) -> StoredTurn:
+    return StoredTurn(
+        seq=row["seq"],
+        record_id=row["record_id"],
+        part=row["part"],
+        role=Role(row["role"]),
+        origin=Origin(row["origin"]),
+        kind=Kind(row["kind"]),
+        text=row["text"],
+        at=row["at"],
+        tokens=row["tokens"] or 0,
+        sidechain=bool(row["sidechain"]),
+        tool_call_id=row["tool_call_id"],
+        tool_name=row["tool_name"],
+    )
+
+
+def last_compaction(connection: Connection, session_id: str, *, upto: int | None = None) -> int:
+    """Tell the seq of the last compaction of the main conversation, 0 where there was none."""
+    found = connection.exec_driver_sql(
+        "SELECT max(seq) FROM turn WHERE session_id = ? AND kind = 'compaction' AND sidechain = 0 AND seq <= ?",
+        (session_id, 2**62 if upto is None else upto),
+    ).scalar_one()
+    return int(found or 0)
+
+
+def uncounted(connection: Connection, session_id: str, *, after: int, limit: int) -> list[tuple[int, str]]:
+    """List turns past `after` whose tokens are not counted yet, as (id, text)."""
+    rows = connection.exec_driver_sql(
+        "SELECT id, text FROM turn WHERE session_id = ? AND seq > ? AND tokens IS NULL ORDER BY seq LIMIT ?",
+        (session_id, after, limit),
+    )
+    return [(row[0], row[1]) for row in rows]
+
+
+def fill_tokens(engine: Engine, counts: Sequence[tuple[int, int]]) -> None:
+    """Store counted tokens, given as (turn id, tokens)."""
+    if counts:
+        with sqlite.writing(engine) as connection:
+            connection.exec_driver_sql(
+                "UPDATE turn SET tokens = ? WHERE id = ?", [(tokens, turn_id) for turn_id, tokens in counts]
+            )
+
+
+def counted_since(connection: Connection, session_id: str, *, after: int) -> int:
+    """Add up the counted tokens of the main conversation past `after`."""
+    total = connection.exec_driver_sql(
+        "SELECT coalesce(sum(tokens), 0) FROM turn WHERE session_id = ? AND seq > ? AND sidechain = 0",
+        (session_id, after),
+    ).scalar_one()
+    return int(total)
+
+
+def unslept(connection: Connection, session_id: str, *, after: int) -> int:
+    """Count the messages of people and assistants past `after`: what a sleep would be about."""
+    total = connection.exec_driver_sql(
+        "SELECT count(*) FROM turn WHERE session_id = ? AND seq > ? AND kind = 'message' AND text <> ''"
+        " AND role IN ('user', 'assistant') AND origin IN ('user', 'assistant') AND sidechain = 0",
+        (session_id, after),
+    ).scalar_one()
+    return int(total)
+
+
+def watermark(connection: Connection, session_id: str, consumer: str) -> int:
+    """Tell how far a consumer has consumed a session; 0 where it has not begun."""
+    seq = connection.exec_driver_sql(
+        "SELECT seq FROM watermark WHERE session_id = ? AND consumer = ?", (session_id, consumer)
+    ).scalar_one_or_none()
+    return int(seq or 0)
+
+
+def session_row(connection: Connection, session_id: str) -> RowMapping | None:
+    """Read one session's row."""
+    return connection.exec_driver_sql("SELECT * FROM session WHERE id = ?", (session_id,)).mappings().first()
+
+
+def transcripts_of(connection: Connection, agent_id: str) -> list[Mapping[str, Any]]:
+    """Read the cursors of an agent."""
+    rows = connection.exec_driver_sql("SELECT * FROM transcript WHERE agent_id = ? ORDER BY id", (agent_id,))
+    return [dict(row) for row in rows.mappings()]
+
+
+def upsert(connection: Connection, table: str, key: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Insert rows or update those whose key is there; all rows have the same columns."""
+    batch = list(rows)
+    if not batch:
+        return
+    names = list(batch[0])
+    updates = ", ".join(f'"{name}" = excluded."{name}"' for name in names if name not in key)
+    quoted = ", ".join(f'"{name}"' for name in names)
+    connection.exec_driver_sql(
+        f'INSERT INTO "{table}" ({quoted}) VALUES ({", ".join("?" * len(names))})'  # noqa: S608
+        f" ON CONFLICT ({', '.join(key)}) DO UPDATE SET {updates}",
+        [tuple(row[name] for name in names) for row in batch],
+    )

@@ -1,0 +1,468 @@
+"""The commit rule: files and rows change together, or not at all.
+
+1. One transaction writes the `intent`: what each file holds before and will hold after, each block to append and where,
+   and every row to write. 2. Rewrites (temp, fsync, exchange, fsync folder) and appends (one `O_APPEND` write, fsync).
+3. One transaction writes the rows, moves the watermarks, ends the run and removes the intent.
+
+A process may die between any two of these; `settle` carries each leftover intent through. It never overwrites what a
+person or an agent wrote meanwhile: a file that is neither as before nor as after is planned anew on what it holds now.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from memoryd.database import runs, sqlite
+from memoryd.errors import MemorydError, StateError
+from memoryd.files import durable, folders, regular
+from memoryd.files.locks import Lock
+from memoryd.jobs.job import AddMemories, AppendDaily, KeepSummary, MoveWatermark, NewMemory
+from memoryd.tiers import core, daily
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.database.runs import Run
+    from memoryd.jobs.job import Edit
+
+CORE_FILE = "MEMORY.md"
+REPLANS = 50
+LOCK_TIMEOUT = timedelta(seconds=30)
+HEADINGS = {
+    "preference": "Preferences",
+    "decision": "Decisions",
+    "fact": "Facts",
+    "learning": "Learnings",
+    "event": "Events",
+}
+
+
+class StaleRunError(MemorydError):
+    """The run was taken over or cancelled meanwhile; its result is thrown away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the run ends, for its row."""
+
+    state: str  # succeeded | skipped
+    why: str | None = None
+    tokens_in: int = 0
+    tokens_out: int = 0
+    input_hash: str | None = None
+    receipt: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a commit did."""
+
+    files: tuple[str, ...] = ()
+    memories: int = 0
+    replans: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """What a commit works with.
+
+    Attributes:
+        engine: the state database.
+        workspace: the agent's folder.
+        now: tells the time as the database writes it.
+        new_id: draws the eight hex digits of a memory's id.
+        step: called with a name before and after every write, fsync, rename and transaction.
+    """
+
+    engine: Engine
+    workspace: Path
+    now: Callable[[], str]
+    new_id: Callable[[], str]
+    step: Callable[[str], None] = lambda _name: None
+
+
+def commit(writer: Writer, run: Run, edits: Sequence[Edit], outcome: Outcome) -> Committed:
+    """Carry out a run's edits and end the run, all or none.
+
+    Raises:
+        StaleRunError: another claim owns the run by now; nothing was changed.
+        StateError: a memory file cannot be read or written.
+        OSError: the disk refused; the intent stays and is settled later.
+    """
+    if not any(isinstance(edit, AppendDaily | AddMemories) for edit in edits):
+        with sqlite.writing(writer.engine) as connection:
+            _write_rows(connection, _rows(connection, writer, run, edits, ()), run)
+            _finish(connection, writer, run, outcome)
+        return Committed()
+    with _agent_lock(writer.workspace):
+        for replan in range(REPLANS):
+            intent = _make_intent(writer, run, edits, outcome, replan)
+            try:
+                _apply_files(writer, run.id, intent, settling=False)
+            except durable.MovedError:
+                _withdraw(writer, run)
+                continue
+            return _complete(writer, run, intent, outcome, replan)
+    raise StateError(
+        "the file changes faster than it can be written",
+        where=str(writer.workspace / CORE_FILE),
+        hint="stop what rewrites it all the time; the run is tried again",
+    )
+
+
+@contextmanager
+def _agent_lock(workspace: Path) -> Iterator[None]:
+    # In the workspace, not in the state folder: two daemons with two state folders may share one workspace.
+    lock = Lock(folders.continuum_folder(workspace) / ".lock")
+    lock.acquire(LOCK_TIMEOUT)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _make_intent(writer: Writer, run: Run, edits: Sequence[Edit], outcome: Outcome, replan: int) -> dict[str, Any]:
+    additions = _additions(edits)
+    rewrites, added = _plan_core(writer.workspace, additions)
+    appends = [_plan_append(writer.workspace, edit) for edit in edits if isinstance(edit, AppendDaily)]
+    with sqlite.writing(writer.engine) as connection:
+        intent = {
+            "fence": run.fence,
+            "rewrites": rewrites,
+            "appends": appends,
+            "rows": _rows(connection, writer, run, edits, added),
+            "outcome": _outcome_json(outcome, rewrites, appends, added, replan),
+        }
+        if not _owns(connection, run):
+            raise StaleRunError("the run belongs to another claim by now", where=run.id)
+        connection.exec_driver_sql(
+            "INSERT INTO intent (run_id, agent_id, made_at, plan) VALUES (?, ?, ?, ?)",
+            (run.id, run.agent_id, writer.now(), json.dumps(intent, sort_keys=True)),
+        )
+        writer.step("before:intent")
+    writer.step("after:intent")
+    return intent
+
+
+def _owns(connection: Connection, run: Run) -> bool:
+    return (
+        connection.exec_driver_sql(
+            "SELECT 1 FROM job_run WHERE id = ? AND fence = ? AND state = 'running' AND cancel_requested = 0",
+            (run.id, run.fence),
+        ).first()
+        is not None
+    )
+
+
+def _outcome_json(
+    outcome: Outcome,
+    rewrites: Sequence[Mapping[str, Any]],
+    appends: Sequence[Mapping[str, Any]],
+    added: Sequence[NewMemory],
+    replan: int,
+) -> dict[str, Any]:
+    receipt = dict(outcome.receipt)
+    receipt["files"] = [
+        {"path": item["path"], "before": item["before"], "after": item["after"]} for item in rewrites
+    ] + [{"path": item["path"], "appended": item["sha256"], "bytes": len(item["block"])} for item in appends]
+    receipt["memories_added"] = len(added)
+    if replan:
+        receipt["replans"] = replan
+    return {
+        "state": outcome.state,
+        "why": outcome.why,
+        "tokens_in": outcome.tokens_in,
+        "tokens_out": outcome.tokens_out,
+        "input_hash": outcome.input_hash,
+        "receipt": receipt,
+    }
+
+
+# --- planning ---------------------------------------------------------------------------------------------------------
+
+
+def _additions(edits: Sequence[Edit]) -> list[NewMemory]:
+    return [memory for edit in edits if isinstance(edit, AddMemories) for memory in edit.memories]
+
+
+def _plan_core(workspace: Path, additions: Sequence[NewMemory]) -> tuple[list[dict[str, Any]], list[NewMemory]]:
+    """Plan the rewrite of `MEMORY.md` on what it holds now; ones it already holds are not added."""
+    if not additions:
+        return [], []
+    old = regular.read(workspace / CORE_FILE)
+    there = _texts(old)
+    fresh: list[NewMemory] = []
+    for memory in additions:
+        known = core.normal(memory.text)
+        if known not in there:
+            there.add(known)
+            fresh.append(memory)
+    if not fresh:
+        return [], []
+    lines = [(HEADINGS[memory.type], memory.text) for memory in fresh]
+    new = core.add(core.parse(old or b""), lines)
+    rewrite = {
+        "path": CORE_FILE,
+        "before": None if old is None else regular.digest(old),
+        "after": regular.digest(new),
+        "bytes": base64.b64encode(new).decode(),
+        "additions": [list(line) for line in lines],
+    }
+    return [rewrite], fresh
+
+
+def _texts(data: bytes | None) -> set[str]:
+    return {core.normal(bullet.text) for bullet in core.bullets(core.parse(data or b""))}
+
+
+def _plan_append(workspace: Path, edit: AppendDaily) -> dict[str, Any]:
+    path = f"memory/{edit.day.isoformat()}.md"
+    old = regular.read(workspace / path)
+    block = daily.block(edit.reason, edit.clock, edit.body).decode()
+    if old is not None and daily.needs_newline(old):
+        block = "\n" + block
+    return {
+        "path": path,
+        "create": daily.new_file(edit.day).decode(),
+        "offset": 0 if old is None else len(old),
+        "block": block,
+        "sha256": hashlib.sha256(block.encode()).hexdigest(),
+    }
+
+
+def _rows(
+    connection: Connection, writer: Writer, run: Run, edits: Sequence[Edit], added: Sequence[NewMemory]
+) -> dict[str, Any]:
+    now = writer.now()
+    return {
+        "memories": [_memory_row(connection, writer, run, memory, now) for memory in added],
+        "summaries": [_summary_row(edit, now) for edit in edits if isinstance(edit, KeepSummary)],
+        "watermarks": [
+            {"session_id": edit.session_id, "consumer": edit.consumer, "seq": edit.seq, "moved_at": now}
+            for edit in edits
+            if isinstance(edit, MoveWatermark)
+        ],
+    }
+
+
+def _memory_row(connection: Connection, writer: Writer, run: Run, memory: NewMemory, now: str) -> dict[str, Any]:
+    sources = _sources(connection, run.session_id or "", memory.sources)
+    return {
+        "id": _free_id(connection, writer.new_id),
+        "agent_id": run.agent_id,
+        "kind": "core",
+        "content": memory.text,
+        "content_hash": hashlib.sha256(core.normal(memory.text).encode()).hexdigest(),
+        "category": str(memory.type),
+        "importance": memory.importance,
+        "origin_at": max((source["at"] for source in sources if source["at"]), default=None),
+        "created_at": now,
+        "updated_at": now,
+        "sources": json.dumps(sources, sort_keys=True),
+        "heading": HEADINGS[memory.type],
+    }
+
+
+def _free_id(connection: Connection, new_id: Callable[[], str]) -> str:
+    while True:
+        candidate = f"core_{new_id()}"
+        if connection.exec_driver_sql("SELECT 1 FROM memory WHERE id = ?", (candidate,)).first() is None:
+            return candidate
+
+
+def _sources(connection: Connection, session_id: str, seqs: Iterable[int]) -> list[dict[str, Any]]:
+    wanted = sorted(set(seqs))
+    if not wanted:
+        return []
+    rows = connection.exec_driver_sql(
+        "SELECT t.session_id AS session, t.seq, t.record_id, t.part, t.origin, t.at, t.first_byte, t.last_byte,"  # noqa: S608
+        " lower(hex(t.sha256)) AS sha256, p.path AS transcript FROM turn t JOIN transcript p ON p.id = t.transcript_id"
+        f" WHERE t.session_id = ? AND t.seq IN ({', '.join('?' * len(wanted))}) ORDER BY t.seq",
+        (session_id, *wanted),
+    )
+    return [dict(row) for row in rows.mappings()]
+
+
+def _summary_row(edit: KeepSummary, now: str) -> dict[str, Any]:
+    messages = [
+        {"role": message.role, "text": message.text, "tokens": message.tokens, "seqs": list(message.seqs)}
+        for message in edit.messages
+    ]
+    return {
+        "session_id": edit.session_id,
+        "summary": edit.summary,
+        "messages": json.dumps(messages, ensure_ascii=False),
+        "updated_at": now,
+    }
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def _apply_files(writer: Writer, run_id: str, intent: Mapping[str, Any], *, settling: bool) -> None:
+    for rewrite in intent["rewrites"]:
+        _apply_rewrite(writer, run_id, rewrite, settling=settling)
+    for append in intent["appends"]:
+        _apply_append(writer, append, settling=settling)
+
+
+def _apply_rewrite(writer: Writer, run_id: str, rewrite: Mapping[str, Any], *, settling: bool) -> None:
+    path = writer.workspace / rewrite["path"]
+    old = regular.read(path)
+    new = base64.b64decode(rewrite["bytes"])
+    found = None if old is None else regular.digest(old)
+    if settling and found == rewrite["after"]:
+        durable.sync_folder(path.parent, writer.step)
+        return
+    if found != rewrite["before"]:
+        if not settling:
+            raise durable.MovedError("was changed by somebody else meanwhile", str(path))
+        new = core.add(core.parse(old or b""), [(heading, text) for heading, text in rewrite["additions"]])
+        if new == old:
+            return
+    if old is not None:
+        folders.backup(folders.continuum_folder(writer.workspace), run_id, path.name, old)
+    durable.replace(path, new, found, writer.step)
+
+
+def _apply_append(writer: Writer, append: Mapping[str, Any], *, settling: bool) -> None:
+    path = writer.workspace / append["path"]
+    block = append["block"].encode()
+    if settling:
+        block = durable.missing_part(regular.read(path) or b"", block, append["offset"])
+        if not block:
+            durable.sync_file(path, writer.step)
+            return
+    path.parent.mkdir(exist_ok=True)
+    durable.append(path, block, append["create"].encode(), writer.step)
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def _complete(writer: Writer, run: Run, intent: Mapping[str, Any], outcome: Outcome | None, replan: int) -> Committed:
+    if outcome is not None:
+        # Phases measured after the intent was written are known only to a process that lived to measure them.
+        intent["outcome"]["receipt"].update(outcome.receipt)
+    with sqlite.writing(writer.engine) as connection:
+        _write_rows(connection, intent["rows"], run)
+        _finish_row(connection, writer, run, intent["outcome"])
+        connection.exec_driver_sql("DELETE FROM intent WHERE run_id = ?", (run.id,))
+        writer.step("before:rows")
+    writer.step("after:rows")
+    files = [item["path"] for item in intent["rewrites"]] + [item["path"] for item in intent["appends"]]
+    return Committed(tuple(files), len(intent["rows"]["memories"]), replan)
+
+
+def _write_rows(connection: Connection, rows: Mapping[str, Any], run: Run) -> None:
+    for row in rows["memories"]:
+        connection.exec_driver_sql(
+            "INSERT OR IGNORE INTO memory (id, agent_id, kind, content, content_hash, category, importance, origin_at,"
+            " created_at, updated_at, sources, heading, tags, constitutional, derived_from)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '[]', 0, '[]')",
+            tuple(
+                row[name]
+                for name in (
+                    "id",
+                    "agent_id",
+                    "kind",
+                    "content",
+                    "content_hash",
+                    "category",
+                    "importance",
+                    "origin_at",
+                    "created_at",
+                    "updated_at",
+                    "sources",
+                    "heading",
+                )
+            ),
+        )
+    for row in rows["summaries"]:
+        connection.exec_driver_sql(
+            "INSERT INTO session_summary (session_id, summary, messages, updated_at, run_id) VALUES (?, ?, ?, ?, ?)"
+            " ON CONFLICT (session_id) DO UPDATE SET summary = excluded.summary, messages = excluded.messages,"
+            " updated_at = excluded.updated_at, run_id = excluded.run_id",
+            (row["session_id"], row["summary"], row["messages"], row["updated_at"], run.id),
+        )
+    for row in rows["watermarks"]:
+        connection.exec_driver_sql(
+            "INSERT INTO watermark (session_id, consumer, seq, moved_at, run_id) VALUES (?, ?, ?, ?, ?)"
+            " ON CONFLICT (session_id, consumer) DO UPDATE SET seq = max(seq, excluded.seq),"
+            " moved_at = excluded.moved_at, run_id = excluded.run_id",
+            (row["session_id"], row["consumer"], row["seq"], row["moved_at"], run.id),
+        )
+
+
+def _finish(connection: Connection, writer: Writer, run: Run, outcome: Outcome) -> None:
+    _finish_row(connection, writer, run, _outcome_json(outcome, (), (), (), 0))
+
+
+def _finish_row(connection: Connection, writer: Writer, run: Run, outcome: Mapping[str, Any]) -> None:
+    if not runs.finish(connection, run, state=outcome["state"], now=writer.now(), values=outcome):
+        raise StaleRunError("the run belongs to another claim by now", where=run.id)
+    if outcome["state"] == "succeeded" and run.session_id is not None:
+        connection.exec_driver_sql("UPDATE session SET slept_at = ? WHERE id = ?", (writer.now(), run.session_id))
+
+
+def _withdraw(writer: Writer, run: Run) -> None:
+    with sqlite.writing(writer.engine) as connection:
+        connection.exec_driver_sql("DELETE FROM intent WHERE run_id = ?", (run.id,))
+
+
+# --- after a crash ----------------------------------------------------------------------------------------------------
+
+
+def open_intents(engine: Engine) -> list[tuple[str, str]]:
+    """List leftover intents as (run id, agent id), oldest first."""
+    with sqlite.reading(engine) as connection:
+        rows = connection.exec_driver_sql("SELECT run_id, agent_id FROM intent ORDER BY made_at, run_id")
+        return [(row[0], row[1]) for row in rows]
+
+
+def settle(writer: Writer, run_id: str) -> Committed:
+    """Carry a leftover intent through, whatever the process that made it had done already.
+
+    Raises:
+        OSError: the disk refused again; the intent stays.
+        StateError: a memory file cannot be read or written.
+    """
+    with sqlite.reading(writer.engine) as connection:
+        row = connection.exec_driver_sql("SELECT plan FROM intent WHERE run_id = ?", (run_id,)).first()
+    if row is None:
+        return Committed()
+    intent = json.loads(row[0])
+    run = runs.get_run(writer.engine, run_id)
+    with _agent_lock(writer.workspace):
+        kept = _clear_leftovers(writer, intent)
+        for _ in range(REPLANS):
+            try:
+                _apply_files(writer, run_id, intent, settling=True)
+                break
+            except durable.MovedError:
+                continue
+        else:
+            raise StateError("the file changes faster than it can be written", where=str(writer.workspace))
+        receipt = intent["outcome"]["receipt"]
+        receipt["settled"] = True
+        if kept:
+            receipt["conflicts"] = kept
+        return _complete(writer, run, intent, None, 0)
+
+
+def _clear_leftovers(writer: Writer, intent: Mapping[str, Any]) -> list[str]:
+    """Clear away what a stopped rewrite left; names the files that hold an edit which has no place any more."""
+    kept: list[str] = []
+    for item in intent["rewrites"]:
+        path = writer.workspace / item["path"]
+        kept += [left.name for left in durable.settle(path, item["before"], item["after"])]
+    return kept

@@ -1,0 +1,38 @@
+"""Which process owns a running row: boot, pid and start time, so that a reused pid is not mistaken for the owner."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def current() -> str:
+    """Name this process."""
+    return _name(os.getpid())
+
+
+def is_alive(owner: str) -> bool:
+    """Say whether the process of this name still runs."""
+    parts = owner.rsplit(":", 2)
+    if len(parts) != 3 or not parts[1].isdigit():
+        return False
+    pid = int(parts[1])
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return _name(pid) == owner
+
+
+def _name(pid: int) -> str:
+    try:
+        boot = _BOOT_ID.read_text("ascii").strip()
+        # Field 22 of /proc/PID/stat (proc(5)): start time in ticks since boot; the name before it may hold spaces.
+        started = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        boot, started = "-", "-"
+    return f"{boot}:{pid}:{started}"

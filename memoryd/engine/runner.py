@@ -1,0 +1,334 @@
+"""The runner: takes due runs from the job table, carries their steps out, commits, and decides about failures.
+
+It knows no job by heart: `KINDS` says how to gather a kind's inputs and which pure functions decide. A run's row tells
+everything: state, why, error (never content) and the receipt.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Protocol
+
+from memoryd.database import alarms, runs, sqlite
+from memoryd.engine import commit as committing
+from memoryd.engine import retry, sleeping
+from memoryd.engine.hooks import run_hook
+from memoryd.errors import MemorydError, NotFoundError, RefusedError, StateError
+from memoryd.jobs import sleep
+from memoryd.jobs.job import AppendDaily, Ask, Done, Enter, MoveWatermark, NothingToDo, Rejected, Reply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from sqlalchemy import Engine
+
+    from memoryd.config import Settings
+    from memoryd.database.runs import Run
+    from memoryd.engine.clock import Clock
+    from memoryd.files.journal import Journal
+    from memoryd.files.log import Log
+    from memoryd.jobs.job import Step
+    from memoryd.worker.client import Worker
+
+MAX_STEPS = 64
+ANSWER_DEADLINE = timedelta(minutes=10)
+LATER_KINDS = ("facts", "rollover", "dream", "refine", "dedup")
+
+
+class RejectedReplyError(MemorydError):
+    """The model's reply cannot be used."""
+
+
+class CancelledError(MemorydError):
+    """A person asked the run to stop."""
+
+
+class Gather(Protocol):
+    """Collects the frozen inputs of a job from database and files, or says why there is nothing to do."""
+
+    def __call__(self, source: sleeping.Source, run: Run) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class JobKind:
+    """How one kind of job is carried out."""
+
+    gather: Gather
+    begin: Callable[[Any], Step]
+    resume: Callable[[Any, Step, Reply | None], Step]
+
+
+KINDS: dict[str, JobKind] = {"sleep": JobKind(sleeping.gather, sleep.begin, sleep.resume)}
+
+
+def check_kind(kind: str) -> str:
+    """Return the kind.
+
+    Raises:
+        RefusedError: the kind comes with a later version.
+        NotFoundError: there is no such kind.
+    """
+    if kind in KINDS:
+        return kind
+    if kind in LATER_KINDS:
+        raise RefusedError(
+            f"{kind!r} jobs come with a later version of memoryd",
+            hint=f"kinds of this version: {', '.join(KINDS)}",
+        )
+    raise NotFoundError(f"there is no job kind {kind!r}", hint=f"kinds: {', '.join(KINDS)}")
+
+
+@dataclass(slots=True)
+class Runner:
+    """Carries runs out. Safe to use from several threads: each run is one thread's."""
+
+    engine: Engine
+    settings: Settings
+    worker: Worker
+    clock: Clock
+    owner: str
+    log: Log
+    journal: Journal
+    new_id: Callable[[], str]
+    step: Callable[[str], None] = lambda _name: None
+    active: dict[str, Run] = field(default_factory=dict)
+    settle_lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def recover(self) -> None:
+        """After a start: give runs of dead processes back, then carry leftover intents through."""
+        from memoryd.engine.owner import is_alive
+
+        for run in runs.recover_orphans(
+            self.engine, alive=is_alive, attempts=self.settings.jobs.attempts, now=self.clock.text()
+        ):
+            self.log.warning("run recovered", run=run.id, kind=run.kind, agent=run.agent_id, state=run.state)
+            if run.state == "dead":
+                self._alarm_dead(run)
+        self.settle()
+
+    def settle(self) -> bool:
+        """Carry leftover intents through; False while one cannot be (its agent's runs wait)."""
+        with self.settle_lock:
+            settled = True
+            for run_id, agent_id in committing.open_intents(self.engine):
+                if run_id in self.active:
+                    continue
+                settled = self._settle_one(run_id, agent_id) and settled
+            return settled
+
+    def _settle_one(self, run_id: str, agent_id: str) -> bool:
+        workspace = self._workspace(agent_id)
+        if workspace is None:
+            return False
+        try:
+            done = committing.settle(self._writer(workspace), run_id)
+        except (OSError, MemorydError) as error:
+            self._alarm("settle", f"run {run_id} cannot be completed: {error_text(error)}", agent_id, run_id)
+            return False
+        self._clear("settle", agent_id, run_id)
+        self.log.info("intent settled", run=run_id, agent=agent_id, files=list(done.files), memories=done.memories)
+        return True
+
+    def run_next(self, only: str | None = None) -> Run | None:
+        """Take one due run and carry it out; None where nothing is due."""
+        if not self.settle():
+            return None
+        run = runs.claim(self.engine, owner=self.owner, now=self.clock.text(), only=only)
+        if run is None:
+            return None
+        self.active[run.id] = run
+        try:
+            self._execute(run)
+        finally:
+            del self.active[run.id]
+        return runs.get_run(self.engine, run.id)
+
+    def beat(self) -> None:
+        """Record that the active runs are alive."""
+        runs.heartbeat(self.engine, list(self.active), self.clock.text())
+
+    # --- one run --------------------------------------------------------------------------------------------------
+
+    def _execute(self, run: Run) -> None:
+        self.log.info("run started", run=run.id, kind=run.kind, agent=run.agent_id, attempt=run.attempt)
+        try:
+            self._carry_out(run)
+        except CancelledError:
+            self._end(run, "cancelled", why="cancelled by hand")
+        except committing.StaleRunError:
+            self.log.warning("stale run thrown away", run=run.id)
+            if runs.is_cancelled(self.engine, run):
+                self._end(run, "cancelled", why="cancelled by hand")
+        except Exception as error:  # noqa: BLE001 - whatever a run raises is recorded on its row, and the daemon lives
+            self._failed(run, error)
+
+    def _carry_out(self, run: Run) -> None:
+        kind = KINDS[check_kind(run.kind)]
+        workspace = self._workspace(run.agent_id)
+        if workspace is None:
+            raise StateError("the agent is not in the configuration", where=run.agent_id)
+        if not workspace.is_dir():
+            raise StateError(
+                "the workspace is gone", where=str(workspace), hint="bring it back; the run is tried again"
+            )
+        source = sleeping.Source(self.engine, self.settings, self.worker, self.clock, workspace)
+        inputs = kind.gather(source, run)
+        if isinstance(inputs, NothingToDo):
+            self._commit(run, inputs, [], None, workspace)
+            return
+        phases: list[dict[str, Any]] = []
+        step, reply = self._steps(run, kind, inputs, phases)
+        if isinstance(step, Rejected):
+            raise RejectedReplyError(step.why)
+        self._commit(run, step, phases, reply, workspace)
+
+    def _steps(
+        self, run: Run, kind: JobKind, inputs: Any, phases: list[dict[str, Any]]
+    ) -> tuple[Done | NothingToDo | Rejected, Reply | None]:
+        step = kind.begin(inputs)
+        reply: Reply | None = None
+        for _ in range(MAX_STEPS):
+            if runs.is_cancelled(self.engine, run):
+                raise CancelledError("cancelled", where=run.id)
+            if isinstance(step, Enter):
+                phases.append({"phase": step.phase, "began": self.clock.monotonic()})
+                step = kind.resume(inputs, step, None)
+            elif isinstance(step, Ask):
+                reply = self._answer(run, step)
+                step = kind.resume(inputs, step, reply)
+            else:
+                return step, reply
+        raise StateError("the job took more steps than any job needs", where=run.kind)
+
+    def _answer(self, run: Run, ask: Ask) -> Reply:
+        kept = runs.kept_reply(self.engine, run)
+        if kept is not None:
+            return Reply(**json.loads(kept))
+        reply = self.worker.answer(ask, self.settings.llm.provider, deadline=ANSWER_DEADLINE)
+        runs.keep_reply(self.engine, run, json.dumps(dataclasses.asdict(reply)))
+        self.step("after:reply")
+        return reply
+
+    def _commit(
+        self,
+        run: Run,
+        step: Done | NothingToDo,
+        phases: list[dict[str, Any]],
+        reply: Reply | None,
+        workspace: Path,
+    ) -> None:
+        receipt = dict(step.receipt)
+        receipt["phases"] = self._durations(phases)
+        if reply is not None:
+            receipt["backend"] = reply.backend
+        blocks = [edit for edit in step.edits if isinstance(edit, AppendDaily)]
+        if blocks and self.settings.hooks.on_summary:
+            receipt["on_summary"] = "pending"
+        outcome = committing.Outcome(
+            state="skipped" if isinstance(step, NothingToDo) else "succeeded",
+            why=step.why if isinstance(step, NothingToDo) else None,
+            tokens_in=reply.tokens_in if reply else 0,
+            tokens_out=reply.tokens_out if reply else 0,
+            input_hash=run.input_hash,
+            receipt=receipt,
+        )
+        done = committing.commit(self._writer(workspace), run, step.edits, outcome)
+        self._record_watermarks(run, step.edits)
+        self._clear("dead", run.agent_id, run.key or run.id)
+        self.log.info(
+            "run finished",
+            run=run.id,
+            kind=run.kind,
+            agent=run.agent_id,
+            state=outcome.state,
+            why=outcome.why,
+            files=list(done.files),
+            memories=done.memories,
+        )
+        if receipt.get("on_summary"):
+            self._tell(run, "\n".join(block.body for block in blocks))
+
+    def _durations(self, phases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        ends = [phase["began"] for phase in phases[1:]] + [self.clock.monotonic()]
+        return [
+            {"phase": phase["phase"], "seconds": round(end - phase["began"], 4)}
+            for phase, end in zip(phases, ends, strict=False)
+        ]
+
+    def _record_watermarks(self, run: Run, edits: Sequence[object]) -> None:
+        for edit in edits:
+            if isinstance(edit, MoveWatermark):
+                with sqlite.reading(self.engine) as connection:
+                    row = connection.exec_driver_sql(
+                        "SELECT record_id, part FROM turn WHERE session_id = ? AND seq = ?", (edit.session_id, edit.seq)
+                    ).first()
+                if row is not None:
+                    self.journal.append(
+                        {"agent": run.agent_id, "consumer": edit.consumer, "record_id": row[0], "part": row[1]}
+                    )
+
+    def _tell(self, run: Run, text: str) -> None:
+        result = run_hook(self.settings.hooks.on_summary or "", text, agent_id=run.agent_id, session_id=run.session_id)
+        runs.note_on_receipt(self.engine, run.id, "on_summary", "ok" if result.ok else f"failed: {result.why}")
+        if not result.ok:
+            self.log.warning("hook failed", hook="on_summary", run=run.id, agent=run.agent_id, why=result.why)
+
+    # --- ends and failures ----------------------------------------------------------------------------------------
+
+    def _end(self, run: Run, state: str, *, why: str | None = None, error: str | None = None) -> None:
+        with sqlite.writing(self.engine) as connection:
+            runs.finish(connection, run, state=state, now=self.clock.text(), values={"why": why, "error": error})
+        self.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=state, why=why)
+
+    def _failed(self, run: Run, error: Exception) -> None:
+        text = error_text(error)
+        verdict = retry.decide(error, attempt=run.attempt, attempts=self.settings.jobs.attempts)
+        self.log.error("run failed", run=run.id, kind=run.kind, agent=run.agent_id, attempt=run.attempt, error=text)
+        if isinstance(verdict, retry.RetryAfter):
+            due = self.clock.text(ahead=verdict.delay)
+            runs.put_back(self.engine, run, state="queued", due=due, error=text, refund=verdict.refund)
+            return
+        self._end(run, "dead", error=text)
+        self._alarm_dead(run)
+
+    def _alarm_dead(self, run: Run) -> None:
+        text = f"{run.kind} run {run.id} failed {run.attempt} times and was given up"
+        self._alarm("dead", text, run.agent_id, run.key or run.id)
+
+    def _alarm(self, kind: str, text: str, agent_id: str, subject: str) -> None:
+        with sqlite.writing(self.engine) as connection:
+            if alarms.raise_alarm(
+                connection, kind=kind, text=text, now=self.clock.text(), agent_id=agent_id, subject=subject
+            ):
+                self.log.error("alarm", kind=kind, agent=agent_id, subject=subject, text=text)
+
+    def _clear(self, kind: str, agent_id: str, subject: str) -> None:
+        with sqlite.reading(self.engine) as connection:
+            is_open = alarms.is_open(connection, kind=kind, agent_id=agent_id, subject=subject)
+        if is_open:
+            with sqlite.writing(self.engine) as connection:
+                alarms.clear_alarm(connection, kind=kind, now=self.clock.text(), agent_id=agent_id, subject=subject)
+
+    def _workspace(self, agent_id: str) -> Path | None:
+        return next((agent.workspace for agent in self.settings.agents if agent.id == agent_id), None)
+
+    def _writer(self, workspace: Path) -> committing.Writer:
+        return committing.Writer(self.engine, workspace, self.clock.text, self.new_id, self.step)
+
+
+def error_text(error: BaseException) -> str:
+    """Describe an error for rows and logs without content: our own errors say it, foreign ones give type and place."""
+    if isinstance(error, MemorydError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{type(error).__name__}: {error.strerror} ({error.filename or 'no path'})"
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = "" if trace is None else f" at {trace.tb_frame.f_globals.get('__name__')}:{trace.tb_lineno}"
+    return f"{type(error).__name__}{place}"

@@ -1,0 +1,269 @@
+"""Storing what was read: turns, the cursors that read them, and their sessions, in one transaction."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from memoryd.database import sqlite, turns
+from memoryd.engine import cursor as reading
+from memoryd.engine.clock import moment_of, text_of
+from memoryd.gauge import live
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.engine.cursor import Cursor, Found
+    from memoryd.transcripts.format import Identity
+    from memoryd.transcripts.lines import BadSpan
+    from memoryd.transcripts.turn import Turn
+
+    Restore = Callable[[Connection, str, Sequence[Found], Sequence[int]], None]
+
+FLUSH_TURNS = 4000
+FLUSH_BYTES = 8 << 20
+
+
+@dataclass(slots=True)
+class Batch:
+    """What was read and is not stored yet."""
+
+    found: list[Found] = field(default_factory=list)
+    bad: list[tuple[Cursor, BadSpan]] = field(default_factory=list)
+    cursors: dict[int, Cursor] = field(default_factory=dict)  # by id(cursor)
+    sessions: dict[str, dict[str, Any]] = field(default_factory=dict)  # rows to be made, by id
+    ended: dict[str, str] = field(default_factory=dict)  # session id → when its file says it ended
+    size: int = 0
+
+    def full(self) -> bool:
+        """Whether it is time to store."""
+        return len(self.found) >= FLUSH_TURNS or self.size >= FLUSH_BYTES
+
+
+@dataclass(slots=True)
+class Stored:
+    """What a batch came to."""
+
+    turns: int = 0
+    sessions: set[str] = field(default_factory=set)  # that have new turns, or ended
+
+
+def store(engine: Engine, batch: Batch, now: str, restored: Restore | None) -> Stored:
+    """Store a batch, all or none.
+
+    Args:
+        engine: the state database.
+        batch: what was read.
+        now: the time.
+        restored: told of the new turns and their seqs inside the transaction, where the database was made anew.
+    """
+    result = Stored()
+    with sqlite.writing(engine) as connection:
+        _store_sessions(connection, batch)
+        _store_cursors(connection, batch)
+        _store_turns(connection, batch, result, restored)
+        _store_bad(connection, batch, now)
+        _end_sessions(connection, batch, result)
+    return result
+
+
+def session_for(engine: Engine, batch: Batch, cursor: Cursor, identity: Identity, now: str) -> str:
+    """Find the session of a transcript, or have it made with the batch; a copy of a file joins the session it is of."""
+    number = 1
+    with sqlite.reading(engine) as connection:
+        while True:
+            candidate = identity.session_id if number == 1 else f"{identity.session_id}~{number}"
+            waiting = batch.sessions.get(candidate)
+            row = waiting or turns.session_row(connection, candidate)
+            if row is None:
+                break
+            same = row["agent_id"] == cursor.agent_id and row["format"] == cursor.format
+            # Claude Code's ids are its own; other formats' are made of the file's name, which another file may have.
+            if same and (cursor.format == "claude-code" or (not waiting and _is_free(connection, candidate))):
+                return candidate
+            number += 1
+    batch.sessions[candidate] = {
+        "id": candidate,
+        "agent_id": cursor.agent_id,
+        "native_id": identity.session_id,
+        "parent_id": identity.parent_session_id,
+        "format": cursor.format,
+        "folder": identity.cwd,
+        "state": "active",
+        "seen_at": now,
+        "started_at": identity.started_at,
+        "last_turn_at": _moment(identity.started_at, cursor.mtime_ns),
+        "turns": 0,
+        "last_seq": 0,
+        "gauge": "{}",
+        "counted_seq": 0,
+    }
+    return candidate
+
+
+def _is_free(connection: Connection, session_id: str) -> bool:
+    others = connection.exec_driver_sql("SELECT count(*) FROM transcript WHERE session_id = ?", (session_id,))
+    return int(others.scalar_one()) == 0
+
+
+def _store_sessions(connection: Connection, batch: Batch) -> None:
+    for row in batch.sessions.values():
+        connection.exec_driver_sql(
+            f"INSERT INTO session ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})",  # noqa: S608
+            tuple(row.values()),
+        )
+
+
+def _store_cursors(connection: Connection, batch: Batch) -> None:
+    for cursor in batch.cursors.values():
+        reading.seal(cursor)
+        row = cursor.row()
+        if cursor.id is None:
+            del row["id"]
+            names = ", ".join(f'"{name}"' for name in row)
+            result = connection.exec_driver_sql(
+                f"INSERT INTO transcript ({names}) VALUES ({', '.join('?' * len(row))})",  # noqa: S608
+                tuple(row.values()),
+            )
+            cursor.id = result.lastrowid
+        else:
+            names = ", ".join(f'"{name}" = ?' for name in row)
+            connection.exec_driver_sql(
+                f"UPDATE transcript SET {names} WHERE id = ?",  # noqa: S608
+                (*row.values(), cursor.id),
+            )
+
+
+def _store_bad(connection: Connection, batch: Batch, now: str) -> None:
+    for cursor, span in batch.bad:
+        connection.exec_driver_sql(
+            "INSERT OR IGNORE INTO bad_span (transcript_id, first_byte, last_byte, sha256, reason, seen_at)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (cursor.id, span.first_byte, span.last_byte, span.sha256, span.reason, now),
+        )
+
+
+def _store_turns(connection: Connection, batch: Batch, result: Stored, restored: Restore | None) -> None:
+    by_agent: dict[str, list[Found]] = {}
+    for found in batch.found:
+        by_agent.setdefault(found.cursor.agent_id, []).append(found)
+    for agent_id, listed in by_agent.items():
+        seen = turns.Seen(connection, agent_id, list({found.turn.record_id for found in listed}))
+        new = list(_unseen(connection, listed, seen))
+        seqs = _insert(connection, agent_id, new, result)
+        if restored is not None and new:
+            restored(connection, agent_id, new, seqs)
+
+
+def _insert(connection: Connection, agent_id: str, new: Sequence[Found], result: Stored) -> list[int]:
+    states: dict[str, _SessionState] = {}
+    rows: list[tuple[Any, ...]] = []
+    seqs: list[int] = []
+    for found in new:
+        cursor, turn = found.cursor, found.turn
+        session_id = cursor.session_id or ""
+        state = states.get(session_id)
+        if state is None:
+            state = states[session_id] = _SessionState(connection, session_id)
+        seq = state.take(turn, cursor)
+        seqs.append(seq)
+        rows.append((
+            agent_id, session_id, seq, cursor.id, cursor.generation, turn.record_id, turn.part, turn.role,
+            turn.origin, turn.kind, turn.text, turn.at, turn.message_id, turn.usage, turn.model, turn.sidechain,
+            turn.tool_call_id, turn.tool_name, found.first_byte, found.last_byte, found.sha256,
+        ))  # fmt: skip
+    if rows:
+        connection.exec_driver_sql(turns.INSERT_TURNS, rows)
+        for state in states.values():
+            state.store(connection)
+        result.turns += len(rows)
+        result.sessions.update(states)
+    return seqs
+
+
+def _end_sessions(connection: Connection, batch: Batch, result: Stored) -> None:
+    for session_id, ended_at in batch.ended.items():
+        ended = connection.exec_driver_sql(
+            "UPDATE session SET state = 'ended', ended_at = ? WHERE id = ? AND (state <> 'ended' OR ended_at <> ?)",
+            (ended_at, session_id, ended_at),
+        )
+        if ended.rowcount:
+            result.sessions.add(session_id)
+
+
+def _unseen(connection: Connection, listed: Sequence[Found], seen: turns.Seen) -> Iterable[Found]:
+    """Pass on what is new; a record that was changed in its place is new under an id of its own."""
+    batch: dict[tuple[str, int], tuple[int, int, bytes]] = {}
+    confirmed: list[tuple[int, int, int, str, str, int]] = []
+    for found in listed:
+        turn, cursor = found.turn, found.cursor
+        key = (turn.record_id, turn.part)
+        known = seen.rows.get(key)
+        if known is None:
+            if key not in batch:
+                batch[key] = (cursor.id or 0, cursor.generation, found.sha256)
+                yield found
+            continue
+        transcript_id, generation, sha256 = known
+        if transcript_id != cursor.id or generation >= cursor.generation:
+            continue
+        seen.rows[key] = (transcript_id, cursor.generation, sha256)
+        if sha256 == found.sha256 or turns.text_of(connection, cursor.agent_id, *key) == turn.text:
+            confirmed.append(
+                (found.first_byte, found.last_byte, cursor.generation, cursor.agent_id, turn.record_id, turn.part)
+            )
+            continue
+        changed = turn._replace(record_id=f"{turn.record_id}~{found.sha256.hex()[:12]}")
+        if not turns.is_stored(connection, cursor.agent_id, changed.record_id, changed.part):
+            yield found._replace(turn=changed)
+    turns.confirm_spans(connection, confirmed)
+
+
+class _SessionState:
+    """A session's row while a batch is being added to it."""
+
+    def __init__(self, connection: Connection, session_id: str) -> None:
+        row = turns.session_row(connection, session_id)
+        assert row is not None  # noqa: S101 - a cursor's session is made before its first turn
+        self.id = session_id
+        self.seq = row["last_seq"]
+        self.turns = row["turns"]
+        self.gauge = live.Gauge(**json.loads(row["gauge"]))
+        self.model = row["model"]
+        self.started_at = row["started_at"]
+        self.latest = ""
+        self.file_time = 0
+        self.moment = row["last_turn_at"] if row["turns"] else ""
+
+    def take(self, turn: Turn, cursor: Cursor) -> int:
+        """Add one turn; returns its seq."""
+        self.seq += 1
+        self.turns += 1
+        self.gauge = live.advance(self.gauge, turn, self.seq)
+        if turn.model and not turn.sidechain and not turn.model.startswith("<"):
+            self.model = turn.model
+        at = turn.at or text_of(datetime.fromtimestamp(cursor.mtime_ns / 1e9, UTC))
+        if at > self.latest:
+            self.latest, self.file_time = at, cursor.mtime_ns
+        return int(self.seq)
+
+    def store(self, connection: Connection) -> None:
+        """Write the row; a session that had ended goes on."""
+        last = max(self.moment, _moment(self.latest, self.file_time)) if self.latest else self.moment
+        connection.exec_driver_sql(
+            "UPDATE session SET last_seq = ?, turns = ?, gauge = ?, model = ?, last_turn_at = ?, state = 'active',"
+            " started_at = coalesce(started_at, ?), ended_at = NULL WHERE id = ?",
+            (self.seq, self.turns, json.dumps(self.gauge._asdict()), self.model, last, last, self.id),
+        )
+
+
+def _moment(text: str | None, mtime_ns: int) -> str:
+    """A transcript's time as the database writes it; the file's own time where it is missing or no time at all."""
+    try:
+        return text_of(moment_of(text or ""))
+    except (ValueError, OverflowError):
+        return text_of(datetime.fromtimestamp(mtime_ns / 1e9, UTC))

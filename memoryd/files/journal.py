@@ -1,0 +1,58 @@
+"""A side journal of watermarks by record id, in the state folder beside the database.
+
+It is read only when the database had to be made anew: the transcripts give the turns back, and this says which of them
+had been consumed, so that no memory is made twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+class Journal:
+    """An append-only file of one JSON object per line; damaged lines are passed over."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+
+    def append(self, entry: Mapping[str, Any]) -> None:
+        """Add one entry and sync it."""
+        line = json.dumps(entry, sort_keys=True).encode() + b"\n"
+        with self._lock:
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                if os.fstat(descriptor).st_size and not self._ends_with_newline():
+                    line = b"\n" + line
+                os.write(descriptor, line)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def _ends_with_newline(self) -> bool:
+        with self.path.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) == b"\n"
+
+    def entries(self) -> list[dict[str, Any]]:
+        """Read all entries, oldest first."""
+        try:
+            data = self.path.read_bytes()
+        except FileNotFoundError:
+            return []
+        found = []
+        for line in data.split(b"\n"):
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(entry, dict):
+                found.append(entry)
+        return found
