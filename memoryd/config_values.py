@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     Parser: TypeAlias = Callable[["Place", Any], Any]
 
 _AGENT_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-_DURATION = re.compile(r"([0-9]{1,9})(ms|s|m|h|d)")
+_DURATION = re.compile(r"([0-9]{1,15})(ms|s|m|h|d)")
+_LONGEST = timedelta(days=3650)  # a date plus any duration is still a date
 _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
@@ -157,10 +158,10 @@ def duration(low: timedelta = timedelta(0)) -> Parser:
             raise RefusedValueError(
                 f"{shown(value)} is not a duration", "a whole number and a unit: 200ms 90s 5m 6h 3d"
             )
-        try:
-            span = timedelta(**{_UNITS[match[2]]: int(match[1])})
-        except OverflowError:
-            raise RefusedValueError(f"{value} is out of range", "write a shorter time") from None
+        count, unit = int(match[1]), timedelta(**{_UNITS[match[2]]: 1})
+        if count > _LONGEST // unit:
+            raise RefusedValueError(f"{value} is too long", f"{duration_text(_LONGEST)} at most")
+        span = count * unit
         if span < low:
             raise RefusedValueError(f"{value} is too short", f"{duration_text(low)} or more")
         return span

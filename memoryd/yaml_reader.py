@@ -55,6 +55,17 @@ class YamlError(Exception):
 class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML's own class attribute, replaced and not shared
 
+    def scan_to_next_token(self) -> None:
+        """Take a tab between two tokens of a line for the blank it is; PyYAML refuses it like one that indents."""
+        super().scan_to_next_token()
+        while self.peek() == "\t" and self.prefix_of_line().strip():
+            self.forward()
+            super().scan_to_next_token()
+
+    def prefix_of_line(self) -> str:
+        """What the current line holds before the current character."""
+        return str(self.buffer[self.pointer - self.column : self.pointer])
+
 
 for _tag, _pattern, _first in (
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),

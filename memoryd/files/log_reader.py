@@ -1,0 +1,195 @@
+"""The log, read back: what was logged so far, or each record as it comes, over rotation and truncation.
+
+A line that is no record is skipped and counted; the count comes as a record of its own, so that damage is seen.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import orjson
+
+from memoryd.files.log import KEPT_FILES, LEVELS, rotated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+_CHUNK = 1 << 18
+_FOLLOW_FROM = 1 << 16  # a person who follows wants what comes, and enough of what came to know where they are
+_MAX_LINE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which records: from a level on, of one agent, of one run."""
+
+    level: str = "debug"
+    agent: str | None = None
+    run: str | None = None
+
+    def takes(self, record: dict[str, Any]) -> bool:
+        """Whether the record is one of them; one of an unknown level always is."""
+        return (
+            LEVELS.get(str(record.get("level")), LEVELS["error"]) >= LEVELS[self.level]
+            and (self.agent is None or record.get("agent") == self.agent)
+            and (self.run is None or record.get("run") == self.run)
+        )
+
+
+class _Lines:
+    """Bytes → wanted records; keeps an unfinished last line for the next bytes."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+        self._rest = b""
+        self._damaged = 0
+
+    def take(self, data: bytes) -> Iterator[dict[str, Any]]:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > _MAX_LINE:
+            self._rest = b""
+            self._damaged += 1
+        for line in lines:
+            record = _record(line)
+            if record is None:
+                self._damaged += bool(line.strip())
+            elif self._wanted.takes(record):
+                yield record
+
+    def drop_rest(self) -> None:
+        """The unfinished line will never be finished: the file ended, or was cut."""
+        self._damaged += bool(self._rest.strip())
+        self._rest = b""
+
+    def damage(self) -> Iterator[dict[str, Any]]:
+        if self._damaged:
+            event = "damaged log lines were skipped"
+            yield {"at": None, "level": "warning", "logger": __name__, "event": event, "count": self._damaged}
+        self._damaged = 0
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def read(path: Path, wanted: Wanted) -> Iterator[dict[str, Any]]:
+    """The records there are, oldest first, those of rotated files included. Nothing where there is no log."""
+    lines = _Lines(wanted)
+    with ExitStack() as opened:
+        # All are opened before any is read, so that a rotation meanwhile neither hides nor repeats a file.
+        files = [_open(opened, rotated(path, number)) for number in range(KEPT_FILES - 1, 0, -1)]
+        files.append(_open(opened, path))
+        seen: set[int] = set()
+        for file in files:
+            if file is None or os.fstat(file).st_ino in seen:
+                continue
+            seen.add(os.fstat(file).st_ino)
+            while data := os.read(file, _CHUNK):
+                yield from lines.take(data)
+            lines.drop_rest()
+    yield from lines.damage()
+
+
+def follow(path: Path, wanted: Wanted, wait: Callable[[], bool]) -> Iterator[dict[str, Any]]:
+    """The last records and then each new one, whatever file it comes to lie in.
+
+    Args:
+        path: the log; it may not exist yet.
+        wanted: which records.
+        wait: called when there is nothing new; returns False to end.
+    """
+    lines = _Lines(wanted)
+    with _Tail(path) as tail:
+        tail.skip_to_last(_FOLLOW_FROM)
+        while True:
+            moved = tail.has_moved()  # asked before the read: a file that has a successor gets no more lines
+            if data := tail.read():
+                yield from lines.take(data)
+            elif tail.was_cut() or (moved and tail.go_on()):
+                lines.drop_rest()
+            else:
+                yield from lines.damage()
+                if not wait():
+                    return
+
+
+class _Tail:
+    """An open log file and the place read up to."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._opened = ExitStack()
+        self._file = _open(self._opened, path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    def skip_to_last(self, size: int) -> None:
+        """Go to the first line that begins within the last `size` bytes."""
+        if self._file is not None and os.fstat(self._file).st_size > size:
+            os.lseek(self._file, -size - 1, os.SEEK_END)
+            while os.read(self._file, 1) not in {b"\n", b""}:
+                pass
+
+    def read(self) -> bytes:
+        return b"" if self._file is None else os.read(self._file, _CHUNK)
+
+    def was_cut(self) -> bool:
+        """Whether the file became shorter than what was read of it; then it is read from its start."""
+        if self._file is None or os.fstat(self._file).st_size >= os.lseek(self._file, 0, os.SEEK_CUR):
+            return False
+        os.lseek(self._file, 0, os.SEEK_SET)
+        return True
+
+    def has_moved(self) -> bool:
+        return self._file is None or self._successor() is not None
+
+    def go_on(self) -> bool:
+        """Open the file that came after this one; False where there is none yet."""
+        while path := self._successor():
+            opened = ExitStack()
+            file = _open(opened, path)
+            if file is None:
+                return False
+            if self._successor() == path:  # else a rotation shifted the names meanwhile: look again
+                self._opened.close()
+                self._opened, self._file = opened, file
+                return True
+            opened.close()
+        return False
+
+    def _successor(self) -> Path | None:
+        if not self._path.exists() or self._is(self._path):
+            return None
+        rotations = (number for number in range(1, KEPT_FILES) if self._is(rotated(self._path, number)))
+        number = next(rotations, 1)
+        return rotated(self._path, number - 1) if number > 1 else self._path
+
+    def _is(self, path: Path) -> bool:
+        with suppress(OSError):
+            return self._file is not None and os.path.samestat(os.fstat(self._file), path.stat())
+        return False
+
+
+def _open(opened: ExitStack, path: Path) -> int | None:
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        return None
+    opened.callback(os.close, file)
+    return file
