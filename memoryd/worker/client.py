@@ -1,0 +1,260 @@
+"""The daemon's side of the worker: a child process that is there only while there is work for it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import memoryd
+from memoryd.errors import ConfigError, LockedError, MemorydError, NotFoundError, RefusedError, StateError
+from memoryd.worker.protocol import Message, ask_to_json, receive, reply_from_json, send
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from memoryd.jobs.job import Ask, Reply
+
+COUNT_DEADLINE = timedelta(seconds=60)
+BATCH_CHARACTERS = 4_000_000
+STOP_DEADLINE = timedelta(seconds=5)
+_RETRY_SECONDS = 0.05
+
+# The child runs the very package that started it, wherever that lies, and nothing from the current folder, which may
+# be a workspace somebody else can write to.
+_BOOT = """
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+import memoryd
+del sys.path[0]
+import runpy
+runpy.run_module("memoryd.worker", run_name="__main__", alter_sys=False)
+"""
+_ERRORS = {
+    kind.code: kind for kind in (MemorydError, StateError, RefusedError, NotFoundError, LockedError, ConfigError)
+}
+_log = logging.getLogger(__name__)
+
+
+class WorkerError(StateError):
+    """The worker cannot be started, died twice on one request, or did not answer in time."""
+
+    code = "worker"
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Token counts, and how they were had."""
+
+    tokens: list[int]
+    how: str  # tiktoken | characters
+
+
+class _GoneError(Exception):
+    """The child died before it had answered."""
+
+
+class Worker:
+    """Starts the child when it is first needed, asks it one thing at a time, stops it when it has been idle.
+
+    Safe to use from several threads; they take turns. `close` it, or use it as a context manager.
+    """
+
+    def __init__(self, state_dir: Path, idle: timedelta = timedelta(minutes=2)) -> None:
+        self._state_dir = state_dir
+        self._idle = idle
+        self._turn = threading.Lock()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._used_at = time.monotonic()
+        self._closed = False
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the child; None while there is none."""
+        child = self._child
+        return None if child is None else child.pid
+
+    def count(self, texts: Sequence[str]) -> Counted:
+        """Tokens of each text.
+
+        Raises:
+            WorkerError: the child cannot be started, dies again and again, or takes longer than a minute a batch.
+        """
+        tokens: list[int] = []
+        how = "tiktoken"
+        for batch in _batches(texts):
+            answer = self._ask({"do": "count", "texts": batch}, COUNT_DEADLINE)
+            tokens += answer["tokens"]
+            how = answer["how"]
+        return Counted(tokens, how)
+
+    def answer(self, ask: Ask, backend: str, deadline: timedelta) -> Reply:
+        """A backend's answer to a question.
+
+        Raises:
+            RefusedError: there is no such backend.
+            WorkerError: the child cannot be started, dies again and again, or has not answered by the deadline.
+            MemorydError: the backend failed.
+        """
+        request = {"do": "answer", "backend": backend, "ask": ask_to_json(ask)}
+        return reply_from_json(self._ask(request, deadline)["reply"])
+
+    def tick(self, now_monotonic: float) -> None:
+        """Stop the child if it has been idle for long enough; never waits for one that is at work."""
+        if self._turn.acquire(blocking=False):
+            try:
+                if now_monotonic - self._used_at >= self._idle.total_seconds():
+                    self._stop()
+            finally:
+                self._turn.release()
+
+    def close(self, grace: timedelta = timedelta()) -> None:
+        """Stop the child for good. What it is at work on may take `grace` more; then its asker gets an error."""
+        self._closed = True
+        patience = max(0.0, grace.total_seconds())
+        while not self._turn.acquire(timeout=patience):
+            patience = _RETRY_SECONDS  # the child to kill may have been about to start
+            child = self._child
+            if child is not None:
+                child.kill()
+        try:
+            self._stop()
+        finally:
+            self._turn.release()
+
+    def _ask(self, request: Message, deadline: timedelta) -> Message:
+        with self._turn:
+            self._refuse_if_closed()
+            try:
+                answer = self._ask_once(request, deadline)
+            except _GoneError:
+                self._refuse_if_closed()
+                _log.warning("worker died; asking a new one")
+                answer = self._ask_again(request, deadline)
+            self._used_at = time.monotonic()
+        if not answer["ok"]:
+            raise _ERRORS.get(answer["code"], MemorydError)(answer["what"], answer["where"], answer["hint"])
+        return answer
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise WorkerError(
+                "the worker has been stopped", "", "memoryd is ending; the work is done at its next start"
+            )
+
+    def _ask_again(self, request: Message, deadline: timedelta) -> Message:
+        try:
+            return self._ask_once(request, deadline)
+        except _GoneError as error:
+            raise WorkerError("the worker died twice", f"operation {request['do']}", "see the log") from error
+
+    def _ask_once(self, request: Message, deadline: timedelta) -> Message:
+        child = self._running()
+        pipes = child.stdin, child.stdout
+        assert pipes[0] is not None  # noqa: S101 - both are pipes, see _start
+        assert pipes[1] is not None  # noqa: S101
+        with _killed_after(child, deadline) as late:
+            answer = _exchange(pipes[0], pipes[1], request)
+        if answer is None or not isinstance(answer.get("ok"), bool):
+            self._stop()
+            if late.is_set():
+                what = f"the worker had not answered after {deadline.total_seconds():g} s"
+                raise WorkerError(what, f"operation {request['do']}", "the machine may be overloaded")
+            raise _GoneError
+        return answer
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._child is None or self._child.poll() is not None:
+            self._stop()
+            self._child = self._start()
+        return self._child
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        root = str(Path(memoryd.__file__).resolve().parent.parent)
+        command = [sys.executable, "-P", "-c", _BOOT, root, str(self._state_dir)]
+        pipe = subprocess.PIPE
+        try:
+            child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, close_fds=True)
+        except OSError as error:
+            raise WorkerError(f"cannot be started: {error.strerror}", sys.executable) from error
+        # Not a daemon thread of any state: it ends with the child's stderr.
+        threading.Thread(target=_drain, args=(child,), name="worker-stderr", daemon=True).start()
+        return child
+
+    def _stop(self) -> None:
+        child, self._child = self._child, None
+        if child is None:
+            return
+        for pipe in (child.stdin, child.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        try:
+            child.wait(STOP_DEADLINE.total_seconds())
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
+    """The texts in lists of bounded size, so that neither process holds more than one of them twice."""
+    batch: list[str] = []
+    characters = 0
+    for text in texts:
+        if batch and characters + len(text) > BATCH_CHARACTERS:
+            yield batch
+            batch, characters = [], 0
+        batch.append(text)
+        characters += len(text)
+    if batch:
+        yield batch
+
+
+@contextlib.contextmanager
+def _killed_after(child: subprocess.Popen[bytes], deadline: timedelta) -> Iterator[threading.Event]:
+    """Kill the child at the deadline, which ends every wait for its pipes; the event says that it was."""
+    late = threading.Event()
+
+    def kill() -> None:
+        late.set()
+        child.kill()
+
+    timer = threading.Timer(deadline.total_seconds(), kill)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield late
+    finally:
+        timer.cancel()
+
+
+def _exchange(requests: IO[bytes], answers: IO[bytes], request: Message) -> Message | None:
+    try:
+        send(requests, request)
+        return receive(answers)
+    except (OSError, ValueError):  # a broken pipe, or half an answer
+        return None
+
+
+def _drain(child: subprocess.Popen[bytes]) -> None:
+    """Keep the child's stderr from filling up. Only its size is logged: a library may have printed content."""
+    if child.stderr is not None:
+        with child.stderr as pipe:
+            size = sum(len(line) for line in pipe)
+        if size:
+            _log.warning("worker wrote to stderr: %d bytes", size)

@@ -1,0 +1,84 @@
+"""What goes through the pipes between the daemon and its worker: one JSON object a line, each way.
+
+    → {"do": "count", "texts": ["…"]}                    ← {"ok": true, "tokens": [1], "how": "tiktoken"}
+    → {"do": "answer", "backend": "offline", "ask": {…}}  ← {"ok": true, "reply": {…}}
+                                                         ← {"ok": false, "code": "state", "what": "…", …}
+
+ASCII with escapes, so that a lone surrogate of a transcript passes unharmed.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import IO, Any
+
+from memoryd.jobs.job import Ask, Quoted, Reply
+
+Message = dict[str, Any]
+
+
+def send(pipe: IO[bytes], message: Message) -> None:
+    """Write one message.
+
+    Raises:
+        OSError: the other side is gone.
+    """
+    pipe.write(json.dumps(message).encode() + b"\n")
+    pipe.flush()
+
+
+def receive(pipe: IO[bytes]) -> Message | None:
+    """Read one message; None where the other side is gone, in the middle of a line too.
+
+    Raises:
+        ValueError: the line is no JSON object.
+        OSError: the pipe fails.
+    """
+    line = pipe.readline()
+    if not line.endswith(b"\n"):
+        return None
+    message = json.loads(line)
+    if not isinstance(message, dict):
+        raise ValueError("a message is an object")  # noqa: TRY004 - the sender's error, as malformed JSON is
+    return message
+
+
+def ask_to_json(ask: Ask) -> Message:
+    """A question as JSON, without the `state` of its job, which is no concern of a backend."""
+    return {
+        "job": ask.job,
+        "instructions": ask.instructions,
+        "material": [asdict(quoted) for quoted in ask.material],
+        "context": [list(pair) for pair in ask.context],
+        "max_tokens": ask.max_tokens,
+    }
+
+
+def ask_from_json(data: Message) -> Ask:
+    """The question that `ask_to_json` wrote.
+
+    Raises:
+        KeyError, TypeError: it is none.
+    """
+    return Ask(
+        job=data["job"],
+        instructions=data["instructions"],
+        material=tuple(Quoted(**quoted) for quoted in data["material"]),
+        context=tuple((name, text) for name, text in data["context"]),
+        max_tokens=data["max_tokens"],
+    )
+
+
+def reply_to_json(reply: Reply) -> Message:
+    """An answer as JSON."""
+    return asdict(reply)
+
+
+def reply_from_json(data: Message) -> Reply:
+    """The answer that `reply_to_json` wrote.
+
+    Raises:
+        TypeError: it is none.
+    """
+    return Reply(**data)

@@ -1,0 +1,255 @@
+"""The worker process: there when needed, gone when not, restarted once, and never chatty."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import memoryd
+from memoryd.errors import MemorydError, RefusedError, StateError
+from memoryd.jobs.job import Ask, Quoted, Reply
+from memoryd.worker import client
+from memoryd.worker.__main__ import operations, serve
+from memoryd.worker.client import Counted, Worker, WorkerError
+from memoryd.worker.protocol import ask_from_json, ask_to_json, receive, reply_from_json, reply_to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CANARY = "canary-7f3a"
+MINUTE = timedelta(minutes=1)
+ASK = Ask("sleep", "summarise", (Quoted("t1", "user", "user", None, "words"),), (("summary", "old"),), 100)
+
+# A child in which two backends exist that no release has: one that prints everywhere, one that quotes what it got.
+TEST_BACKENDS = """
+import sys, types
+sys.path.insert(0, sys.argv.pop(1))
+from memoryd.jobs.job import Reply
+import memoryd.worker.__main__ as child
+def noisy(ask):
+    print("printed"); print("printed", file=sys.stderr); sys.__stdout__.flush()
+    return Reply(text=ask.material[0].text, finish_reason="stop", backend=ask.job + str(sys.stdin.read()))
+def failing(ask):
+    raise LookupError(ask.material[0].text)
+for name, answer in (("noisy", noisy), ("failing", failing)):
+    sys.modules[name] = types.SimpleNamespace(answer=answer)
+    child.BACKENDS[name] = name
+child.main()
+"""
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Iterator[Worker]:
+    with Worker(tmp_path) as made:
+        yield made
+
+
+def test_it_counts_in_order_and_stays_for_the_next_request(worker: Worker) -> None:
+    assert worker.pid is None
+    assert worker.count([]) == Counted([], "tiktoken")
+    assert worker.count(["hello world", "", "\ud83d", "<|endoftext|>"]) == Counted([2, 0, 1, 7], "tiktoken")
+    first = worker.pid
+    assert worker.count([" " * 1_000_001]).tokens[0] > 0
+    assert worker.pid == first
+
+
+def test_large_requests_go_in_batches(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "BATCH_CHARACTERS", 10)
+    texts = ["hello world"] * 3 + ["a"] * 11 + [""]
+    assert worker.count(texts).tokens == [2] * 3 + [1] * 11 + [0]
+
+
+def test_threads_take_turns(worker: Worker) -> None:
+    results: dict[int, list[int]] = {}
+
+    def work(number: int) -> None:
+        results[number] = worker.count(["a"] * number).tokens
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(1, 9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == {number: [1] * number for number in range(1, 9)}
+
+
+def test_a_killed_child_is_replaced(worker: Worker) -> None:
+    worker.count(["a"])
+    first = worker.pid
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    assert worker.count(["hello world"]).tokens == [2]
+    assert worker.pid != first
+
+
+def test_a_child_that_dies_again_is_an_error(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_BOOT", "import os, sys; sys.stdin.readline(); os._exit(3)")
+    with pytest.raises(WorkerError, match="died twice") as caught:
+        worker.count([CANARY])
+    assert isinstance(caught.value, StateError)
+    monkeypatch.undo()
+    assert worker.count(["a"]).tokens == [1]
+
+
+@pytest.mark.parametrize("answer", ["not json", "[1]", "{}", '{"ok": true'])
+def test_what_is_no_answer_is_none(worker: Worker, monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+    monkeypatch.setattr(client, "_BOOT", f"input(); print({answer!r}, flush=True)")
+    with pytest.raises(WorkerError, match="died twice"):
+        worker.count(["a"])
+
+
+def test_a_deadline_ends_a_child_that_hangs(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_BOOT", "import sys; sys.stdin.read()")
+    with pytest.raises(WorkerError, match=r"not answered after 0\.2 s"):
+        worker.answer(ASK, "offline", timedelta(seconds=0.2))
+    assert worker.pid is None
+
+
+def test_an_idle_child_is_stopped_and_a_busy_one_is_not(tmp_path: Path) -> None:
+    with Worker(tmp_path, idle=MINUTE) as worker:
+        worker.count(["a"])
+        worker.tick(time.monotonic() + 50)
+        assert worker.pid is not None
+        with worker._turn:
+            worker.tick(time.monotonic() + 3600)
+        assert worker.pid is not None
+        worker.tick(time.monotonic() + 61)
+        assert worker.pid is None
+        assert worker.count(["a"]).tokens == [1]
+
+
+def test_closing_ends_what_it_was_at_work_on(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = "import sys; sys.stdin.readline(); print('ready', file=sys.stderr, flush=True); sys.stdin.read()"
+    monkeypatch.setattr(client, "_BOOT", script)
+    ready = threading.Event()
+
+    def drain(child: subprocess.Popen[bytes]) -> None:
+        assert child.stderr is not None
+        with child.stderr as pipe:
+            pipe.readline()
+            ready.set()
+            pipe.read()
+
+    monkeypatch.setattr(client, "_drain", drain)
+    failed: list[Exception] = []
+
+    def ask() -> None:
+        try:
+            worker.answer(ASK, "offline", MINUTE)
+        except WorkerError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    assert ready.wait(30)
+    worker.close()
+    thread.join()
+    assert "has been stopped" in str(failed[0])
+    with pytest.raises(WorkerError, match="has been stopped"):
+        worker.count(["a"])
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs a way to wait for a process that is no child")
+def test_the_child_goes_when_its_parent_is_killed(tmp_path: Path) -> None:
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from pathlib import Path; from memoryd.worker.client import Worker\n"
+        "worker = Worker(Path(sys.argv[2])); worker.count(['a']); print(worker.pid, flush=True); sys.stdin.read()"
+    )
+    root = str(Path(memoryd.__file__).parent.parent)
+    command = [sys.executable, "-c", script, root, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        child = os.pidfd_open(int(parent.stdout.readline()))
+        try:
+            assert select.select([child], [], [], 0)[0] == []
+            parent.kill()
+            assert select.select([child], [], [], 60)[0] == [child]
+        finally:
+            os.close(child)
+
+
+def test_its_own_output_never_mixes_with_the_answers(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(client, "_BOOT", TEST_BACKENDS)
+    with caplog.at_level(logging.DEBUG):
+        assert worker.answer(ASK, "noisy", MINUTE) == Reply("words", "stop", "sleep")
+        assert worker.count(["hello world"]).tokens == [2]
+        child = worker._child
+        worker.close()
+        assert child is not None
+        for thread in threading.enumerate():
+            if thread.name == "worker-stderr":
+                thread.join()
+    assert "worker wrote to stderr: 16 bytes" in caplog.text
+    assert "printed" not in caplog.text
+
+
+def test_an_error_tells_its_kind_and_place_and_no_content(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_BOOT", TEST_BACKENDS)
+    ask = Ask("sleep", "", (Quoted("t1", "user", "user", None, CANARY),))
+    with pytest.raises(MemorydError, match="LookupError in <string> line") as caught:
+        worker.answer(ask, "failing", MINUTE)
+    assert CANARY not in str(caught.value)
+    pid = worker.pid
+    with pytest.raises(RefusedError, match="no backend named"):
+        worker.answer(ASK, "nobody", MINUTE)
+    assert worker.pid == pid
+
+
+def test_the_offline_backend_answers(worker: Worker) -> None:
+    reply = worker.answer(ASK, "offline", MINUTE)
+    assert (reply.backend, reply.finish_reason) == ("offline", "stop")
+
+
+def test_nothing_is_imported_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("memoryd", "tiktoken", "json", "regex"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('taken over')")
+    monkeypatch.chdir(tmp_path)
+    with Worker(tmp_path / "state") as worker:
+        assert worker.count(["hello world"]) == Counted([2], "tiktoken")
+
+
+def test_unknown_operations_and_half_requests_end_nothing(tmp_path: Path) -> None:
+    requests = io.BytesIO(b'{"do": "fly"}\n{"do": "count"}\n{"do": "count", "texts": []}\n{"do": "cou')
+    answers = io.BytesIO()
+    table = operations(tmp_path)
+    table["count"] = lambda request: {"tokens": [len(text) for text in request["texts"]], "how": "characters"}
+    serve(requests, answers, table)
+    answers.seek(0)
+    read = [receive(answers) for _ in range(4)]
+    assert [answer and answer["ok"] for answer in read] == [False, False, True, None]
+
+
+WORDS = st.text(st.characters() | st.characters(categories=["Cs"]), max_size=20)
+QUOTED = st.builds(Quoted, WORDS, WORDS, WORDS, st.none() | WORDS, WORDS)
+ASKS = st.builds(
+    Ask,
+    WORDS,
+    WORDS,
+    st.lists(QUOTED, max_size=3).map(tuple),
+    st.lists(st.tuples(WORDS, WORDS), max_size=3).map(tuple),
+    st.integers(1, 9999),
+)
+
+
+@given(ASKS, st.builds(Reply, WORDS, WORDS, WORDS, st.none() | WORDS, st.integers(0, 9), st.integers(0, 9)))
+def test_questions_and_answers_pass_unharmed(ask: Ask, reply: Reply) -> None:
+    assert ask_from_json(json.loads(json.dumps(ask_to_json(ask)))) == ask
+    assert reply_from_json(json.loads(json.dumps(reply_to_json(reply)))) == reply
