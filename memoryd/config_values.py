@@ -51,9 +51,11 @@ class Place:
     environ: Mapping[str, str]
 
     def path(self, text: str) -> Path:
+        """An absolute path, links resolved, so that one folder has one name."""
         return (self.folder / self.expand(text)).resolve()
 
     def expand(self, text: str, quote: Callable[[str], str] = str) -> str:
+        """The text with its variables and `~` filled in; `quote` is applied to what is filled in."""
         try:
             text = string.Template(text).substitute({name: quote(value) for name, value in self.environ.items()})
         except KeyError as unset:

@@ -1,4 +1,7 @@
-"""Hypothesis profiles: `default` for every day, `soak` (HYPOTHESIS_PROFILE=soak) for `make soak`."""
+"""Hypothesis profiles: `default` for every day, `soak` (HYPOTHESIS_PROFILE=soak) for `make soak`.
+
+Tests marked `soak` run only with the second.
+"""
 
 import os
 
@@ -9,4 +12,12 @@ settings.register_profile("default", max_examples=50, deadline=None)
 settings.register_profile(
     "soak", max_examples=1_000, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
+settings.load_profile(PROFILE)
+
+
+def pytest_collection_modifyitems(config, items):
+    long = [item for item in items if PROFILE != "soak" and item.get_closest_marker("soak")]
+    if long:
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]

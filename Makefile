@@ -1,0 +1,42 @@
+# Every target makes .venv itself when it is missing or older than what it is made from.
+PYTHON ?= python3
+TRANSCRIPTS ?=
+EVAL ?=
+
+.PHONY: demo run test lint check bench soak lock
+
+demo: .venv/ready
+	.venv/bin/memoryd demo
+
+run: .venv/ready
+	.venv/bin/memoryd run
+
+test: .venv/ready
+	.venv/bin/pytest
+
+lint: .venv/ready
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+
+check: lint test
+
+# Figures of this machine; TRANSCRIPTS= and EVAL= name the folders of the corpora, without them what needs one is skipped.
+bench: .venv/ready
+	.venv/bin/python -m bench --transcripts "$(TRANSCRIPTS)" --eval "$(EVAL)"
+
+# The same tests with 1,000 examples for each property, and those that are marked as long.
+soak: .venv/ready
+	HYPOTHESIS_PROFILE=soak .venv/bin/pytest --timeout 7200
+
+# The lock pins the build backend as well, so that nothing is fetched that is not hashed here.
+.venv/ready: pyproject.toml requirements.lock
+	test -x .venv/bin/python || $(PYTHON) -m venv .venv
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+# Needs uv. Run by hand after a change of the dependencies; never on the way to anything else.
+lock:
+	printf 'hatchling\neditables\n' | uv pip compile --universal --python-version 3.11 --generate-hashes --extra dev \
+		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet -o requirements.lock pyproject.toml -
