@@ -1,4 +1,4 @@
-"""Runs every benchmark of this folder, each in a process of its own: `python -m bench [--transcripts DIR] [--eval DIR]`.
+"""Run every benchmark of this folder, each in its own process: `python -m bench [--transcripts DIR] [--eval DIR]`.
 
 What a benchmark needs is read from the usage line in its docstring: `bench/NAME.py TRANSCRIPTS_FOLDER …` or
 `bench/NAME.py EVAL_FOLDER …` gets that folder as its first argument and is skipped where it is not given; any other is
