@@ -1,0 +1,164 @@
+"""Compression: which whole turns of a session stay when its context must fit a budget.
+
+Four strategies over the same rules. Always: order kept, system messages never dropped, a tool call and its results
+never parted, the newest `keep_recent` messages first to stay, nothing over the budget unless the system messages
+alone are, and the running summary, where there is one and room for it, first.
+
+- `sliding-window`: the newest turns, as far back as they fit without a gap.
+- `progressive-summary`: only the newest messages; all before them is the summary's.
+- `importance-based`: beside the newest messages, what weighs most for its length, wherever it stands.
+- `hybrid`: half of what is left after the newest messages by importance, the rest as a window.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from memoryd.jobs.job import CompressedMessage
+from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
+
+STRATEGIES = ("sliding-window", "progressive-summary", "importance-based", "hybrid")
+
+CountTokens = Callable[[Sequence[str]], list[int]]
+_WEIGHTY = re.compile(
+    r"\b(?:must|never|always|remember|decided?|because|error|failed|fixed|cause|prefer|deadline|important|todo)\b|`[^`]+`|\d",
+    re.IGNORECASE,
+)
+_SUMMARY_SHARE = 0.5  # of the room left by the system messages, the summary may take at most this much
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Turns that stay or go together, by their positions."""
+
+    members: tuple[int, ...]
+    tokens: int
+    weight: float
+
+
+def compress(
+    turns: Sequence[StoredTurn],
+    budget_tokens: int,
+    strategy: str,
+    keep_recent: int,
+    summary: str | None,
+    count_tokens: CountTokens,
+) -> tuple[CompressedMessage, ...]:
+    """Return the messages that stand for `turns` within `budget_tokens`.
+
+    When the system messages alone are over the budget they are all that is returned, and nothing of them is dropped:
+    `overrun` tells by how much. Raises ValueError for a strategy that is none of `STRATEGIES`.
+    """
+    if strategy not in STRATEGIES:
+        raise ValueError(f"unknown strategy {strategy!r}; one of {', '.join(STRATEGIES)}")
+    shown = [turn for turn in turns if turn.text and not turn.sidechain and turn.kind is not Kind.COMPACTION]
+    tokens = count_tokens([turn.text for turn in shown])
+    kept = {i for i, turn in enumerate(shown) if _is_system(turn)}
+    room = budget_tokens - sum(tokens[i] for i in kept)
+    head, used = _summary_head(summary, room, count_tokens)
+    kept |= _chosen(_groups(shown, tokens), room - used, strategy, _newest(shown, keep_recent))
+    messages = (CompressedMessage(shown[i].role.value, shown[i].text, tokens[i], (shown[i].seq,)) for i in sorted(kept))
+    return (*head, *messages)
+
+
+def overrun(messages: Sequence[CompressedMessage], budget_tokens: int) -> int:
+    """Return by how many tokens `messages` are over the budget; only system messages alone can be."""
+    return max(0, sum(message.tokens for message in messages) - budget_tokens)
+
+
+def squeeze(lines: Sequence[str], limit: int, measure: CountTokens) -> list[str]:
+    """Return lines that fit `limit` together: a third of it from the start, the rest from the end.
+
+    The start of a session says what it is for, its end where it stands.
+    """
+    sizes = measure(lines) if lines else []
+    if sum(sizes) <= limit:
+        return list(lines)
+    head: list[int] = []
+    used = 0
+    for i, size in enumerate(sizes):
+        if used + size > limit / 3:
+            break
+        head.append(i)
+        used += size
+    tail: list[int] = []
+    for i in range(len(sizes) - 1, len(head) - 1, -1):
+        if used + sizes[i] > limit:
+            break
+        tail.append(i)
+        used += sizes[i]
+    return [lines[i] for i in [*head, *reversed(tail)]]
+
+
+def _is_system(turn: StoredTurn) -> bool:
+    return turn.role is Role.SYSTEM and turn.kind is not Kind.OVERSIZE
+
+
+def _summary_head(
+    summary: str | None, room: int, count_tokens: CountTokens
+) -> tuple[tuple[CompressedMessage, ...], int]:
+    lines = [line for line in (summary or "").splitlines() if line.strip()]
+    limit = int(room * _SUMMARY_SHARE)
+    while lines and limit > 0:
+        kept = squeeze(lines, limit, count_tokens)
+        if not kept:
+            break
+        text = "\n".join(kept)
+        size = count_tokens([text])[0]
+        if size <= room * _SUMMARY_SHARE:
+            return (CompressedMessage(Role.SYSTEM.value, text, size, ()),), size
+        lines, limit = kept, limit - max(1, size - int(room * _SUMMARY_SHARE))
+    return (), 0
+
+
+def _groups(shown: Sequence[StoredTurn], tokens: Sequence[int]) -> list[_Group]:
+    members: dict[str, list[int]] = {}
+    for i, turn in enumerate(shown):
+        if not _is_system(turn):
+            paired = turn.kind in {Kind.TOOL_CALL, Kind.TOOL_RESULT} and turn.tool_call_id
+            members.setdefault(f"call {turn.tool_call_id}" if paired else f"turn {i}", []).append(i)
+    return [
+        _Group(tuple(group), size, sum(_weight(shown[i]) for i in group) / (size + 8) ** 0.5)
+        for group in members.values()
+        for size in [sum(tokens[i] for i in group)]
+    ]
+
+
+def _weight(turn: StoredTurn) -> float:
+    base = {Origin.USER: 4.0, Origin.ASSISTANT: 2.0}.get(turn.origin, 0.5) if turn.kind is Kind.MESSAGE else 0.5
+    return base + 0.25 * min(8, len(_WEIGHTY.findall(turn.text[:4000])))
+
+
+def _newest(shown: Sequence[StoredTurn], keep_recent: int) -> frozenset[int]:
+    spoken = [i for i, turn in enumerate(shown) if not _is_system(turn)]
+    return frozenset(spoken[-keep_recent:] if keep_recent > 0 else ())
+
+
+def _chosen(groups: list[_Group], room: int, strategy: str, newest: frozenset[int]) -> set[int]:
+    by_age = sorted(groups, key=lambda group: group.members[-1], reverse=True)
+    recent = [group for group in by_age if newest.intersection(group.members)]
+    older = [group for group in by_age if not newest.intersection(group.members)]
+    kept, room = _fill(recent, room, gaps=True)
+    if strategy in {"importance-based", "hybrid"}:
+        share = room if strategy == "importance-based" else room // 2
+        weighty = sorted(older, key=lambda group: (-group.weight, -group.members[-1]))
+        taken, left = _fill(weighty, share, gaps=True)
+        kept, room = kept | taken, room - (share - left)
+    if strategy in {"sliding-window", "hybrid"}:
+        rest = [group for group in older if not kept.intersection(group.members)]
+        taken, room = _fill(rest, room, gaps=False)
+        kept |= taken
+    return kept
+
+
+def _fill(groups: Sequence[_Group], room: int, *, gaps: bool) -> tuple[set[int], int]:
+    taken: set[int] = set()
+    for group in groups:
+        if group.tokens <= room:
+            taken.update(group.members)
+            room -= group.tokens
+        elif not gaps:
+            break
+    return taken, room

@@ -1,0 +1,112 @@
+"""Relative dates ("yesterday", "last week") and the days they mean, seen from the day they were said."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, timedelta
+from typing import NamedTuple
+
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_COUNTED = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_NUMBERS = {word: n for n, word in enumerate(_COUNTED)}
+_NUMBERS |= {"a": 1, "an": 1}
+_SAME_DAY = {"today": 0, "tonight": 0, "yesterday": -1, "last night": -1, "tomorrow": 1}
+# Words of other languages that mean one day only; "morgen" and "mañana" mean two things and are left alone.
+_SAME_DAY |= {"gestern": -1, "vorgestern": -2, "heute": 0, "übermorgen": 2, "hier soir": -1, "ayer": -1, "anteayer": -2}
+_SAME_DAY |= {
+    "昨天": -1,
+    "昨日": -1,
+    "前天": -2,
+    "一昨日": -2,
+    "今天": 0,
+    "今日": 0,
+    "明天": 1,
+    "明日": 1,
+    "어제": -1,
+    "내일": 1,
+}
+_LATIN = "|".join(
+    sorted((word for word in _SAME_DAY if word[0].isalpha() and ord(word[0]) < 0x250), key=len, reverse=True)
+)
+_WIDE = "|".join(word for word in _SAME_DAY if ord(word[0]) >= 0x250)
+_RELATIVE = re.compile(
+    rf"\b(?P<day>{_LATIN})\b|(?<!一)(?P<wide>{_WIDE})"
+    rf"|\b(?P<way>last|next|past)\s+(?P<unit>weekend|week|month|year|{'|'.join(_WEEKDAYS)})\b"
+    rf"|\b(?P<n>\d{{1,3}}|{'|'.join(_NUMBERS)})\s+(?P<ago>day|week|month|year)s?\s+ago\b",
+    re.IGNORECASE,
+)
+_LONGEST_AGO = {"day": 60, "week": 8, "month": 24, "year": 120}  # beyond this "ago" is a rough figure, not a date
+
+
+class Named(NamedTuple):
+    """A relative date found in a text."""
+
+    end: int  # offset just after it
+    iso: str  # YYYY-MM-DD, YYYY-MM-DD/DD (a span of days), YYYY-MM or YYYY
+
+
+def find(text: str, said_on: date) -> list[Named]:
+    """Return the relative dates of `text` with what they mean when said on `said_on`; rough ones are left out."""
+    found = []
+    for match in _RELATIVE.finditer(text):
+        iso = _meaning(match, said_on)
+        if iso:
+            found.append(Named(match.end(), iso))
+    return found
+
+
+def annotate(text: str, said_on: date) -> str:
+    """Return `text` with the absolute date in parentheses after its first relative date of each meaning."""
+    seen: set[str] = set()
+    out, last = [], 0
+    for end, iso in find(text, said_on):
+        if iso not in seen and not text[end:].lstrip().startswith("("):
+            out += [text[last:end], f" ({iso})"]
+            last = end
+        seen.add(iso)
+    return "".join([*out, text[last:]])
+
+
+def _meaning(match: re.Match[str], said_on: date) -> str | None:
+    try:
+        if match["day"] or match["wide"]:
+            return (said_on + timedelta(days=_SAME_DAY[(match["day"] or match["wide"]).lower()])).isoformat()
+        if match["ago"]:
+            return _ago(match["n"].lower(), match["ago"].lower(), said_on)
+        return _beside(match["unit"].lower(), 1 if match["way"].lower() == "next" else -1, said_on)
+    except (OverflowError, ValueError):  # before year 1 or after 9999
+        return None
+
+
+def _ago(number: str, unit: str, said_on: date) -> str | None:
+    n = _NUMBERS.get(number, -1) if not number.isdigit() else int(number)
+    if n > _LONGEST_AGO[unit]:
+        return None
+    if unit == "day":
+        return (said_on - timedelta(days=n)).isoformat()
+    return _week(said_on, -n) if unit == "week" else _month_or_year(unit, said_on, -n)
+
+
+def _beside(unit: str, way: int, said_on: date) -> str:
+    if unit == "week":
+        return _week(said_on, way)
+    if unit == "weekend":
+        to_saturday = (5 - said_on.weekday()) if way > 0 else -((said_on.weekday() - 5) % 7 or 7)
+        saturday = said_on + timedelta(days=to_saturday if way < 0 or to_saturday > 0 else to_saturday + 7)
+        return f"{saturday.isoformat()}/{(saturday + timedelta(days=1)).day:02d}"
+    if unit in _WEEKDAYS:
+        distance = (_WEEKDAYS.index(unit) - said_on.weekday()) % 7 or 7
+        return (said_on + timedelta(days=distance if way > 0 else distance - 7 or -7)).isoformat()
+    return _month_or_year(unit, said_on, way)
+
+
+def _week(said_on: date, way: int) -> str:
+    monday = said_on + timedelta(days=7 * way - said_on.weekday())
+    return f"{monday.isoformat()}/{(monday + timedelta(days=6)).day:02d}"
+
+
+def _month_or_year(unit: str, said_on: date, way: int) -> str:
+    if unit == "year":
+        return f"{date(said_on.year + way, 1, 1).year:04d}"
+    month = said_on.year * 12 + said_on.month - 1 + way
+    return date(month // 12, month % 12 + 1, 1).isoformat()[:7]

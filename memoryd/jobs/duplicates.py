@@ -1,0 +1,97 @@
+"""Duplicates: whether two texts say the same, told by their words alone.
+
+Texts are equal when they are after NFC, folding of spaces and casefolding; near-equal when nearly all words are shared
+*and* numbers, names and negations are the same, so that "the colour is purple" and "the colour is cyan" stay two.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import TYPE_CHECKING
+
+from memoryd.jobs import prose
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")  # noqa: RUF001
+_LABEL = re.compile(r"^(?:[-*]\s+)?(?:[^\W\d_][\w .-]{0,30}:\s+)?")
+_NOT = re.compile(r"^(?:not|no|never|none|without|nicht|kein\w*|nie|ne|pas|jamais|nunca|non|不|没|沒|別|别)$|n['’]t$")  # noqa: RUF001
+_SMALL_LIST = """
+a an and are as at be been by for from had has have i in is it its me my of on or our so that the this to us was we
+were will with you your
+"""
+_SMALL = frozenset(_SMALL_LIST.split())
+_NEAR = 0.85  # share of all words of two texts that must be shared
+
+
+def fold(text: str) -> str:
+    """Return `text` in the form in which equal texts are equal: NFC, spaces folded, casefolded, bullet mark off."""
+    return " ".join(unicodedata.normalize("NFC", text).casefold().split()).removeprefix("- ").removeprefix("* ")
+
+
+def negations(text: str) -> int:
+    """Return how many words of `text` negate."""
+    return sum(1 for word in _WORD.findall(text.casefold()) if _NOT.search(word))
+
+
+class Known:
+    """Texts said before; `says` tells whether another text adds nothing to them."""
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        self._folded: set[str] = set()
+        self._by_word: dict[str, list[int]] = {}
+        self._words: list[frozenset[str]] = []
+        self._negations: list[int] = []
+        for text in texts:
+            self.add(text)
+
+    def add(self, text: str) -> None:
+        """Remember `text`."""
+        folded = fold(text)
+        if not folded or folded in self._folded:
+            return
+        self._folded |= {folded, fold(_LABEL.sub("", text))}
+        keys = _keys(text)
+        for key in keys:
+            self._by_word.setdefault(key, []).append(len(self._words))
+        self._words.append(keys)
+        self._negations.append(negations(text))
+
+    def says(self, text: str) -> bool:
+        """Say whether `text` equals, or nearly equals, one of the texts added."""
+        bare = fold(_LABEL.sub("", text))
+        if fold(text) in self._folded or bare in self._folded:
+            return True
+        keys = _keys(text)
+        return any(self._near(keys, i) and self._negations[i] == negations(text) for i in self._candidates(keys))
+
+    def _candidates(self, keys: frozenset[str]) -> set[int]:
+        """Return the texts that could be near: one must share a word among any `1 - _NEAR` of these keys, and one more.
+
+        That is the prefix filter of similarity joins (Chaudhuri, Ganti and Kaushik 2006), over the rarest words here.
+        """
+        rarest = sorted(keys, key=lambda key: (len(self._by_word.get(key, ())), key))
+        return {i for key in rarest[: int(len(keys) * (1 - _NEAR)) + 1] for i in self._by_word.get(key, ())}
+
+    def _near(self, keys: frozenset[str], i: int) -> bool:
+        other = self._words[i]
+        shared = len(keys & other)
+        if shared / (len(keys) + len(other) - shared) < _NEAR:
+            return False
+        return not any(_tells_apart(key) for key in keys ^ other)
+
+
+def _keys(text: str) -> frozenset[str]:
+    keys: set[str] = set()
+    for word in _WORD.findall(unicodedata.normalize("NFC", _LABEL.sub("", text))):
+        if prose.is_wide(word):
+            keys.update(word[i : i + 2] for i in range(max(1, len(word) - 1)))
+        elif word.casefold() not in _SMALL:
+            keys.add(f"^{word.casefold()}" if word[0].isupper() and word != "I" else word.casefold())
+    return frozenset(keys)
+
+
+def _tells_apart(key: str) -> bool:
+    return any(char.isdigit() for char in key) or key.startswith("^")

@@ -1,0 +1,101 @@
+"""Evidence: what of a session's turns may be remembered, by role and origin, and in what form.
+
+What the user typed comes first and whole; what the assistant said comes as said. Tool output is data from outside: of
+it only short facts pass (the files an edit changed, the last error of a command), marked as a report, as is the last
+word of a subagent. Injected text, text of unknown origin and the agent program's own words never pass.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, tzinfo
+from typing import TYPE_CHECKING
+
+from memoryd.jobs import prose
+from memoryd.jobs.job import Quoted
+from memoryd.jobs.reports import Reports
+from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+REPORT = "report"  # the origin, in the material, of what only a tool or a subagent says
+LONGEST_TEXT = 12_000  # characters of one message shown to the model; the middle of a longer one is left out
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What may be asked about, and what was set aside."""
+
+    material: tuple[Quoted, ...] = ()
+    summaries: tuple[str, ...] = ()  # the agent's own summaries: context, not evidence
+    said_words: int = 0  # by people and the assistant, code set aside
+    counts: dict[str, int] = field(default_factory=dict)  # what was taken and what set aside, by origin
+
+
+def gather(turns: Sequence[StoredTurn], folder: str | None, tz: tzinfo) -> Evidence:
+    """Return the evidence of `turns`; paths inside `folder` are given relative to it, times in `tz`."""
+    reports = Reports(turns, folder)
+    last_of_subagents = _last_words(turns)
+    counts: Counter[str] = Counter()
+    material: list[Quoted] = []
+    words = 0
+    for turn in turns:
+        report = _shorten(turn.text) if turn.seq in last_of_subagents else reports.fact(turn)
+        quoted = _said(turn, tz) or (_quote(turn, report, tz, origin=REPORT) if report else None)
+        counts[f"{'taken' if quoted else 'aside'}.{turn.origin.value}"] += 1
+        if quoted:
+            material.append(quoted)
+            words += sum(map(prose.words, prose.lines(quoted.text))) if quoted.origin != REPORT else 0
+    summaries = tuple(turn.text for turn in turns if turn.kind is Kind.SUMMARY and not turn.sidechain)
+    return Evidence(tuple(material), summaries, words, dict(sorted(counts.items())))
+
+
+def moment(at: str | None) -> datetime | None:
+    """Return the time a record gives as an aware datetime, or None where it gives none that can be read."""
+    if not at:
+        return None
+    try:
+        parsed = datetime.fromisoformat(at)
+    except ValueError:
+        return None
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+
+
+def is_said(turn: StoredTurn) -> bool:
+    """Say whether `turn` is something the user or the assistant said in the main conversation."""
+    spoken = turn.role in {Role.USER, Role.ASSISTANT} and turn.origin in {Origin.USER, Origin.ASSISTANT}
+    return spoken and turn.kind is Kind.MESSAGE and not turn.sidechain and bool(turn.text.strip())
+
+
+def _said(turn: StoredTurn, tz: tzinfo) -> Quoted | None:
+    return _quote(turn, _shorten(turn.text), tz, origin=turn.origin.value) if is_said(turn) else None
+
+
+def _quote(turn: StoredTurn, text: str, tz: tzinfo, *, origin: str) -> Quoted:
+    at = moment(turn.at)
+    local = at.astimezone(tz).isoformat(timespec="minutes") if at else None
+    role = turn.role if origin != REPORT or turn.role is not Role.USER else Role.ASSISTANT
+    return Quoted(f"t{turn.seq}", role.value, origin, local, text)
+
+
+def _shorten(text: str) -> str:
+    if len(text) <= LONGEST_TEXT:
+        return text
+    half = LONGEST_TEXT // 2
+    return f"{text[:half]}\n…\n{text[-half:]}"
+
+
+def _last_words(turns: Sequence[StoredTurn]) -> set[int]:
+    """Return the seqs of the last text of each stretch of subagent turns: its report, as far as there is one."""
+    last: set[int] = set()
+    held: int | None = None
+    for turn in turns:
+        if turn.origin is Origin.SUBAGENT:
+            if turn.kind is Kind.MESSAGE and turn.role is Role.ASSISTANT and turn.text.strip():
+                held = turn.seq
+        elif is_said(turn) and held is not None:
+            last.add(held)
+            held = None
+    return last | ({held} if held is not None else set())

@@ -1,0 +1,63 @@
+"""Neutral text: one line that can be put after "- " in Markdown without meaning anything to a reader that parses.
+
+No transcript may forge a heading, a front matter fence, a section marker, an HTML comment, a tag, a role token of a
+chat template, or hide text by zero-width and bidirectional controls. The attacks are those published against memory
+files of agents: forged XML tags in what a summary reads, chat-template tokens kept in memory, invisible instructions.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_JOINERS = "\u200c\u200d"  # Persian, Indic scripts and emoji need them between their own letters
+# Letters that look like nothing: Hangul fillers, variation selectors but for the two of emoji, the Braille blank.
+_BLANK = re.compile("[\u034f\u115f\u1160\u2800\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef]")
+_OPENS = re.compile(r"<(?=[\s]*[A-Za-z/!?|<\[])")
+_CLOSES_COMMENT = re.compile(r"--+!?>")
+_FENCE = re.compile(r"`{3,}|~{3,}")
+_PICTURE = re.compile(r"!\[")
+_TEMPLATE = re.compile(r"\[(?=\s*/?\s*(?:INST|SYS|TOOL_CALLS|AVAILABLE_TOOLS|TOOL_RESULTS)\s*\])", re.IGNORECASE)
+_MARKER = re.compile(r"\[(?=\s*(?:SUMMARY|MEMORIES|NOTHING|Tool:|t\d+\b))", re.IGNORECASE)
+_LEADING = re.compile(
+    r"^(?:\s|[>|]|#{1,6}(?=\s|$)|[-*+](?=\s|$)|[-*_=]{3,}|%%+|:::+|\d{1,9}[.)](?=\s|$)"
+    r"|(?:system|developer|tool|function|ipython)\s*:)+",
+    re.IGNORECASE,
+)
+
+
+def neutral(text: str) -> str:
+    """Return `text` as one line without anything that a Markdown, tag or prompt reader would act on.
+
+    It may come out empty. Neutral text stays as it is: `neutral(neutral(x)) == neutral(x)`.
+    """
+    line = " ".join(text.split())
+    line = line if line.isprintable() and not _BLANK.search(line) else _visible(line)
+    line = _OPENS.sub("\u2039", line)
+    line = _CLOSES_COMMENT.sub("--\u203a", line)
+    line = _FENCE.sub("'", line)
+    line = _PICTURE.sub("[", line)
+    line = _MARKER.sub("(", _TEMPLATE.sub("(", line))
+    return _bare(" ".join(line.split()))
+
+
+def _visible(text: str) -> str:
+    out = []
+    for i, char in enumerate(text):
+        category = unicodedata.category(char)
+        if char.isspace() or category in {"Zl", "Zp", "Cc"}:
+            out.append(" ")
+        elif category in {"Cf", "Cs", "Co", "Cn"}:
+            out.append(char if char in _JOINERS and _between_letters(text, i) else "")
+        elif not _BLANK.match(char):
+            out.append(char)
+    return "".join(out)
+
+
+def _between_letters(text: str, i: int) -> bool:
+    before, after = text[i - 1 : i], text[i + 1 : i + 2]
+    return all(char and not char.isascii() and unicodedata.category(char)[0] in "LMS" for char in (before, after))
+
+
+def _bare(line: str) -> str:
+    return _LEADING.sub("", line).strip()

@@ -1,0 +1,90 @@
+"""What of a message is prose: code, tables and markup set aside, so that only what was said is read and measured."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+_FENCE = re.compile(
+    r"^[ \t]*(?P<mark>`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t]*(?P=mark)[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
+)
+_PICTURE = re.compile(r"!\[([^\]\n]{0,200})\]\([^)\n]{0,500}\)")
+_LINK = re.compile(r"\[([^\]\n]{1,200})\]\([^)\n]{1,500}\)")
+_EMPHASIS = re.compile(
+    r"(?<![\w*])\*{1,3}(?=\S)([^*\n]{1,400}?)(?<=\S)\*{1,3}(?![\w*])|(?<!\w)__([^_\n]{1,400}?)__(?!\w)"
+)
+_CODE_LINE = re.compile(
+    r"^(?:\s{4,}\S|\s*[❯➜λ]\s|.*\d% \(\d+/|\s*(?:[$%>#]\s?\w+\s.*[-/|]|[{}()\[\];]+\s*$|at\s+\S+\(|\d+[→|:]))"  # noqa: RUF001
+)
+_MARK = re.compile(r"^[\s>]*(?:#{1,6}\s+|[-*+•]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+|[✅❌✓✗⚠🔧📝]\ufe0f?\s*)*")
+_HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*[^*]{1,80}\*\*:?\s*$)")
+_ODD_WORD = re.compile(r"[^\s\d=_<>|{}%@\\/~^$]*[\d=_<>|{}%@\\/~^$]\S*")
+_DIGITS = re.compile(r"[^\s\d]*\d\S*")
+_MOST_ODD = 0.45  # of the words of a line may hold digits or signs of code before it reads as a machine's
+_REPEATED = 3  # lines of one shape in one message are a log, not speech
+_RULE = re.compile(r"^\W*$")
+_WIDE = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+WIDE_WORD = 0.6  # a character of a script without spaces carries about as much as 0.6 of an English word
+
+
+def without_code(text: str) -> str:
+    """Return `text` without fenced code blocks."""
+    return _FENCE.sub("\n", text) if "```" in text or "~~~" in text else text
+
+
+def lines(text: str) -> list[str]:
+    """Return the lines of prose in `text`, links and emphasis as plain words.
+
+    Left out: code, tables, headings, rules, list marks, and what a machine wrote and a person pasted, which is told by
+    its many words with digits and signs, or by lines that differ only in their numbers.
+    """
+    given = without_code(text).splitlines()
+    shapes = Counter(map(_shape, given)) if len(given) >= _REPEATED else Counter[str]()
+    kept = []
+    for line in given:
+        if not line or line.count("|") > 2 or _CODE_LINE.match(line) or _HEADING.match(line):
+            continue
+        plain = (line if line[0].isalpha() else _MARK.sub("", line, count=1)).strip()
+        if plain and not _RULE.match(plain) and not _is_log(shapes, line) and not _by_machine(plain):
+            kept.append(_plain(plain))
+    return kept
+
+
+def _shape(line: str) -> str:
+    """Return what lines of one log have in common; a line without numbers has a shape of its own."""
+    shape = _DIGITS.sub("0", line)
+    return shape.strip() if shape != line else ""
+
+
+def _is_log(shapes: Counter[str], line: str) -> bool:
+    if not shapes:
+        return False
+    shape = _shape(line)
+    return bool(shape) and shapes[shape] >= _REPEATED
+
+
+def _by_machine(line: str) -> bool:
+    odd = len(_ODD_WORD.findall(line))
+    return odd > 2 and odd > _MOST_ODD * len(line.split())
+
+
+def _plain(line: str) -> str:
+    line = _LINK.sub(r"\1", _PICTURE.sub(r"\1", line)) if "](" in line else line
+    return (
+        _EMPHASIS.sub(lambda found: found[1] or found[2], line) if "**" in line or "__" in line or "*" in line else line
+    )
+
+
+def is_wide(text: str) -> bool:
+    """Say whether `text` holds a character of a script that is written without spaces between words."""
+    return not text.isascii() and _WIDE.search(text) is not None
+
+
+def words(text: str) -> int:
+    """Return the length of `text` in words: what stands between spaces, plus `WIDE_WORD` for each wide character."""
+    if text.isascii():
+        return len(text.split())
+    wide = len(_WIDE.findall(text))
+    return len(_WIDE.sub(" ", text).split()) + round(wide * WIDE_WORD) if wide else len(text.split())

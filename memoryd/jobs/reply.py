@@ -1,0 +1,125 @@
+"""The grammar of a sleep reply, written once for every backend.
+
+    [SUMMARY]
+    - [t3] User: wants the parser to refuse empty input.
+    [MEMORIES]
+    - preference 0.90 [t12,t15] User: always run the tests before a commit.
+
+Either section may be empty; `[NOTHING]` alone says that nothing was worth keeping. Read with patience for what models
+do to a grammar without changing its meaning (letter case, bold, one fence around the whole, CRLF, `*` bullets), and
+refused as a whole when it was cut off, refused, empty, or holds no line that can be read.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from memoryd.jobs.job import MemoryType, NewMemory, Rejected, Reply
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One line of the summary with the turns it stands on."""
+
+    sources: tuple[int, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A reply in its parts."""
+
+    summary: tuple[Told, ...] = ()
+    memories: tuple[NewMemory, ...] = ()
+    unreadable: int = 0  # lines in no known form, left out
+
+
+_SECTION = re.compile(r"^[\s#>*_]*\[\s*(SUMMARY|MEMORIES|NOTHING)\s*\][\s:*_]*$", re.IGNORECASE)
+_CITED = r"\[\s*(?P<ids>t\d{1,9}(?:\s*,\s*t\d{1,9})*)\s*\]"
+_TOLD = re.compile(rf"^[-*•]\s+\**{_CITED}\**:?\s*(?P<text>\S.*)$", re.IGNORECASE)
+_MEMORY = re.compile(
+    rf"^[-*•]\s+\**(?P<type>[A-Za-z]+)\**[\s:|,(]+\**(?P<importance>[-+]?\d+(?:\.\d+)?)\**\)?[\s:|,]+{_CITED}\**:?\s*(?P<text>\S.*)$"
+)
+_FENCED = re.compile(r"\A\s*```[^\n`]*\n(?P<inside>.*?)\n?```\s*\Z", re.DOTALL)
+_MOST_LINES = 2000
+NOTHING = "[NOTHING]"
+
+
+def parse(reply: Reply) -> Parsed | Rejected:
+    """Return the parts of `reply`, or why it cannot be used; never raises."""
+    if reply.finish_reason != "stop":
+        return Rejected(_WHY.get(reply.finish_reason, "the reply did not end as it should"))
+    text = reply.text.replace("\r\n", "\n").replace("\r", "\n").strip()
+    if not text:
+        return Rejected("the reply is empty")
+    fenced = _FENCED.match(text)
+    lines = (fenced["inside"] if fenced else text).split("\n")
+    if len(lines) > _MOST_LINES:
+        return Rejected("the reply is longer than any answer can be")
+    return _sections(lines)
+
+
+def render(summary: Iterable[Told], memories: Iterable[NewMemory]) -> str:
+    """Return the reply text that `parse` reads back to these parts; the texts must be single lines."""
+    told = [f"- [{_ids(one.sources)}] {one.text}" for one in summary]
+    kept = [f"- {one.type.value} {one.importance:.2f} [{_ids(one.sources)}] {one.text}" for one in memories]
+    if not told and not kept:
+        return NOTHING
+    return "\n".join(["[SUMMARY]", *told, "[MEMORIES]", *kept])
+
+
+_WHY = {
+    "length": "the reply was cut off at its length limit",
+    "refusal": "the model refused to answer",
+    "error": "the backend failed to answer",
+}
+
+
+def _ids(sources: Iterable[int]) -> str:
+    return ",".join(f"t{seq}" for seq in sources)
+
+
+def _sections(lines: list[str]) -> Parsed | Rejected:
+    section, seen = "", set()
+    summary: list[Told] = []
+    memories: list[NewMemory] = []
+    unreadable = 0
+    for line in lines:
+        heading = _SECTION.match(line)
+        if heading:
+            section = heading[1].upper()
+            seen.add(section)
+        elif line.strip() and section:
+            told = _told(line.strip()) if section == "SUMMARY" else None
+            memory = _memory(line.strip()) if section == "MEMORIES" else None
+            summary += [told] if told else []
+            memories += [memory] if memory else []
+            unreadable += not told and not memory
+    if not seen:
+        return Rejected("the reply has none of its sections")
+    if unreadable and not summary and not memories:
+        return Rejected("no line of the reply can be read")
+    return Parsed(tuple(summary), tuple(memories), unreadable)
+
+
+def _told(line: str) -> Told | None:
+    found = _TOLD.match(line)
+    return Told(_sources(found["ids"]), found["text"].strip()) if found else None
+
+
+def _memory(line: str) -> NewMemory | None:
+    found = _MEMORY.match(line)
+    if not found or found["type"].lower() not in set(MemoryType) or not 0 <= float(found["importance"]) <= 1:
+        return None
+    return NewMemory(
+        MemoryType(found["type"].lower()), float(found["importance"]), found["text"].strip(), _sources(found["ids"])
+    )
+
+
+def _sources(ids: str) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(int(one.strip()[1:]) for one in ids.split(",")))

@@ -1,0 +1,111 @@
+"""Reports: the short facts that pass from tool traffic into memory, the files an edit changed and how a command failed.
+
+Nothing else of a tool's output passes: it is text from outside, and most of it is noise by the next day.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import orjson
+
+from memoryd.jobs.neutral import neutral
+from memoryd.transcripts.turn import Kind, Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memoryd.transcripts.turn import StoredTurn
+
+CHANGED = "changed "  # begins a fact that names files, each between backticks
+FAILED = "failed "  # begins a fact that quotes an error
+
+_LONGEST = 220  # characters of a path or an error line
+_MOST_ERRORS = 12
+_TAIL = 20_000  # characters from the end of an output in which its error is looked for
+_EDITS = re.compile(
+    r"(?:^|_|-)(?:multi|notebook)?(?:edit|write|replace|create|patch)(?:$|_|-|file)"
+    r"|apply_?patch|str_replace|(?:Edit|Write)$",
+    re.IGNORECASE,
+)
+_SHELL = re.compile(r"bash|shell|exec|terminal|command|run", re.IGNORECASE)
+_PATH_KEYS = ("file_path", "notebook_path", "path", "filename", "target_file")
+_PATCHED = re.compile(r"\*\*\* (?:Add|Update|Delete) File: ([^\n\\\"]+)")
+_CUT_PATH = re.compile(rf'"(?:{"|".join(_PATH_KEYS)})"\s*:\s*"([^"\\\n]{{1,400}})"')
+_ERROR = re.compile(
+    r"^\s*(?:[\w.]*(?:Error|Exception)\b(?::|$)|(?:FAIL|FAILED|ERROR|FATAL|PANIC)\b"
+    r"|(?:error|fatal|panic)(?:\[\w+\])?:|npm ERR!|E\s{2,}\S|--- FAIL)"
+    r"|: (?:command not found|No such file or directory|Permission denied)\b"
+    r"|\b[45]\d\d (?:Forbidden|Unauthorized|Internal Server Error)\b|\berror TS\d+",
+)
+_DECLINED = re.compile(r"^(?:The user doesn't want to|<tool_use_error>)", re.IGNORECASE)
+
+
+class Reports:
+    """One pass over a session's turns; each changed file and each error is told once."""
+
+    def __init__(self, turns: Sequence[StoredTurn], folder: str | None) -> None:
+        """Prepare for `turns`; paths inside `folder` are given relative to it."""
+        self._tools = {turn.tool_call_id: turn.tool_name or "" for turn in turns if turn.kind is Kind.TOOL_CALL}
+        self._declined = {turn.tool_call_id for turn in turns if _DECLINED.match(turn.text)} - {None}
+        self._folder = folder.rstrip("/\\") if folder else ""
+        self._told: set[str] = set()
+        self._errors = 0
+
+    def fact(self, turn: StoredTurn) -> str | None:
+        """Return the fact that `turn` adds, `CHANGED` or `FAILED` with its text, or None for most turns."""
+        if turn.sidechain:
+            return None
+        if turn.kind is Kind.TOOL_CALL and turn.origin is Origin.ASSISTANT:
+            return self._changed(turn)
+        if turn.kind is Kind.TOOL_RESULT and turn.origin is Origin.TOOL:
+            return self._failed(turn)
+        return None
+
+    def _changed(self, turn: StoredTurn) -> str | None:
+        if turn.tool_call_id in self._declined or not _EDITS.search(turn.tool_name or ""):
+            return None
+        short = (self._inside(neutral(path)) for path in _paths(turn.text))
+        paths = [path for path in short if path not in self._told and 0 < len(path) <= _LONGEST and "`" not in path]
+        self._told.update(paths)
+        return CHANGED + " ".join(f"`{path}`" for path in dict.fromkeys(paths)) if paths else None
+
+    def _failed(self, turn: StoredTurn) -> str | None:
+        tool = self._tools.get(turn.tool_call_id) or turn.tool_name or ""
+        if self._errors >= _MOST_ERRORS or turn.tool_call_id in self._declined or not _SHELL.search(tool):
+            return None
+        error = _error(turn.text)
+        if error is None or error in self._told:
+            return None
+        self._told.add(error)
+        self._errors += 1
+        return FAILED + error
+
+    def _inside(self, path: str) -> str:
+        inside = self._folder and path.startswith((f"{self._folder}/", f"{self._folder}\\"))
+        return path[len(self._folder) + 1 :] if inside else path
+
+
+def _paths(text: str) -> list[str]:
+    """Return the files a tool call names, also where its input was cut and is no JSON any more."""
+    given = _input(text)
+    named = [value for key in _PATH_KEYS if isinstance(value := given.get(key), str)] if given else []
+    return [*(named or _CUT_PATH.findall(text)[:1]), *_PATCHED.findall(text)]
+
+
+def _input(text: str) -> dict[str, object]:
+    start = text.find("{")
+    try:
+        value = orjson.loads(text[start:]) if start >= 0 else None
+    except orjson.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _error(text: str) -> str | None:
+    """Return the last line of `text` that names an error and says more than that there was one."""
+    for line in reversed(text[-_TAIL:].splitlines()):
+        if len(line) <= 2 * _LONGEST and len(line.split()) > 2 and _ERROR.search(line):
+            return neutral(line)[:_LONGEST].strip() or None
+    return None

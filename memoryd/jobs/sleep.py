@@ -1,0 +1,296 @@
+"""Sleep: the turns that leave an agent's context become lines of its daily file and, few, of its core.
+
+Four phases. *Process* takes what may be evidence (`evidence`). *Summarize* asks, accepts or rejects the reply, keeps
+only lines that stand in their sources (`grounding`) and compresses the session (`compress`). *Consolidate* checks each
+memory by type and source and drops what is known. *Save* says what to write. The same inputs and the same reply give
+the same edits, byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from memoryd.jobs import compress, evidence, prose, reply
+from memoryd.jobs.duplicates import Known
+from memoryd.jobs.evidence import REPORT, Evidence
+from memoryd.jobs.job import (
+    AddMemories,
+    AppendDaily,
+    Ask,
+    CompressedMessage,
+    Done,
+    Edit,
+    Enter,
+    KeepSummary,
+    MoveWatermark,
+    NewMemory,
+    NothingToDo,
+    Rejected,
+    Reply,
+    Step,
+)
+from memoryd.jobs.judge import Judge
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import date, datetime, tzinfo
+
+    from memoryd.transcripts.turn import StoredTurn
+
+CONSUMER = "sleep"
+MAX_STEPS = 8
+
+DAILY_SHARE = 0.25  # of the words said by people and assistant, the daily block may take this much, headings included
+HEADING_WORDS = 8  # title and heading of a daily block
+FLOOR_WORDS = 30  # a short session may always have two lines
+CEILING_WORDS = 1400  # a huge session is still read by a person the next morning …
+LENGTH_TOLERANCE = 1.05  # no backend counts words to the last
+CEILING_TOKENS = 3000  # … and by an agent within its start-up budget
+RUNNING_SHARE = 0.25  # of the compressed session's budget, the running summary may take this much
+RUNNING_TOKENS = 1500
+
+
+@dataclass(frozen=True, slots=True)
+class SleepInputs:
+    """A frozen snapshot of all that one sleep of one session depends on."""
+
+    agent_id: str
+    session_id: str
+    folder: str | None  # the session's working folder; paths inside it are shown relative to it
+    reason: str  # "Trimmed Context" | "Session Notes" | "Context Overflow Recovery" | "Daily Summary"
+    turns: tuple[StoredTurn, ...]  # past the watermark, whole
+    live: tuple[StoredTurn, ...]  # still in the agent's context: what the strategies compress
+    previous_summary: str | None
+    core: tuple[str, ...]  # bullets of the core file
+    daily: str  # the daily files of the days covered, as far as they exist
+    window: int  # tokens
+    budget: float  # fraction of the window that the compressed session may take
+    keep_recent: int
+    strategy: str
+    tz: tzinfo
+    count_tokens: compress.CountTokens
+    now: datetime  # aware; used only where no covered turn has a time
+    instructions: str  # the text of sleep.md
+    daily_share: float = DAILY_SHARE
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """The reply as far as it is grounded, with the session compressed."""
+
+    gathered: Evidence
+    lines: tuple[reply.Told, ...]
+    memories: tuple[NewMemory, ...]
+    summary: str
+    messages: tuple[CompressedMessage, ...]
+    receipt: dict[str, object]
+    dropped: Counter[str] = field(default_factory=Counter)
+
+
+def begin(inputs: SleepInputs) -> Step:
+    """Return the first step of a sleep."""
+    if not inputs.turns:
+        return NothingToDo("no turns past the watermark")
+    return Enter("process")
+
+
+def resume(inputs: SleepInputs, step: Step, answer: Reply | None) -> Step:
+    """Return the step after `step`: the reply to an `Ask` comes as `answer`, an `Enter` is handed back with None.
+
+    Raises ValueError for a step or an answer that this job never asked for.
+    """
+    if isinstance(step, Ask) and answer is not None and isinstance(step.state, Evidence):
+        return _summarized(inputs, step.state, answer)
+    if isinstance(step, Enter) and step.phase == "process":
+        return _processed(inputs)
+    if isinstance(step, Enter) and step.phase == "summarize" and isinstance(step.state, Evidence):
+        return _question(inputs, step.state)
+    if isinstance(step, Enter) and step.phase == "consolidate" and isinstance(step.state, _Told):
+        return Enter("save", state=_consolidated(inputs, step.state))
+    if isinstance(step, Enter) and step.phase == "save" and isinstance(step.state, _Told):
+        return _saved(inputs, step.state)
+    raise ValueError("not a step of sleep")
+
+
+def word_limit(said_words: int, share: float) -> int:
+    """Return how many words the daily block of a session may hold in which `said_words` were said."""
+    wanted = max(min(FLOOR_WORDS, said_words), int(share * said_words) - HEADING_WORDS)
+    return min(CEILING_WORDS, wanted)
+
+
+def _watermark(inputs: SleepInputs) -> MoveWatermark:
+    return MoveWatermark(inputs.session_id, CONSUMER, inputs.turns[-1].seq)
+
+
+# Process
+
+
+def _processed(inputs: SleepInputs) -> Step:
+    gathered = evidence.gather(inputs.turns, inputs.folder, inputs.tz)
+    if not any(quoted.origin != REPORT for quoted in gathered.material):
+        return NothingToDo(
+            "nothing was said that may be remembered", (_watermark(inputs),), {"process": gathered.counts}
+        )
+    return Enter("summarize", state=gathered)
+
+
+def _question(inputs: SleepInputs, gathered: Evidence) -> Ask:
+    limit = word_limit(gathered.said_words, inputs.daily_share)
+    context = [("words", str(limit))]
+    if inputs.previous_summary:
+        context.append(("summary so far", inputs.previous_summary))
+    context += [("the agent's own summary", text) for text in gathered.summaries]
+    if inputs.core:
+        context.append(("known", "\n".join(f"- {text}" for text in inputs.core)))
+    return Ask(CONSUMER, inputs.instructions, gathered.material, tuple(context), state=gathered)
+
+
+# Summarize
+
+
+def _summarized(inputs: SleepInputs, gathered: Evidence, answer: Reply) -> Step:
+    parsed = reply.parse(answer)
+    if isinstance(parsed, Rejected):
+        return parsed
+    dropped: Counter[str] = Counter({"unreadable": parsed.unreadable})
+    judge = Judge(gathered.material, inputs.now.astimezone(inputs.tz).date(), dropped)
+    lines = tuple(line for told in parsed.summary if (line := judge.line(told)))
+    memories = tuple(kept for memory in parsed.memories if (kept := judge.memory(memory)))
+    if (parsed.summary or parsed.memories) and not lines and not memories:
+        return Rejected("nothing in the reply stands in the turns it cites")
+    summary = _running(inputs, lines, memories)
+    messages = compress.compress(
+        inputs.live,
+        int(inputs.window * inputs.budget),
+        inputs.strategy,
+        inputs.keep_recent,
+        summary or None,
+        inputs.count_tokens,
+    )
+    receipt = _receipt(inputs, gathered, answer, messages)
+    return Enter("consolidate", state=_Told(gathered, lines, memories, summary, messages, receipt, dropped))
+
+
+def _running(inputs: SleepInputs, lines: Sequence[reply.Told], memories: Sequence[NewMemory]) -> str:
+    earlier = [line for line in (inputs.previous_summary or "").splitlines() if line.strip()]
+    known = Known(earlier)
+    for text in [*(line.text for line in lines), *(memory.text for memory in memories)]:
+        if not known.says(text):
+            known.add(text)
+            earlier.append(f"- {text}")
+    limit = min(RUNNING_TOKENS, int(inputs.window * inputs.budget * RUNNING_SHARE))
+    return "\n".join(compress.squeeze(earlier, limit, inputs.count_tokens))
+
+
+def _receipt(
+    inputs: SleepInputs, gathered: Evidence, answer: Reply, messages: Sequence[CompressedMessage]
+) -> dict[str, object]:
+    limit = int(inputs.window * inputs.budget)
+    return {
+        "process": {"turns": len(inputs.turns), "said_words": gathered.said_words, **gathered.counts},
+        "summarize": {
+            "backend": answer.backend,
+            "model": answer.model,
+            "tokens_in": answer.tokens_in,
+            "tokens_out": answer.tokens_out,
+            "strategy": inputs.strategy,
+            "live_turns": len(inputs.live),
+            "messages": len(messages),
+            "tokens": sum(message.tokens for message in messages),
+            "budget": limit,
+            "over_budget": compress.overrun(messages, limit),
+        },
+    }
+
+
+# Consolidate
+
+
+def _consolidated(inputs: SleepInputs, told: _Told) -> _Told:
+    judge = Judge(told.gathered.material, inputs.now.astimezone(inputs.tz).date(), Counter())
+    dropped = Counter(told.dropped)
+    core = Known(inputs.core)
+    memories = []
+    for memory in sorted(told.memories, key=lambda one: (-one.importance, one.sources, one.text)):
+        if not judge.lasts(memory):
+            continue
+        if core.says(memory.text):
+            dropped["duplicate"] += 1
+            continue
+        core.add(memory.text)
+        memories.append(memory)
+    lines = _news(inputs, told, memories, dropped)
+    kept = tuple(sorted(memories, key=lambda one: (one.sources, one.text)))
+    return _Told(told.gathered, lines, kept, told.summary, told.messages, told.receipt, dropped)
+
+
+def _news(inputs: SleepInputs, told: _Told, core: Sequence[NewMemory], dropped: Counter[str]) -> tuple[reply.Told, ...]:
+    """Return the lines for the daily file: the summary's, then memories that neither a line nor the core says."""
+    minor = [memory for memory in told.memories if memory not in core]
+    known = Known([*inputs.core, *inputs.daily.splitlines(), *(inputs.previous_summary or "").splitlines()])
+    lines = []
+    for one in (*told.lines, *(reply.Told(memory.sources, memory.text) for memory in minor)):
+        if known.says(one.text):
+            dropped["duplicate"] += 1
+            continue
+        known.add(one.text)
+        lines.append(one)
+    return _within(inputs, told, lines, dropped)
+
+
+def _within(inputs: SleepInputs, told: _Told, lines: list[reply.Told], dropped: Counter[str]) -> tuple[reply.Told, ...]:
+    limit = int(word_limit(told.gathered.said_words, inputs.daily_share) * LENGTH_TOLERANCE)
+    texts = [f"- {line.text}" for line in lines]
+    fitting = compress.squeeze(texts, limit, lambda given: [prose.words(text) for text in given])
+    fitting = compress.squeeze(fitting, CEILING_TOKENS, inputs.count_tokens)
+    dropped["over length"] += len(texts) - len(fitting)
+    kept = set(fitting)
+    return tuple(line for line, text in zip(lines, texts, strict=True) if text in kept)
+
+
+# Save
+
+
+def _saved(inputs: SleepInputs, told: _Told) -> Step:
+    types = Counter(memory.type.value for memory in told.memories)
+    receipt = {
+        **told.receipt,
+        "consolidate": {
+            "lines": len(told.lines),
+            "core": dict(sorted(types.items())),
+            "dropped": dict(sorted((+told.dropped).items())),
+        },
+    }
+    if not told.lines and not told.memories:
+        return NothingToDo("nothing new worth keeping", (_watermark(inputs),), receipt)
+    edits: list[Edit] = list(_daily(inputs, told.lines))
+    receipt["save"] = {"blocks": len(edits), "core": len(told.memories)}
+    if told.memories:
+        edits.append(AddMemories(told.memories))
+    edits += [KeepSummary(inputs.session_id, told.summary, told.messages), _watermark(inputs)]
+    return Done(tuple(edits), receipt)
+
+
+def _daily(inputs: SleepInputs, lines: Sequence[reply.Told]) -> list[AppendDaily]:
+    moments = _moments(inputs)
+    last_of_day = {moments[turn.seq].date(): moments[turn.seq] for turn in inputs.turns}
+    by_day: dict[date, list[str]] = {}
+    for line in lines:
+        by_day.setdefault(moments[max(line.sources)].date(), []).append(f"- {line.text}")
+    return [
+        AppendDaily(day, inputs.reason, last_of_day[day].strftime("%H:%M"), "\n".join(body))
+        for day, body in sorted(by_day.items())
+    ]
+
+
+def _moments(inputs: SleepInputs) -> dict[int, datetime]:
+    """Return the local time of each covered turn; one without a time takes that of the turn before it."""
+    known = [evidence.moment(turn.at) for turn in inputs.turns]
+    held = next((at for at in known if at), inputs.now)
+    moments = {}
+    for turn, at in zip(inputs.turns, known, strict=True):
+        held = at or held
+        moments[turn.seq] = held.astimezone(inputs.tz)
+    return moments

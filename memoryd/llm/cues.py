@@ -1,0 +1,73 @@
+"""Cues: the wording by which a statement shows what it is: a time, a name, an outcome, small talk, narration.
+
+English first; times and first person also in the commonest other languages. Each is a sign among others that
+`salience` weighs, so that a language without cues here is still ranked by its rare words. Patterns in lower case are
+meant for lowered text.
+"""
+
+from __future__ import annotations
+
+import re
+
+SELF = re.compile(
+    r"\b(?:i|i'm|i've|i'd|i'll|my|mine|we|we're|we've|our|us|me|ich|wir|mein\w*|je|nous|mon|ma|yo|mi|nosotros)\b|我|"
+    r"私|僕|俺|나는|저는"
+)
+YOU = re.compile(r"\b(?:you|you're|you've|you'll|you'd|your|yours|y'all)\b")
+TIME = re.compile(
+    r"\d|[一二三四五六七八九十]+[年月日号号点時个個人岁歳]|昨|明天|今天|今日|去年|明年|来年|上周|下周|先週|来週|周末|"
+    r"\b(?:jan(?:uary)?|feb(?:ruary)?|march|april|june|july|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|"
+    r"dec(?:ember)?|(?:mon|tues|wednes|thurs|fri|satur|sun)day|yesterday|today|tonight|tomorrow|last|next|ago|week|"
+    r"weekend|month|year|years|since|daily|weekly|monthly|birthday|anniversary|"
+    r"gestern|heute|hier|ayer|mañana|demain|woche|semaine|semana)\b"
+)
+NAME = re.compile(r"(?<=[\w,;:'’\"“(] )[A-ZÀ-ÞА-Я][\w'’&-]*|\b[A-Z]{2,}\b")  # noqa: RUF001
+QUOTE = re.compile(r"[\"“「『«][^\"”」』»]{2,}[\"”」』»]|`[^`]{2,}`")
+ACT = re.compile(
+    r"\b(?:went|got|made|bought|started|joined|took|visited|found|met|moved|won|lost|signed|read|watched|tried|saw|"
+    r"adopted|finished|called|named|planning|plan|used to|favou?rite|because|cause|born|live[sd]?|married|engaged|"
+    r"hired|quit|studied|graduated|learned|learnt|teach|taught|play|played|prefer|hate|allergic|booked|broke|built)\b"
+)
+FOR_LONG = re.compile(
+    r"\b(?:for|since|about|over|almost|nearly|around) (?:\d|a|an|one|two|three|four|five|six|seven|ten)\b"
+)
+LEAD = re.compile(
+    r"^(?:(?:oh|wow|woah|whoa|yeah|yep|yup|well|hey|hi|hello|thanks?(?: you| so much| a lot| a bunch)*|sure|haha|"
+    r"aww*|cool|nice|"
+    r"great|awesome|ok(?:ay)?|perfect|excellent|absolutely|totally|definitely|of course|by the way|btw|anyway|"
+    r"actually|good point|you're (?:absolutely )?right|gotcha|hmm+)(?:[ ,]+(?:there|again|"
+    r"[A-Z][a-z]+))?\s*[,!.:—–-]+\s*)+",  # noqa: RUF001
+    re.IGNORECASE,
+)  # fmt: skip
+CAPITAL = re.compile(r"\b[A-Z][a-z]{2,}\b")
+CALLED = re.compile(
+    r"(?:(?:^|[.!?]\s+)(?:(?i:hey|hi|hello|thanks|thank you|wow|yeah|yes|sure|congrats|bye|absolutely|"
+    r"totally)[, ]+)|, )"
+    r"([A-Z][a-z]+)(?=[!.?,])"
+)
+ENDS = ".!?…:;)]}\"'”’。！？」』»"  # noqa: RUF001 - full-width marks
+JOINT = re.compile(r"\s+[–—-]+\s+|--+\s*|[,;]\s+|\s+(?=and (?:it|that|this)(?:'s| was| is)\b)")  # noqa: RUF001
+NOT = re.compile(r"\b(?:not|no|never|none|without)\b|n't\b", re.IGNORECASE)
+PROCESS = re.compile(
+    r"^(?:(?:now|next|first|then|ok(?:ay)?|so|great|good|perfect|excellent|and)[,.!]?\s+)*(?:let me\b|let's\b|"
+    r"i'll\b|i will\b|i'm going to\b|"
+    r"i am going to\b|i need to\b|i can see\b|i see\b|now i\b|looking at\b|here(?:'s| is| are)\b|checking\b|"
+    r"running\b|"
+    r"i understand\b|i have a (?:good|clear|better)\b|would you like\b|feel free\b|if you(?:'d| would) like\b|"
+    r"do you want\b|"
+    r"let us\b|time to\b|wait[,.]|hmm|you're (?:absolutely )?right|good (?:point|question|catch|idea)\b|"
+    r"the file (?:is|has)\b|"
+    r"(?:you can|to) (?:now )?(?:test|try|run|verify|see)\b|this (?:will|should) (?:now )?(?:show|work|allow)\b)",
+    re.IGNORECASE,
+)
+OUTCOME = re.compile(
+    r"\b(?:fixed|resolved|root cause|because|due to|caused by|the (?:issue|problem|bug|culprit|reason|cause|fix)\b|"
+    r"fails?\b|failed|failing|"
+    r"failure|errors?|broken|breaks|crash(?:es|ed)?|regression|instead of|rather than|decided|chose|switched|"
+    r"replaced|removed|renamed|refactored|migrated|deprecated|implemented|works? (?:now|correctly)|"
+    r"(?:all )?tests? pass|"
+    r"passing|committed|merged|released|remaining|still (?:need|fail|miss)\w*|not yet|next steps?|to-?do|"
+    r"left to do|missing|"
+    r"limitation|trade-?off|workaround|turns out|never|always|must|won't|cannot|can't|doesn't|does not)\b"
+)
+IDENTIFIER = re.compile(r"`[^`]+`|\b\w+[./_]\w+|\b[a-z]+[A-Z]\w+|--\w+")

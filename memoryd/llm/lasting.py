@@ -1,0 +1,183 @@
+"""What of a conversation lasts: the few statements that belong into the core file, by explicit cues only.
+
+Junk in the core is what users of such systems complain of most, so a statement that merely might matter stays in the
+daily file. Preferences and facts are taken from what the user typed; decisions and learnings also from the assistant.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from memoryd.jobs.job import MemoryType
+from memoryd.llm import words
+from memoryd.llm.sentences import is_question
+
+
+class Cue(NamedTuple):
+    """A way to say that something lasts."""
+
+    type: MemoryType
+    importance: float
+    by_user_only: bool
+    at_work_only: bool  # in a personal talk such words are told stories, not decisions or lessons
+    pattern: re.Pattern[str]
+
+
+def _cue(
+    kind: MemoryType, importance: float, *wordings: str, by_user_only: bool = True, at_work_only: bool = False
+) -> Cue:
+    return Cue(kind, importance, by_user_only, at_work_only, re.compile("|".join(wordings), re.IGNORECASE))
+
+
+_DO = (
+    r"(?:use|run|write|commit|push|pull|add|put|format|test|deploy|ask|check|delete|touch|edit|change|include|"
+    r"reply|answer|respond|"
+    r"send|start|keep|make|mock|merge|rebase|skip|assume|generate|create|log|print|import|install|leave|remove|"
+    r"mention|show|"
+    r"translate|speak|schedule|book|order|call|sign|prefix|document|squash|amend|hard-?code|refactor|update|read|do)"
+)
+_HABIT = r"(?:use|run|write|commit|take|drink|eat|wear|buy|read|deploy|test|sign|fly|sleep)"
+_KIN = (
+    r"(?:wife|husband|partner|fianc\w+|boyfriend|girlfriend|son|daughter|dog|cat|puppy|kitten|mother|mom|father|"
+    r"dad|sister|"
+    r"brother|boss|manager|team lead|company|pet)"
+)
+_DATUM = (
+    r"(?:birthday|e-?mail|phone number|address|editor|timezone|time zone|job title|username|native language|pronouns)"
+)
+_OURS = (
+    r"(?:stack|repo(?:sitory)?|api|database|db|ci|server|production|staging|app|backend|frontend|build|cluster|"
+    r"deadline|"
+    r"convention|style guide|default branch)"
+)
+_WHY = r"^(?=.*\b(?:because|since|so that|due to|to avoid|as (?:it|we|they|that)|otherwise)\b)"
+_HAVE = r"\bi(?:'ve| have)? (?:just |finally |recently |already )?"
+_NO_TRADE = "bit|big|lot|part|member of|huge|little|fan|mess|total|great|good|real|bad|true"
+_OPENING = r"^(?:(?:please|also|and|ok(?:ay)?|so|oh|no|but|yes|fine|alright)[,.!]? +)*"
+
+CUES = (
+    _cue(
+        MemoryType.PREFERENCE,
+        0.95,
+        rf"{_OPENING}remember(?:\b that\b|\b to\b|:|,| (?:my|i|we|our|the|never|always)\b)",
+        rf"{_OPENING}(?:do(?:n't| not) forget (?:that|to always)|keep in mind that|for the record|from now on)\b",
+        rf"{_OPENING}(?:in (?:the )?future|going forward)[, ]",
+        r"^(?:merk dir|ab jetzt|recuerda que|souviens-toi|rappelle-toi)\b",
+        r"记住|記住|记得|記得|覚えて(?:おいて|ください|くれ)|今後は|以后(?:请|都|不)|기억해",
+    ),
+    _cue(
+        MemoryType.PREFERENCE,
+        0.9,
+        rf"{_OPENING}(?:always|never)\s+(?:ever )?{_DO}\b",
+        r"\b(?:you should|you must|make sure (?:to|you)|i want you to|we should|we must)\s+(?:always|never)\b",
+        rf"{_OPENING}(?:don't|do not)\s+(?:ever\s+)?(?:use|commit|push|add|mock|install)\b",
+        rf"{_OPENING}stop\s+(?:using|committing|pushing|adding|mocking|installing)\b",
+        r"^(?:bitte )?(?:niemals|immer)\s+\w+",
+        r"总是|總是|永远|必ず|絶対に|決して|不要使用|不要用|使わないで",
+    ),
+    _cue(
+        MemoryType.PREFERENCE,
+        0.85,
+        r"\bi(?:'d| would)?\s+(?:really |much |strongly |generally |usually )?(?:prefer\b|rather have\b)",
+        rf"\bi\s+(?:always|never|usually|only)\s+{_HABIT}\b",
+        r"\b(?:please|you can) call me\b|\bi(?:'m| am) allergic\b|\bi can't stand\b",
+        r"\b(?:ich bevorzuge|je préfère|prefiero|preferisco|prefiro)\b",
+        r"我(?:更|比较|比較)(?:喜欢|喜歡)|我(?:讨厌|討厭)|の方が好き|が苦手",
+    ),
+    _cue(
+        MemoryType.PREFERENCE,
+        0.75,
+        r"\bmy (?:all-time |absolute )?favou?rite\s+(?!one|part|thing)\w+(?: \w+)?\s+(?:is|are)\b",
+        r"\bi (?:hate|dislike)\s+\w+",
+    ),
+    _cue(
+        MemoryType.FACT,
+        0.8,
+        r"\bmy name is\b|\bi live (?:in|at|near|with)\b|\bi work (?:at|as|for)\b|\bi was born (?:in|on)\b",
+        r"\bi(?:'m| am) (?:from|based in|married to|(?:a )?vegan|(?:a )?vegetarian)\b",
+        rf"\bmy {_KIN}(?:'s name)?(?: is|'s)(?: called| named)? (?-i:[A-Z])|\bmy {_DATUM}(?: is|'s| are)\b",
+        r"我叫|我住在|我是一名|私の名前は|に住んで",
+        r"\b(?:ich heiße|ich wohne in|ich arbeite (?:bei|als)|je m'appelle|me llamo|vivo en)\b",
+    ),
+    _cue(
+        MemoryType.FACT,
+        0.75,
+        r"\b(?:we|i) (?:use|run on|deploy (?:to|on|with)|host\w* on)\s+(?-i:[A-Z`])",
+        rf"\bour {_OURS}\s+(?:is|are|uses|runs|lives)\b",
+        rf"\bi (?:have|'ve got|own) (?:a|an|two|three|four|\d+) (?:\w+ )?{_KIN}s? ?(?:named|called)\b",
+    ),
+    _cue(
+        MemoryType.FACT,
+        0.7,
+        rf"{_HAVE}(?:got (?:married|engaged|divorced|promoted|hired|laid off)|moved (?:to|from|in with)|adopted)\b",
+        rf"{_HAVE}(?:(?:started|opened|launched|own|run|sold|closed) (?:my|our) own|quit my job|lost my job)\b",
+        rf"{_HAVE}(?:started (?:a new job|working (?:at|for|as)|college|university)|graduated|retired|was diagnosed)\b",
+        r"\bi(?:'ve| have) (?:been|had|lived|known|worked|played)\b.{3,80}\b(?:for|since) (?:\d+|two|three|four|five|"
+        r"six|seven|eight|nine|ten|many|over|about|almost)\b",
+        rf"\bi(?:'m| am) (?:a|an) (?!{_NO_TRADE})[\w-]+(?: [\w-]+)?(?: (?:at|in|for|by|from|who|and)\b|[.!]?$)",
+    ),
+    _cue(
+        MemoryType.DECISION,
+        0.8,
+        rf"{_WHY}.*\b(?:decided (?:to|on|that|against)|we chose|settled on|agreed (?:to|on|that))\b",
+        rf"{_WHY}.*\b(?:(?:let's|we'll|we will|we're) (?:go|going|stick|sticking) with)\b",
+        rf"{_WHY}.*\b(?:switched|moved|migrated) from .{{1,40}} to\b",
+        by_user_only=False,
+        at_work_only=True,
+    ),
+    _cue(
+        MemoryType.DECISION,
+        0.7,
+        rf"{_OPENING}(?:let's (?:go with|use|stick with)|we'll (?:use|go with)|go with|we decided)\b",
+        r"(?:决定|決定)(?:使用|采用|用|する|した)|我们(?:就)?用",
+        at_work_only=True,
+    ),
+    _cue(
+        MemoryType.LEARNING,
+        0.75,
+        r"\b(?:root cause|real (?:cause|problem|issue|culprit))\b.{0,40}\b(?:is|was)\b",
+        r"\bthe (?:cause|culprit|bug|trick) (?:is|was|turned out)\b.{20,}",
+        r"(?:^|[,;:] |\bit )turn(?:s|ed) out (?:that |to be |the |it ).{15,}",
+        r"\b(?:i|we) (?:learned|learnt|realized|realised|found out) that\b|\b(?:is|was) caused by\b",
+        r"原因(?:是|は)|根本原因",
+        by_user_only=False,
+        at_work_only=True,
+    ),
+)
+# One word of each cue, so that most sentences are done after one look.
+_ANY = re.compile(
+    r"\b(?:remember|forget|mind|record|from now|future|forward|merk|jetzt|recuerda|souviens|rappelle|always|never|"
+    r"don't|do not|stop|"
+    r"immer|niemals|prefer\w*|rather|usually|only|call me|allergic|stand|bevorzuge|préfère|prefiero|preferisco|"
+    r"prefiro|favou?rite|hate|dislike|"
+    r"my|i|i'm|i've|ich|je|me llamo|vivo|our|we|decided|let's|we'll|go with|we're|settled|agreed|switched|moved|"
+    r"migrated|cause|culprit|"
+    r"bug|trick|real|turns? out|turned out|caused)\b|[^\x00-\u02ff]",
+    re.IGNORECASE,
+)
+_PASSING = re.compile(
+    r"\b(?:today|tonight|tomorrow|yesterday|right now|this (?:week|morning|evening|afternoon|time)|for now|"
+    r"at the moment|currently|just now)\b"
+    r"|\b(?:maybe|perhaps|might|not sure|i guess|i wonder|if|what if|let me|would you|could you|can you|do you)\b",
+    re.IGNORECASE,
+)
+_SHORTEST = 3  # content words below which a statement says too little to last
+_LONGEST = 320  # characters above which it is a text, not a statement
+
+
+def lasting(sentence: str, *, by_user: bool, working: bool) -> Cue | None:
+    """Return the cue by which `sentence` lasts, or None for the most of what people say."""
+    if len(sentence) > _LONGEST or not _ANY.search(sentence) or is_question(sentence) or sentence.endswith(":"):
+        return None
+    for cue in CUES:
+        if (by_user or not cue.by_user_only) and (working or not cue.at_work_only) and cue.pattern.search(sentence):
+            return cue if _stands(sentence, cue) else None
+    return None
+
+
+def _stands(sentence: str, cue: Cue) -> bool:
+    told = sum(1 for key in words.content(sentence) if key not in words.CHATTER_KEYS)
+    if cue.importance >= 0.9:
+        return told >= 2
+    return told >= _SHORTEST and not _PASSING.search(sentence)

@@ -1,0 +1,169 @@
+"""The offline backend: answers a job's question by choosing from the material, with no model, key or network.
+
+What it writes are whole clauses of what was said, each with the turn it comes from, in the grammar a model would use,
+so it passes the same guards. Which ones: `salience` for the summary, `lasting` for memories. A relative date gets the
+day it means beside it, reckoned from the time of its own turn.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from datetime import date
+from typing import TYPE_CHECKING
+
+from memoryd.jobs import dates, prose, reply
+from memoryd.jobs.duplicates import Known, fold
+from memoryd.jobs.evidence import REPORT
+from memoryd.jobs.job import Ask, NewMemory, Quoted, Reply
+from memoryd.jobs.neutral import neutral
+from memoryd.jobs.reports import CHANGED, FAILED
+from memoryd.llm import lasting, salience
+from memoryd.llm.sentences import sentences
+from memoryd.llm.statements import Said, Statement, statements
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+BACKEND = "offline"
+_DEFAULT_WORDS = 400
+_MOST_MEMORIES = 6  # of one run; junk in the core is worse than a memory that waits for a second mention
+_LONGEST_LINE = 700  # characters; more of one message goes on a line of its own
+_MOST_FILES = 12
+_MOST_FAILURES = 4
+_NAMED = re.compile(r"^\s{0,3}([^\W\d_][^\W\d_'’.-]*(?: [^\W\d_][\w'’.-]*){0,2}):\s+")  # noqa: RUF001
+_NO_NAMES = frozenset(
+    {"note", "warning", "error", "todo", "example", "ps", "nb", "fix", "http", "https", "update", "edit", "system"}
+)
+_LECTURES = 2.5  # an assistant whose messages are this much longer than the user's lectures; its words weigh less
+_CHARS_PER_TOKEN = 4
+
+
+def answer(ask: Ask) -> Reply:
+    """Return the reply to `ask`; the same question gets the same bytes."""
+    given = dict(ask.context)
+    limit = int(given.get("words", _DEFAULT_WORDS))
+    spoken = [quoted for quoted in ask.material if quoted.origin != REPORT]
+    said = _said(spoken)
+    days = {quoted.id: _day(quoted) for quoted in spoken}
+    working = _working(ask.material, said)
+    memories = _memories(said, days, Known(given.get("known", "").splitlines()), working=working)
+    limit -= sum(prose.words(memory.text) + 1 for memory in memories)
+    reports = _reports([quoted for quoted in ask.material if quoted.origin == REPORT], limit // 3)
+    limit -= sum(prose.words(told.text) + 1 for told in reports)
+    lines = [told for told in (*_summary(said, days, limit, working=working), *reports) if told.text]
+    told = sorted(lines, key=lambda one: one.sources[0])
+    text = reply.render(told, memories)
+    asked = sum(len(quoted.text) for quoted in ask.material) // _CHARS_PER_TOKEN
+    return Reply(text, "stop", BACKEND, tokens_in=asked, tokens_out=len(text) // _CHARS_PER_TOKEN)
+
+
+def _said(spoken: Sequence[Quoted]) -> list[Said]:
+    named = Counter(found[1] for quoted in spoken if (found := _NAMED.match(quoted.text)))
+    least = max(2, len(spoken) // 6)  # a name stands before most of its speaker's messages, a heading before few
+    names = {name for name, n in named.items() if n >= least and name.casefold() not in _NO_NAMES}
+    out = []
+    for quoted in spoken:
+        found = _NAMED.match(quoted.text)
+        speaker, text = (
+            (found[1], quoted.text[found.end() :])
+            if found and found[1] in names
+            else (quoted.role.capitalize(), quoted.text)
+        )
+        out.append(Said(quoted.id, speaker, quoted.role == "user", text, tuple(sentences(text))))
+    return out
+
+
+def _day(quoted: Quoted) -> date | None:
+    try:
+        return date.fromisoformat(quoted.at[:10]) if quoted.at else None
+    except ValueError:
+        return None
+
+
+def _working(material: Sequence[Quoted], said: Sequence[Said]) -> bool:
+    """Say whether the assistant works or lectures for the user, rather than talking with them as an equal."""
+    if any(quoted.origin == REPORT for quoted in material):
+        return True
+    own = [len(one.text) for one in said if one.by_user] or [1]
+    other = [len(one.text) for one in said if not one.by_user] or [0]
+    return sum(other) / len(other) > _LECTURES * sum(own) / len(own)
+
+
+def _with_date(text: str, day: date | None) -> str:
+    return dates.annotate(text, day) if day else text
+
+
+def _summary(said: Sequence[Said], days: dict[str, date | None], limit: int, *, working: bool) -> list[reply.Told]:
+    seen: set[str] = set()
+    candidates = []
+    for line in statements(said, working=working):
+        folded = f"{line.speaker}: {fold(line.text)}"
+        if folded not in seen:
+            seen.add(folded)
+            candidates.append(line)
+    return _joined([_worded(line, days[line.id]) for line in salience.choose(candidates, limit, working=working)])
+
+
+def _worded(line: Statement, day: date | None) -> Statement:
+    return line._replace(text=neutral(f"{line.speaker}: {_with_date(line.text, day)}{_asked(line)}"))
+
+
+def _joined(chosen: Sequence[Statement]) -> list[reply.Told]:
+    """Return one line for each message: what was taken of it, in order."""
+    told: list[reply.Told] = []
+    before: Statement | None = None
+    for line in chosen:
+        if before and before.turn == line.turn and len(told[-1].text) + len(line.text) < _LONGEST_LINE:
+            text = f"{told[-1].text} {line.text.removeprefix(f'{line.speaker}: ')}"
+            told[-1] = reply.Told(tuple(sorted({*told[-1].sources, *_seqs(line)})), text)
+        else:
+            told.append(reply.Told(_seqs(line), line.text))
+        before = line
+    return told
+
+
+def _asked(line: Statement) -> str:
+    return f" (asked: {line.asked})" if line.asked else ""
+
+
+def _seqs(line: Statement) -> tuple[int, ...]:
+    return (int(line.asked_id[1:]), int(line.id[1:])) if line.asked else (int(line.id[1:]),)
+
+
+def _memories(said: Sequence[Said], days: dict[str, date | None], known: Known, *, working: bool) -> list[NewMemory]:
+    found: list[NewMemory] = []
+    for one in said:
+        for sentence in one.sentences:
+            cue = lasting.lasting(sentence, by_user=one.by_user, working=working)
+            text = neutral(f"{one.speaker}: {_with_date(sentence, days[one.id])}") if cue else ""
+            if cue and text and not known.says(text):
+                known.add(text)
+                found.append(NewMemory(cue.type, cue.importance, text, (int(one.id[1:]),)))
+    best = sorted(found, key=lambda memory: (-memory.importance, memory.sources))[:_MOST_MEMORIES]
+    return sorted(best, key=lambda memory: memory.sources)
+
+
+def _reports(material: Sequence[Quoted], limit: int) -> list[reply.Told]:
+    """Return one line with the files changed and one for each of the last failures, within `limit` words."""
+    files: dict[str, int] = {}
+    failures: list[reply.Told] = []
+    for quoted in material:
+        seq = int(quoted.id[1:])
+        if quoted.text.startswith(CHANGED):
+            files |= {path: files.get(path, seq) for path in re.findall(r"`([^`]+)`", quoted.text)}
+        elif quoted.text.startswith(FAILED):
+            failures.append(reply.Told((seq,), f"Failed: {quoted.text.removeprefix(FAILED)}"))
+    told = []
+    if files:
+        shown = list(files)[:_MOST_FILES]
+        told.append(
+            reply.Told(
+                tuple(dict.fromkeys(files[path] for path in shown)),
+                "Changed: " + ", ".join(f"`{path}`" for path in shown),
+            )
+        )
+    for failure in reversed(failures[-_MOST_FAILURES:]):
+        if sum(prose.words(one.text) + 1 for one in (*told, failure)) <= limit:
+            told.append(failure)
+    return told

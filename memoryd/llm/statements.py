@@ -1,0 +1,204 @@
+"""Statements: a conversation cut into what could each be one line of memory, small talk and narration trimmed off.
+
+A statement is one or a few whole sentences of one message, in order. Sentences that add little to it are left out, and
+so are clauses of pure small talk at its ends; what stays is verbatim.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.jobs import prose
+from memoryd.llm import cues, words
+from memoryd.llm.sentences import is_question
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+LABEL_WORDS = 2  # the bullet mark and the speaker's name before each line
+
+_UNIT_WORDS = 40  # a message longer than one and a half of this is read in pieces of this size
+_ENOUGH = 0.75  # of a unit's mass must stay when sentences of it are left out
+_THIN = 3  # content words up to which an answer needs its question to be understood
+_LEAST_REPORT = 4  # content words without which an assistant at work only narrates
+_RECENT = 8  # messages in which a word counts as already under discussion
+_CHATTER_WEIGHT = 0.3
+
+
+class Said(NamedTuple):
+    """One message of the conversation as it comes in."""
+
+    id: str
+    speaker: str  # "User", "Assistant", or the name the message begins with
+    by_user: bool
+    text: str
+    sentences: tuple[str, ...]
+
+
+class Statement(NamedTuple):
+    """One possible line of memory, with what is known about it."""
+
+    turn: int  # index of its message
+    id: str
+    speaker: str
+    by_user: bool
+    text: str
+    cost: int  # words
+    told: frozenset[str]  # content words beside small talk
+    talk: frozenset[str]  # content words that are small talk
+    new: int  # how many of `told` were not under discussion already
+    cut: bool  # something of the unit was left out
+    answers: bool  # the message before it asks
+    final: bool  # of the last message of an assistant before the user speaks again
+    asked: str = ""  # the question, where the answer does not stand alone
+    asked_id: str = ""
+
+
+def statements(said: Sequence[Said], *, working: bool) -> list[Statement]:
+    """Return all that could be a line, in order; `working` says that the assistant works or lectures for the user."""
+    reading = _Reading(said, working=working)
+    return [statement for turn in range(len(said)) for statement in reading.of(turn)]
+
+
+class _Part(NamedTuple):
+    text: str
+    keys: frozenset[str]
+    mass: float
+    words: int
+
+
+class _Reading:
+    """One pass over a conversation: what is rare in it, and what was said a moment ago."""
+
+    def __init__(self, said: Sequence[Said], *, working: bool) -> None:
+        self._said = said
+        self._working = working
+        self._names = _names(said)
+        self._keys = [[frozenset(words.content(part)) for part in one.sentences] for one in said]
+        self._rarity = _rarity(self._keys, self._names)
+        self._recent: list[frozenset[str]] = []
+
+    def of(self, turn: int) -> list[Statement]:
+        """Return the statements of one message; messages must be asked for in order."""
+        known = frozenset().union(*self._recent[-_RECENT:])
+        self._recent.append(frozenset().union(*self._keys[turn]))
+        found = (self._statement(turn, unit, known) for unit in _units(self._parts(turn)))
+        return [statement for statement in found if statement]
+
+    def _parts(self, turn: int) -> list[_Part]:
+        one = self._said[turn]
+        parts = []
+        for text, keys in zip(one.sentences, self._keys[turn], strict=True):
+            mass = 0.0 if self._is_idle(text, by_user=one.by_user) else sum(map(self._rarity.__getitem__, sorted(keys)))
+            parts.append(_Part(text, keys, mass, prose.words(text)))
+        return parts
+
+    def _is_idle(self, text: str, *, by_user: bool) -> bool:
+        """Questions and narration tell nothing, but a user at work asks for things in questions."""
+        if is_question(text):
+            return not (self._working and by_user)
+        return self._working and not by_user and (text.endswith(":") or cues.PROCESS.match(text) is not None)
+
+    def _statement(self, turn: int, unit: list[_Part], known: frozenset[str]) -> Statement | None:
+        one = self._said[turn]
+        kept = _trim(unit)
+        text = " ".join(_core(part.text) for part in kept)
+        own = frozenset().union(*(part.keys for part in kept)) - self._names
+        talk = own & words.CHATTER_KEYS
+        told = own - talk
+        if not self._says_enough(one, text, told, talk):
+            return None
+        asks_before, question = self._question(turn)
+        asked = question if len(told) <= _THIN else ""
+        return Statement(
+            turn, one.id, one.speaker, one.by_user, text,
+            cost=prose.words(text) + prose.words(asked) + LABEL_WORDS,
+            told=told, talk=talk, new=len(told - known), cut=len(kept) < len(unit),
+            answers=bool(question), final=self._is_final(turn), asked=asked, asked_id=asks_before if asked else "",
+        )  # fmt: skip
+
+    def _says_enough(self, one: Said, text: str, told: frozenset[str], talk: frozenset[str]) -> bool:
+        if self._working and not one.by_user:
+            return len(told) >= _LEAST_REPORT
+        return len(told) > 1 or (len(told) == 1 and (not talk or cues.TIME.search(text.lower()) is not None))
+
+    def _question(self, turn: int) -> tuple[str, str]:
+        """Return the id and the last question of the message before, where another speaker asks it."""
+        before = self._said[turn - 1] if turn else None
+        if before is None or before.speaker == self._said[turn].speaker:
+            return "", ""
+        return before.id, next((part for part in reversed(before.sentences) if is_question(part)), "")
+
+    def _is_final(self, turn: int) -> bool:
+        return not self._said[turn].by_user and (turn + 1 == len(self._said) or self._said[turn + 1].by_user)
+
+
+def _names(said: Sequence[Said]) -> frozenset[str]:
+    """Return the keys by which the speakers address each other, with short forms such as Mel for Melanie."""
+    names = {key for one in said for key in words.content(one.speaker)}
+    called = Counter(name for one in said for name in set(cues.CALLED.findall(one.text)))
+    names |= {words.key_of(name) for name, n in called.items() if n > 1}
+    capital = {word for one in said for word in cues.CAPITAL.findall(one.text)}
+    short = {words.key_of(word) for word in capital if any(name.startswith(word.casefold()) for name in names)}
+    return frozenset(names | short)
+
+
+def _rarity(keys: Iterable[Iterable[frozenset[str]]], names: frozenset[str]) -> dict[str, float]:
+    """Return the weight of each word: its inverse message frequency, less for small talk, none for the speakers."""
+    messages = [frozenset().union(*of_one) for of_one in keys]
+    seen = Counter(key for of_one in messages for key in of_one)
+    count = len(messages) + 2
+    weights = {}
+    for key, n in seen.items():
+        share = 0.0 if key in names else _CHATTER_WEIGHT if key in words.CHATTER_KEYS else 1.0
+        weights[key] = share * math.log(count / (n + 0.5))
+    return weights
+
+
+def _units(parts: list[_Part]) -> list[list[_Part]]:
+    if sum(part.words for part in parts) <= 1.5 * _UNIT_WORDS:
+        return [parts] if parts else []
+    units: list[list[_Part]] = [[]]
+    held = 0
+    for part in parts:
+        if units[-1] and held + part.words > _UNIT_WORDS:
+            units.append([])
+            held = 0
+        units[-1].append(part)
+        held += part.words
+    return units
+
+
+def _trim(unit: list[_Part]) -> list[_Part]:
+    """Return the sentences that carry most of the unit's mass, the densest first to be taken."""
+    wanted = sum(part.mass for part in unit) * _ENOUGH
+    order = sorted(range(len(unit)), key=lambda i: (-unit[i].mass / (unit[i].words + 1) ** 0.7, i))
+    chosen: list[int] = []
+    for i in order:
+        if wanted <= 0:
+            break
+        chosen.append(i)
+        wanted -= unit[i].mass
+    return [unit[i] for i in sorted(chosen)]
+
+
+def _core(sentence: str) -> str:
+    """Cut the small talk off both ends of a sentence; what stays is one span of it."""
+    text = cues.LEAD.sub("", sentence) or sentence
+    if text != sentence and text[:1].islower() and text.split(" ", 1)[0].isalpha():
+        text = text[0].upper() + text[1:]
+    for joint in reversed(list(cues.JOINT.finditer(text))):
+        tail = text[joint.start() :]
+        if not _is_small_talk(tail):
+            break
+        text = text[: joint.start()]
+    text = text.strip()
+    return text if text[-1:] in cues.ENDS else f"{text}."
+
+
+def _is_small_talk(clause: str) -> bool:
+    if cues.TIME.search(clause.lower()) or cues.NOT.search(clause):
+        return False
+    return words.CHATTER_KEYS.issuperset(words.content(clause))

@@ -1,0 +1,81 @@
+"""Content words: what a text is about, as keys that can be counted and compared."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from memoryd.jobs import prose
+
+# Words that carry no content of their own: English first, then the commonest of some other languages.
+_STOP_LIST = """
+a aber about above after again against al all als also am an and any are aren as at au auch auf aus aux avec be
+because been before bei being below between both but by can cannot ce ces cette che com con could couldn d da dans
+das dass dat de del dem den der des di did didn die do does doesn doing don dos down du during e each een ein eine
+einem einen einer either el ela ele ella elle elles else em en er es est et eu even ever every few for from further
+für get gets getting give gli go goes going gonna got gotta had hadn has hasn have haven having he her here hers
+herself het hij him himself his how i ich if ihr ik il ils im in into is isn ist it its itself je just kinda la las
+le les let ll lo los m ma maar mais make makes many mas may maybe me mes met mi might mis mit mon more most much
+must my myself nach ne need needs nicht niet no noch non nor nosotros not nous now nur não o oder of off oh ok okay
+on once one only onto op or os other others ou our ours ourselves out over own para pas per pero por pour que qui
+quite rather re really s same say says se see seem seems seu shall she should shouldn si sie since sind so some
+something son sono sont still su sua such sur sure sus são t take te than that the their theirs them themselves then
+there these they thing things this those though through till to too try tu tú um uma un una und under une uno until
+up upon us use used very via von voor vous want wants war was wasn we well wenn were weren what when where whether
+which while who whom whose why wie wij will wir with within without won would wouldn y yet yo you your yours
+yourself yourselves zij zijn zu è é él
+"""
+STOP = frozenset(_STOP_LIST.split())
+# What people say to be kind or to keep a talk going. It has content, but seldom any worth keeping.
+_CHATTER_LIST = """
+absolutely admire adorable agree amazed amazing appreciate awesome awww bad beautiful best bet better bless blessed
+bond brave bring brings bye care caring catch chance chat check cheer cheers cherish comfort congrats
+congratulations connect cool courage crazy cute dear dedication definitely delicious determination encourage
+encouraging energy enjoy enjoyed enjoying epic excited exciting experience experiences fab fabulous fantastic feel
+feeling feelings feels forever fun funny glad good gorgeous grateful great growth guess guts guy guys ha haha happen
+happens happiness happy hard hear heard hello help helpful helping helps hey hi hope hopeful hopefully hugs idea
+impact important impressive incredible inspiration inspire inspired inspires inspiring interested interesting
+journey joy keep keeps kind know learn life like little live lol look looking looks lot lots love loved lovely
+loving luck lucky magical matter mean meaningful means memories memory mind moment moments motivate motivated
+motivation nice passion passionate peaceful people perfect person place positive power powerful precious pretty
+proud push reach refreshing relax relaxing remember rewarding right share shared sharing shine smile sometimes soon
+sorry sound sounds special spread stay story strength strong stuff stunning success super support supporting
+supportive sweet talk tell thank thankful thanks think thinking thinks thought thoughts thrilled time times together
+totally touch tough true truly understand understanding update wait way ways welcome wild wish wonderful wonders
+work works world worth wow yay yea yeah year yep yes yo yup
+"""
+CHATTER = frozenset(_CHATTER_LIST.split())
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")  # noqa: RUF001
+_SUFFIX = re.compile(r"(?:'s|’s|s'|ies|ing|ed|es|s)$")  # noqa: RUF001
+
+
+def content(text: str) -> list[str]:
+    """Return the content words of `text` in order: casefolded, lightly stemmed; character pairs for wide scripts."""
+    keys = []
+    for word in _WORD.findall(text):
+        if word.isascii():
+            key = key_of(word)
+            if key:
+                keys.append(key)
+        elif prose.is_wide(word):
+            keys += _pairs(word)
+        elif word.casefold() not in STOP:
+            keys.append(word.casefold())
+    return keys
+
+
+@lru_cache(maxsize=65536)
+def key_of(word: str) -> str:
+    """Return the key of one word, empty for a word without content."""
+    low = word.casefold()
+    if low in STOP or low.split("'")[0] in STOP or (len(low) < 2 and not low.isdigit()):
+        return ""
+    stem = _SUFFIX.sub("", low) if len(low) > 4 and not low.isdigit() else low
+    return stem if len(stem) >= 3 else low
+
+
+def _pairs(run: str) -> list[str]:
+    return [run[i : i + 2] for i in range(len(run) - 1)] or [run]
+
+
+CHATTER_KEYS = frozenset(key_of(word) for word in CHATTER) - {""}
