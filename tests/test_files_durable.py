@@ -149,16 +149,33 @@ def test_a_writer_that_holds_the_old_file_open_is_heard(path: Path, step: str) -
     assert names(path.parent) == ["MEMORY.md"]
 
 
-def test_edits_of_both_versions_at_once_are_both_kept(path: Path) -> None:
+def test_a_line_that_comes_after_the_last_look_is_passed_on(path: Path) -> None:
+    with path.open("ab", buffering=0) as held:
+        replace(path, NEW, digest(OLD), at("before:unlink", lambda: held.write(EDIT)))
+    assert path.read_bytes() == NEW + EDIT
+
+
+def test_appends_to_both_versions_at_once_end_in_one_file(path: Path) -> None:
     def both() -> None:
         held.write(EDIT)
         append_in_place(path)
+
+    with path.open("ab", buffering=0) as held, pytest.raises(MovedError):
+        replace(path, NEW, digest(OLD), at("after:swap", both))
+    assert path.read_bytes() == OLD + EDIT + EDIT
+    assert names(path.parent) == ["MEMORY.md"]
+
+
+def test_an_edit_of_our_version_is_kept_beside_an_append_to_the_old_one(path: Path) -> None:
+    def both() -> None:
+        held.write(EDIT)
+        path.write_bytes(b"rewritten")
 
     with path.open("ab", buffering=0) as held, pytest.raises(MovedError, match="conflict-"):
         replace(path, NEW, digest(OLD), at("after:swap", both))
     assert path.read_bytes() == OLD + EDIT
     (kept,) = path.parent.glob("MEMORY.md.conflict-*")
-    assert kept.read_bytes() == NEW + EDIT
+    assert kept.read_bytes() == b"rewritten"
 
 
 @pytest.mark.usefixtures("either")

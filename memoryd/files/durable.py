@@ -64,6 +64,11 @@ class Replaced(NamedTuple):
     after: str  # sha256 of the bytes now there
 
 
+class _Ours(NamedTuple):
+    digest: str
+    size: int
+
+
 class Leftover(NamedTuple):
     """A temporary file of a writer that was stopped."""
 
@@ -102,7 +107,7 @@ def replace(path: Path, new: bytes, expected: str | None, step: Step = no_step, 
         if expected is None:
             _place(temp, path, step)
         else:
-            _swap(temp, path, (expected, digest(new)), step)
+            _swap(temp, path, expected, _Ours(digest(new), len(new)), step)
     return Replaced(path, expected, digest(new))
 
 
@@ -210,7 +215,7 @@ def _rename_no_replace(temp: Path, path: Path) -> None:
         temp.unlink()
 
 
-def _swap(temp: Path, path: Path, hashes: tuple[str, str], step: Step) -> None:
+def _swap(temp: Path, path: Path, expected: str, ours: _Ours, step: Step) -> None:
     """Exchange, verify what came out, and only then let go of it."""
     step("before:mark")
     ready = temp_path(path, "swap")
@@ -219,12 +224,12 @@ def _swap(temp: Path, path: Path, hashes: tuple[str, str], step: Step) -> None:
     step("before:swap")
     out = _exchange(ready, path)
     step("after:swap")
-    _verify_swapped(out, path, hashes)
+    _verify_swapped(out, path, expected, ours)
     sync_folder(path.parent, step)
     # Looked at twice: a writer that had the old file open has had the time of an fsync to finish its write.
-    _verify_swapped(out, path, hashes)
+    size = _verify_swapped(out, path, expected, ours)
     step("before:unlink")
-    out.unlink()
+    _let_go(out, size, path)
     step("after:unlink")
 
 
@@ -246,32 +251,60 @@ def _exchange(ready: Path, path: Path) -> Path:
     return aside
 
 
-def _digest_now(path: Path) -> str | None:
-    """Hash of what lies at `path`; None for anything that is no readable regular file, which no plan expects."""
+def _read_now(path: Path) -> bytes | None:
+    """What lies at `path`; None for anything that is no readable regular file, which no plan expects."""
     try:
-        data = read(path)
+        return read(path)
     except StateError:
         return None
+
+
+def _digest_now(path: Path) -> str | None:
+    data = _read_now(path)
     return None if data is None else digest(data)
 
 
-def _verify_swapped(out: Path, path: Path, hashes: tuple[str, str]) -> None:
-    expected, new = hashes
-    if _digest_now(out) != expected:
-        kept = _put_back(out, path, new)
+def _verify_swapped(out: Path, path: Path, expected: str, ours: _Ours) -> int:
+    """Size of what came out, if it is what was expected; else it gets its place back."""
+    data = _read_now(out)
+    if data is None or digest(data) != expected:
+        kept = _put_back(out, path, ours)
         sync_folder(path.parent)
         raise _moved(path, f"; a second edit is in {kept.name}" if kept else "")
+    return len(data)
 
 
-def _put_back(out: Path, path: Path, new: str) -> Path | None:
-    """Give somebody's file its place again. Returns where a second edit, made in our version, was kept."""
-    ours = _exchange(out, path)
-    if _digest_now(ours) == new:
-        ours.unlink()
+def _put_back(out: Path, path: Path, ours: _Ours) -> Path | None:
+    """Give somebody's file its place again. What others appended to our version meanwhile is appended to theirs.
+
+    Returns:
+        Where our version was kept, if somebody edited it in another way than appending.
+    """
+    mine = _exchange(out, path)
+    sync_folder(path.parent)  # takes a moment, in which writers that hold our version open end their lines
+    data = _read_now(mine)
+    if data is not None and digest(data[: ours.size]) == ours.digest:
+        _let_go(mine, ours.size, path)
         return None
     kept = path.with_name(f"{path.name}.conflict-{secrets.token_hex(4)}")
-    ours.rename(kept)
+    mine.rename(kept)
     return kept
+
+
+def _let_go(version: Path, size: int, path: Path) -> None:
+    """Unlink a version that has lost its place, and append to `path` what was appended to it behind `size`.
+
+    Read after the unlink, when nobody new can open it: what remains is a writer that opened it before the exchange
+    and has not written yet.
+    """
+    fd = open_regular(version)
+    try:
+        version.unlink()
+        late = b"".join(iter(lambda: os.read(fd, _CHUNK), b""))[size:]
+    finally:
+        os.close(fd)
+    if late:
+        append(path, late, b"")
 
 
 @functools.cache
@@ -365,14 +398,15 @@ def settle(path: Path, before: str | None, after: str) -> list[Path]:
 
 def _settle_one(left: Leftover, path: Path, before: str | None, after: str) -> list[Path]:
     # A second name of the file itself is what a stop before the fallback's rename leaves.
-    twin = os.path.lexists(path) and left.path.samefile(path)
+    there = os.path.lexists(path)
+    twin = there and os.path.samestat(left.path.lstat(), path.lstat())
     if left.kind == "new" or twin or _digest_now(left.path) in {before, after}:
         left.path.unlink()
         return []
-    if not os.path.lexists(path):
+    if not there:
         _rename_no_replace(left.path, path)
         return []
-    kept = _put_back(left.path, path, after)
+    kept = _put_back(left.path, path, _Ours(after, path.lstat().st_size))
     return [] if kept is None else [kept]
 
 
