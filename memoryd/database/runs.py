@@ -101,12 +101,12 @@ def claim(engine: Engine, *, owner: str, now: str, only: str | None = None) -> R
     return None if row is None else _run(row)
 
 
-def next_due(connection: Connection) -> str | None:
-    """Tell when the next waiting run is due."""
-    due: str | None = connection.exec_driver_sql(
-        "SELECT min(scheduled_for) FROM job_run WHERE state IN ('queued', 'interrupted')"
+def count_due(connection: Connection, now: str) -> int:
+    """Count the waiting runs whose time has come."""
+    total = connection.exec_driver_sql(
+        "SELECT count(*) FROM job_run WHERE state IN ('queued', 'interrupted') AND scheduled_for <= ?", (now,)
     ).scalar_one()
-    return due
+    return int(total)
 
 
 def finish(connection: Connection, run: Run, *, state: str, now: str, values: Mapping[str, Any]) -> bool:
@@ -250,3 +250,46 @@ def note_on_receipt(engine: Engine, run_id: str, key: str, value: str) -> None:
         connection.exec_driver_sql(
             "UPDATE job_run SET receipt = json_set(receipt, '$.' || ?, ?) WHERE id = ?", (key, value, run_id)
         )
+
+
+def slot_is_used(connection: Connection, slot: str) -> bool:
+    """Say whether a slot of the schedule has had its run."""
+    return connection.exec_driver_sql("SELECT 1 FROM job_run WHERE slot = ?", (slot,)).first() is not None
+
+
+def use_slot(connection: Connection, run_id: str, agent_id: str, slot: str, trigger: str, now: str, why: str) -> None:
+    """Use up a slot by a run of its own, which says what the slot came to."""
+    skip(connection, run_id, agent_id, trigger, now, why, slot=slot)
+
+
+def skip(
+    connection: Connection,
+    run_id: str,
+    agent_id: str,
+    trigger: str,
+    now: str,
+    why: str,
+    *,
+    actor: str = "memoryd",
+    slot: str | None = None,
+) -> None:
+    """Record a sleep that had nothing to do, with why."""
+    connection.exec_driver_sql(
+        'INSERT OR IGNORE INTO job_run (id, kind, agent_id, actor, "trigger", state, slot, options, created_at,'
+        " scheduled_for, finished_at, attempt, fence, cancel_requested, why, tokens_in, tokens_out, receipt)"
+        " VALUES (?, 'sleep', ?, ?, ?, 'skipped', ?, '{}', ?, ?, ?, 0, 0, 0, ?, 0, 0, '{}')",
+        (run_id, agent_id, actor, trigger, slot, now, now, now, why),
+    )
+
+
+def interrupt(engine: Engine, run: Run, now: str) -> bool:
+    """Give a running run back, uncounted: its process is stopping."""
+    return put_back(engine, run, state="interrupted", due=now, error="memoryd was stopped", refund=True)
+
+
+def open_by_key(connection: Connection, key: str) -> str | None:
+    """Find the run with this key that waits or runs."""
+    run_id: str | None = connection.exec_driver_sql(
+        "SELECT id FROM job_run WHERE key = ? AND state IN ('queued', 'running', 'interrupted')", (key,)
+    ).scalar_one_or_none()
+    return run_id

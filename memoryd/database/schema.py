@@ -8,6 +8,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from memoryd.database import sqlite
+from memoryd.database.library import library
 from memoryd.errors import StateError
 
 if TYPE_CHECKING:
@@ -103,29 +104,8 @@ def open_database(path: Path, *, now: str) -> Opened:
     return Opened(engine, moved)
 
 
-def open_read_only(path: Path) -> Engine:
-    """Open the database for reading, with or without a daemon.
-
-    Raises:
-        StateError: there is no database yet, or a newer memoryd wrote it.
-    """
-    if not path.exists():
-        raise StateError("there is no database yet", where=str(path), hint="start the daemon: memoryd run")
-    engine = sqlite.connect(path)
-    with sqlite.reading(engine) as connection:
-        number = _number(connection)
-    newest = migrations()[-1].number
-    if number != newest:
-        raise StateError(
-            f"the database has schema {number}, this memoryd reads {newest}",
-            where=str(path),
-            hint="start this memoryd's daemon once to migrate it" if number < newest else "use the newer memoryd",
-        )
-    return engine
-
-
 def _is_sound(path: Path) -> bool:
-    module = sqlite.library()
+    module = library()
     try:
         connection = module.connect(str(path), timeout=10)
         try:

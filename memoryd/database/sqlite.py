@@ -1,66 +1,20 @@
-"""The one SQLite library of the process, and how connections to the state database behave.
-
-SQLite before 3.51.3 (but for 3.50.7 and 3.44.6) can lose commits when two connections checkpoint a WAL at the same
-instant (https://sqlite.org/wal.html, "the WAL-reset bug"). Two SQLite libraries in one process drop each other's POSIX
-locks (https://sqlite.org/howtocorrupt.html §2.2.1). So one is chosen here, once, and checked.
-"""
+"""How SQLAlchemy's connections to the state database behave."""
 
 from __future__ import annotations
 
-import importlib
-import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from sqlalchemy import create_engine, event
 
-from memoryd.errors import StateError
+from memoryd.database.library import BUSY_TIMEOUT_MS, library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-    from types import ModuleType
 
     from sqlalchemy import Connection, Engine
-
-BUSY_TIMEOUT_MS = 10_000
-_CANDIDATES = ("pysqlite3.dbapi2", "sqlite3")
-
-
-def has_wal_reset_bug(version: tuple[int, ...]) -> bool:
-    """Say whether this SQLite version can corrupt a WAL database used by two connections."""
-    if version >= (3, 51, 3):
-        return False
-    return not ((3, 50, 7) <= version < (3, 51, 0) or (3, 44, 6) <= version < (3, 45, 0))
-
-
-def library() -> ModuleType:
-    """Return the SQLite binding of this process.
-
-    Raises:
-        StateError: no installed binding carries a SQLite without the WAL-reset bug.
-    """
-    seen: list[str] = []
-    for name in _CANDIDATES:
-        try:
-            module = importlib.import_module(name)
-        except ImportError:
-            continue
-        if not has_wal_reset_bug(module.sqlite_version_info):
-            return module
-        seen.append(f"{name} {module.sqlite_version}")
-    raise StateError(
-        "the SQLite library here has the WAL-reset corruption bug",
-        where=", ".join(seen) or "no SQLite binding",
-        hint="install the pysqlite3 wheel, or a Python whose SQLite is 3.51.3 or newer",
-    )
-
-
-def other_libraries() -> list[str]:
-    """Name the SQLite bindings loaded beside the chosen one; anything but an empty list is a defect."""
-    chosen = library().__name__.split(".")[0]
-    return [name for name in ("sqlite3", "pysqlite3", "apsw") if name != chosen and name in sys.modules]
 
 
 def connect(path: Path, *, read_only: bool = False) -> Engine:

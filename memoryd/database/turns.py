@@ -19,9 +19,7 @@ _TURN_COLUMNS = (
     "text", "at", "message_id", "usage", "model", "sidechain", "tool_call_id", "tool_name", "first_byte", "last_byte",
     "sha256",
 )  # fmt: skip
-INSERT_TURNS = (
-    f"INSERT INTO turn ({', '.join(_TURN_COLUMNS)}) VALUES ({', '.join('?' * len(_TURN_COLUMNS))})"  # noqa: S608
-)
+INSERT_TURNS = f"INSERT INTO turn ({', '.join(_TURN_COLUMNS)}) VALUES ({', '.join('?' * len(_TURN_COLUMNS))})"  # noqa: S608
 
 
 class Seen:
@@ -129,14 +127,32 @@ def counted_since(connection: Connection, session_id: str, *, after: int) -> int
     return int(total)
 
 
-def unslept(connection: Connection, session_id: str, *, after: int) -> int:
-    """Count the messages of people and assistants past `after`: what a sleep would be about."""
+def unslept(connection: Connection, session_id: str, *, after: int, upto: int | None = None) -> int:
+    """Count the messages of people and assistants with `after` < seq ≤ `upto`: what a sleep would be about."""
     total = connection.exec_driver_sql(
-        "SELECT count(*) FROM turn WHERE session_id = ? AND seq > ? AND kind = 'message' AND text <> ''"
+        "SELECT count(*) FROM turn WHERE session_id = ? AND seq > ? AND seq <= ? AND kind = 'message' AND text <> ''"
         " AND role IN ('user', 'assistant') AND origin IN ('user', 'assistant') AND sidechain = 0",
-        (session_id, after),
+        (session_id, after, 2**62 if upto is None else upto),
     ).scalar_one()
     return int(total)
+
+
+def added_since(connection: Connection, session_id: str, *, after: int, tokens_per_byte: float) -> int:
+    """Tell how many tokens the main conversation has grown by past `after`: counted ones, else by their length."""
+    total = connection.exec_driver_sql(
+        "SELECT coalesce(sum(coalesce(tokens, length(CAST(text AS BLOB)) * ?)), 0) FROM turn"
+        " WHERE session_id = ? AND seq > ? AND sidechain = 0",
+        (tokens_per_byte, session_id, after),
+    ).scalar_one()
+    return int(total)
+
+
+def running_summary(connection: Connection, session_id: str) -> str | None:
+    """Read a session's running summary."""
+    summary: str | None = connection.exec_driver_sql(
+        "SELECT summary FROM session_summary WHERE session_id = ?", (session_id,)
+    ).scalar_one_or_none()
+    return summary
 
 
 def watermark(connection: Connection, session_id: str, consumer: str) -> int:
@@ -171,3 +187,8 @@ def upsert(connection: Connection, table: str, key: Sequence[str], rows: Iterabl
         f" ON CONFLICT ({', '.join(key)}) DO UPDATE SET {updates}",
         [tuple(row[name] for name in names) for row in batch],
     )
+
+
+def agent_seen_at(connection: Connection, agent_id: str) -> str:
+    """Tell when an agent was first seen."""
+    return str(connection.exec_driver_sql("SELECT seen_at FROM agent WHERE id = ?", (agent_id,)).scalar_one())

@@ -77,6 +77,8 @@ class Ingest:
         self.documents = Documents(self)
         self.batch = Batch()
         self.changed: set[str] = set()  # sessions with new turns since somebody last asked
+        self.unread: set[str] = set()  # sessions with a file that has more to read
+        self.stopping = False
         self.again: dict[str, float] = {}  # path → when, by the monotonic clock, it wants another look
         self.restored: store.Restore | None = None
         self._by_path: dict[tuple[str, str], Cursor] = {}
@@ -115,12 +117,14 @@ class Ingest:
         for source in self.sources:
             found = sources.walk(source.pattern)
             for path in found.paths:
+                if self.stopping:
+                    break
                 if (source.agent.id, path) not in seen:
                     seen.add((source.agent.id, path))
                     self.look(source, path)
             for link in found.links:
                 self._report_link(source, link)
-        enabled = {source.agent.id: source for source in self.sources}
+        enabled = {source.agent.id: source for source in self.sources} if not self.stopping else {}
         for (agent_id, path), cursor in list(self._by_path.items()):
             if (agent_id, path) not in seen and agent_id in enabled and not cursor.gone:
                 self._look_for(_source_of(enabled[agent_id], cursor), cursor)
@@ -356,6 +360,8 @@ class Ingest:
         self.batch.bad.extend((cursor, span) for span in result.bad)
         self.batch.size += result.text_bytes
         self.batch.cursors[id(cursor)] = cursor
+        if cursor.session_id is not None:
+            (self.unread.add if result.more else self.unread.discard)(cursor.session_id)
         if result.more:
             self.look_again(cursor.path, 0)
 

@@ -44,6 +44,10 @@ class RejectedReplyError(MemorydError):
     """The model's reply cannot be used."""
 
 
+class StoppingError(MemorydError):
+    """The process is stopping; the run goes on at the next start."""
+
+
 class CancelledError(MemorydError):
     """A person asked the run to stop."""
 
@@ -98,6 +102,7 @@ class Runner:
     step: Callable[[str], None] = lambda _name: None
     active: dict[str, Run] = field(default_factory=dict)
     settle_lock: threading.Lock = field(default_factory=threading.Lock)
+    stopping: bool = False
 
     def recover(self) -> None:
         """After a start: give runs of dead processes back, then carry leftover intents through."""
@@ -134,9 +139,14 @@ class Runner:
         self.log.info("intent settled", run=run_id, agent=agent_id, files=list(done.files), memories=done.memories)
         return True
 
+    def abandon(self) -> list[str]:
+        """Give runs that are still going back to the queue, for the next start; their late results are refused."""
+        given = [run for run in list(self.active.values()) if runs.interrupt(self.engine, run, self.clock.text())]
+        return [run.id for run in given]
+
     def run_next(self, only: str | None = None) -> Run | None:
         """Take one due run and carry it out; None where nothing is due."""
-        if not self.settle():
+        if self.stopping or not self.settle():
             return None
         run = runs.claim(self.engine, owner=self.owner, now=self.clock.text(), only=only)
         if run is None:
@@ -158,6 +168,8 @@ class Runner:
         self.log.info("run started", run=run.id, kind=run.kind, agent=run.agent_id, attempt=run.attempt)
         try:
             self._carry_out(run)
+        except StoppingError:
+            runs.interrupt(self.engine, run, self.clock.text())
         except CancelledError:
             self._end(run, "cancelled", why="cancelled by hand")
         except committing.StaleRunError:
@@ -193,6 +205,8 @@ class Runner:
         step = kind.begin(inputs)
         reply: Reply | None = None
         for _ in range(MAX_STEPS):
+            if self.stopping:
+                raise StoppingError("memoryd is stopping", where=run.id)
             if runs.is_cancelled(self.engine, run):
                 raise CancelledError("cancelled", where=run.id)
             if isinstance(step, Enter):

@@ -27,7 +27,8 @@ class Journal:
         """Add one entry and sync it."""
         line = json.dumps(entry, sort_keys=True).encode() + b"\n"
         with self._lock:
-            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+            descriptor = os.open(self.path, flags, 0o600)
             try:
                 if os.fstat(descriptor).st_size and not self._ends_with_newline():
                     line = b"\n" + line

@@ -115,20 +115,18 @@ def _entries(root: str, depth: int | None) -> Iterator[os.DirEntry[str]]:
                 stack.append((entry.path, level + 1))
 
 
-def folders(wanted: Pattern) -> int:
-    """Count the folders a watch on this pattern's root has to cover."""
-    count = 1
-    stack = [(str(wanted.root), 0)]
+def count_folders(root: Path) -> int:
+    """Count a folder and all below it, as a recursive watch covers them; links are not followed."""
+    count = 0
+    stack = [str(root)]
     while stack:
-        folder, level = stack.pop()
+        folder = stack.pop()
+        count += 1
         try:
             with os.scandir(folder) as entries:
-                below = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+                stack.extend(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
         except OSError:
             continue
-        count += len(below)
-        if wanted.depth is None or level < wanted.depth:
-            stack.extend((path, level + 1) for path in below)
     return count
 
 

@@ -1,0 +1,113 @@
+"""The one composition root: settings + clock + shells → App."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from memoryd.database import alarms, schema, sqlite
+from memoryd.engine import owner
+from memoryd.engine.clock import Clock
+from memoryd.engine.ingest import Ingest
+from memoryd.engine.restore import Restorer, is_new
+from memoryd.engine.runner import Runner
+from memoryd.files.folders import make_private_dir
+from memoryd.files.journal import Journal
+from memoryd.files.locks import Lock
+from memoryd.files.log import Log
+from memoryd.files.ranges import OpenFiles
+from memoryd.worker.client import Worker
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Self
+
+    from sqlalchemy import Engine
+
+    from memoryd.config import Settings
+
+DATABASE = "memoryd.db"
+LOCK = "memoryd.lock"
+JOURNAL = "watermarks.jsonl"
+
+
+@dataclass(slots=True)
+class App:
+    """Everything that works on one state folder; holds its lock while open."""
+
+    settings: Settings
+    clock: Clock
+    log: Log
+    lock: Lock
+    engine: Engine
+    worker: Worker
+    ingest: Ingest
+    runner: Runner
+    database: Path
+    database_inode: int
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of everything, the lock last."""
+        self.worker.close()
+        self.ingest.files.close()
+        self.engine.dispose()
+        self.lock.release()
+
+
+def open_app(settings: Settings, clock: Clock | None = None) -> App:
+    """Take the state folder's lock, open its database, recover what a dead process left, and build the rest.
+
+    Raises:
+        LockedError: another daemon holds the folder.
+        StateError: the folder or the database cannot be used.
+    """
+    clock = clock or Clock()
+    log = Log("memoryd")
+    make_private_dir(settings.state_dir)
+    lock = Lock(settings.state_dir / LOCK)
+    lock.acquire()
+    try:
+        return _build(settings, clock, log, lock)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _build(settings: Settings, clock: Clock, log: Log, lock: Lock) -> App:
+    path = settings.state_dir / DATABASE
+    opened = schema.open_database(path, now=clock.text())
+    engine = opened.engine
+    if opened.moved_aside is not None:
+        log.error("damaged database moved aside", path=opened.moved_aside)
+        with sqlite.writing(engine) as connection:
+            alarms.raise_alarm(
+                connection,
+                kind="database",
+                text=f"the database was damaged; it is kept as {opened.moved_aside.name} and was made anew",
+                now=clock.text(),
+                subject=opened.moved_aside.name,
+            )
+    journal = Journal(settings.state_dir / JOURNAL)
+    worker = Worker(settings.state_dir)
+    ingest = Ingest(engine, settings, clock, log.bind(part="ingest"), OpenFiles())
+    if is_new(engine) and (entries := journal.entries()):
+        ingest.restored = Restorer(entries, clock.text())
+    runner = Runner(
+        engine=engine,
+        settings=settings,
+        worker=worker,
+        clock=clock,
+        owner=owner.current(),
+        log=log.bind(part="runner"),
+        journal=journal,
+        new_id=lambda: secrets.token_hex(4),
+    )
+    runner.recover()
+    return App(settings, clock, log, lock, engine, worker, ingest, runner, path, path.stat().st_ino)

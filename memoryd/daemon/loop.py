@@ -1,0 +1,399 @@
+"""The loop of the daemon: the one place that waits. Hints, timers and finished runs wake it.
+
+One turn of it: look at changed transcripts, store, consider the sessions that changed, start due runs, tend what needs
+tending. The database is the schedule; the loop holds no plan of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import memoryd
+from memoryd import config
+from memoryd.daemon import schedule
+from memoryd.daemon.watch import Watcher
+from memoryd.database import alarms, runs, sqlite
+from memoryd.engine import owner, retry, sleeping
+from memoryd.errors import MemorydError, StateError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import FrameType
+
+    from memoryd.app import App
+    from memoryd.config import Settings
+    from memoryd.database.runs import Run
+
+TICK_SECONDS = 5.0
+QUEUE_SECONDS = 0.5
+CHECK_SECONDS = 300.0
+POLL_SECONDS = 2.0
+STOP_SECONDS = 15.0
+SUSPENDED_SECONDS = 10.0
+LATE_SECONDS = 120.0
+
+
+class Timer:
+    """Something that is due every so many seconds."""
+
+    def __init__(self, seconds: float, now: float, *, first: float = 0) -> None:
+        self.seconds = seconds
+        self.at = now + first
+
+    def is_due(self, now: float) -> bool:
+        """Say whether it is due, and set it for the next time if so."""
+        if now < self.at:
+            return False
+        self.at = now + self.seconds
+        return True
+
+
+@dataclass(slots=True)
+class Hints:
+    """Paths that watchers named, with the time of the first naming; filled from other threads."""
+
+    wake: threading.Event
+    monotonic: Callable[[], float]
+    paths: dict[str, float] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    rescan: bool = False
+
+    def add(self, path: str) -> None:
+        """Note a path."""
+        with self.lock:
+            fresh = path not in self.paths
+            self.paths.setdefault(path, self.monotonic())
+        if fresh:
+            self.wake.set()
+
+    def all(self) -> None:
+        """Ask for a whole scan."""
+        self.rescan = True
+        self.wake.set()
+
+    def take(self, settled_at: float) -> list[str]:
+        """Take the paths named no later than `settled_at`."""
+        with self.lock:
+            ready = [path for path, since in self.paths.items() if since <= settled_at]
+            for path in ready:
+                del self.paths[path]
+        return ready
+
+    def next_at(self) -> float | None:
+        """Tell the time of the oldest naming."""
+        with self.lock:
+            return min(self.paths.values(), default=None)
+
+
+class Loop:
+    """Runs the daemon until it is told to stop."""
+
+    def __init__(self, app: App, relog: Callable[[Settings], None]) -> None:
+        self.app = app
+        self.relog = relog
+        self.wake = threading.Event()
+        self.clock = app.clock
+        self.hints = Hints(self.wake, app.clock.monotonic)
+        self.watcher = Watcher(app.log.bind(part="watch"), self._hint, self.hints.all)
+        self.schedule = schedule.ScheduleClock(self.wake.set)
+        self.pool = ThreadPoolExecutor(app.settings.jobs.workers, thread_name_prefix="run")
+        self.counting = ThreadPoolExecutor(1, thread_name_prefix="count")
+        self.running: set[Future[Run | None]] = set()
+        self.counts: dict[str, Future[None]] = {}
+        self.reconsider: dict[str, str] = {}
+        self.disk_is_well = True
+        self.stop_asked = False
+        self.reload_asked = False
+        now = self.clock.monotonic()
+        self.tick = Timer(TICK_SECONDS, now)
+        self.queue = Timer(QUEUE_SECONDS, now)
+        self.check = Timer(CHECK_SECONDS, now, first=2.0)
+        self.scan = Timer(0, now)
+        self.last_turn = now
+
+    # --- life -------------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Run until `SIGTERM` or `SIGINT`.
+
+        Raises:
+            StateError: the database was taken away, or the clock's thread died; a service manager starts anew.
+        """
+        self._listen()
+        try:
+            self._configure(self.app.settings)
+            self._note_start()
+            self._reconsider_all()
+            while not self.stop_asked:
+                self._turn()
+        finally:
+            self._stop()
+
+    def _listen(self) -> None:
+        def stop(_number: int, _frame: FrameType | None) -> None:
+            self.stop_asked = True
+            self.app.ingest.stopping = True
+            self.wake.set()
+
+        def reload(_number: int, _frame: FrameType | None) -> None:
+            self.reload_asked = True
+            self.wake.set()
+
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, stop)
+            signal.signal(signal.SIGINT, stop)
+            if hasattr(signal, "SIGHUP"):
+                signal.signal(signal.SIGHUP, reload)
+
+    def _configure(self, settings: Settings) -> None:
+        self.watcher.configure(self.app.ingest.sources, settings.ingest.polling)
+        self.schedule.configure(settings)
+        self._set_scan()
+
+    def _set_scan(self) -> None:
+        seconds = self.app.settings.ingest.rescan.total_seconds()
+        if self.watcher.watching == "polling":
+            seconds = min(seconds, POLL_SECONDS)
+        self.scan = Timer(seconds, self.clock.monotonic())
+
+    def _note_start(self) -> None:
+        with sqlite.writing(self.app.engine) as connection:
+            connection.exec_driver_sql("DELETE FROM daemon")
+            connection.exec_driver_sql(
+                "INSERT INTO daemon (id, pid, owner, version, started_at, watching, watching_note)"
+                " VALUES (1, ?, ?, ?, ?, ?, ?)",
+                (
+                    os.getpid(), owner.current(), memoryd.__version__, self.clock.text(), self.watcher.watching,
+                    self.watcher.polling_why,
+                ),
+            )  # fmt: skip
+        self.app.log.info("started", pid=os.getpid(), version=memoryd.__version__, watching=self.watcher.watching)
+
+    def _stop(self) -> None:
+        self.app.log.info("stopping", running=len(self.running))
+        self.watcher.stop()
+        self.schedule.stop()
+        self.app.runner.stopping = True
+        self.counting.shutdown(wait=False, cancel_futures=True)
+        self.pool.shutdown(wait=False, cancel_futures=True)
+        waited = 0.0
+        while any(not future.done() for future in self.running) and waited < STOP_SECONDS:
+            self.wake.wait(0.1)
+            self.wake.clear()
+            waited += 0.1
+        with contextlib.suppress(MemorydError, OSError):
+            self.app.ingest.flush()
+        if left := self.app.runner.abandon():
+            self.app.log.warning("runs interrupted", runs=left)
+        self.app.log.info("stopped")
+
+    # --- one turn ---------------------------------------------------------------------------------------------------
+
+    def _turn(self) -> None:
+        self.wake.wait(self._timeout())
+        self.wake.clear()
+        now = self.clock.monotonic()
+        if now - self.last_turn > SUSPENDED_SECONDS + TICK_SECONDS:
+            self.hints.rescan = True  # the process was stopped or the machine slept: what was missed is not known
+        if self.reload_asked:
+            self.reload_asked = False
+            self._reload()
+        try:
+            self._ingest(now)
+            self._consider(self._changed())
+            self._note_disk(well=True)
+        except Exception as error:
+            if not retry.is_disk_trouble(error):
+                raise
+            self._note_disk(well=False)
+        self._launch(now)
+        if self.tick.is_due(now):
+            self._tend(now)
+        self.last_turn = self.clock.monotonic()
+
+    def _timeout(self) -> float:
+        now = self.clock.monotonic()
+        settle = self.app.settings.ingest.settle.total_seconds()
+        due = [self.tick.at, self.queue.at, self.scan.at]
+        if (since := self.hints.next_at()) is not None:
+            due.append(since + settle)
+        if self.app.ingest.again:
+            due.append(min(self.app.ingest.again.values()))
+        if self.hints.rescan:
+            due.append(now)
+        return max(0.0, min(due) - now)
+
+    def _hint(self, path: str) -> None:
+        if path.endswith("/"):
+            self.hints.all()  # a folder came or went: what is in it is for the scan to find
+        elif self.app.ingest.means(path):
+            self.hints.add(path)
+
+    def _ingest(self, now: float) -> None:
+        ingest = self.app.ingest
+        if self.hints.rescan or self.scan.is_due(now):
+            self.hints.rescan = False
+            self._set_scan()
+            ingest.scan()
+        again = [path for path, at in ingest.again.items() if at <= now]
+        for path in again:
+            del ingest.again[path]
+        settle = self.app.settings.ingest.settle.total_seconds()
+        for path in {*self.hints.take(now - settle), *again}:
+            ingest.hint(path)
+        ingest.flush()
+
+    def _changed(self) -> list[str]:
+        ingest = self.app.ingest
+        ready = ingest.changed - ingest.unread
+        ingest.changed -= ready
+        now = self.clock.text()
+        ready |= {session_id for session_id, at in self.reconsider.items() if at <= now}
+        for session_id in [one for one, future in self.counts.items() if future.done()]:
+            del self.counts[session_id]
+            ready.add(session_id)
+        return sorted(ready)
+
+    def _consider(self, session_ids: Iterable[str]) -> None:
+        app = self.app
+        for session_id in session_ids:
+            self.reconsider.pop(session_id, None)
+            if session_id in self.counts:
+                self.reconsider[session_id] = app.clock.text()
+                continue
+            if sleeping.session_needs_counting(app.engine, session_id):
+                future = self.counting.submit(self._count, session_id)
+                future.add_done_callback(lambda _: self.wake.set())
+                self.counts[session_id] = future
+                continue
+            considered = sleeping.consider(app.engine, app.settings, app.clock, session_id)
+            if considered.again_at is not None:
+                self.reconsider[session_id] = considered.again_at
+            if considered.run_id is not None:
+                self.queue.at = 0
+
+    def _count(self, session_id: str) -> None:
+        try:
+            sleeping.count_live(self.app.engine, self.app.worker, session_id)
+        except MemorydError as error:
+            self.app.log.warning("tokens not counted", session=session_id, why=str(error))
+            sleeping.count_roughly(self.app.engine, session_id)
+
+    def _reconsider_all(self) -> None:
+        for session_id in sleeping.unfinished(self.app.engine, self.app.settings):
+            self.reconsider[session_id] = ""
+
+    def _launch(self, now: float) -> None:
+        done = {future for future in self.running if future.done()}
+        self.running -= done
+        for future in done:
+            self._finished(future)
+        if not self.queue.is_due(now) and not done:
+            return
+        with sqlite.reading(self.app.engine) as connection:
+            due = runs.count_due(connection, self.clock.text())
+        for _ in range(min(due, self.app.settings.jobs.workers - len(self.running))):
+            future = self.pool.submit(self.app.runner.run_next)
+            future.add_done_callback(lambda _: self.wake.set())
+            self.running.add(future)
+
+    def _finished(self, future: Future[Run | None]) -> None:
+        error = future.exception()
+        if error is not None:
+            self.app.log.error("runner failed", error_type=type(error).__name__)
+            return
+        run = future.result()
+        if run is not None and run.session_id is not None:
+            self.app.ingest.changed.add(run.session_id)
+            self.wake.set()
+
+    # --- tending ----------------------------------------------------------------------------------------------------
+
+    def _tend(self, now: float) -> None:
+        app = self.app
+        self._check_database_file()
+        if not self.schedule.is_alive():
+            raise StateError("the schedule's thread has died", hint="the service manager starts memoryd anew")
+        app.ingest.changed.update(sleeping.end_idle(app.engine, app.settings, app.clock))
+        app.runner.beat()
+        app.worker.tick(now)
+        self._run_schedules()
+        before = (self.watcher.watching, self.watcher.polling_why)
+        self.watcher.tend()
+        if self.check.is_due(now):
+            self.watcher.check_limits()
+        if (self.watcher.watching, self.watcher.polling_why) != before:
+            self._note_watching()
+
+    def _run_schedules(self) -> None:
+        app = self.app
+        for slot in schedule.due(app.settings, app.clock.now()):
+            on_time = (app.clock.now() - slot.at).total_seconds() < LATE_SECONDS
+            trigger = "schedule" if on_time else "catch-up"
+            if sleeping.flush_live(app.engine, app.settings, app.clock, slot.slot, slot.at, trigger):
+                self.queue.at = 0
+
+    def _note_watching(self) -> None:
+        self._set_scan()
+        with sqlite.writing(self.app.engine) as connection:
+            connection.exec_driver_sql(
+                "UPDATE daemon SET watching = ?, watching_note = ?", (self.watcher.watching, self.watcher.polling_why)
+            )
+
+    def _check_database_file(self) -> None:
+        try:
+            inode = self.app.database.stat().st_ino
+        except FileNotFoundError:
+            inode = None
+        if inode != self.app.database_inode:
+            raise StateError(
+                "the database file was taken away or replaced while in use",
+                where=str(self.app.database),
+                hint="put it back, or start memoryd anew",
+            )
+
+    def _note_disk(self, *, well: bool) -> None:
+        """Ingest pauses over a full or failing disk and says so; nothing is lost, the transcripts wait."""
+        if well == self.disk_is_well:
+            return
+        now = self.clock.text()
+        if not well:
+            self.app.log.error("ingest paused", why="the state folder cannot be written")
+            self.scan.at = self.clock.monotonic() + TICK_SECONDS
+        with contextlib.suppress(Exception), sqlite.writing(self.app.engine) as connection:
+            if well:
+                alarms.clear_alarm(connection, kind="disk", now=now)
+            else:
+                alarms.raise_alarm(
+                    connection, kind="disk", text="the state folder cannot be written; ingest waits", now=now
+                )
+        self.disk_is_well = well
+        if well:
+            self.app.log.info("ingest goes on")
+
+    def _reload(self) -> None:
+        app = self.app
+        try:
+            fresh = config.load(app.settings.source)
+            if fresh.state_dir != app.settings.state_dir:
+                raise StateError("state_dir cannot change while memoryd runs", hint="stop it first")
+        except MemorydError as error:
+            app.log.error("configuration not reloaded", why=str(error))  # noqa: TRY400 - the error says where
+            with sqlite.writing(app.engine) as connection:
+                alarms.raise_alarm(connection, kind="config", text=str(error), now=self.clock.text())
+            return
+        with sqlite.writing(app.engine) as connection:
+            alarms.clear_alarm(connection, kind="config", now=self.clock.text())
+        app.settings = app.runner.settings = fresh
+        self.relog(fresh)
+        app.ingest.configure(fresh)
+        self._configure(fresh)
+        self._reconsider_all()
+        self.hints.all()
+        app.log.info("configuration reloaded", path=fresh.source)

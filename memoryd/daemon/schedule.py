@@ -1,0 +1,123 @@
+"""Schedules: APScheduler is the clock that wakes the loop, the job table is what remembers.
+
+What is due is computed from the configuration and the time, never from the clock's own memory: the last time a cron
+line fired, as a local wall-clock time, is a slot, and a slot is used once for ever. So a run that was due while the
+machine was off is caught up once, and an hour that a clock change repeats does not repeat its run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers.cron import CronTrigger
+from apscheduler.triggers.interval import IntervalTrigger
+
+from memoryd.cron import parse_cron
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from memoryd.config import Settings
+
+WAKE_SECONDS = 30  # the clock oversleeps a suspended machine and a stepped clock by at most this
+LOOK_BACK = (timedelta(hours=2), timedelta(days=2), timedelta(days=9), timedelta(days=40), timedelta(days=400))
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """A kind of job with a cron line."""
+
+    kind: str
+    line: str
+
+    def trigger(self, zone: ZoneInfo) -> CronTrigger:
+        """The cron line as a trigger in the configured zone."""
+        return CronTrigger(**parse_cron(self.line), timezone=zone)
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A slot that has come."""
+
+    kind: str
+    at: datetime  # aware, in the configured zone
+
+    @property
+    def slot(self) -> str:
+        """The wall-clock time that names the slot: the same for both passes through a repeated hour."""
+        return self.at.strftime("%Y-%m-%dT%H:%M")
+
+
+def scheduled(settings: Settings) -> tuple[Scheduled, ...]:
+    """List the kinds that the configuration gives a schedule."""
+    return (Scheduled("sleep", settings.sleep.schedule),) if settings.sleep.schedule else ()
+
+
+def last_fire(trigger: CronTrigger, now: datetime) -> datetime | None:
+    """Tell when a trigger fired last, at or before `now`; None where it has not within the last year."""
+    for back in LOOK_BACK:
+        found: datetime | None = None
+        candidate = trigger.get_next_fire_time(None, now - back)
+        while candidate is not None and candidate <= now:
+            found = candidate
+            candidate = trigger.get_next_fire_time(candidate, candidate + timedelta(seconds=1))
+        if found is not None:
+            return found
+    return None
+
+
+def due(settings: Settings, now: datetime) -> list[Due]:
+    """List the newest slot of each schedule. Most have been used; the job table knows."""
+    found = []
+    for one in scheduled(settings):
+        at = last_fire(one.trigger(settings.zone), now)
+        if at is not None:
+            found.append(Due(one.kind, at.astimezone(settings.zone)))
+    return found
+
+
+def next_times(settings: Settings, now: datetime) -> dict[str, datetime]:
+    """Tell when each scheduled kind runs next."""
+    found = {}
+    for one in scheduled(settings):
+        at = one.trigger(settings.zone).get_next_fire_time(None, now)
+        if at is not None:
+            found[one.kind] = at
+    return found
+
+
+class ScheduleClock:
+    """Wakes the loop when a slot comes, and every half minute in any case."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._scheduler: BackgroundScheduler | None = None
+
+    def configure(self, settings: Settings) -> None:
+        """Start, or start over with other settings."""
+        self.stop()
+        lines = scheduled(settings)
+        if not lines:
+            return  # nothing to be woken for: the loop's own period is enough
+        scheduler = BackgroundScheduler(timezone=ZoneInfo("UTC"))
+        options = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
+        for one in lines:
+            scheduler.add_job(self._wake, one.trigger(settings.zone), id=one.kind, **options)
+        scheduler.add_job(self._wake, IntervalTrigger(seconds=WAKE_SECONDS), id="heartbeat", **options)
+        scheduler.start()
+        self._scheduler = scheduler
+
+    def is_alive(self) -> bool:
+        """Say whether the clock's thread still runs where it should."""
+        thread = getattr(self._scheduler, "_thread", None)
+        return self._scheduler is None or (thread is not None and thread.is_alive())
+
+    def stop(self) -> None:
+        """Stop the clock."""
+        if self._scheduler is not None:
+            self._scheduler.shutdown(wait=False)
+            self._scheduler = None

@@ -1,0 +1,217 @@
+"""Watching: hints about which transcripts changed. Losing every one of them costs only time, never data.
+
+One filtered watch per root. Unfiltered recursive watches livelock watchdog 7.1 on large trees, since its own walk makes
+events that overflow the queue it walks for; its watch limit is silent, and an overflow is only a line in its log.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from watchdog.events import (
+    DirCreatedEvent,
+    DirDeletedEvent,
+    DirMovedEvent,
+    FileCreatedEvent,
+    FileDeletedEvent,
+    FileModifiedEvent,
+    FileMovedEvent,
+    FileSystemEventHandler,
+)
+from watchdog.observers import Observer
+
+from memoryd.files import sources
+from memoryd.files.log import on_record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from watchdog.events import FileSystemEvent
+    from watchdog.observers.api import BaseObserver, ObservedWatch
+
+    from memoryd.engine.ingest import Source
+    from memoryd.files.log import Log
+
+EVENTS: list[type[FileSystemEvent]] = [
+    FileModifiedEvent, FileCreatedEvent, FileMovedEvent, FileDeletedEvent, DirCreatedEvent, DirDeletedEvent,
+    DirMovedEvent,
+]  # fmt: skip
+# File systems that accept watches and deliver nothing of what other machines write.
+REMOTE = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "drvfs", "afs", "ceph", "glusterfs", "vboxsf", "sshfs"}
+)
+_MOUNT = re.compile(r"^\S+ \S+ \S+ \S+ (?P<point>\S+) .* - (?P<type>\S+) ")
+
+
+class _Handler(FileSystemEventHandler):
+    def __init__(self, hint: Callable[[str], None]) -> None:
+        self._hint = hint
+
+    def on_any_event(self, event: FileSystemEvent) -> None:
+        for path in (event.src_path, event.dest_path):
+            if path:
+                self._hint(os.fsdecode(path) + ("/" if event.is_directory else ""))
+
+
+class Watcher:
+    """Watches the roots of all patterns; `hint` is called from watchdog's threads with each changed path."""
+
+    def __init__(self, log: Log, hint: Callable[[str], None], rescan: Callable[[], None]) -> None:
+        self.log = log
+        self.polling_why: str | None = None
+        self._hint = hint
+        self._rescan = rescan
+        self._observer: BaseObserver | None = None
+        self._watched: dict[tuple[Path, bool], tuple[ObservedWatch, tuple[int, int]]] = {}
+        self._roots: dict[Path, bool] = {}
+        self._patterns: Sequence[sources.Pattern] = ()
+        self._policy = "auto"
+        self._lock = threading.Lock()
+        self._unlisten = on_record("watchdog", "warning", self._on_log)
+
+    @property
+    def watching(self) -> str:
+        """How changes are noticed: inotify, fsevents or polling."""
+        if self.polling_why is not None:
+            return "polling"
+        return "fsevents" if sys.platform == "darwin" else "inotify"
+
+    def configure(self, wanted: Sequence[Source], policy: str) -> None:
+        """Watch the roots of these sources, by the policy `auto`, `always` (poll) or `never`."""
+        self._stop_observer()
+        self._patterns = [source.pattern for source in wanted]
+        self._roots = roots_of(self._patterns)
+        self._policy = policy
+        self.polling_why = "set by ingest.polling" if policy == "always" else None
+        if policy == "auto" and (remote := remote_of(self._roots)):
+            self.polling_why = f"{remote} is on a network file system"
+        if self.polling_why is None:
+            self._observer = Observer()
+            self._observer.start()
+            self.tend()
+
+    def tend(self) -> None:
+        """Watch roots that have appeared or were made anew, and notice when watching does not work."""
+        if self._observer is None:
+            return
+        if not self._observer.is_alive():
+            self._give_up("the watching thread has died")
+            return
+        for root, deep in self._roots.items():
+            try:
+                stat = root.stat()
+            except OSError:
+                self._unwatch((root, deep))
+                continue
+            known = self._watched.get((root, deep))
+            if known is None or known[1] != (stat.st_dev, stat.st_ino):
+                self._unwatch((root, deep))
+                if not self._watch(root, (stat.st_dev, stat.st_ino), deep=deep):
+                    return
+                self._rescan()
+
+    def check_limits(self) -> None:
+        """Compare the kernel's watches with the folders there are: watchdog does not say when it ran out of them."""
+        if self._observer is None or self._policy == "never" or not sys.platform.startswith("linux"):
+            return
+        expected = sum(sources.count_folders(root) if deep else 1 for root, deep in self._watched)
+        there = _kernel_watches()
+        # Folders come and go between the two counts; a limit that was hit leaves far more out.
+        if there < len(self._watched) or there < expected * 0.9 - 8:
+            self._give_up(f"{there} of {expected} folders are watched: raise fs.inotify.max_user_watches")
+
+    def _watch(self, root: Path, identity: tuple[int, int], *, deep: bool) -> bool:
+        assert self._observer is not None  # noqa: S101 - the callers looked
+        try:
+            watch = self._observer.schedule(_Handler(self._hint), str(root), recursive=deep, event_filter=EVENTS)
+        except FileNotFoundError:
+            return True
+        except OSError as error:
+            self._give_up(f"the system refuses file watches: {error.strerror}")
+            return False
+        self._watched[root, deep] = (watch, identity)
+        return True
+
+    def _unwatch(self, key: tuple[Path, bool]) -> None:
+        known = self._watched.pop(key, None)
+        if known is not None and self._observer is not None:
+            try:
+                self._observer.unschedule(known[0])
+            except (KeyError, OSError):
+                self.log.debug("watch was gone already", path=key[0])
+
+    def _give_up(self, why: str) -> None:
+        if self._policy == "never":
+            self.log.error("watching does not work and polling is switched off", why=why)
+            return
+        self.log.warning("falling back to polling", why=why)
+        self.polling_why = why
+        self._stop_observer()
+        self._rescan()
+
+    def _on_log(self, message: str) -> None:
+        if "overflow" in message.lower():
+            self._rescan()
+
+    def _stop_observer(self) -> None:
+        observer, self._observer = self._observer, None
+        self._watched.clear()
+        if observer is not None:
+            observer.stop()
+            observer.join(5)
+
+    def stop(self) -> None:
+        """Stop watching."""
+        self._stop_observer()
+        self._unlisten()
+
+
+def roots_of(patterns: Sequence[sources.Pattern]) -> dict[Path, bool]:
+    """Tell which folders to watch and whether with all below; one inside a deep one is covered by it."""
+    deepest: dict[Path, bool] = {}
+    for pattern in patterns:
+        deepest[pattern.root] = deepest.get(pattern.root, False) or pattern.deep
+    return {
+        root: deep
+        for root, deep in deepest.items()
+        if not any(other != root and deep_other and root.is_relative_to(other) for other, deep_other in deepest.items())
+    }
+
+
+def remote_of(roots: dict[Path, bool]) -> str | None:
+    """Name a root on a file system that does not tell of changes, None where there is none."""
+    mounts = _mounts()
+    for root in roots:
+        point = max((point for point in mounts if root.is_relative_to(point)), key=lambda p: len(p.parts), default=None)
+        if point is not None and (mounts[point] in REMOTE or mounts[point].startswith("fuse.")):
+            return str(root)
+    return None
+
+
+def _mounts() -> dict[Path, str]:
+    try:
+        lines = Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        return {}
+    found = {}
+    for line in lines:
+        if match := _MOUNT.match(line):
+            point = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), match["point"])
+            found[Path(point)] = match["type"]
+    return found
+
+
+def _kernel_watches() -> int:
+    """Count the inotify watches of this process (proc(5), fdinfo)."""
+    count = 0
+    for entry in Path("/proc/self/fdinfo").iterdir():
+        try:
+            count += sum(line.startswith("inotify wd:") for line in entry.read_text("ascii").splitlines())
+        except OSError:
+            continue
+    return count

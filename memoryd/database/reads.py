@@ -1,0 +1,212 @@
+"""What the command line reads: plain SQL on one read-only connection, with or without a daemon, never taking its lock.
+
+Without SQLAlchemy, whose import alone costs more than all of these queries.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from memoryd.database.library import BUSY_TIMEOUT_MS, file_uri, library
+from memoryd.errors import NotFoundError, StateError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+Row = dict[str, Any]
+
+
+class Reader:
+    """One read transaction: every question sees the same state."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def rows(self, sql: str, *values: object) -> list[Row]:
+        """All rows of a query."""
+        cursor = self._connection.execute(sql, values)
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def row(self, sql: str, *values: object) -> Row | None:
+        """The first row of a query."""
+        return next(iter(self.rows(sql, *values)), None)
+
+
+def newest_schema() -> int:
+    """Tell the number of the newest migration this version knows."""
+    folder = resources.files("memoryd.database").joinpath("migrations")
+    return max(int(entry.name[:4]) for entry in folder.iterdir() if entry.name.endswith(".sql"))
+
+
+@contextmanager
+def open_reader(path: Path) -> Iterator[Reader]:
+    """Open the database for reading.
+
+    Raises:
+        StateError: there is none yet, it cannot be read, or another version of memoryd wrote it.
+    """
+    if not path.exists():
+        raise StateError("there is no database yet", where=str(path), hint="start the daemon: memoryd run")
+    module = library()
+    try:
+        connection = module.connect(f"{file_uri(path)}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_MS / 1000)
+    except module.Error as error:
+        raise StateError("the database cannot be opened", where=str(path), hint=str(error)) from error
+    try:
+        connection.isolation_level = None
+        connection.execute("BEGIN")
+        number = connection.execute("PRAGMA user_version").fetchone()[0]
+        if number != newest_schema():
+            raise StateError(
+                f"the database has schema {number}, this memoryd reads {newest_schema()}",
+                where=str(path),
+                hint="start this version's daemon once" if number < newest_schema() else "use the newer memoryd",
+            )
+        yield Reader(connection)
+    except module.DatabaseError as error:
+        raise StateError("the database cannot be read", where=str(path), hint=str(error)) from error
+    finally:
+        connection.close()
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
+
+_RUN_JSON = ("options", "receipt")
+_RUN_HIDDEN = ("reply", "owner", "fence", "key", "slot", "cancel_requested")
+
+
+def job_run(reader: Reader, run_id: str) -> Row:
+    """Read one run; a unique beginning of its id is enough.
+
+    Raises:
+        NotFoundError: none or several have this id.
+    """
+    rows = reader.rows("SELECT * FROM job_run WHERE id = ? OR id LIKE ? || '%' ORDER BY id LIMIT 2", run_id, run_id)
+    exact = [row for row in rows if row["id"] == run_id]
+    if not exact and len(rows) != 1:
+        raise NotFoundError(f"there is no run {run_id!r}" if not rows else f"{run_id!r} begins several runs' ids")
+    return _shown_run((exact or rows)[0])
+
+
+def job_runs(reader: Reader, *, agent_id: str | None = None, kind: str | None = None, limit: int = 20) -> list[Row]:
+    """Read the newest runs, the newest first."""
+    rows = reader.rows(
+        "SELECT * FROM job_run WHERE (? IS NULL OR agent_id = ?) AND (? IS NULL OR kind = ?)"
+        " ORDER BY created_at DESC, id DESC LIMIT ?",
+        agent_id, agent_id, kind, kind, limit,
+    )  # fmt: skip
+    return [_shown_run(row) for row in rows]
+
+
+def _shown_run(row: Row) -> Row:
+    shown = {name: value for name, value in row.items() if name not in _RUN_HIDDEN}
+    return shown | {name: json.loads(row[name]) for name in _RUN_JSON}
+
+
+# --- sessions ---------------------------------------------------------------------------------------------------------
+
+
+def sessions(reader: Reader, *, agent_id: str | None = None, limit: int | None = None) -> list[Row]:
+    """Read sessions with their first transcript, the newest first."""
+    return reader.rows(
+        "SELECT s.*, (SELECT t.path FROM transcript t WHERE t.session_id = s.id ORDER BY t.id LIMIT 1) AS transcript"
+        " FROM session s WHERE (? IS NULL OR s.agent_id = ?) ORDER BY s.last_turn_at DESC, s.id LIMIT ?",
+        agent_id, agent_id, -1 if limit is None else limit,
+    )  # fmt: skip
+
+
+def find_session(reader: Reader, session_id: str) -> Row:
+    """Read one session; a unique beginning of its id is enough.
+
+    Raises:
+        NotFoundError: none or several have this id.
+    """
+    rows = reader.rows(
+        "SELECT * FROM session WHERE id = ? OR substr(id, 1, length(?)) = ? ORDER BY id LIMIT 2",
+        session_id, session_id, session_id,
+    )  # fmt: skip
+    exact = [row for row in rows if row["id"] == session_id]
+    if not exact and len(rows) != 1:
+        what = f"there is no session {session_id!r}" if not rows else f"{session_id!r} begins several sessions' ids"
+        raise NotFoundError(what, hint="memoryd session list shows them")
+    return (exact or rows)[0]
+
+
+def messages(reader: Reader, session_id: str) -> list[Row]:
+    """Read the turns of a session, in order."""
+    return reader.rows(
+        "SELECT seq, role, origin, kind, text, tokens, at, record_id, part, sidechain, tool_name FROM turn"
+        " WHERE session_id = ? AND text <> '' ORDER BY seq",
+        session_id,
+    )
+
+
+def compressed(reader: Reader, session_id: str) -> list[Row]:
+    """Read the compressed message list of a session's last sleep.
+
+    Raises:
+        NotFoundError: the session has not slept.
+    """
+    row = reader.row("SELECT messages FROM session_summary WHERE session_id = ?", session_id)
+    if row is None:
+        raise NotFoundError("this session has not slept yet", where=session_id)
+    listed: list[Row] = json.loads(row["messages"])
+    return listed
+
+
+# --- status -----------------------------------------------------------------------------------------------------------
+
+
+def daemon(reader: Reader) -> Row | None:
+    """Read who runs or ran last."""
+    return reader.row("SELECT * FROM daemon")
+
+
+def agents(reader: Reader) -> dict[str, Row]:
+    """Read the agents by id."""
+    return {row["id"]: row for row in reader.rows("SELECT * FROM agent")}
+
+
+def last_runs(reader: Reader, agent_id: str) -> dict[str, Row]:
+    """Read the last run of each kind of an agent that has ended or runs."""
+    rows = reader.rows(
+        "SELECT kind, id AS run, state, why, finished_at FROM job_run"
+        " WHERE agent_id = ? ORDER BY coalesce(finished_at, started_at, created_at)",
+        agent_id,
+    )
+    return {row["kind"]: {name: row[name] for name in ("run", "state", "why", "finished_at")} for row in rows}
+
+
+def core(reader: Reader, agent_id: str) -> Row:
+    """Count the live core memories of an agent and their estimated tokens, ceil(characters / 4)."""
+    row = reader.row(
+        "SELECT count(*) AS count, coalesce(sum((length(content) + 3) / 4), 0) AS tokens FROM memory"
+        " WHERE agent_id = ? AND kind = 'core' AND deleted_at IS NULL",
+        agent_id,
+    )
+    return row or {"count": 0, "tokens": 0}
+
+
+def alarms(reader: Reader) -> list[Row]:
+    """Read the open alarms, the oldest first."""
+    return reader.rows(
+        "SELECT kind, nullif(agent_id, '') AS agent, subject, since, text FROM alarm"
+        " WHERE cleared_at IS NULL ORDER BY id"
+    )
+
+
+def transcript_counts(reader: Reader, agent_id: str) -> Mapping[str, int]:
+    """Count an agent's transcripts, those that are not read and why, and spans that are no record."""
+    row = reader.row(
+        "SELECT count(*) AS transcripts, coalesce(sum(note IS NOT NULL), 0) AS not_read,"
+        " (SELECT count(*) FROM bad_span b JOIN transcript t ON t.id = b.transcript_id WHERE t.agent_id = ?)"
+        " AS bad_spans"
+        " FROM transcript WHERE agent_id = ?",
+        agent_id, agent_id,
+    )  # fmt: skip
+    return row or {}

@@ -1,0 +1,403 @@
+"""When a session sleeps, and what its sleep is made of.
+
+A session is considered after every change of it: its agent compacted before we slept, its context reached the
+threshold, or it ended. What is decided is a queued row of the job table, keyed by session and watermark, so that the
+same turns are never asked about twice, however often the question comes up.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from memoryd.database import runs, sqlite, turns
+from memoryd.engine.clock import moment_of, text_of
+from memoryd.files import regular
+from memoryd.gauge import live, sleepiness, window
+from memoryd.jobs.job import NothingToDo
+from memoryd.jobs.sleep import CONSUMER, SleepInputs
+from memoryd.tiers import core
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+    from sqlalchemy import Connection, Engine, RowMapping
+
+    from memoryd.config import Settings
+    from memoryd.database.runs import Run
+    from memoryd.engine.clock import Clock
+    from memoryd.transcripts.turn import StoredTurn
+    from memoryd.worker.client import Worker
+
+TRIMMED = "Trimmed Context"
+RECOVERY = "Context Overflow Recovery"
+SUMMARY = "Daily Summary"
+NOTES = "Session Notes"
+COUNT_CHUNK = 2000
+ASK_AGAIN = timedelta(hours=24)  # after a run over the same turns died or was cancelled
+DAYS_MAX = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What inputs are gathered from."""
+
+    engine: Engine
+    settings: Settings
+    worker: Worker
+    clock: Clock
+    workspace: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Considered:
+    """What came of considering a session."""
+
+    run_id: str | None = None  # of the run that was queued
+    again_at: str | None = None  # when the same question may have another answer with nothing new
+
+
+@dataclass(frozen=True, slots=True)
+class Gauged:
+    """A session's live context against its window."""
+
+    live: live.Live
+    window: window.Window
+
+    @property
+    def ratio(self) -> float:
+        """Live tokens as a share of the window."""
+        return self.live.tokens / self.window.tokens
+
+
+def gauge_of(row: RowMapping, configured: int | None) -> Gauged:
+    """Read a session's gauge from its row."""
+    state = live.Gauge(**json.loads(row["gauge"]))
+    counted = row["counted_tokens"] if row["counted_seq"] >= row["last_seq"] else None
+    return Gauged(live.live(state, counted), window.window(configured, row["model"] or state.model or None, state.peak))
+
+
+def window_of(settings: Settings, agent_id: str) -> int | None:
+    """Tell an agent's configured context window, tokens."""
+    return next((agent.context_window for agent in settings.agents if agent.id == agent_id), None)
+
+
+# --- counting ---------------------------------------------------------------------------------------------------------
+
+
+def fill_tokens(engine: Engine, worker: Worker, session_id: str, *, after: int) -> None:
+    """Count the tokens of a session's turns past `after` that are not counted yet."""
+    while True:
+        with sqlite.reading(engine) as connection:
+            waiting = turns.uncounted(connection, session_id, after=after, limit=COUNT_CHUNK)
+        if not waiting:
+            return
+        counted = worker.count([text for _, text in waiting])
+        turns.fill_tokens(engine, [(turn_id, n) for (turn_id, _), n in zip(waiting, counted.tokens, strict=True)])
+
+
+def needs_counting(row: RowMapping) -> bool:
+    """Say whether a session's gauge needs the tokenizer: it is live and its agent writes no usage."""
+    state = live.Gauge(**json.loads(row["gauge"]))
+    return row["state"] == "active" and not state.context and row["counted_seq"] < row["last_seq"]
+
+
+def session_needs_counting(engine: Engine, session_id: str) -> bool:
+    """Say whether a session's gauge needs the tokenizer now."""
+    with sqlite.reading(engine) as connection:
+        row = turns.session_row(connection, session_id)
+    return row is not None and needs_counting(row)
+
+
+def count_roughly(engine: Engine, session_id: str) -> None:
+    """Settle for the estimate by length where the tokenizer cannot be had; the gauge says so."""
+    with sqlite.writing(engine) as connection:
+        connection.exec_driver_sql(
+            "UPDATE session SET counted_tokens = NULL, counted_seq = last_seq WHERE id = ?", (session_id,)
+        )
+
+
+def count_live(engine: Engine, worker: Worker, session_id: str) -> None:
+    """Count what a session without usage figures holds in its context, and keep the sum on its row."""
+    with sqlite.reading(engine) as connection:
+        row = turns.session_row(connection, session_id)
+    if row is None or not needs_counting(row):
+        return
+    since = live.Gauge(**json.loads(row["gauge"])).since_seq - 1
+    fill_tokens(engine, worker, session_id, after=since)
+    with sqlite.writing(engine) as connection:
+        total = turns.counted_since(connection, session_id, after=since)
+        connection.exec_driver_sql(
+            "UPDATE session SET counted_tokens = ?, counted_seq = ? WHERE id = ?", (total, row["last_seq"], session_id)
+        )
+
+
+# --- deciding ---------------------------------------------------------------------------------------------------------
+
+
+def is_history(row: RowMapping, idle_end: timedelta) -> bool:
+    """Say whether a session was over already when it was first seen, and nothing came since."""
+    return moment_of(row["last_turn_at"]) + idle_end <= moment_of(row["seen_at"])
+
+
+def end_idle(engine: Engine, settings: Settings, clock: Clock) -> list[str]:
+    """End active sessions whose last turn is older than `sessions.idle_end`; returns their ids."""
+    limit = text_of(clock.now() - settings.sessions.idle_end)
+    with sqlite.reading(engine) as connection:
+        rows = connection.exec_driver_sql(
+            "SELECT id FROM session WHERE state = 'active' AND last_turn_at <= ?", (limit,)
+        ).all()
+    if rows:
+        with sqlite.writing(engine) as connection:
+            connection.exec_driver_sql(
+                "UPDATE session SET state = 'ended', ended_at = last_turn_at WHERE id = ? AND state = 'active'",
+                [(row[0],) for row in rows],
+            )
+    return [row[0] for row in rows]
+
+
+def consider(engine: Engine, settings: Settings, clock: Clock, session_id: str) -> Considered:
+    """Decide whether a session sleeps now, and queue the run if it does."""
+    with sqlite.reading(engine) as connection:
+        row = turns.session_row(connection, session_id)
+        if row is None or not _may_run(settings, row):
+            return Considered()
+        mark = turns.watermark(connection, session_id, CONSUMER)
+        plan = _plan(connection, settings, clock, row, mark)
+    if isinstance(plan, Considered):
+        return plan
+    reason, trigger, upto = plan
+    return Considered(request(engine, clock, row, mark, reason=reason, trigger=trigger, upto=upto))
+
+
+def _may_run(settings: Settings, row: RowMapping) -> bool:
+    # A subagent's session is not the agent's own memory; its report comes back in the parent's transcript.
+    if settings.modes.sleep == "off" or row["parent_id"] is not None:
+        return False
+    return any(agent.id == row["agent_id"] and agent.enabled for agent in settings.agents)
+
+
+def _plan(
+    connection: Connection, settings: Settings, clock: Clock, row: RowMapping, mark: int
+) -> tuple[str, str, int | None] | Considered:
+    if row["last_seq"] <= mark:
+        return Considered()
+    if is_history(row, settings.sessions.idle_end) and settings.ingest.history == "index":
+        return Considered()
+    if row["state"] == "ended":
+        return (NOTES, "session-end", None)
+    compacted = turns.last_compaction(connection, row["id"])
+    if compacted > mark and turns.unslept(connection, row["id"], after=mark, upto=compacted):
+        return (RECOVERY, "recovery", compacted)
+    verdict = _sleepiness(connection, settings, clock, row, mark, compacted)
+    if verdict.sleep:
+        return (TRIMMED, "threshold", None)
+    if verdict.why is sleepiness.Reason.COOLDOWN:
+        return Considered(again_at=text_of(moment_of(row["slept_at"]) + settings.sleep.cooldown))
+    return Considered()
+
+
+def _sleepiness(
+    connection: Connection, settings: Settings, clock: Clock, row: RowMapping, mark: int, compacted: int
+) -> sleepiness.Sleepiness:
+    gauged = gauge_of(row, window_of(settings, row["agent_id"]))
+    if gauged.ratio < settings.sleep.threshold * 0.999:
+        # The common case, decided without asking how much came since the last sleep.
+        return sleepiness.Sleepiness(sleep=False, why=sleepiness.Reason.BELOW)
+    policy = sleepiness.Policy(
+        settings.sleep.threshold, settings.sleep.cooldown, settings.sleep.min_messages, settings.sleep.rearm
+    )
+    situation = sleepiness.Situation(
+        tokens=gauged.live.tokens,
+        window=gauged.window.tokens,
+        messages=turns.unslept(connection, row["id"], after=mark),
+        added=turns.added_since(connection, row["id"], after=mark, tokens_per_byte=_rate(row)),
+        watermark=mark,
+        compaction=compacted,
+        slept_at=moment_of(row["slept_at"]) if row["slept_at"] else None,
+    )
+    return sleepiness.should_sleep(policy, situation, clock.now())
+
+
+def _rate(row: RowMapping) -> float:
+    return live.tokens_per_byte(live.Gauge(**json.loads(row["gauge"])))
+
+
+def request(
+    engine: Engine,
+    clock: Clock,
+    row: RowMapping,
+    mark: int,
+    *,
+    reason: str,
+    trigger: str,
+    upto: int | None = None,
+    actor: str = "memoryd",
+) -> str | None:
+    """Queue a sleep over a session's turns past `mark`; None where one waits or runs, or died lately, already."""
+    now = clock.text()
+    run_id = new_run_id(clock)
+    key = f"sleep:{row['id']}:{mark}"
+    with sqlite.writing(engine) as connection:
+        if actor != "human" and runs.has_dead(connection, key, text_of(clock.now() - ASK_AGAIN)):
+            return None
+        queued = runs.enqueue(
+            connection,
+            {
+                "id": run_id,
+                "kind": "sleep",
+                "agent_id": row["agent_id"],
+                "session_id": row["id"],
+                "actor": actor,
+                "trigger": trigger,
+                "key": key,
+                "created_at": now,
+                "scheduled_for": now,
+                "options": {"reason": reason, "upto": upto},
+            },
+        )
+    return run_id if queued else None
+
+
+def new_run_id(clock: Clock) -> str:
+    """Make a run's id: sorts by time, and names the run's backup folder."""
+    import secrets
+
+    stamp = clock.now().strftime("%Y%m%dT%H%M%S")
+    return f"run-{stamp}-{secrets.token_hex(3)}"
+
+
+def candidates(engine: Engine, agent_id: str, *, ended: bool = False) -> list[RowMapping]:
+    """List an agent's own sessions with turns past the watermark, the newest first."""
+    with sqlite.reading(engine) as connection:
+        rows = connection.exec_driver_sql(
+            "SELECT s.* FROM session s LEFT JOIN watermark w ON w.session_id = s.id AND w.consumer = ?"
+            " WHERE s.agent_id = ? AND s.parent_id IS NULL AND s.last_seq > coalesce(w.seq, 0)"
+            " AND (s.state = 'active' OR ?) ORDER BY s.last_turn_at DESC, s.id",
+            (CONSUMER, agent_id, ended),
+        )
+        return list(rows.mappings())
+
+
+def open_run(engine: Engine, session_id: str, mark: int) -> str | None:
+    """Find the run that waits or runs over a session's turns past `mark`."""
+    with sqlite.reading(engine) as connection:
+        return runs.open_by_key(connection, f"sleep:{session_id}:{mark}")
+
+
+def count_turns(engine: Engine) -> int:
+    """Count all stored turns."""
+    with sqlite.reading(engine) as connection:
+        return int(connection.exec_driver_sql("SELECT count(*) FROM turn").scalar_one())
+
+
+def unfinished(engine: Engine, settings: Settings) -> list[str]:
+    """List the sessions that may have to sleep though nothing new has come: after a start or a change of settings."""
+    flush = settings.ingest.history == "flush"
+    return [
+        row["id"]
+        for agent in settings.agents
+        for row in candidates(engine, agent.id, ended=True)
+        if flush or not is_history(row, settings.sessions.idle_end)
+    ]
+
+
+def flush_live(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
+    """Queue a sleep for each live session of each agent, once for this slot; returns how many were queued.
+
+    The slot is used up by a skipped run that says how many were queued. An agent first seen after the slot
+    had no part in it. What is queued is queued again after a crash between the two; its key makes that harmless.
+    """
+    queued = 0
+    for agent in settings.agents:
+        if not agent.enabled or settings.modes.sleep == "off":
+            continue
+        name = f"sleep:{agent.id}:{slot}"
+        with sqlite.reading(engine) as connection:
+            if runs.slot_is_used(connection, name) or turns.agent_seen_at(connection, agent.id) > text_of(at):
+                continue
+        before = queued
+        for row in candidates(engine, agent.id):
+            with sqlite.reading(engine) as connection:
+                mark = turns.watermark(connection, row["id"], CONSUMER)
+            queued += bool(request(engine, clock, row, mark, reason=SUMMARY, trigger=trigger))
+        with sqlite.writing(engine) as connection:
+            why = f"{queued - before} live sessions were queued" if queued > before else "no live session has new turns"
+            runs.use_slot(connection, new_run_id(clock), agent.id, name, trigger, clock.text(), why)
+    return queued
+
+
+# --- gathering --------------------------------------------------------------------------------------------------------
+
+
+def gather(source: Source, run: Run) -> SleepInputs | NothingToDo:
+    """Take the frozen snapshot one sleep of one session depends on."""
+    session_id = run.session_id or ""
+    with sqlite.reading(source.engine) as connection:
+        row = turns.session_row(connection, session_id)
+        if row is None:
+            return NothingToDo("the session is not known")
+        mark = turns.watermark(connection, session_id, CONSUMER)
+        upto = run.options.get("upto") or row["last_seq"]
+        since = turns.last_compaction(connection, session_id, upto=upto)
+        # What the agent still holds begins at its last compaction; a recovery covers what it held before that.
+        before = turns.last_compaction(connection, session_id, upto=since - 1) if since == upto else since
+    fill_tokens(source.engine, source.worker, session_id, after=min(mark, before))
+    with sqlite.reading(source.engine) as connection:
+        covered = turns.stored_turns(connection, session_id, after=mark, upto=upto)
+        held = turns.stored_turns(connection, session_id, after=before, upto=upto, main_only=True)
+        summary = turns.running_summary(connection, session_id)
+    return _inputs(source, run, row, covered, held, summary)
+
+
+def _inputs(
+    source: Source,
+    run: Run,
+    row: RowMapping,
+    covered: Sequence[StoredTurn],
+    held: Sequence[StoredTurn],
+    summary: str | None,
+) -> SleepInputs:
+    settings = source.settings
+    old = regular.read(source.workspace / "MEMORY.md")
+    return SleepInputs(
+        agent_id=run.agent_id,
+        session_id=row["id"],
+        folder=row["folder"],
+        reason=run.options.get("reason", NOTES),
+        turns=tuple(covered),
+        live=tuple(held),
+        previous_summary=summary,
+        core=tuple(bullet.text for bullet in core.bullets(core.parse(old or b""))),
+        daily=_dailies(source, covered),
+        window=gauge_of(row, window_of(settings, run.agent_id)).window.tokens,
+        budget=settings.sleep.budget,
+        keep_recent=settings.sleep.keep_recent,
+        strategy=settings.sleep.strategy,
+        tz=settings.zone,
+        count_tokens=lambda texts: source.worker.count(texts).tokens,
+        now=source.clock.now(),
+        instructions=instructions("sleep"),
+    )
+
+
+def _dailies(source: Source, covered: Sequence[StoredTurn]) -> str:
+    days: set[Any] = {source.clock.now().astimezone(source.settings.zone).date()}
+    for turn in covered:
+        if turn.at:
+            days.add(moment_of(turn.at).astimezone(source.settings.zone).date())
+    texts = []
+    for day in sorted(days)[-DAYS_MAX:]:
+        data = regular.read(source.workspace / "memory" / f"{day.isoformat()}.md")
+        texts.append((data or b"").decode("utf-8", "replace"))
+    return "\n".join(texts)
+
+
+def instructions(job: str) -> str:
+    """Read a job's prompt."""
+    return resources.files("memoryd.jobs").joinpath(f"{job}.md").read_text("utf-8")

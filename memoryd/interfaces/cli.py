@@ -1,0 +1,439 @@
+"""The command line. Each command imports what it needs when it runs, so that `--help` and the reads stay quick."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import memoryd
+from memoryd.errors import ConfigError, MemorydError, NotFoundError
+from memoryd.interfaces.output import Output, table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from memoryd.config import Agent, Settings
+
+GLOBAL_FLAGS = {"--json": "json", "--quiet": "quiet", "-q": "quiet"}
+INTERRUPTED = 130
+USAGE = 2
+
+
+class Call:
+    """What the global options say."""
+
+    def __init__(self, output: Output, config: Path | None) -> None:
+        self.output = output
+        self.config = config
+
+    def settings(self) -> Settings:
+        """Load the configuration."""
+        from memoryd import config
+
+        return config.load(self.config_path())
+
+    def config_path(self) -> Path:
+        """Find the configuration file."""
+        import platformdirs
+
+        from memoryd import config
+
+        return config.find(self.config, os.environ, Path.cwd(), Path(platformdirs.user_config_dir("memoryd")))
+
+    def agent(self, settings: Settings, agent_id: str | None) -> Agent:
+        """Choose the agent: by name, the only one, or the one whose workspace the current folder lies in."""
+        if agent_id is not None:
+            found = [agent for agent in settings.agents if agent.id == agent_id]
+            if not found:
+                known = ", ".join(agent.id for agent in settings.agents)
+                raise NotFoundError(f"there is no agent {agent_id!r}", hint=f"configured: {known}")
+            return found[0]
+        if len(settings.agents) == 1:
+            return settings.agents[0]
+        inside = [agent for agent in settings.agents if Path.cwd().is_relative_to(agent.workspace)]
+        if len(inside) != 1:
+            raise ConfigError("which agent is meant?", hint="give --agent ID")
+        return inside[0]
+
+
+passed = click.make_pass_decorator(Call)
+agent_option = click.option("--agent", "agent_id", metavar="ID", help="The agent, where it is not clear.")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(memoryd.__version__, message="memoryd %(version)s")
+@click.option(
+    "--config", "config_path", type=click.Path(path_type=Path), metavar="FILE", help="The configuration file."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+@click.option("--quiet", "-q", is_flag=True, help="Say only what was asked for.")
+@click.pass_context
+def cli(context: click.Context, config_path: Path | None, as_json: bool, quiet: bool) -> None:  # noqa: FBT001
+    """Gives file-based AI agents a long-term memory they can trust.
+
+    `memoryd run` watches the agents' transcripts; `memoryd status` tells what it sees.
+    """
+    context.obj = Call(Output(as_json, quiet), config_path)
+
+
+# --- the daemon -------------------------------------------------------------------------------------------------------
+
+
+@cli.command()
+@click.option("--once", is_flag=True, help="Read everything, run everything due, end.")
+@passed
+def run(call: Call, once: bool) -> None:  # noqa: FBT001
+    """Run the daemon in the foreground."""
+    from memoryd.interfaces import work
+
+    settings = call.settings()
+    with _logging(settings) as relog:
+        if once:
+            done = work.once(settings)
+            call.output.result(done, f"read {done['turns']} new turns, carried out {len(done['runs'])} runs")
+        else:
+            work.forever(settings, relog)
+
+
+@contextlib.contextmanager
+def _logging(settings: Settings) -> Iterator[Callable[[Settings], None]]:
+    from memoryd.files import log
+
+    def start(with_settings: Settings) -> Callable[[], None]:
+        return log.configure(
+            with_settings.state_dir,
+            level=with_settings.log.level,
+            text=with_settings.log.format == "text",
+            terminal=sys.stderr,
+        )
+
+    close = [start(settings)]
+
+    def relog(fresh: Settings) -> None:
+        close.pop()()
+        close.append(start(fresh))
+
+    try:
+        yield relog
+    finally:
+        close.pop()()
+
+
+@cli.command()
+@click.option("--keep", type=click.Path(path_type=Path), metavar="DIR", help="Where to put the scratch workspace.")
+@passed
+def demo(call: Call, keep: Path | None) -> None:
+    """Replay a sample session under a live daemon and show what becomes of it."""
+    from memoryd.interfaces import demo as show
+
+    show.run(call.output, keep)
+
+
+@cli.command()
+@click.option("--all", "everything", is_flag=True, help="All sessions, not the newest 20 of each agent.")
+@passed
+def status(call: Call, everything: bool) -> None:  # noqa: FBT001
+    """Show agents, gauges, runs and alarms."""
+    from memoryd.database.reads import open_reader
+    from memoryd.interfaces import status as shown
+
+    settings = call.settings()
+    with open_reader(settings.state_dir / "memoryd.db") as reader:
+        data = shown.status(settings, reader, everything=everything)
+    call.output.result(data, shown.as_text(data))
+
+
+@cli.command()
+@agent_option
+@passed
+def pause(call: Call, agent_id: str | None) -> None:
+    """Start no jobs by itself for an agent; transcripts are still read."""
+    _set_paused(call, agent_id, paused=True)
+
+
+@cli.command()
+@agent_option
+@passed
+def resume(call: Call, agent_id: str | None) -> None:
+    """Start jobs again for a paused agent."""
+    _set_paused(call, agent_id, paused=False)
+
+
+def _set_paused(call: Call, agent_id: str | None, *, paused: bool) -> None:
+    from memoryd.interfaces import work
+
+    settings = call.settings()
+    agent = call.agent(settings, agent_id)
+    work.set_paused(settings, agent.id, paused=paused)
+    word = "paused" if paused else "resumed"
+    call.output.result({"agent": agent.id, "paused": paused}, f"{agent.id} {word}")
+
+
+# --- jobs -------------------------------------------------------------------------------------------------------------
+
+
+@cli.group()
+def job() -> None:
+    """Run jobs and look at the job table."""
+
+
+@job.command("run")
+@click.argument("kind")
+@agent_option
+@click.option("--session", "session_id", metavar="ID", help="This session only (sleep).")
+@click.option("--force", is_flag=True, help="Sessions that are over as well (sleep).")
+@passed
+def job_run(call: Call, kind: str, agent_id: str | None, session_id: str | None, force: bool) -> None:  # noqa: FBT001
+    """Run a job now and wait for it. Kinds of this version: sleep."""
+    from memoryd.interfaces import work
+
+    settings = call.settings()
+    with _logging(settings):
+        rows = work.run_job(
+            settings, kind, lambda: call.agent(settings, agent_id).id, session_id=session_id, force=force
+        )
+    first = rows[0]
+    call.output.result(first | ({"also": rows[1:]} if rows[1:] else {}), "\n".join(map(_run_line, rows)))
+    for row in rows:
+        if row["state"] in {"failed", "dead", "blocked", "interrupted", "queued"}:
+            raise MemorydError(f"the run ended as {row['state']}: {row['error'] or row['why']}", where=row["id"])
+
+
+def _run_line(row: dict[str, Any]) -> str:
+    files = ", ".join(item["path"] for item in row["receipt"].get("files", ()))
+    return f"{row['id']} {row['kind']} {row['state']}" + "".join(
+        f": {part}" for part in (row["why"], row["error"], files) if part
+    )
+
+
+@job.command("list")
+@agent_option
+@click.option("--kind", metavar="KIND")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 10_000))
+@passed
+def job_list(call: Call, agent_id: str | None, kind: str | None, limit: int) -> None:
+    """List runs, the newest first."""
+    from memoryd.database import reads
+
+    settings = call.settings()
+    agent = call.agent(settings, agent_id).id if agent_id else None
+    with reads.open_reader(settings.state_dir / "memoryd.db") as reader:
+        rows = reads.job_runs(reader, agent_id=agent, kind=kind, limit=limit)
+    columns = ("id", "kind", "agent_id", "trigger", "state", "attempt", "finished_at", "why")
+    call.output.result(rows, table(rows, columns) if rows else "no runs yet")
+
+
+@job.command("show")
+@click.argument("run_id", metavar="RUN")
+@passed
+def job_show(call: Call, run_id: str) -> None:
+    """Show a run with its receipt."""
+    import json
+
+    from memoryd.database import reads
+
+    with reads.open_reader(call.settings().state_dir / "memoryd.db") as reader:
+        row = reads.job_run(reader, run_id)
+    lines = [f"{name:14} {value}" for name, value in row.items() if name != "receipt" and value not in (None, "", {})]
+    lines += ["receipt", json.dumps(row["receipt"], indent=2, ensure_ascii=False)]
+    call.output.result(row, "\n".join(lines))
+
+
+@job.command("cancel")
+@click.argument("run_id", metavar="RUN")
+@passed
+def job_cancel(call: Call, run_id: str) -> None:
+    """Cancel a waiting run, or ask a running one to stop."""
+    from memoryd.interfaces import work
+
+    row = work.cancel(call.settings(), run_id)
+    call.output.result(row, _run_line(row))
+
+
+# --- sessions ---------------------------------------------------------------------------------------------------------
+
+
+@cli.group()
+def session() -> None:
+    """Look at the sessions that were read."""
+
+
+@session.command("list")
+@agent_option
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1_000_000))
+@passed
+def session_list(call: Call, agent_id: str | None, limit: int) -> None:
+    """List sessions, the newest first."""
+    from memoryd.database import reads
+    from memoryd.interfaces.status import gauged
+
+    settings = call.settings()
+    windows = {agent.id: agent.context_window for agent in settings.agents}
+    chosen = call.agent(settings, agent_id).id if agent_id else None
+    with reads.open_reader(settings.state_dir / "memoryd.db") as reader:
+        rows = reads.sessions(reader, agent_id=chosen, limit=limit)
+    listed = [
+        {
+            "id": row["id"],
+            "agent": row["agent_id"],
+            "format": row["format"],
+            "transcript": row["transcript"],
+            "state": row["state"],
+            "started_at": row["started_at"],
+            "ended_at": row["ended_at"],
+            "turns": row["turns"],
+            "tokens": gauged(row, windows.get(row["agent_id"]))[0].tokens,
+            "last_turn_at": row["last_turn_at"],
+            "parent": row["parent_id"],
+        }
+        for row in rows
+    ]
+    columns = ("id", "agent", "format", "state", "turns", "tokens", "last_turn_at")
+    call.output.result(listed, table(listed, columns) if listed else "no sessions yet")
+
+
+@session.command("messages")
+@click.argument("session_id", metavar="ID")
+@click.option("--compressed", is_flag=True, help="As the last sleep compressed them, beginning with the summary.")
+@passed
+def session_messages(call: Call, session_id: str, compressed: bool) -> None:  # noqa: FBT001
+    """Show the turns of a session."""
+    from memoryd.database import reads
+
+    with reads.open_reader(call.settings().state_dir / "memoryd.db") as reader:
+        row = reads.find_session(reader, session_id)
+        rows = reads.compressed(reader, row["id"]) if compressed else reads.messages(reader, row["id"])
+    text = "\n".join(f"[{row.get('seq', '')}] {row.get('at') or ''} {row['role']}: {row['text']}" for row in rows)
+    call.output.result(rows, text)
+
+
+@session.command("end")
+@click.argument("session_id", metavar="ID")
+@passed
+def session_end(call: Call, session_id: str) -> None:
+    """Say that a session is over: what it said since its last sleep goes to the daily file."""
+    from memoryd.interfaces import work
+
+    settings = call.settings()
+    with _logging(settings):
+        row = work.end_session(settings, session_id)
+    call.output.result(row, _run_line(row) if row.get("kind") else "the session is over; nothing was left to write")
+
+
+# --- the log and the configuration ------------------------------------------------------------------------------------
+
+
+@cli.command()
+@click.option("--follow", "-f", is_flag=True, help="Go on as the log grows.")
+@click.option("--level", default="debug", type=click.Choice(["debug", "info", "warning", "error"]))
+@agent_option
+@click.option("--run", "run_id", metavar="RUN", help="Of one run.")
+@passed
+def logs(call: Call, follow: bool, level: str, agent_id: str | None, run_id: str | None) -> None:  # noqa: FBT001
+    """Show the log."""
+    import json
+    import time
+
+    from memoryd.files.log import log_path
+    from memoryd.interfaces.cli_config import log_lines, log_records
+
+    def wait() -> bool:
+        time.sleep(0.2)
+        return True
+
+    path = log_path(call.settings().state_dir)
+    records = log_records(path, level=level, agent=agent_id, run=run_id, wait=wait if follow else None)
+    if call.output.json and not follow:
+        call.output.result(list(records))
+    elif call.output.json:
+        for record in records:
+            print(json.dumps(record, ensure_ascii=False), flush=True)
+    else:
+        for line in log_lines(records):
+            print(line, flush=True)
+
+
+@cli.group()
+def config() -> None:
+    """Look at the configuration."""
+
+
+@config.command("check")
+@passed
+def config_check(call: Call) -> None:
+    """Check the configuration file and say what is wrong with it."""
+    from memoryd.interfaces.cli_config import check_data, check_text
+
+    settings = call.settings()
+    call.output.result(check_data(settings), check_text(settings))
+
+
+@config.command("show")
+@passed
+def config_show(call: Call) -> None:
+    """Show the settings in effect and where each comes from."""
+    from memoryd.interfaces.cli_config import show_data, show_text
+
+    settings = call.settings()
+    call.output.result(show_data(settings), show_text(settings).rstrip("\n"))
+
+
+@config.command("default")
+@passed
+def config_default(call: Call) -> None:
+    """Print the configuration file that ships with memoryd."""
+    from memoryd.interfaces.cli_config import default_text
+
+    call.output.result({"text": default_text()}, default_text().rstrip("\n"))
+
+
+# --- the entry point --------------------------------------------------------------------------------------------------
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; ends the process with the contract's exit codes."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    sys.exit(_main(_globals_first(given)))
+
+
+def _globals_first(given: list[str]) -> list[str]:
+    """Let `--json`, `--quiet` and `--config` stand anywhere, as people write them."""
+    end = given.index("--") if "--" in given else len(given)
+    front: list[str] = []
+    rest: list[str] = []
+    words = iter(given[:end])
+    for word in words:
+        if word in GLOBAL_FLAGS or word.startswith("--config="):
+            front.append(word)
+        elif word == "--config":
+            front += [word, *([following] if (following := next(words, None)) is not None else [])]
+        else:
+            rest.append(word)
+    return front + rest + given[end:]
+
+
+def _main(given: list[str]) -> int:
+    output = Output(json="--json" in given)
+    try:
+        code = cli.main(given, prog_name="memoryd", standalone_mode=False)
+    except MemorydError as error:
+        output.fail(error)
+        return error.exit_code
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "memoryd"
+        output.fail(ConfigError(error.format_message(), hint=f"{command} --help"))
+        return USAGE
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of a pipe has seen enough; Python would complain once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code if isinstance(code, int) else 0

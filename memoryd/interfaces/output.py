@@ -1,0 +1,61 @@
+"""What commands print: one JSON object for programs, plain lines for people."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from memoryd.errors import MemorydError
+
+# A file name or a transcript's own words must not move the cursor, colour the text or reorder it.
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+
+
+@dataclass(slots=True)
+class Output:
+    """How this call answers."""
+
+    json: bool = False
+    quiet: bool = False
+
+    def result(self, data: Any, text: str = "") -> None:
+        """Print a command's result: the data for programs, the text for people."""
+        if self.json:
+            print(json.dumps({"ok": True, "data": data}, ensure_ascii=False))
+        elif text:
+            print(visible(text))
+
+    def say(self, text: str) -> None:
+        """Print a line of progress for people."""
+        if not (self.json or self.quiet):
+            print(visible(text), flush=True)
+
+    def fail(self, error: MemorydError) -> None:
+        """Print an error: on standard output for programs, on standard error for people."""
+        if self.json:
+            message = f"{error.where}: {error.what}" if error.where else error.what
+            body = {"code": error.code, "message": message, "hint": error.hint}
+            print(json.dumps({"ok": False, "error": body}, ensure_ascii=False))
+        else:
+            print(visible(f"memoryd: {error}"), file=sys.stderr)
+
+
+def visible(text: str) -> str:
+    """The text with characters that act on a terminal replaced."""
+    return _UNSAFE.sub("\ufffd", text)
+
+
+def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
+    """Rows as aligned columns with a heading."""
+    cells = [[column.replace("_", " ") for column in columns]]
+    cells += [["" if row.get(column) is None else str(row[column]) for column in columns] for row in rows]
+    widths = [max(len(line[index]) for line in cells) for index in range(len(columns))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells
+    )

@@ -1,0 +1,120 @@
+"""`memoryd status`: agents, gauges, runs, alarms. Numbers, names and times; never what was said or remembered."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from memoryd.database import reads
+from memoryd.files.locks import Lock
+from memoryd.gauge import live, window
+
+if TYPE_CHECKING:
+    from memoryd.config import Agent, Settings
+    from memoryd.database.reads import Reader, Row
+
+NEWEST = 20
+
+
+def status(settings: Settings, reader: Reader, *, everything: bool) -> dict[str, Any]:
+    """Gather the status as the contract's object."""
+    holder = Lock(settings.state_dir / "memoryd.lock").holder()
+    known = reads.daemon(reader)
+    alive = holder is not None and known is not None and holder in {0, known["pid"]}
+    agents = reads.agents(reader)
+    return {
+        "daemon": {key: known[key] for key in ("pid", "version", "started_at")} if known and alive else None,
+        "watching": known["watching"] if known and alive else None,
+        "watching_note": known["watching_note"] if known and alive else None,
+        "agents": [_agent(settings, reader, agent, agents.get(agent.id), everything) for agent in settings.agents],
+        "alarms": reads.alarms(reader),
+    }
+
+
+def _agent(settings: Settings, reader: Reader, agent: Agent, row: Row | None, everything: bool) -> dict[str, Any]:  # noqa: FBT001
+    rows = reads.sessions(reader, agent_id=agent.id, limit=None if everything else NEWEST)
+    return {
+        "id": agent.id,
+        "workspace": str(agent.workspace),
+        "enabled": agent.enabled,
+        "paused": bool(row and row["paused"]),
+        **reads.transcript_counts(reader, agent.id),
+        "sessions": [_session(row, agent.context_window) for row in rows],
+        "core": reads.core(reader, agent.id),
+        "runs": reads.last_runs(reader, agent.id),
+        "next": _next(settings) if agent.enabled else {},
+    }
+
+
+def _next(settings: Settings) -> dict[str, str]:
+    if not settings.sleep.schedule or settings.modes.sleep == "off":
+        return {}
+    from memoryd.daemon.schedule import next_times  # the clock's library is dear to import
+
+    times = next_times(settings, datetime.now(UTC))
+    return {kind: at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") for kind, at in times.items()}
+
+
+def gauged(row: Row, configured: int | None) -> tuple[live.Live, window.Window]:
+    """Read a session's gauge and window from its row."""
+    state = live.Gauge(**json.loads(row["gauge"]))
+    counted = row["counted_tokens"] if row["counted_seq"] >= row["last_seq"] else None
+    return live.live(state, counted), window.window(configured, row["model"] or state.model or None, state.peak)
+
+
+def _session(row: Row, configured: int | None) -> dict[str, Any]:
+    now, size = gauged(row, configured)
+    return {
+        "id": row["id"],
+        "transcript": row["transcript"],
+        "format": row["format"],
+        "state": row["state"],
+        "turns": row["turns"],
+        "tokens": now.tokens,
+        "window": size.tokens,
+        "window_from": size.how,
+        "ratio": round(now.tokens / size.tokens, 4),
+        "gauge": now.exactness,
+        "gauge_from": now.how,
+        "gauge_record": now.record_id,
+        "last_turn_at": row["last_turn_at"],
+    }
+
+
+def as_text(data: dict[str, Any]) -> str:
+    """Write the status for people."""
+    daemon = data["daemon"]
+    lines = [
+        f"daemon   pid {daemon['pid']}, version {daemon['version']}, since {daemon['started_at']}"
+        if daemon
+        else "daemon   not running"
+    ]
+    if daemon:
+        note = f" ({data['watching_note']})" if data["watching_note"] else ""
+        lines.append(f"watching {data['watching']}{note}")
+    for agent in data["agents"]:
+        lines += _agent_lines(agent)
+    lines += [f"ALARM    {alarm['kind']} since {alarm['since']}: {alarm['text']}" for alarm in data["alarms"]]
+    return "\n".join(lines)
+
+
+def _agent_lines(agent: dict[str, Any]) -> list[str]:
+    flags = "".join(f", {flag}" for flag, on in (("paused", agent["paused"]), ("disabled", not agent["enabled"])) if on)
+    lines = ["", f"agent    {agent['id']}{flags}: {agent['workspace']}"]
+    lines.append(
+        f"  core     {agent['core']['count']} memories, {agent['core']['tokens']} tokens;"
+        f" {agent.get('transcripts', 0)} transcripts, {agent.get('not_read', 0)} not read,"
+        f" {agent.get('bad_spans', 0)} unreadable spans"
+    )
+    lines += [
+        f"  session  {session['id'][:36]:36} {session['state']:6} {session['turns']:6} turns"
+        f" {session['tokens']:9,} / {session['window']:9,} tokens {session['ratio']:7.1%}"
+        f" {session['gauge']} ({session['gauge_from']}), window by {session['window_from']}"
+        for session in agent["sessions"]
+    ]
+    for kind, run in sorted(agent["runs"].items()):
+        why = f": {run['why']}" if run["why"] else ""
+        lines.append(f"  {kind:8} {run['state']} {run['finished_at'] or 'now'} {run['run']}{why}")
+    lines += [f"  next     {kind} at {at}" for kind, at in sorted(agent["next"].items())]
+    return lines
