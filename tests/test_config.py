@@ -450,12 +450,13 @@ def test_relative_paths_are_relative_to_the_file_and_names_expand(tmp_path):
         ("../other/[ab]/x?.jsonl", "../other", "[ab]/x?.jsonl"),
         ("a[[]1]/*.jsonl", "a[1]", "*.jsonl"),
         ("$ODD/*.jsonl", "o[d]d*", "*.jsonl"),
+        ("~/*.jsonl", "h[o]me?", "*.jsonl"),
     ],
 )
 def test_a_transcript_path_is_its_fixed_folder_and_a_glob(tmp_path, pattern, root, rest):
     (tmp_path / "w").mkdir()
     text = f"agents: [{{id: a, workspace: w, transcripts: [{{path: '{pattern}'}}]}}]"
-    (source,) = settings_of(tmp_path, text, ODD="o[d]d*").agents[0].transcripts
+    (source,) = settings_of(tmp_path, text, ODD="o[d]d*", HOME="h[o]me?").agents[0].transcripts
     assert (source.root, source.pattern) == ((tmp_path / "w" / root).resolve(), rest)
 
 

@@ -205,11 +205,13 @@ def test_the_standard_librarys_logging_ends_in_the_same_stream(opened):
 
 def test_closing_puts_the_standard_librarys_logging_back(tmp_path):
     root = logging.getLogger()
+    root.setLevel(logging.ERROR)
     before = (root.level, list(root.handlers), logging.getLogger("memoryd").level)
     close = configure(tmp_path / "state", level="debug")
     assert (root.level, list(root.handlers), logging.getLogger("memoryd").level) != before
     close()
     assert (root.level, list(root.handlers), logging.getLogger("memoryd").level) == before
+    root.setLevel(logging.WARNING)
     Log("a").error("after the end")
     assert not log_path(tmp_path / "state").exists()
 
@@ -527,6 +529,21 @@ def test_follow_goes_over_rotation_truncation_and_torn_lines(tmp_path):
     *found, damage, last, behind = follow(path, Wanted(), wait)
     assert events([*found, last, behind]) == list("abcdefghij!k")
     assert damage["count"] == 1
+
+
+def test_follow_loses_no_line_written_just_before_a_rotation(tmp_path, monkeypatch):
+    path = tmp_path / "memoryd.jsonl"
+    path.write_bytes(line("a"))
+    really_read, at_end = os.read, [both(append(path, line("b")), rotate(path), append(path, line("c")))]
+
+    def read_and_then_rotate(file, size):
+        data = really_read(file, size)
+        if not data and at_end:
+            at_end.pop()()
+        return data
+
+    monkeypatch.setattr(os, "read", read_and_then_rotate)
+    assert events(follow(path, Wanted(), steps(lambda: None, lambda: None))) == ["a", "b", "c"]
 
 
 def test_follow_waits_for_a_log_that_is_not_there_yet_and_tells_damage(tmp_path):
