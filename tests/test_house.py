@@ -239,7 +239,9 @@ def is_write(call, owner, name):
 
 
 def only_reads(call):
-    """`os.open` whose flags are all spelled out, and all of reading."""
+    """`os.open` whose flags are all spelled out, and all of reading; or of the null device."""
+    if call.args and ast.unparse(call.args[0]) == "os.devnull":
+        return True
     flags = re.split(r"\s*\|\s*", ast.unparse(call.args[1])) if len(call.args) > 1 else [""]
     return set(flags) <= {"os.O_RDONLY", "os.O_CLOEXEC", "os.O_NOFOLLOW", "os.O_NONBLOCK", "os.O_DIRECTORY"}
 
@@ -497,7 +499,8 @@ def test_a_rule_refuses(rule, name, source):
         (writes, "memoryd.files.x", "os.replace(a, b)"),
         (writes, "memoryd.engine.x", "open('x')\nopen('x', 'rb')\npath.open('rb')\npath.open()\na.replace('b', 'c')"),
         (writes, "memoryd.engine.x", "dataclasses.replace(a, b=1)\nwhen.replace(tzinfo=UTC)\nos.path.exists(a)"),
-        (writes, "memoryd.worker.x", "os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)"),
+        (writes, "memoryd.worker.x", "os.open(path, os.O_RDONLY | os.O_CLOEXEC)"),
+        (writes, "memoryd.interfaces.x", "os.open(os.devnull, os.O_WRONLY)"),
         (one_sqlite, "memoryd.database.sqlite", "import sqlite3"),
         (function_length, "memoryd.jobs.x", "def f():\n" + "    x = 1\n" * 69),
         (no_promises, "memoryd.jobs.x", "tools = 'TodoWrite'  # a todo list"),
