@@ -465,4 +465,9 @@ def _clear_leftovers(writer: Writer, intent: Mapping[str, Any]) -> list[str]:
     for item in intent["rewrites"]:
         path = writer.workspace / item["path"]
         kept += [left.name for left in durable.settle(path, item["before"], item["after"])]
+    for item in intent["appends"]:
+        path = writer.workspace / item["path"]
+        if path.parent.is_dir():
+            made = regular.digest(item["create"].encode())
+            kept += [left.name for left in durable.settle(path, None, made)]
     return kept

@@ -293,7 +293,7 @@ def open_run(engine: Engine, session_id: str, mark: int) -> str | None:
 def count_turns(engine: Engine) -> int:
     """Count all stored turns."""
     with sqlite.reading(engine) as connection:
-        return int(connection.exec_driver_sql("SELECT count(*) FROM turn").scalar_one())
+        return int(connection.exec_driver_sql("SELECT count(*) FROM turn WHERE text <> ''").scalar_one())
 
 
 def unfinished(engine: Engine, settings: Settings) -> list[str]:

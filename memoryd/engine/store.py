@@ -242,7 +242,7 @@ class _SessionState:
     def take(self, turn: Turn, cursor: Cursor) -> int:
         """Add one turn; returns its seq."""
         self.seq += 1
-        self.turns += 1
+        self.turns += bool(turn.text)  # an empty one only carries usage
         self.gauge = live.advance(self.gauge, turn, self.seq)
         if turn.model and not turn.sidechain and not turn.model.startswith("<"):
             self.model = turn.model

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")  # noqa: RUF001
-_LABEL = re.compile(r"^(?:[-*]\s+)?(?:[^\W\d_][\w .-]{0,30}:\s+)?")
+# A role before a text changes nothing about it; a name does: "Anna: I live in Oslo" is not "Ben: I live in Oslo".
+_LABEL = re.compile(r"^(?:[-*]\s+)?(?:(?:User|Assistant|Agent|Report|Decision|Learned|Event):\s+)?", re.IGNORECASE)
 _NOT = re.compile(r"^(?:not|no|never|none|without|nicht|kein\w*|nie|ne|pas|jamais|nunca|non|不|没|沒|別|别)$|n['’]t$")  # noqa: RUF001
 _SMALL_LIST = """
 a an and are as at be been by for from had has have i in is it its me my of on or our so that the this to us was we
@@ -49,10 +50,10 @@ class Known:
 
     def add(self, text: str) -> None:
         """Remember `text`."""
-        folded = fold(text)
+        folded = _bare(text)
         if not folded or folded in self._folded:
             return
-        self._folded |= {folded, fold(_LABEL.sub("", text))}
+        self._folded.add(folded)
         keys = _keys(text)
         for key in keys:
             self._by_word.setdefault(key, []).append(len(self._words))
@@ -61,8 +62,7 @@ class Known:
 
     def says(self, text: str) -> bool:
         """Say whether `text` equals, or nearly equals, one of the texts added."""
-        bare = fold(_LABEL.sub("", text))
-        if fold(text) in self._folded or bare in self._folded:
+        if _bare(text) in self._folded:
             return True
         keys = _keys(text)
         return any(self._near(keys, i) and self._negations[i] == negations(text) for i in self._candidates(keys))
@@ -83,13 +83,18 @@ class Known:
         return not any(_tells_apart(key) for key in keys ^ other)
 
 
+def _bare(text: str) -> str:
+    return fold(_LABEL.sub("", text.strip())).rstrip(" .!;。")
+
+
 def _keys(text: str) -> frozenset[str]:
+    """Return the words of `text`; one that is written large within a sentence is a name and marked so."""
     keys: set[str] = set()
-    for word in _WORD.findall(unicodedata.normalize("NFC", _LABEL.sub("", text))):
+    for i, word in enumerate(_WORD.findall(unicodedata.normalize("NFC", _LABEL.sub("", text.strip())))):
         if prose.is_wide(word):
-            keys.update(word[i : i + 2] for i in range(max(1, len(word) - 1)))
+            keys.update(word[at : at + 2] for at in range(max(1, len(word) - 1)))
         elif word.casefold() not in _SMALL:
-            keys.add(f"^{word.casefold()}" if word[0].isupper() and word != "I" else word.casefold())
+            keys.add(f"^{word.casefold()}" if i and word[0].isupper() and word != "I" else word.casefold())
     return frozenset(keys)
 
 

@@ -29,10 +29,15 @@ TOO_DEEP = "nested too deeply"
 
 # A longer string of digits is quadratic work for int(), and Python refuses it by default.
 _DIGITS_MAX = 4000
-# How much text the search for a record behind a broken one may parse, in multiples of the line's length.
+# How much text the search for a record behind a broken one may look at, in multiples of the line's length, so that no
+# line takes minutes. A failed attempt costs more than what it parsed: the decoder's error counts lines up to its place.
 _SEARCH_EFFORT = 8
-_SEARCH_COST_MIN = 10_000
+_SEARCH_MIN = 100_000
+_DEEP_COST = 10_000
+_ERROR_COST = 100
+_ERROR_COST_SHIFT = 6
 _NOT_SPACE = re.compile(r"[^ \t\r\n]")
+_OBJECT_START = re.compile(r"\{[ \t\r]*\"")
 _NOT_NUL = re.compile(r"[^\0]")
 _BOM = "\ufeff"
 
@@ -252,7 +257,7 @@ class _Salvage:
     def __init__(self, line: Line) -> None:
         self.scanner = Scanner(line.data, line.first_byte)
         self.text = self.scanner.text
-        self.budget = _SEARCH_EFFORT * (len(self.text) + _SEARCH_COST_MIN)
+        self.budget = _SEARCH_EFFORT * len(self.text) + _SEARCH_MIN
         self.records: list[Record] = []
         self.bad: list[BadSpan] = []
 
@@ -287,10 +292,10 @@ class _Salvage:
         try:
             value, end = self.scanner.parse(at)
         except RecursionError:
-            self.budget -= _SEARCH_COST_MIN
+            self.budget -= _DEEP_COST
             return None, at, TOO_DEEP
         except json.JSONDecodeError as error:
-            self.budget -= error.pos - at
+            self.budget -= error.pos - at + _ERROR_COST + (error.pos >> _ERROR_COST_SHIFT)
             return None, at, NOT_JSON
         self.budget -= end - at
         return value, end, None
@@ -301,9 +306,10 @@ class _Salvage:
         That is at a brace whose object is followed by the line's end or another record; an object inside the broken one
         is followed by a comma or a bracket.
         """
-        while self.budget > 0 and (at := self.text.find("{", at + 1)) >= 0:
+        while self.budget > 0 and (found := _OBJECT_START.search(self.text, at + 1)):
+            at = found.start()
             value, end, _ = self._parse(at)
-            if type(value) is dict and value and self._at_boundary(end):
+            if type(value) is dict and self._at_boundary(end):
                 return at
         return len(self.text)
 

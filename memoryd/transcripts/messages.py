@@ -64,7 +64,7 @@ class Messages:
         value = record.value
         messages = _listed(value) or ([value] if _speaks(value) else [])
         if not messages:
-            return Reading((), type_name(value.get("type") or value.get("role")))
+            return Reading((), _name_of(value))
         stamped = _is_stamped(value)
         record_id = _uuid_of(value) or derived_id(record, meetings, stamped=stamped)
         turns = [turn for message in messages for turn in _message_turns(message, value, record_id)]
@@ -94,23 +94,28 @@ def document_records(data: bytes) -> list[Record] | None:
     scanner = Scanner(data, 0)
     text, skip_space = scanner.text, scanner.skip_space
     records: list[Record] = []
-    at, more = skip_space(scanner.start), "["
-    while text[at : at + 1] == more:
+    at, expected = skip_space(scanner.start), "["
+    while text[at : at + 1] == expected:
         at = skip_space(at + 1)
-        if text[at : at + 1] != "]":
-            try:
-                value, end = scanner.parse(at)
-            except (json.JSONDecodeError, RecursionError):
-                return None
-            if type(value) is dict:
-                records.append(scanner.record(value, at, end))
-            at = skip_space(end)
-        more = ","
+        if expected == "[" and text[at : at + 1] == "]":
+            break
+        try:
+            value, end = scanner.parse(at)
+        except (json.JSONDecodeError, RecursionError):
+            return None
+        if type(value) is dict:
+            records.append(scanner.record(value, at, end))
+        at, expected = skip_space(end), ","
     return records if text[at : at + 1] == "]" and skip_space(at + 1) == len(text) else None
 
 
 def _speaks(value: dict[str, Any]) -> bool:
-    return type(value.get("role")) is str and ("content" in value or "tool_calls" in value)
+    role = value.get("role")
+    return type(role) is str and role.lower() in _SPEAKERS and ("content" in value or "tool_calls" in value)
+
+
+def _name_of(value: dict[str, Any]) -> str:
+    return type_name(value["type"]) if "type" in value else f"role/{type_name(value.get('role'))}"
 
 
 def _listed(value: dict[str, Any]) -> list[dict[str, Any]]:
@@ -134,20 +139,17 @@ def _is_stamped(value: dict[str, Any]) -> bool:
 
 
 def _message_turns(message: dict[str, Any], line: dict[str, Any], record_id: str) -> list[Turn]:
-    role = message["role"].lower()
-    if role not in _SPEAKERS:
-        return []
     at = _time_of(message) or _time_of(line)
     model = word(message.get("model")) or word(line.get("model"))
     usage = _context(message.get("usage"))
     message_id = (word(message.get("id")) or record_id) if usage else None
     envelope = Envelope(record_id, at, sidechain=False, message_id=message_id, model=model)
-    turns = turns_of(_said(message, role), envelope)
+    turns = turns_of(_said(message), envelope)
     return turns + turns_of((), envelope, usage) if usage else turns
 
 
-def _said(message: dict[str, Any], role: str) -> list[Said]:
-    speaker, origin = _SPEAKERS[role]
+def _said(message: dict[str, Any]) -> list[Said]:
+    speaker, origin = _SPEAKERS[message["role"].lower()]
     content = message.get("content")
     if speaker is Role.TOOL:
         tool = word(message.get("name"))

@@ -113,6 +113,11 @@ def new_turns(entries: Iterable[Entry], seen: Counter[str], session_id: str) -> 
     return turns, seen | met
 
 
+def line_key(role: Role, line: str) -> str:
+    """The key by which a line is known again: who says it, and a hash of what it says."""
+    return sha256(f"{role}\n{line}".encode()).hexdigest()[:16]
+
+
 def _fresh_lines(entry: Entry, met: Counter[str], seen: Counter[str], session_id: str) -> tuple[list[str], str]:
     """Counts the entry's lines into `met`; blank lines are kept between lines that are, and are nobody's."""
     digest = sha256(session_id.encode("utf-8", "replace"))
@@ -122,7 +127,7 @@ def _fresh_lines(entry: Entry, met: Counter[str], seen: Counter[str], session_id
             if fresh and fresh[-1]:
                 fresh.append("")
             continue
-        key = sha256(f"{entry.role}\n{line}".encode()).hexdigest()[:16]
+        key = line_key(entry.role, line)
         met[key] += 1
         if met[key] > seen[key]:
             digest.update(f"\n{key} {met[key]}".encode())
