@@ -1,0 +1,390 @@
+"""Claude Code records of 1.0 to 2.1, one small sample per oddity, written for these tests."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import PurePosixPath
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memoryd.transcripts.claude_code import SYNTHETIC, ClaudeCode
+from memoryd.transcripts.format import Identity, Reading
+from memoryd.transcripts.injected import CLOSE, OPEN
+from memoryd.transcripts.lines import Pass, Record, decode, split
+from memoryd.transcripts.turn import Kind, Origin, Role, Turn
+
+READER = ClaudeCode()
+SESSION = "5f0c2f0e-7d1a-4f5e-9f5b-0123456789ab"
+IDENTITY = Identity(SESSION)
+AT = "2026-05-04T11:51:35.416Z"
+UUID = "b4f266bf-955f-40eb-8d2d-f900b3e669f9"
+
+
+def record(value: dict[str, Any]) -> Record:
+    data = json.dumps(value).encode()
+    return Record(value, 0, len(data), data)
+
+
+def read(value: dict[str, Any], identity: Identity = IDENTITY) -> Reading:
+    return READER.turns(record(value), identity, Pass(identity.session_id))
+
+
+def user(content: object, **more: object) -> dict[str, Any]:
+    return {"type": "user", "uuid": UUID, "timestamp": AT, "message": {"role": "user", "content": content}, **more}
+
+
+def answer(*blocks: object, usage: object = None, **more: object) -> dict[str, Any]:
+    message = {"id": "msg_1", "model": "claude-opus-4-6", "role": "assistant", "content": list(blocks), "usage": usage}
+    return {"type": "assistant", "uuid": UUID, "timestamp": AT, "message": message, **more}
+
+
+def classes(turns: Any) -> list[tuple[Role, Origin, Kind, str]]:
+    return [turn[2:6] for turn in turns]
+
+
+def said(*entries: tuple[Role, Origin, str]) -> list[tuple[Role, Origin, Kind, str]]:
+    return [(role, origin, Kind.MESSAGE, text) for role, origin, text in entries]
+
+
+PERSON = (Role.USER, Origin.USER)
+PROGRAM = (Role.SYSTEM, Origin.SYSTEM)
+
+
+def test_what_the_person_typed() -> None:
+    (turn,) = read(user("Use tabs, please.")).turns
+    assert turn == Turn(UUID, 0, Role.USER, Origin.USER, Kind.MESSAGE, "Use tabs, please.", AT)
+
+
+@pytest.mark.parametrize(
+    ("text", "more"),
+    [
+        ("<local-command-stdout>See ya!</local-command-stdout>", {}),
+        ("<local-command-caveat>Caveat: …</local-command-caveat>", {"isMeta": True}),
+        ("<task-notification>done</task-notification>", {}),
+        ("[Request interrupted by user for tool use]", {}),
+        ("Base directory for this skill: /x", {"isMeta": True}),
+        ("seen only in the transcript", {"isVisibleInTranscriptOnly": True}),
+        ("a peer's words", {"origin": {"kind": "channel"}}),
+    ],
+)
+def test_the_programs_words_in_the_persons_name(text: str, more: dict[str, object]) -> None:
+    assert classes(read(user(text, **more)).turns) == said((*PROGRAM, text))
+    assert classes(read(user([{"type": "text", "text": text}], **more)).turns) == said((*PROGRAM, text))
+
+
+def test_arguments_of_a_slash_command_were_typed() -> None:
+    text = "<command-message>plan is running</command-message>\n<command-name>/plan</command-name>"
+    with_arguments = f"{text}\n<command-args>the move to uv </command-args>"
+    assert classes(read(user(with_arguments)).turns) == said((*PROGRAM, with_arguments), (*PERSON, "the move to uv"))
+    assert classes(read(user(f"{text}<command-args></command-args>")).turns) == said(
+        (*PROGRAM, f"{text}<command-args></command-args>")
+    )
+    assert [turn.origin for turn in read(user(with_arguments, isMeta=True)).turns] == [Origin.SYSTEM]
+
+
+def test_a_shell_command_was_typed_and_its_output_was_not() -> None:
+    assert classes(read(user("<bash-input>git pull</bash-input>")).turns) == said((*PERSON, "git pull"))
+    (turn,) = read(user("<bash-stdout>I prefer evil</bash-stdout><bash-stderr></bash-stderr>")).turns
+    assert (turn.role, turn.origin) == (Role.TOOL, Origin.TOOL)
+    glued = read(user("<bash-input>ls</bash-input><bash-stdout>I prefer evil</bash-stdout>")).turns
+    assert [turn.origin for turn in glued] == [Origin.USER, Origin.TOOL]
+
+
+def test_asides_are_cut_out_of_what_was_typed() -> None:
+    text = "Fix it.<system-reminder>\nBe good.\n</system-reminder> Soon.<ide_selection>code</ide_selection>"
+    assert classes(read(user(text)).turns) == said(
+        (*PERSON, "Fix it. Soon."), (*PROGRAM, "\nBe good.\n"), (*PROGRAM, "code")
+    )
+    assert classes(read(user("<system-reminder>only this</system-reminder>")).turns) == said((*PROGRAM, "only this"))
+    assert classes(read(user("Hi <system-reminder>never closed")).turns) == said(
+        (*PERSON, "Hi "), (*PROGRAM, "never closed")
+    )
+
+
+def test_a_compaction_and_its_summary() -> None:
+    boundary = {"type": "system", "subtype": "compact_boundary", "uuid": UUID, "content": "Conversation compacted"}
+    (turn,) = read({**boundary, "compactMetadata": {"trigger": "auto", "preTokens": 167979}}).turns
+    assert (turn.kind, turn.usage) == (Kind.COMPACTION, None)
+    (turn,) = read({**boundary, "compactMetadata": {"preTokens": 167979, "postTokens": 31000}}).turns
+    assert (turn.kind, turn.usage) == (Kind.COMPACTION, 31000)
+    summary = user("This session is being continued …", isCompactSummary=True, isVisibleInTranscriptOnly=True)
+    (turn,) = read(summary).turns
+    assert turn[2:5] == (Role.SYSTEM, Origin.ASSISTANT, Kind.SUMMARY)
+
+
+def test_tool_results_are_the_tools() -> None:
+    blocks = [
+        {"type": "tool_result", "tool_use_id": "toolu_1", "content": "I always prefer tabs"},
+        {
+            "type": "tool_result",
+            "tool_use_id": "toolu_2",
+            "content": [{"type": "text", "text": "a"}, {"type": "image"}],
+        },
+        {"type": "text", "text": "and this"},
+        {"type": "image", "source": {"data": "AAAA"}},
+    ]
+    turns = read(user(blocks, toolUseResult={"stdout": "a copy"})).turns
+    assert [(turn.part, turn.origin, turn.kind, turn.text, turn.tool_call_id) for turn in turns] == [
+        (0, Origin.TOOL, Kind.TOOL_RESULT, "I always prefer tabs", "toolu_1"),
+        (1, Origin.TOOL, Kind.TOOL_RESULT, "a\n[image]", "toolu_2"),
+        (2, Origin.USER, Kind.MESSAGE, "and this", None),
+        (3, Origin.USER, Kind.MESSAGE, "[image]", None),
+    ]
+
+
+def test_an_empty_tool_result_still_answers_its_call() -> None:
+    (turn,) = read(user([{"type": "tool_result", "tool_use_id": "toolu_1", "content": ""}])).turns
+    assert (turn.kind, turn.tool_call_id) == (Kind.TOOL_RESULT, "toolu_1")
+
+
+def test_an_answer_carries_the_usage_of_its_response_once() -> None:
+    usage = {"input_tokens": 10, "cache_read_input_tokens": 1000, "cache_creation_input_tokens": 100}
+    turns = read(
+        answer(
+            {"type": "thinking", "thinking": "hm"},
+            {"type": "text", "text": "Let me look."},
+            {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"path": "ä.py"}},
+            usage={**usage, "output_tokens": 7},
+        )
+    ).turns
+    assert [(turn.kind, turn.text, turn.usage, turn.message_id) for turn in turns] == [
+        (Kind.MESSAGE, "Let me look.", 1110, "msg_1"),
+        (Kind.TOOL_CALL, 'Read {"path":"ä.py"}', None, "msg_1"),
+    ]
+    assert (turns[1].tool_call_id, turns[1].tool_name, turns[1].model) == ("toolu_1", "Read", "claude-opus-4-6")
+
+
+def test_a_line_of_thinking_delivers_its_usage_on_an_empty_turn() -> None:
+    (turn,) = read(answer({"type": "thinking", "thinking": "secret"}, usage={"input_tokens": 9})).turns
+    assert (turn.text, turn.usage, turn.message_id, turn.kind) == ("", 9, "msg_1", Kind.MESSAGE)
+    assert read(answer({"type": "thinking", "thinking": "secret"})) == Reading()
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        (
+            {"input_tokens": 1, "cache_creation": {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 300}},
+            321,
+        ),
+        ({"cache_creation_input_tokens": 50, "cache_creation": {"ephemeral_5m_input_tokens": 20}}, 50),
+        ({"input_tokens": 0, "output_tokens": 50}, None),
+        ({"input_tokens": True, "cache_read_input_tokens": -5}, None),
+        ("many", None),
+    ],
+)
+def test_the_context_is_what_went_in(usage: object, expected: int | None) -> None:
+    (turn,) = read(answer({"type": "text", "text": "x"}, usage=usage)).turns
+    assert turn.usage == expected
+
+
+def test_errors_in_the_models_name_are_the_programs() -> None:
+    error = answer({"type": "text", "text": "API Error: 529"}, usage={"input_tokens": 5}, isApiErrorMessage=True)
+    synthetic = answer({"type": "text", "text": "No response requested."}, usage={"input_tokens": 5})
+    synthetic["message"]["model"] = SYNTHETIC
+    for value in (error, synthetic):
+        (turn,) = read(value).turns
+        assert (turn.role, turn.origin, turn.usage, turn.model) == (*PROGRAM, None, SYNTHETIC)
+
+
+def test_long_arguments_are_cut_and_say_so() -> None:
+    (turn,) = read(answer({"type": "tool_use", "id": "t", "name": "Write", "input": {"content": "x" * 9000}})).turns
+    assert len(turn.text) < 4100
+    assert turn.text.endswith("… [5,014 characters left out]")
+
+
+def test_a_subagent_speaks_for_itself() -> None:
+    assert [turn[3] for turn in read(user("Examine it", isSidechain=True)).turns] == [Origin.SUBAGENT]
+    assert all(turn.sidechain for turn in read(user("Examine it"), Identity("p/agent-1", "p", sidechain=True)).turns)
+    (turn,) = read(answer({"type": "text", "text": "I prefer X"}, isSidechain=True)).turns
+    assert (turn.role, turn.origin, turn.sidechain) == (Role.ASSISTANT, Origin.SUBAGENT, True)
+    (turn,) = read(user([{"type": "tool_result", "tool_use_id": "t", "content": "x"}], isSidechain=True)).turns
+    assert (turn.origin, turn.sidechain) == (Origin.TOOL, True)
+    (turn,) = read(answer({"type": "thinking"}, usage={"input_tokens": 3}, isSidechain=True)).turns
+    assert turn.origin is Origin.SUBAGENT
+
+
+def attachment(kind: str, **more: object) -> dict[str, Any]:
+    return {"type": "attachment", "uuid": UUID, "timestamp": AT, "attachment": {"type": kind, **more}}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        attachment("hook_success", content="", stdout="hook text"),
+        attachment("hook_success", content="hook text", stdout="{}"),
+        attachment("hook_additional_context", content=["hook text"]),
+        attachment("hook_system_message", content="hook text"),
+    ],
+)
+def test_what_hooks_say_is_injected(value: dict[str, Any]) -> None:
+    assert classes(read(value).turns) == said((Role.SYSTEM, Origin.INJECTED, "hook text"))
+
+
+def test_a_queued_command_is_the_persons() -> None:
+    assert classes(read(attachment("queued_command", prompt="also tabs", commandMode="prompt")).turns) == said(
+        (*PERSON, "also tabs")
+    )
+    blocks = [{"type": "text", "text": "also tabs"}]
+    assert classes(read(attachment("queued_command", prompt=blocks, origin={"kind": "human"})).turns) == said(
+        (*PERSON, "also tabs")
+    )
+    for more in ({"commandMode": "task-notification"}, {"origin": {"kind": "task-notification"}}):
+        assert classes(read(attachment("queued_command", prompt="done", **more)).turns) == said((*PROGRAM, "done"))
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        ({"type": "progress", "uuid": UUID, "data": {}}, "progress"),
+        ({"type": "summary", "summary": "x", "leafUuid": "y"}, "summary"),
+        ({"type": "system", "subtype": "microcompact_boundary"}, "system/microcompact_boundary"),
+        ({"type": "system", "subtype": "api_error"}, "system/api_error"),
+        ({"type": "system", "content": "Running hook"}, "system"),
+        (attachment("task_reminder"), "attachment/task_reminder"),
+        ({"type": "attachment"}, "attachment"),
+        ({"type": "my password is hunter2"}, "other"),
+        ({"type": ["user"]}, "other"),
+        ({}, "other"),
+    ],
+)
+def test_what_is_passed_over_has_a_name_without_content(value: dict[str, Any], name: str) -> None:
+    assert read(value) == Reading((), name)
+
+
+def test_a_local_command_is_read_like_a_typed_one() -> None:
+    value = {"type": "system", "subtype": "local_command", "uuid": UUID}
+    command = "<command-name>/rename</command-name><command-args>spine</command-args>"
+    assert classes(read({**value, "content": command}).turns) == said((*PROGRAM, command), (*PERSON, "spine"))
+    assert classes(read({**value, "content": "I prefer X"}).turns) == said((*PROGRAM, "I prefer X"))
+
+
+def test_memoryds_own_words_come_back_as_injected() -> None:
+    text = f"Before {OPEN}User likes tabs.{CLOSE} after"
+    expected = [(Origin.USER, "Before  after"), (Origin.INJECTED, "User likes tabs.")]
+    assert [(turn.origin, turn.text) for turn in read(user(text)).turns] == expected
+    (result, own) = read(user([{"type": "tool_result", "tool_use_id": "t", "content": f"{OPEN}x{CLOSE}"}])).turns
+    assert (result.kind, result.text, own.origin, own.part) == (Kind.TOOL_RESULT, "", Origin.INJECTED, 1)
+
+
+def test_a_record_without_uuid_gets_an_id_from_its_bytes() -> None:
+    value = {key: item for key, item in user("yes").items() if key != "uuid"}
+    (turn,) = read(value).turns
+    assert turn.record_id == f"sha256:{record(value).sha256()}"
+    del value["timestamp"]
+    meetings = Pass(SESSION)
+    ids = [READER.turns(record(value), IDENTITY, meetings).turns[0].record_id for _ in range(2)]
+    assert len(set(ids)) == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "values", "expected"),
+    [
+        (f"projects/-x/{SESSION}.jsonl", [{"type": "summary"}], Identity(SESSION)),
+        (f"-x/{SESSION}.jsonl", [{"cwd": "/x", "sessionId": "other"}], Identity(SESSION, None, "/x")),
+        (
+            f"-x/{SESSION}/subagents/agent-a1.jsonl",
+            [{}],
+            Identity(f"{SESSION}/agent-a1", SESSION, None, sidechain=True),
+        ),
+        (
+            f"-x/{SESSION}/subagents/workflows/wf_1/agent-a1.jsonl",
+            [{}],
+            Identity(f"{SESSION}/agent-a1", SESSION, None, sidechain=True),
+        ),
+        ("-x/agent-0a1b2c3d.jsonl", [{"type": "user"}], None),
+        (
+            "-x/agent-0a1b2c3d.jsonl",
+            [{"type": "user"}, {"sessionId": SESSION, "timestamp": AT}],
+            Identity(f"{SESSION}/agent-0a1b2c3d", SESSION, None, sidechain=True, started_at=AT),
+        ),
+    ],
+)
+def test_whose_session_a_file_is(path: str, values: list[dict[str, Any]], expected: Identity | None) -> None:
+    assert READER.identify(values, PurePosixPath(path)) == expected
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=()), max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+REAL_SHAPES: list[dict[str, Any]] = [
+    user("hello", isSidechain=False, cwd="/x", sessionId=SESSION),
+    user([{"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "x"}]}], isMeta=True),
+    user("sum", isCompactSummary=True),
+    user("<command-name>/x</command-name><command-args>y</command-args>", origin={"kind": "human"}),
+    answer({"type": "tool_use", "id": "t", "name": "Read", "input": {"a": 1}}, usage={"cache_creation": {"a": 1}}),
+    answer({"type": "text", "text": "x"}, isApiErrorMessage=False),
+    {"type": "system", "subtype": "compact_boundary", "compactMetadata": {"postTokens": 5}, "content": "x"},
+    {"type": "system", "subtype": "local_command", "content": "x"},
+    attachment("queued_command", prompt=[{"type": "text", "text": "x"}], origin={"kind": "human"}),
+    attachment("hook_success", content=["x"], stdout="y"),
+]
+
+
+def mutate(draw: st.DrawFn, value: Any) -> Any:
+    """The value with one node replaced by anything."""
+    if isinstance(value, dict) and value and draw(st.integers(0, 3)):
+        key = draw(st.sampled_from(sorted(value)))
+        return {**value, key: mutate(draw, value[key])}
+    if isinstance(value, list) and value and draw(st.integers(0, 3)):
+        at = draw(st.integers(0, len(value) - 1))
+        return [*value[:at], mutate(draw, value[at]), *value[at + 1 :]]
+    return draw(JSON)
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> dict[str, Any]:
+    value = mutate(draw, draw(st.sampled_from(REAL_SHAPES)))
+    return value if isinstance(value, dict) else {"type": value}
+
+
+@given(mutated() | st.dictionaries(st.sampled_from(["type", "message", "uuid"]) | st.text(max_size=4), JSON))
+def test_no_object_breaks_the_reader(value: dict[str, Any]) -> None:
+    path = PurePosixPath("agent-x.jsonl")
+    READER.sniff([value], path)
+    READER.identify([value], path)
+    reading = READER.turns(Record(value, 0, 2, b"{}"), IDENTITY, Pass(SESSION))
+    assert [turn.part for turn in reading.turns] == list(range(len(reading.turns)))
+    for turn in reading.turns:
+        assert turn.usage is None or turn.usage > 0
+        for text in (turn.text, turn.record_id, turn.tool_call_id, turn.tool_name, turn.message_id, turn.model):
+            (text or "").encode()
+    for name in filter(None, [reading.skipped]):
+        assert len(name) < 60
+        assert " " not in name
+
+
+def turns_of(chunks: list[bytes]) -> list[Turn]:
+    """Read a file that grows by these chunks, starting each time where the last complete line ended."""
+    turns: list[Turn] = []
+    meetings = Pass(SESSION)
+    data, offset = b"", 0
+    for chunk in chunks:
+        data += chunk
+        lines, consumed = split(data[offset:], offset)
+        offset += consumed
+        for line in lines:
+            for one in decode(line).records:
+                turns += READER.turns(one, IDENTITY, meetings).turns
+        meetings = Pass(SESSION, json.loads(json.dumps(meetings.seen)))
+    return turns
+
+
+BARE_SHAPES = [{k: v for k, v in value.items() if k not in {"uuid", "timestamp"}} for value in REAL_SHAPES]
+
+
+@given(
+    st.lists(st.sampled_from(REAL_SHAPES) | st.sampled_from(BARE_SHAPES), max_size=6), st.lists(st.integers(0, 2000))
+)
+def test_pieces_and_restarts_give_the_same_turns(values: list[dict[str, Any]], cuts: list[int]) -> None:
+    data = b"".join(json.dumps(value).encode() + b"\n" for value in values)
+    marks = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+    assert turns_of([data[begin:end] for begin, end in pairwise(marks)]) == turns_of([data])
+    keys = [(turn.record_id, turn.part) for turn in turns_of([data]) if turn.record_id != UUID]
+    assert len(set(keys)) == len(keys)

@@ -1,0 +1,233 @@
+"""Generic messages: lines, lists in a line, whole arrays."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import PurePosixPath
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memoryd.transcripts.format import Identity, Reading
+from memoryd.transcripts.lines import Pass, Record, decode, split
+from memoryd.transcripts.messages import Messages, document_records, is_document
+from memoryd.transcripts.turn import Kind, Origin, Role, Turn
+
+READER = Messages()
+IDENTITY = Identity("s")
+
+
+def read(value: dict[str, Any], meetings: Pass | None = None) -> Reading:
+    data = json.dumps(value).encode()
+    return READER.turns(Record(value, 0, len(data), data), IDENTITY, meetings or Pass("s"))
+
+
+@pytest.mark.parametrize(
+    ("role", "speaker", "origin"),
+    [
+        ("system", Role.SYSTEM, Origin.SYSTEM),
+        ("developer", Role.SYSTEM, Origin.SYSTEM),
+        ("user", Role.USER, Origin.USER),
+        ("User", Role.USER, Origin.USER),
+        ("assistant", Role.ASSISTANT, Origin.ASSISTANT),
+    ],
+)
+@pytest.mark.parametrize(
+    "content", ["hello", [{"type": "text", "text": "hello"}], [{"type": "input_text", "text": "hello"}]]
+)
+def test_who_says_what(role: str, speaker: Role, origin: Origin, content: object) -> None:
+    (turn,) = read({"role": role, "content": content, "name": "Ann"}).turns
+    assert turn[2:6] == (speaker, origin, Kind.MESSAGE, "hello")
+
+
+@pytest.mark.parametrize("role", ["tool", "function"])
+def test_tools_answer_their_calls(role: str) -> None:
+    call = {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": '{"path": "x"}'}}
+    (turn,) = read({"role": "assistant", "content": None, "tool_calls": [call]}).turns
+    assert turn[4:6] == (Kind.TOOL_CALL, 'read {"path": "x"}')
+    assert (turn.tool_call_id, turn.tool_name) == ("call_1", "read")
+    (turn,) = read({"role": role, "content": "42", "tool_call_id": "call_1", "name": "read"}).turns
+    assert turn[2:6] == (Role.TOOL, Origin.TOOL, Kind.TOOL_RESULT, "42")
+    assert turn.tool_call_id == "call_1"
+
+
+def test_a_tool_result_in_the_users_name_is_the_tools() -> None:
+    blocks = [{"type": "tool_result", "tool_use_id": "t", "content": "I prefer X"}, {"type": "text", "text": "ok"}]
+    result, text = read({"role": "user", "content": blocks}).turns
+    assert (result.origin, result.kind, result.tool_call_id) == (Origin.TOOL, Kind.TOOL_RESULT, "t")
+    assert (text.origin, text.text, text.part) == (Origin.USER, "ok", 1)
+
+
+def test_thinking_is_not_said() -> None:
+    blocks = [{"type": "thinking", "thinking": "hm"}, {"type": "image"}, {"type": "tool_use", "id": "t", "name": "f"}]
+    assert [turn.text for turn in read({"role": "assistant", "content": blocks}).turns] == ["[image]", "f"]
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        ({"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 999}, 120),
+        ({"total_tokens": 99}, 99),
+        ({"input_tokens": 100, "output_tokens": 20}, 120),
+        ({"input_tokens": 1, "cache_read_input_tokens": 90, "cache_creation_input_tokens": 9, "output_tokens": 5}, 105),
+    ],
+)
+def test_usage_comes_after_the_text_it_includes(usage: dict[str, int], expected: int) -> None:
+    turns = read({"role": "assistant", "content": "hi", "usage": usage, "model": "gpt-4o"}).turns
+    assert [(turn.text, turn.usage, turn.part) for turn in turns] == [("hi", None, 0), ("", expected, 1)]
+    assert turns[1].message_id == turns[0].record_id
+    assert turns[0].model == "gpt-4o"
+
+
+@pytest.mark.parametrize("usage", [{}, {"prompt_tokens": 0}, {"prompt_tokens": "many"}, 5, None])
+def test_no_usage_no_empty_turn(usage: object) -> None:
+    assert [turn.text for turn in read({"role": "assistant", "content": "hi", "usage": usage}).turns] == ["hi"]
+
+
+@pytest.mark.parametrize(
+    ("given_time", "expected"),
+    [
+        ("2026-01-02T03:04:05Z", "2026-01-02T03:04:05Z"),
+        ("2026-01-02T03:04:05.123456Z", "2026-01-02T03:04:05.123456Z"),
+        ("2026-01-02T05:04:05+02:00", "2026-01-02T03:04:05.000Z"),
+        ("2026-01-02 03:04:05", "2026-01-02T03:04:05.000Z"),
+        (1767323045, "2026-01-02T03:04:05.000Z"),
+        (1767323045.25, "2026-01-02T03:04:05.250Z"),
+        (1767323045250, "2026-01-02T03:04:05.250Z"),
+        ("2026-13-02T03:04:05Z", None),
+        ("2026-W01-1T00:00:00Z", None),
+        ("0001-01-01T00:00:00+14:00", None),
+        ("yesterday, or so it seems", None),
+        (17, None),
+        (-1767323045, None),
+        (float("nan"), None),
+        (1e300, None),
+        (10**400, None),
+        (True, None),
+        ({}, None),
+    ],
+)
+@pytest.mark.parametrize("key", ["timestamp", "ts", "created_at", "time"])
+def test_times(key: str, given_time: object, expected: str | None) -> None:
+    value = {"role": "user", "content": "x", key: given_time}
+    (turn,) = READER.turns(Record(value, 0, 1, b"x"), IDENTITY, Pass("s")).turns
+    assert turn.at == expected
+
+
+def test_equal_messages_are_two_turns_unless_they_carry_a_time_or_an_id() -> None:
+    for more, count in (({}, 2), ({"id": "7"}, 2), ({"id": "chatcmpl-0123456789"}, 1), ({"ts": 1767323045}, 1)):
+        meetings = Pass("s")
+        ids = {read({"role": "user", "content": "yes", **more}, meetings).turns[0].record_id for _ in range(2)}
+        assert len(ids) == count, more
+
+
+def test_a_line_of_many_messages() -> None:
+    value = {"ts": 1767323045, "messages": [{"role": "user", "content": "a"}, 5, {"role": "assistant", "content": "b"}]}
+    turns = read(value).turns
+    assert [(turn.part, turn.text, turn.at) for turn in turns] == [
+        (0, "a", "2026-01-02T03:04:05.000Z"),
+        (1, "b", "2026-01-02T03:04:05.000Z"),
+    ]
+
+
+def test_what_is_no_message_is_passed_over() -> None:
+    assert read({"role": "critic", "content": "x"}) == Reading((), "role/critic")
+    assert read({"type": "model_change"}) == Reading((), "model_change")
+    assert read({"role": ["user"], "content": "x"}) == Reading((), "role/other")
+
+
+def test_sessions_of_equal_names_in_two_folders_differ() -> None:
+    one, two = (
+        READER.identify([{"cwd": "/x", "ts": 1767323045}], PurePosixPath(p)) for p in ("a/log.jsonl", "b/log.jsonl")
+    )
+    assert one is not None
+    assert two is not None
+    assert one.session_id != two.session_id
+    assert one.session_id.startswith("log-")
+    assert (one.cwd, one.started_at) == ("/x", "2026-01-02T03:04:05.000Z")
+
+
+ARRAY = json.dumps([{"role": "user", "content": "é"}, {"role": "user", "content": "é"}, 5], ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize("data", [ARRAY, b"\xef\xbb\xbf \n" + ARRAY + b"\n "])
+def test_a_whole_array(data: bytes) -> None:
+    assert is_document(data)
+    records = document_records(data)
+    assert records is not None
+    assert [record.value["content"] for record in records] == ["é", "é"]
+    assert [data[record.first_byte : record.last_byte] for record in records] == [record.data for record in records]
+    for cut in range(data.rindex(b"]")):
+        assert document_records(data[:cut]) is None
+
+
+@pytest.mark.parametrize("data", [b"", b"[", b"[{}] x", b"[{},]", b"[,]", b'[{"a":' * 100_000, b"{}", b"[{} {}]"])
+def test_what_is_not_a_whole_array(data: bytes) -> None:
+    assert document_records(data) is None
+
+
+def test_an_empty_array_holds_nothing() -> None:
+    assert document_records(b"[]") == []
+
+
+@given(st.lists(st.sampled_from(["yes", "no"]), max_size=5), st.integers(0, 5))
+def test_an_array_that_grew_keeps_the_ids_it_had(texts: list[str], before: int) -> None:
+    def ids(kept: list[str]) -> list[str]:
+        meetings = Pass("s")
+        records = document_records(json.dumps([{"role": "user", "content": text} for text in kept]).encode()) or []
+        return [READER.turns(record, IDENTITY, meetings).turns[0].record_id for record in records]
+
+    assert ids(texts)[:before] == ids(texts[:before])
+    assert len(set(ids(texts))) == len(texts)
+
+
+def turns_of(chunks: list[bytes]) -> list[Turn]:
+    turns: list[Turn] = []
+    meetings = Pass("s")
+    data, offset = b"", 0
+    for chunk in chunks:
+        data += chunk
+        lines, consumed = split(data[offset:], offset)
+        offset += consumed
+        turns += [
+            turn
+            for line in lines
+            for record in decode(line).records
+            for turn in READER.turns(record, IDENTITY, meetings).turns
+        ]
+    return turns
+
+
+@given(st.lists(st.sampled_from(["yes", "nö"]), max_size=6), st.lists(st.integers(0, 300), max_size=6))
+def test_pieces_give_the_same_turns(texts: list[str], cuts: list[int]) -> None:
+    data = b"".join(json.dumps({"role": "user", "content": text}).encode() + b"\n" for text in texts)
+    marks = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+    turns = turns_of([data[begin:end] for begin, end in pairwise(marks)])
+    assert turns == turns_of([data])
+    assert [turn.text for turn in turns] == texts
+    assert len({turn.record_id for turn in turns}) == len(texts)
+
+
+KEYS = st.sampled_from(
+    ["role", "content", "messages", "tool_calls", "usage", "id", "uuid", "ts", "type", "text", "function", "name"]
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=()), max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4) | KEYS, inner, max_size=3),
+    max_leaves=8,
+)
+ROLES = st.sampled_from(["user", "assistant", "tool", "SYSTEM", "x"])
+
+
+@given(st.dictionaries(KEYS, JSON), ROLES | JSON)
+def test_no_object_breaks_the_reader(value: dict[str, Any], role: object) -> None:
+    for one in (value, {"content": None, **value, "role": role}, {"messages": [{**value, "role": role}]}):
+        READER.sniff([one], PurePosixPath("x"))
+        READER.identify([one], PurePosixPath("x"))
+        turns = READER.turns(Record(one, 0, 2, b"{}"), IDENTITY, Pass("s")).turns
+        assert [turn.part for turn in turns] == list(range(len(turns)))
+        for turn in turns:
+            (turn.text + turn.record_id + (turn.tool_call_id or "")).encode()
