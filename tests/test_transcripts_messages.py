@@ -129,8 +129,11 @@ def test_a_line_of_many_messages() -> None:
     turns = read(value).turns
     assert [(turn.part, turn.text, turn.at) for turn in turns] == [
         (0, "a", "2026-01-02T03:04:05.000Z"),
-        (1, "b", "2026-01-02T03:04:05.000Z"),
+        (0, "b", "2026-01-02T03:04:05.000Z"),
     ]
+    grown = read({"ts": 1767323045, "messages": [*value["messages"], {"role": "user", "content": "c"}]}).turns
+    assert [turn.record_id for turn in grown[:2]] == [turn.record_id for turn in turns]
+    assert len({turn.record_id for turn in grown}) == 3
 
 
 def test_what_is_no_message_is_passed_over() -> None:

@@ -65,10 +65,14 @@ class Messages:
         messages = _listed(value) or ([value] if _speaks(value) else [])
         if not messages:
             return Reading((), _name_of(value))
-        stamped = _is_stamped(value)
-        record_id = _uuid_of(value) or derived_id(record, meetings, stamped=stamped)
-        turns = [turn for message in messages for turn in _message_turns(message, value, record_id)]
-        return Reading([turn._replace(part=part) for part, turn in enumerate(turns)] if len(turns) > 1 else turns)
+        if messages[0] is value:
+            return Reading(_numbered(_message_turns(value, value, _record_id(record, meetings))))
+        # Such a line is written anew with each message, so each message is known by itself.
+        turns: list[Turn] = []
+        for message in messages:
+            inner = record._replace(value=message, data=_canonical(message, record.data))
+            turns += _numbered(_message_turns(message, value, _record_id(inner, meetings)))
+        return Reading(turns)
 
     def cwd_of(self, value: dict[str, Any]) -> str | None:
         """The folder named in the record."""
@@ -107,6 +111,21 @@ def document_records(data: bytes) -> list[Record] | None:
             records.append(scanner.record(value, at, end))
         at, expected = skip_space(end), ","
     return records if text[at : at + 1] == "]" and skip_space(at + 1) == len(text) else None
+
+
+def _record_id(record: Record, meetings: Pass) -> str:
+    return _uuid_of(record.value) or derived_id(record, meetings, stamped=_is_stamped(record.value))
+
+
+def _canonical(message: dict[str, Any], line: bytes) -> bytes:
+    try:
+        return json.dumps(message, sort_keys=True).encode()
+    except RecursionError:
+        return line
+
+
+def _numbered(turns: list[Turn]) -> list[Turn]:
+    return [turn._replace(part=part) for part, turn in enumerate(turns)] if len(turns) > 1 else turns
 
 
 def _speaks(value: dict[str, Any]) -> bool:
