@@ -7,10 +7,11 @@ and instructions they are not (`quotes`), since those steer what an agent does.
 
 from __future__ import annotations
 
-import itertools
 import re
 import unicodedata
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from memoryd.jobs import dates, prose
@@ -36,16 +37,20 @@ _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _NAME = re.compile(r"(?<![^\W_])[^\W\d_a-zß-ÿ][\w'’-]*")  # noqa: RUF001
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")  # noqa: RUF001
 _FRAMING_LIST = """
-a after agent all also always an and any are as ask asked asks assistant at be because been before both but by can
-changed could decision did dislikes do does done each event every failed for from had has hates have he her his how
-i if in is it its just learned like liked likes more most must my never no not of on only open or our please prefer
-prefered preferred prefers remember remembers report said says she should since so some tells than that the their
+a after agent all also an and any are as ask asked asks assistant at be because been before both but by can
+changed could decision did dislikes do does done each event failed for from had has hates have he her his how
+i if in is it its just learned like liked likes more most my of on open or our please prefer
+prefered preferred prefers report said says she should since so some tells than that the their
 then there these they this those to today told use used user users uses using very want wanted wants was we were
 what when where which who why will with would yesterday you your
 """
 _FRAMING = frozenset(_FRAMING_LIST.split())
+_REVERSES_LIST = "avoid stop stopped except unless without instead rather hate dislike refuse never not no"
+_REVERSES = frozenset(_REVERSES_LIST.split())
+_STOPS = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")  # noqa: RUF001
 _VERBAL = re.compile(r"^\w+(?:ed|ing|ly|ion|ions|ment|ity)$")
-_STEM = 4  # letters two forms of one word share at least
+_STEM = 4  # letters from which a word is compared by its stem
+_ENDINGS = ("ings", "ing", "ers", "ed", "es", "er", "ly", "s", "e", "d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,7 @@ class Ground:
         body = _ISO.sub(" ", body)
         checks: tuple[tuple[str, Iterable[str]], ...] = (
             ("quote", (piece.rstrip(".") for quote in _QUOTED.findall(body) for piece in _PIECE.split(quote))),
-            ("path", (found.strip(".:!?") for found in _MARKED.findall(body))),
+            ("path", (found.strip(".:!?`*") for found in _MARKED.findall(body))),
             ("number", _NUMBER.findall(body)),
         )
         for kind, found in checks:
@@ -85,21 +90,20 @@ class Ground:
         return "name" if any(not self._has_name(found) for found in _NAME.finditer(body)) else None
 
     def quotes(self, text: str) -> bool:
-        """Say whether `text` says what one sentence of the sources says: all its words, and as many negations."""
-        body = _ISO.sub(" ", _LABEL.sub("", text, count=1))
-        asked = _wide_pairs(body) | {
-            word for word in map(_plain, _WORD.findall(_fold(body))) if word not in _FRAMING and not _is_wide(word)
-        }
-        if not asked:
+        """Say whether `text` is what the sources say: its content words in the order of one passage, not turned round.
+
+        A passage is a sentence or two that follow each other. It is not turned round when words that reverse a
+        meaning (not, never, avoid, instead …) are the same on both sides.
+        """
+        body = _fold(_ISO.sub(" ", _LABEL.sub("", text, count=1)))
+        asked = [word for word in _units(body) if word not in _FRAMING or word in _REVERSES]
+        if not any(word not in _REVERSES for word in asked):
             return False
-        for source in self.sources:
-            for stated in _statements(source.text):
-                held = _wide_pairs(stated) | {_plain(word) for word in _WORD.findall(stated)}
-                if all(_in(word, held) for word in asked) and negations(body) == negations(stated):
-                    return True
-                if _fold(body).strip(" .!。") in stated:
-                    return True
-        return False
+        return any(
+            _reversals(passage) == _reversals(body) and _follows(asked, _units(passage))
+            for source in self.sources
+            for passage in _passages(source.text)
+        )
 
     def _days(self) -> set[str]:
         days: set[str] = set()
@@ -125,25 +129,46 @@ def _plain(word: str) -> str:
     return word.replace("’", "'").removesuffix("'s")  # noqa: RUF001
 
 
-def _is_wide(word: str) -> bool:
-    return prose.is_wide(word)
+def _units(folded: str) -> list[str]:
+    """Return the words of a folded text in order, runs of wide characters as overlapping pairs."""
+    units: list[str] = []
+    for word in _WORD.findall(folded):
+        if prose.is_wide(word):
+            units += [word[i : i + 2] for i in range(max(1, len(word) - 1))]
+        else:
+            units.append(_plain(word))
+    return units
 
 
-def _wide_pairs(text: str) -> set[str]:
-    runs = (word for word in _WORD.findall(text) if _is_wide(word))
-    return {run[i : i + 2] for run in runs for i in range(max(1, len(run) - 1))}
+def _reversals(folded: str) -> tuple[int, frozenset[str]]:
+    return negations(folded), _REVERSES.intersection(_WORD.findall(folded))
 
 
-def _statements(text: str) -> list[str]:
-    folded = _fold(neutral(text))
-    parts = [part.strip() for part in re.split(r"(?<=[.!?])\s+|(?<=[。！？])", folded)]  # noqa: RUF001 - full-width marks
-    return [*parts, *(f"{one} {two}" for one, two in itertools.pairwise(parts))]
+def _follows(asked: Sequence[str], held: Sequence[str]) -> bool:
+    rest = iter(held)
+    return all(any(_in(word, (other,)) for other in rest) for word in asked)
+
+
+def _passages(text: str) -> list[str]:
+    """Return the sentences of each line and each two that follow each other, folded."""
+    parts = [
+        part.strip()
+        for line in (*text.splitlines(), *prose.lines(text))
+        for part in _STOPS.split(_fold(neutral(line)))
+        if part.strip()
+    ]
+    return [*parts, *(f"{one} {two}" for one, two in pairwise(parts))]
 
 
 def _in(word: str, held: Iterable[str]) -> bool:
-    if word in held:
-        return True
-    if len(word) < _STEM or word.isdigit():
-        return False
-    least = max(_STEM, len(word) - 3)
-    return any(other[:least] == word[:least] and abs(len(other) - len(word)) <= 3 for other in held)
+    """Say whether one of `held` is `word` or another form of it."""
+    return word in held or (len(word) >= _STEM and _stem(word) in {_stem(other) for other in held})
+
+
+@lru_cache(maxsize=16384)
+def _stem(word: str) -> str:
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= _STEM - 1:
+            word = word.removesuffix(ending)
+            break
+    return word[:-1] if len(word) > _STEM and word[-1:] == word[-2:-1] else word

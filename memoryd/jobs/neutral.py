@@ -13,7 +13,7 @@ import unicodedata
 _JOINERS = "\u200c\u200d"  # Persian, Indic scripts and emoji need them between their own letters
 # Letters that look like nothing: Hangul fillers, variation selectors but for the two of emoji, the Braille blank.
 _BLANK = re.compile("[\u034f\u115f\u1160\u2800\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef]")
-_OPENS = re.compile(r"<(?=[\s]*[A-Za-z/!?|<\[])")
+_OPENS = re.compile(r"<(?=[A-Za-z/!?|<\[])")
 _CLOSES_COMMENT = re.compile(r"--+!?>")
 _FENCE = re.compile(r"`{3,}|~{3,}")
 _PICTURE = re.compile(r"!\[")

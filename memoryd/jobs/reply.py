@@ -43,7 +43,8 @@ _SECTION = re.compile(r"^[\s#>*_]*\[\s*(SUMMARY|MEMORIES|NOTHING)\s*\][\s:*_]*$"
 _CITED = r"\[\s*(?P<ids>t\d{1,9}(?:\s*,\s*t\d{1,9})*)\s*\]"
 _TOLD = re.compile(rf"^[-*•]\s+\**{_CITED}\**:?\s*(?P<text>\S.*)$", re.IGNORECASE)
 _MEMORY = re.compile(
-    rf"^[-*•]\s+\**(?P<type>[A-Za-z]+)\**[\s:|,(]+\**(?P<importance>[-+]?\d+(?:\.\d+)?)\**\)?[\s:|,]+{_CITED}\**:?\s*(?P<text>\S.*)$"
+    rf"^[-*•]\s+\**(?P<type>[A-Za-z]+)\**[\s:|,(]+\**(?P<importance>[-+]?\d+(?:\.\d+)?)\**\)?[\s:|,]+{_CITED}\**:?\s*(?P<text>\S.*)$",
+    re.IGNORECASE,
 )
 _FENCED = re.compile(r"\A\s*```[^\n`]*\n(?P<inside>.*?)\n?```\s*\Z", re.DOTALL)
 _MOST_LINES = 2000

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 BACKEND = "offline"
 _DEFAULT_WORDS = 400
 _MOST_MEMORIES = 6  # of one run; junk in the core is worse than a memory that waits for a second mention
+_ASKED_FOR = 0.9  # importance from which the user asked in so many words that it be kept
 _LONGEST_LINE = 700  # characters; more of one message goes on a line of its own
 _MOST_FILES = 12
 _MOST_FAILURES = 4
@@ -47,7 +48,8 @@ def answer(ask: Ask) -> Reply:
     said = _said(spoken)
     days = {quoted.id: _day(quoted) for quoted in spoken}
     working = _working(ask.material, said)
-    memories = _memories(said, days, Known(given.get("known", "").splitlines()), working=working)
+    found = _memories(said, days, Known(given.get("known", "").splitlines()), working=working)
+    memories = _foremost(found, limit // 3)
     limit -= sum(prose.words(memory.text) + 1 for memory in memories)
     reports = _reports([quoted for quoted in ask.material if quoted.origin == REPORT], limit // 3)
     limit -= sum(prose.words(told.text) + 1 for told in reports)
@@ -140,8 +142,17 @@ def _memories(said: Sequence[Said], days: dict[str, date | None], known: Known, 
             if cue and text and not known.says(text):
                 known.add(text)
                 found.append(NewMemory(cue.type, cue.importance, text, (int(one.id[1:]),)))
-    best = sorted(found, key=lambda memory: (-memory.importance, memory.sources))[:_MOST_MEMORIES]
-    return sorted(best, key=lambda memory: memory.sources)
+    return found
+
+
+def _foremost(found: list[NewMemory], limit: int) -> list[NewMemory]:
+    """Return the most important memories within `limit` words, in order; what was asked to be kept always is."""
+    kept = []
+    for memory in sorted(found, key=lambda memory: (-memory.importance, memory.sources))[:_MOST_MEMORIES]:
+        limit -= prose.words(memory.text) + 1
+        if limit >= 0 or memory.importance >= _ASKED_FOR:
+            kept.append(memory)
+    return sorted(kept, key=lambda memory: memory.sources)
 
 
 def _reports(material: Sequence[Quoted], limit: int) -> list[reply.Told]:

@@ -45,7 +45,8 @@ totally touch tough true truly understand understanding update wait way ways wel
 work works world worth wow yay yea yeah year yep yes yo yup
 """
 CHATTER = frozenset(_CHATTER_LIST.split())
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")  # noqa: RUF001
+# Marks of Indic and other scripts belong to their word though they are no letters.
+_WORD = re.compile(r"[^\W_][^\W_\u0300-\u036f]*(?:[\u0300-\u036f\u0900-\u0963\u0966-\u0dff][^\W_]*)*(?:['’][^\W_]+)?")  # noqa: RUF001
 _SUFFIX = re.compile(r"(?:'s|’s|s'|ies|ing|ed|es|s)$")  # noqa: RUF001
 
 
@@ -78,4 +79,11 @@ def _pairs(run: str) -> list[str]:
     return [run[i : i + 2] for i in range(len(run) - 1)] or [run]
 
 
-CHATTER_KEYS = frozenset(key_of(word) for word in CHATTER) - {""}
+_WIDE_CHATTER_LIST = """
+谢谢你 谢谢您 好的 是的 没问题 太好了 太棒了 真棒 你好 再见 不客气 哈哈哈 不错 加油
+ありがとうございます いいですね そうですね すごいですね はい こんにちは おはようございます
+よかったですね 了解です お疲れ様です どうも
+"""
+CHATTER_KEYS = frozenset(
+    {key_of(word) for word in CHATTER} - {""} | {pair for run in _WIDE_CHATTER_LIST.split() for pair in _pairs(run)}
+)

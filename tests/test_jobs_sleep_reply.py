@@ -1,0 +1,98 @@
+"""The grammar of a sleep reply: what models do to it without harm, and what makes a reply unusable."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memoryd.jobs.job import MemoryType, NewMemory, Rejected, Reply
+from memoryd.jobs.neutral import neutral
+from memoryd.jobs.reply import NOTHING, Parsed, Told, parse, render
+
+PLAIN = "[SUMMARY]\n- [t3] User: asked for a parser.\n[MEMORIES]\n- preference 0.90 [t12,t15] User: tabs, always."
+MEANT = Parsed(
+    (Told((3,), "User: asked for a parser."),),
+    (NewMemory(MemoryType.PREFERENCE, 0.9, "User: tabs, always.", (12, 15)),),
+)
+
+
+def said(text: str, finish: str = "stop") -> Reply:
+    return Reply(text, finish, "test")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PLAIN,
+        PLAIN.replace("\n", "\r\n"),
+        PLAIN.replace("[SUMMARY]", "**[Summary]**").replace("[MEMORIES]", "## [memories]:"),
+        f"```\n{PLAIN}\n```",
+        f"```markdown\n{PLAIN}\n```\n",
+        PLAIN.replace("- ", "* "),
+        PLAIN.replace("preference", "**Preference**").replace("[t12,t15]", "[ T12 , t15 ]"),
+        PLAIN.replace("\n", "\n\n"),
+        f"Here is the memory:\n\n{PLAIN}",
+    ],
+)
+def test_what_models_do_without_harm(text):
+    assert parse(said(text)) == MEANT
+
+
+@pytest.mark.parametrize("finish", ["length", "refusal", "error", "tool_calls", ""])
+def test_a_reply_that_did_not_end_is_refused(finish):
+    assert isinstance(parse(said(PLAIN, finish)), Rejected)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n",
+        "No.",
+        "[SUMMARY]\nfree text",
+        "- [t1] no section",
+        "[MEMORIES]\n- joy 0.5 [t1] x",
+        "[SUMMARY]\n" + "- [t1] x\n" * 3000,
+    ],
+)
+def test_a_reply_without_a_readable_line_is_refused(text):
+    assert isinstance(parse(said(text)), Rejected)
+
+
+def test_nothing_and_empty_sections_are_answers():
+    assert parse(said(NOTHING)) == Parsed()
+    assert parse(said("[SUMMARY]\n[MEMORIES]\n")) == Parsed()
+
+
+@pytest.mark.parametrize("number", ["1.01", "-0.5", "nan", "1e3", "", "high", "9" * 400])
+def test_an_importance_outside_its_range_loses_its_line(number):
+    parsed = parse(said(f"{PLAIN}\n- fact {number} [t1] something"))
+    assert isinstance(parsed, Parsed)
+    assert (parsed.memories, parsed.unreadable) == (MEANT.memories, 1)
+
+
+SEQS = st.lists(st.integers(0, 10**9 - 1), min_size=1, max_size=4, unique=True).map(tuple)
+LINES = st.text(min_size=1).map(neutral).filter(bool)
+MEMORIES = st.builds(NewMemory, st.sampled_from(MemoryType), st.integers(0, 100).map(lambda n: n / 100), LINES, SEQS)
+
+
+@given(st.lists(st.builds(Told, SEQS, LINES)), st.lists(MEMORIES))
+def test_what_is_rendered_is_read_back(summary, memories):
+    assert parse(said(render(summary, memories))) == Parsed(tuple(summary), tuple(memories))
+
+
+@given(st.text(), st.sampled_from(["stop", "length"]))
+def test_no_text_raises(text, finish):
+    assert isinstance(parse(said(text, finish)), Parsed | Rejected)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["[SUMMARY]", "[MEMORIES]", "- [t1] a", "- [t] a", "- fact 0.5 [t1] b", "```", "x", "- fact 5 [t1] b", ""]
+        )
+    )
+)
+def test_no_mixture_of_lines_raises(lines):
+    assert isinstance(parse(said("\n".join(lines))), Parsed | Rejected)

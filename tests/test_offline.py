@@ -1,0 +1,316 @@
+"""The offline backend: what it keeps of talks and of work, in more than one language, always in the words said."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memoryd.jobs import prose
+from memoryd.jobs.job import Ask, MemoryType, Quoted
+from memoryd.jobs.neutral import neutral
+from memoryd.jobs.reply import Parsed, parse
+from memoryd.llm import lasting, offline, salience, sentences, words
+from memoryd.llm.statements import Said, statements
+
+AT = "2025-03-04T10:00+01:00"
+
+
+def said(*texts: str, first: str = "user") -> tuple[Quoted, ...]:
+    order = ("user", "assistant") if first == "user" else ("assistant", "user")
+    return tuple(Quoted(f"t{n}", order[(n - 1) % 2], order[(n - 1) % 2], AT, text) for n, text in enumerate(texts, 1))
+
+
+def ask(material: tuple[Quoted, ...], limit: int = 60, known: str = "") -> Parsed:
+    question = Ask("sleep", "", material, (("words", str(limit)), ("known", known)))
+    reply = offline.answer(question)
+    assert reply == offline.answer(question)
+    assert reply.finish_reason == "stop"
+    parsed = parse(reply)
+    assert isinstance(parsed, Parsed)
+    assert parsed.unreadable == 0
+    return parsed
+
+
+def summary(parsed: Parsed) -> str:
+    return "\n".join(told.text for told in parsed.summary)
+
+
+TALK = said(
+    "Hey! How are you doing? Thanks for asking me over last time, it was great.",
+    "Hi! I'm good, thanks! So nice to hear from you. What have you been up to?",
+    "I adopted a greyhound called Biscuit from the shelter in Porto last week.",
+    "Wow, that's awesome! I'm so happy for you!",
+    "Thanks! You're the best. How long have you been in the new flat?",
+    "Three years already.",
+    "That sounds lovely!",
+    "I start as a nurse at St. Mary on Monday, after two years of night school.",
+)
+
+
+def test_a_talk_is_kept_by_its_facts_and_not_by_its_kindness():
+    text = summary(ask(TALK))
+    assert "- " not in text[:2]
+    assert "User: I adopted a greyhound called Biscuit from the shelter in Porto last week (2025-02-24/02)." in text
+    assert "Assistant: I start as a nurse at St. Mary on Monday, after two years of night school." in text
+    assert not any(kind in text for kind in ("awesome", "You're the best", "sounds lovely", "Hey!"))
+
+
+def test_a_short_answer_keeps_its_question_and_cites_both():
+    told = next(told for told in ask(TALK, 80).summary if "Three years" in told.text)
+    assert told.text == "Assistant: Three years already. (asked: How long have you been in the new flat?)"
+    assert told.sources == (5, 6)
+
+
+def test_the_limit_holds_and_a_larger_one_keeps_more():
+    small, large = ask(TALK, 20), ask(TALK, 60)
+    assert 0 < prose.words(summary(small)) + len(small.summary) <= 20 + 2
+    assert len(small.summary) < len(large.summary)
+
+
+def test_names_before_messages_become_the_speakers():
+    named = said(
+        "Anna: I bought a red canoe in Turku.",
+        "Ben: Oh, nice!",
+        "Anna: It is 4 metres long.",
+        "Ben: I row at the Turku club.",
+    )
+    text = summary(ask(named))
+    assert "Anna: I bought a red canoe in Turku." in text
+    assert "Ben: I row at the Turku club." in text
+    assert "User:" not in text
+
+
+WORK = (
+    *said(
+        "Can you make the upload retry when the bucket answers 503?",
+        "I'll look at the uploader first. Let me read the file:\n```python\nclass Uploader: ...\n```",
+    ),
+    Quoted("t3", "tool", "report", AT, "changed `src/upload.py` `tests/test_upload.py`"),
+    Quoted("t4", "tool", "report", AT, "failed E AssertionError: retried 0 times"),
+    Quoted(
+        "t5",
+        "assistant",
+        "assistant",
+        AT,
+        "The test failed because the client raised before the retry loop; I moved the loop around `client.put`.",
+    ),
+    Quoted(
+        "t6",
+        "user",
+        "user",
+        AT,
+        "ok, let's use exponential backoff, since the bucket throttles bursts. Always run the tests before you push.",
+    ),
+    Quoted(
+        "t7",
+        "assistant",
+        "assistant",
+        AT,
+        "Now let me run the tests. All 31 tests pass and retries back off up to 30 seconds. "
+        "Uploads over 5 GB are still missing.",
+    ),
+)
+
+
+def test_work_is_told_by_what_was_asked_changed_failed_and_left():
+    text = summary(ask(WORK, 120))
+    assert "User: Can you make the upload retry when the bucket answers 503?" in text
+    assert "Changed: `src/upload.py`, `tests/test_upload.py`" in text
+    assert "Failed: E AssertionError: retried 0 times" in text
+    assert "because the client raised before the retry loop" in text
+    assert "Uploads over 5 GB are still missing." in text
+    assert not any(noise in text for noise in ("Let me", "I'll look", "class Uploader", "let me run"))
+
+
+def test_memories_are_few_typed_and_cited():
+    parsed = ask(WORK, 120)
+    assert [(one.type, one.sources) for one in parsed.memories] == [
+        (MemoryType.PREFERENCE, (6,)),
+        (MemoryType.DECISION, (6,)),
+    ]
+    assert parsed.memories[0].text == "User: Always run the tests before you push."
+
+
+def test_what_is_known_is_no_memory_again():
+    assert [one.type for one in ask(WORK, 120, known="- User: always run the tests before you push").memories] == [
+        MemoryType.DECISION
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "kind"),
+    [
+        ("Remember that the staging password rotates on Fridays.", MemoryType.PREFERENCE),
+        ("Please always use tabs in Makefiles.", MemoryType.PREFERENCE),
+        ("I prefer dark roast coffee in the morning.", MemoryType.PREFERENCE),
+        ("I'm allergic to peanuts and shellfish.", MemoryType.PREFERENCE),
+        ("My name is Ola Nordmann.", MemoryType.FACT),
+        ("We use PostgreSQL for the billing service.", MemoryType.FACT),
+        ("I moved to Bergen after the flood.", MemoryType.FACT),
+        ("请记住以后都用中文回答我的问题", MemoryType.PREFERENCE),
+        ("これからは必ずテストを実行してください", MemoryType.PREFERENCE),
+    ],
+)
+def test_explicit_cues_last(sentence, kind):
+    cue = lasting.lasting(sentence, by_user=True, working=False)
+    assert cue
+    assert cue.type is kind
+    assert lasting.lasting(sentence, by_user=False, working=True) is None
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Never say never!",
+        "I'll never forget that evening.",
+        "Do you remember when we met?",
+        "It was always fun.",
+        "Thanks for the help!",
+        "I might prefer tea, not sure.",
+        "Could you always use tabs?",
+        "Don't worry about it.",
+        "I'm a bit tired.",
+        "I'm a huge fan of jazz.",
+        "The tests pass now.",
+        "Let's run the tests.",
+        "Turns out she had no other family.",
+    ],
+)
+def test_what_people_say_in_passing_does_not_last(sentence):
+    assert lasting.lasting(sentence, by_user=True, working=False) is None
+
+
+def test_lessons_and_decisions_last_only_where_work_is_done():
+    lesson = "The root cause was a stale lock file in the cache folder."
+    cue = lasting.lasting(lesson, by_user=False, working=True)
+    assert cue
+    assert cue.type is MemoryType.LEARNING
+    assert lasting.lasting(lesson, by_user=False, working=False) is None
+
+
+@pytest.mark.parametrize(
+    ("texts", "kept"),
+    [
+        (
+            ("我上个月搬到了上海,在一家医院当护士。", "好的!", "谢谢你!", "我的航班是下周三上午九点的国航一五三。"),
+            ("上海", "国航一五三"),
+        ),
+        (
+            (
+                "先週、京都で陶芸の教室に申し込みました。",
+                "いいですね!",
+                "ありがとう!",
+                "私の猫の名前はミケで、三歳です。",
+            ),
+            ("陶芸", "ミケ"),
+        ),
+        (
+            (
+                "Ich habe gestern in Leipzig ein Cello gekauft.",
+                "Toll!",
+                "Danke!",
+                "Mein Zug fährt am Freitag um 9:30 nach Dresden.",
+            ),
+            ("Cello", "Dresden"),
+        ),
+    ],
+)
+def test_other_languages(texts, kept):
+    text = summary(ask(said(*texts), 40))
+    assert all(word in text for word in kept), text
+    assert "谢谢" not in text
+    assert "ありがとう!" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("I met Dr. Who at 5.30 p.m. today. He left.", ["I met Dr. Who at 5.30 p.m. today.", "He left."]),
+        ("See src/app.py. It works!Really? Yes.", ["See src/app.py.", "It works!Really?", "Yes."]),
+        ("你好。我很好!你呢?", ["你好。", "我很好!你呢?"]),
+        ("one\ntwo", ["one", "two"]),
+        ('He said "stop." Then he left.', ['He said "stop."', "Then he left."]),
+    ],
+)
+def test_sentences(text, parts):
+    assert sentences.sentences(text) == parts
+
+
+def test_content_words_have_no_endings_no_stop_words_and_pairs_for_wide_scripts():
+    assert words.content("The dogs were running to the parks") == ["dogs", "runn", "park"]
+    assert words.content("我住在上海") == ["我住", "住在", "在上", "上海"]
+
+
+WORDS = st.sampled_from(
+    [
+        "I",
+        "moved",
+        "to",
+        "Oslo",
+        "in",
+        "2019.",
+        "Great!",
+        "Thanks.",
+        "The",
+        "parser",
+        "failed",
+        "because",
+        "of",
+        "7",
+        "cats.",
+        "`a.py`",
+        "日本語です。",
+        "\n",
+        "What?",
+    ]
+)
+MESSAGES = st.one_of(st.lists(WORDS, min_size=1, max_size=30).map(" ".join), st.text(max_size=60))
+
+
+@given(st.lists(MESSAGES, max_size=10), st.integers(0, 80), st.booleans())
+def test_every_line_is_made_of_what_was_said(texts, limit, report):
+    material = said(*texts)
+    if report:
+        material = (*material, Quoted("t99", "tool", "report", AT, "changed `a.py`"))
+    parsed = ask(material, limit)
+    bare = {int(one.id[1:]): _bare(one.text) for one in material}
+    for told in parsed.summary:
+        assert set(told.sources) <= set(bare)
+        if not told.text.startswith("Changed:"):
+            source = " ".join(bare[seq] for seq in told.sources)
+            assert all(word in source for word in _bare(_unframed(told.text)).split())
+    for memory in parsed.memories:
+        assert _bare(_unframed(memory.text)) in bare[memory.sources[0]]
+
+
+def _unframed(text: str) -> str:
+    text = re.sub(r"^\w+: ", "", text)
+    return re.sub(r" \(\d{4}[-\d/]*\)", "", text).replace("(asked:", "")
+
+
+def _bare(text: str) -> str:
+    return " ".join(re.findall(r"\w+", neutral(" ".join(prose.lines(text)) + " " + neutral(text)).casefold()))
+
+
+@given(st.lists(MESSAGES, max_size=10), st.integers(0, 60), st.booleans())
+def test_choosing_keeps_to_its_budget_and_order(texts, budget, working):
+    talk = [
+        Said(f"t{n}", "User" if n % 2 else "Assistant", bool(n % 2), text, tuple(sentences.sentences(text)))
+        for n, text in enumerate(texts, 1)
+    ]
+    candidates = statements(talk, working=working)
+    chosen = salience.choose(candidates, budget, working=working)
+    assert sum(one.cost for one in chosen) <= budget + 2 * len(chosen)
+    rest = iter(candidates)
+    assert all(one in rest for one in chosen)
+    assert all(0 < salience.worth(one, working=working) < 1 for one in candidates)
+
+
+def test_a_repeated_statement_is_told_once():
+    text = summary(
+        ask(said("The gate code is 4711.", "Fine.", "The gate code is 4711.", "Fine.", "The GATE code is 4711."), 60)
+    )
+    assert text.count("4711") == 1
