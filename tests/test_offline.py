@@ -58,6 +58,15 @@ def test_a_talk_is_kept_by_its_facts_and_not_by_its_kindness():
     assert not any(kind in text for kind in ("awesome", "You're the best", "sounds lovely", "Hey!"))
 
 
+def test_small_talk_at_the_ends_of_a_sentence_is_cut_and_facts_are_not():
+    text = summary(
+        ask(said("Wow, thanks! I sold the canoe to Ines, which was so great!", "Same here, but not on Friday."), 60)
+    )
+    assert text.splitlines()[0] == "User: I sold the canoe to Ines."
+    row = Said("t1", "User", by_user=True, text="", sentences=("I row at dawn, but not on Friday.",))
+    assert [one.text for one in statements([row], working=False)] == ["I row at dawn, but not on Friday."]
+
+
 def test_a_short_answer_keeps_its_question_and_cites_both():
     told = next(told for told in ask(TALK, 80).summary if "Three years" in told.text)
     assert told.text == "Assistant: Three years already. (asked: How long have you been in the new flat?)"
