@@ -134,6 +134,13 @@ def test_work_is_told_by_what_was_asked_changed_failed_and_left():
     assert not any(noise in text for noise in ("Let me", "I'll look", "class Uploader", "let me run"))
 
 
+def test_what_a_subagent_says_is_a_report_and_no_memory():
+    words = "The root cause is the proxy in Gdansk, which drops chunked bodies over 64 KB."
+    parsed = ask((*WORK, Quoted("t8", "assistant", "report", AT, words)), 120)
+    assert f"Report: {words}" in summary(parsed)
+    assert all(8 not in memory.sources for memory in parsed.memories)
+
+
 def test_memories_are_few_typed_and_cited():
     parsed = ask(WORK, 120)
     assert [(one.type, one.sources) for one in parsed.memories] == [
