@@ -326,6 +326,14 @@ def test_an_answer_over_its_length_is_cut_to_it():
     assert "Item 199 " in daily(step)
 
 
+def test_a_huge_session_has_a_ceiling_for_each_day_and_a_tiny_one_a_floor():
+    assert sleep.word_limit(5, 0.25) == 5
+    assert sleep.word_limit(100, 0.25) == sleep.FLOOR_WORDS
+    assert sleep.word_limit(1000, 0.25) == 250 - sleep.HEADING_WORDS
+    assert sleep.word_limit(10**6, 0.25) == sleep.CEILING_WORDS
+    assert sleep.word_limit(10**6, 0.25, 3) == 3 * sleep.CEILING_WORDS
+
+
 def test_the_running_summary_keeps_its_start_and_its_end():
     earlier = "\n".join(f"- step {n} of the long plan was done" for n in range(1, 200))
     step, _ = run(inputs(previous_summary=earlier), GOOD)

@@ -107,7 +107,8 @@ def _summary(said: Sequence[Said], days: dict[str, date | None], limit: int, *, 
         folded = f"{line.speaker}: {fold(line.text)}"
         if folded not in seen:
             seen.add(folded)
-            candidates.append(line)
+            day = days[line.id]
+            candidates.append(line._replace(cost=line.cost + (len(dates.find(line.text, day)) if day else 0)))
     return _joined([_worded(line, days[line.id]) for line in salience.choose(candidates, limit, working=working)])
 
 
