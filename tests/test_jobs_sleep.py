@@ -390,7 +390,18 @@ def conversations(draw: st.DrawFn) -> tuple[StoredTurn, ...]:
     turns = []
     for seq in range(1, draw(st.integers(1, 8)) + 1):
         role = draw(SPOKEN)
-        at = draw(st.sampled_from(["2025-03-04T23:30:00Z", "2025-03-05T00:10:00Z", None, "nonsense"]))
+        at = draw(
+            st.sampled_from(
+                [
+                    "2025-03-04T23:30:00Z",
+                    "2025-03-05T00:10:00Z",
+                    "0001-01-01T00:00:00Z",
+                    "9999-12-31T23:59:59Z",
+                    None,
+                    "x",
+                ]
+            )
+        )
         turns.append(
             turn(seq, draw(TEXTS), role, draw(st.sampled_from([None, "injected", "subagent", "unknown"])), at=at)
         )
