@@ -136,7 +136,8 @@ CUES = (
     _cue(
         MemoryType.LEARNING,
         0.75,
-        r"\b(?:root cause|real (?:cause|problem|issue|culprit))\b.{0,40}\b(?:is|was)\b|^root cause: (?!why|what|how).{20,}",
+        r"\b(?:root cause|real (?:cause|problem|issue|culprit))\b.{0,40}\b(?:is|was)\b",
+        r"^root cause: (?!why|what|how).{20,}",
         r"\bthe (?:cause|culprit|bug|trick) (?:is|was|turned out)\b.{20,}",
         r"(?:^|[,;:] |\bit )turn(?:s|ed) out (?:that |to be |the |it ).{15,}",
         r"\b(?:i|we) (?:learned|learnt|realized|realised|found out) that\b|\b(?:is|was) caused by\b",
