@@ -10,7 +10,7 @@ from memoryd.database import alarms, schema, sqlite
 from memoryd.engine import owner
 from memoryd.engine.clock import Clock
 from memoryd.engine.ingest import Ingest
-from memoryd.engine.restore import Restorer, is_new
+from memoryd.engine.restore import Restorer
 from memoryd.engine.runner import Runner
 from memoryd.files.folders import make_private_dir
 from memoryd.files.journal import Journal
@@ -97,7 +97,7 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock) -> App:
     journal = Journal(settings.state_dir / JOURNAL)
     worker = Worker(settings.state_dir)
     ingest = Ingest(engine, settings, clock, log.bind(part="ingest"), OpenFiles())
-    if is_new(engine) and (entries := journal.entries()):
+    if entries := journal.entries():
         ingest.restored = Restorer(entries, clock.text())
     runner = Runner(
         engine=engine,

@@ -92,12 +92,15 @@ def run(call: Call, once: bool) -> None:  # noqa: FBT001
     from memoryd.interfaces import work
 
     settings = call.settings()
+    ended = True
     with _logging(settings) as relog:
         if once:
             done = work.once(settings)
             call.output.result(done, f"read {done['turns']} new turns, carried out {len(done['runs'])} runs")
         else:
-            work.forever(settings, relog)
+            ended = work.forever(settings, relog)
+    if not ended:
+        os._exit(0)  # everything is stored; a thread that hangs in a system call would hold the process up
 
 
 @contextlib.contextmanager

@@ -29,7 +29,13 @@ def status(settings: Settings, reader: Reader, *, everything: bool) -> dict[str,
         "watching_note": known["watching_note"] if known and alive else None,
         "agents": [_agent(settings, reader, agent, agents.get(agent.id), everything) for agent in settings.agents],
         "alarms": reads.alarms(reader),
+        "spend": {"today_tokens": reads.tokens_since(reader, _midnight(settings)), "daily_tokens": None},
     }
+
+
+def _midnight(settings: Settings) -> str:
+    day = datetime.now(settings.zone).replace(hour=0, minute=0, second=0, microsecond=0)
+    return day.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _agent(settings: Settings, reader: Reader, agent: Agent, row: Row | None, everything: bool) -> dict[str, Any]:  # noqa: FBT001
@@ -42,6 +48,7 @@ def _agent(settings: Settings, reader: Reader, agent: Agent, row: Row | None, ev
         **reads.transcript_counts(reader, agent.id),
         "sessions": [_session(row, agent.context_window) for row in rows],
         "core": reads.core(reader, agent.id),
+        "facts": reads.facts(reader, agent.id),
         "runs": reads.last_runs(reader, agent.id),
         "next": _next(settings) if agent.enabled else {},
     }
