@@ -45,15 +45,25 @@ class Scratch:
     """A configuration with one agent in a folder of its own."""
 
     def __init__(self, root, **settings):
-        self.root = Path(root)
-        self.workspace = self.root / "workspace"
-        self.sessions = self.workspace / "sessions"
-        self.state = self.root / "state"
-        self.config = self.root / "memoryd.yaml"
+        self._place(Path(root))
         self.sessions.mkdir(parents=True)
         self.agents = [self.agent("demo", self.workspace)]
         self.settings = {"timezone": "UTC", "state_dir": str(self.state)} | settings
         self.write_config()
+
+    def _place(self, root):
+        self.root = root
+        self.workspace = root / "workspace"
+        self.sessions = self.workspace / "sessions"
+        self.state = root / "state"
+        self.config = root / "memoryd.yaml"
+
+    @classmethod
+    def at(cls, root):
+        """One that is there already."""
+        scratch = object.__new__(cls)
+        scratch._place(Path(root))
+        return scratch
 
     @staticmethod
     def agent(name, workspace, **more):

@@ -40,10 +40,7 @@ def sleep(root, step):
     """Read, recover, run until nothing is due."""
     from memoryd.daemon.once import run_once
 
-    scratch = object.__new__(Scratch)
-    scratch.root, scratch.workspace, scratch.state = root, root / "workspace", root / "state"
-    scratch.config = root / "memoryd.yaml"
-    with in_process(scratch, lambda: STARTED + timedelta(minutes=45), step) as app:
+    with in_process(Scratch.at(root), lambda: STARTED + timedelta(minutes=45), step) as app:
         run_once(app)
 
 
@@ -109,9 +106,8 @@ ACTS = {act.__name__: act for act in (nobody, truncates, renames, appends)}
 
 def state_of(root):
     """What the point came to."""
-    scratch = object.__new__(Scratch)
-    scratch.root, scratch.state = root, root / "state"
-    workspace = root / "workspace"
+    scratch = Scratch.at(root)
+    workspace = scratch.workspace
     run = scratch.query("SELECT state, error, attempt, reply, json_extract(receipt, '$.settled') FROM job_run")
     files = {name: (workspace / name).read_text(encoding="utf-8") for name in ("MEMORY.md", DAILY)}
     strays = [str(path.relative_to(workspace)) for path in workspace.rglob("*") if ".memoryd-" in path.name]
