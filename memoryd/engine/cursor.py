@@ -28,6 +28,7 @@ CHUNK = 1 << 20
 LONGEST_LINE = 8 << 20
 EXCERPT_BYTES = 4096
 HEAD_LINES = 60
+HEAD_LINES_MAX = 2000
 HEAD_READ = 64 << 10
 HEAD_READ_MAX = LONGEST_LINE
 
@@ -196,8 +197,9 @@ def seal(cursor: Cursor) -> None:
 def head_records(handle: Handle, size: int, limit: int) -> list[dict[str, Any]]:
     """Read the first records of a file within about `limit` bytes, to tell its format and whose it is."""
     records: list[dict[str, Any]] = []
-    at = 0
-    while at < min(size, limit) and len(records) < HEAD_LINES:
+    at = cost = 0
+    most = HEAD_LINES if limit <= HEAD_READ else HEAD_LINES_MAX
+    while at < size and cost < limit and len(records) < most:
         stretch = next_stretch(handle, at, size, limit)
         if stretch is None:
             tail = handle.read(at, LONGEST_LINE) if size - at <= LONGEST_LINE else b""
@@ -206,7 +208,8 @@ def head_records(handle: Handle, size: int, limit: int) -> list[dict[str, Any]]:
         else:
             listed, _ = splitting.split(stretch.data, at)
             at = stretch.end
-        for line in listed[:HEAD_LINES]:
+        cost += len(stretch.data) if stretch is not None and stretch.data else CHUNK
+        for line in listed[:most]:
             records.extend(record.value for record in splitting.decode(line).records)
     return records
 

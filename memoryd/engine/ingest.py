@@ -146,12 +146,15 @@ class Ingest:
 
     def _sources_of(self, path: str) -> list[Source]:
         """One source of each agent that has to do with a path."""
-        found = {source.agent.id: source for source in reversed(self.sources) if source.pattern.matches(path)}
-        for agent_id in {source.agent.id for source in self.sources} - found.keys():
-            cursor = self.cursors.at(agent_id, path)
-            source = None if cursor is None else self._source_of(cursor, path)
-            if source is not None:
-                found[agent_id] = source
+        found: dict[str, Source] = {}
+        for source in self.sources:
+            if source.pattern.matches(path):
+                found.setdefault(source.agent.id, source)
+        for agent_id in dict.fromkeys(source.agent.id for source in self.sources):
+            cursor = None if agent_id in found else self.cursors.at(agent_id, path)
+            follower = None if cursor is None else self._source_of(cursor, path)
+            if follower is not None:
+                found[agent_id] = follower
         return list(found.values())
 
     def _claims(self, agent_id: str, path: str) -> list[Source]:

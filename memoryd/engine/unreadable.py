@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memoryd.database import alarms, sqlite
-from memoryd.errors import MemorydError
-from memoryd.files import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -58,13 +56,15 @@ class Unreadable:
         del self._reported[key]
 
     def review(self, met: AbstractSet[tuple[str, str]]) -> None:
-        """After a scan: take back what was not met on it and is in nobody's way any more."""
+        """After a scan: take back what was not met on it, except what cannot even be looked for."""
         known = {(agent_id, printable(path)) for agent_id, path in met}
         for agent_id, path in [key for key in self._reported if key not in known]:
             try:
-                ranges.observe(Path(path))
-            except MemorydError:
+                Path(path).lstat()
+            except PermissionError:
                 continue
+            except OSError:
+                pass
             self.take_back(agent_id, path)
 
 
