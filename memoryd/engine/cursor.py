@@ -194,12 +194,19 @@ def seal(cursor: Cursor) -> None:
     cursor.prefix_sha256 = cursor.hasher.hexdigest() if cursor.hasher is not None else cursor.prefix_sha256
 
 
-def head_records(handle: Handle, size: int, limit: int) -> list[dict[str, Any]]:
+class Head(NamedTuple):
+    """The first records of a file."""
+
+    whole: list[dict[str, Any]]  # of lines that hold nothing else
+    salvaged: list[dict[str, Any]]  # of damaged lines: what looks like a record may be a part of one
+
+
+def head_records(handle: Handle, size: int, limit: int) -> Head:
     """Read the first records of a file within about `limit` bytes, to tell its format and whose it is."""
-    records: list[dict[str, Any]] = []
+    head = Head([], [])
     at = cost = 0
     most = HEAD_LINES if limit <= HEAD_READ else HEAD_LINES_MAX
-    while at < size and cost < limit and len(records) < most:
+    while at < size and cost < limit and len(head.whole) < most:
         stretch = next_stretch(handle, at, size, limit)
         if stretch is None:
             tail = handle.read(at, LONGEST_LINE) if size - at <= LONGEST_LINE else b""
@@ -210,8 +217,9 @@ def head_records(handle: Handle, size: int, limit: int) -> list[dict[str, Any]]:
             at = stretch.end
         cost += len(stretch.data) if stretch is not None and stretch.data else CHUNK
         for line in listed[:most]:
-            records.extend(record.value for record in splitting.decode(line).records)
-    return records
+            records, bad = splitting.decode(line)
+            (head.salvaged if bad else head.whole).extend(record.value for record in records)
+    return head
 
 
 class Stretch(NamedTuple):
@@ -229,14 +237,15 @@ def next_stretch(handle: Handle, first: int, size: int, limit: int = 0) -> Stret
     """
     pending = b""
     while first + len(pending) < size:
-        chunk = handle.read(first + len(pending), min(limit or CHUNK, CHUNK))
+        begin = first + len(pending)
+        chunk = handle.read(begin, min(limit or CHUNK, CHUNK, size - begin))
         if not chunk:
             return None
         # Of a line longer than a chunk only that line is taken; what follows it is read anew.
         cut = (chunk.find(b"\n") if pending else chunk.rfind(b"\n")) + 1
-        begun, pending = len(pending), pending + chunk
-        if cut and begun + cut - 1 <= LONGEST_LINE:
-            return Stretch(pending[: begun + cut], first + begun + cut)
+        pending += chunk
+        if cut and begin - first + cut - 1 <= LONGEST_LINE:
+            return Stretch(pending[: begin - first + cut], begin + cut)
         if len(pending) > LONGEST_LINE:
             return _long_stretch(handle, first, size)
     return None

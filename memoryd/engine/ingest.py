@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from memoryd.database import sqlite
 from memoryd.engine import cursor as reading
@@ -24,6 +24,7 @@ from memoryd.files import ranges, sources
 from memoryd.transcripts import now_file, registry
 from memoryd.transcripts.fate import Action
 from memoryd.transcripts.format import Identity, Unsupported
+from memoryd.transcripts.messages import Messages
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -358,14 +359,14 @@ class Ingest:
         return True
 
     def _tell(self, source: Source, cursor: Cursor, handle: ranges.Handle, size: int, limit: int) -> bool:
-        records = reading.head_records(handle, size, limit)
-        reader = _reader(source.format, records, cursor.path, handle.read(0, 16))
+        head = reading.head_records(handle, size, limit)
+        reader = _reader(source.format, head, cursor, handle.read(0, 16))
         if reader is None:
             return False
         if isinstance(reader, Unsupported):
             cursor.note = f"{reader.name}: {reader.why}"
             return False
-        identity = reader.identify(records, reading.posix(cursor.path))
+        identity = reader.identify(head.whole + head.salvaged, reading.posix(cursor.path))
         if identity is None or not self._is_wanted(source, cursor, identity):
             return False
         cursor.reader, cursor.identity, cursor.format = reader, identity, reader.name
@@ -457,7 +458,12 @@ def _still_there(cursor: Cursor) -> bool:
     return stat is not None and (stat.dev, stat.ino) == (cursor.device, cursor.inode)
 
 
-def _reader(name: str, records: list[dict[str, Any]], path: str, head: bytes) -> LineFormat | Unsupported | None:
-    if name == "auto":
-        return registry.detect(records, reading.posix(path), head)
-    return registry.by_name(name)
+def _reader(name: str, head: reading.Head, cursor: Cursor, begin: bytes) -> LineFormat | Unsupported | None:
+    if name != "auto":
+        return registry.by_name(name)
+    path = reading.posix(cursor.path)
+    reader = registry.detect(head.whole, path, begin)
+    if reader is None and (reader := registry.detect(head.salvaged, path)) and reader.name != cursor.format:
+        # The inside of another format's broken record looks like a generic message.
+        return None if reader.name == Messages.name else reader
+    return reader
