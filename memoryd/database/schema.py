@@ -45,7 +45,10 @@ def migrations() -> tuple[Migration, ...]:
 
 
 def migrate(engine: Engine) -> int:
-    """Bring the schema up to date, each step in one transaction with the number that records it.
+    """Bring the schema up to date.
+
+    An empty database gets the tables as they are declared; an older one gets each numbered step, in one transaction
+    with the number that records it.
 
     Returns:
         The schema's number.
@@ -64,6 +67,8 @@ def migrate(engine: Engine) -> int:
             where=str(engine.url.database),
             hint="run the newer memoryd, or give this one a state_dir of its own",
         )
+    if number == 0:
+        _create(engine, newest)
     for step in steps:
         with sqlite.writing(engine) as connection:
             if _number(connection) >= step.number:
@@ -72,6 +77,16 @@ def migrate(engine: Engine) -> int:
                 connection.exec_driver_sql(statement)
             connection.exec_driver_sql(f"PRAGMA user_version = {step.number}")
     return newest
+
+
+def _create(engine: Engine, newest: int) -> None:
+    """Make the declared tables in an empty database; one that a stopped migration left is the steps' to finish."""
+    from memoryd.database.tables import METADATA  # its import is dear, and needed once in a database's life
+
+    with sqlite.writing(engine) as connection:
+        if connection.exec_driver_sql("SELECT 1 FROM sqlite_master LIMIT 1").first() is None:
+            METADATA.create_all(connection)
+            connection.exec_driver_sql(f"PRAGMA user_version = {newest}")
 
 
 def _number(connection: Connection) -> int:

@@ -352,7 +352,7 @@ def _apply_append(writer: Writer, append: Mapping[str, Any], *, settling: bool) 
         if not block:
             durable.sync_file(path, writer.step)
             return
-    path.parent.mkdir(exist_ok=True)
+    folders.make_folder(path.parent)
     durable.append(path, block, append["create"].encode(), writer.step)
 
 
