@@ -130,17 +130,16 @@ def _entries(root: str, depth: int | None, refused: list[tuple[str, str]]) -> It
 
 
 def count_folders(root: Path) -> int:
-    """Count a folder and all below it, as a recursive watch covers them; links are not followed."""
+    """Count a folder and all below it, as a recursive watch covers them: no links, and none that may not be read."""
     count = 0
     stack = [str(root)]
     while stack:
-        folder = stack.pop()
-        count += 1
         try:
-            with os.scandir(folder) as entries:
+            with os.scandir(stack.pop()) as entries:
                 stack.extend(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
         except OSError:
             continue
+        count += 1
     return count
 
 
