@@ -146,12 +146,13 @@ class Scratch:
             process.wait()
 
     def start(self):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "memoryd", "--config", str(self.config), "run"],
-            stdout=subprocess.DEVNULL,
-            stderr=(self.root / "stderr.txt").open("ab"),
-            start_new_session=True,
-        )
+        with (self.root / "stderr.txt").open("ab") as errors:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "memoryd", "--config", str(self.config), "run"],
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,
+            )
         until(lambda: process.poll() is not None or self.is_up(process.pid), why="the daemon has started")
         assert process.poll() is None, (self.root / "stderr.txt").read_text(encoding="utf-8")
         return process

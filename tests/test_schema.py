@@ -8,7 +8,6 @@ from datetime import timedelta
 
 import pytest
 from scratch import STARTED, Scratch, filler, in_process, message, said
-from sqlmodel import SQLModel
 
 from memoryd.daemon.once import run_once
 from memoryd.database import reads, schema, sqlite, tables
@@ -39,11 +38,16 @@ def shape(engine):
 
 def test_the_migrations_come_to_the_declared_schema(tmp_path):
     migrated, declared = sqlite.connect(tmp_path / "migrated.db"), sqlite.connect(tmp_path / "declared.db")
-    number = schema.migrate(migrated)
-    SQLModel.metadata.create_all(declared)
-    assert set(shape(declared)) == {table.__tablename__ for table in tables.SQLModel.__subclasses__()}
+    with sqlite.writing(migrated) as connection:
+        for step in schema.migrations():
+            for statement in step.statements:
+                connection.exec_driver_sql(statement)
+        connection.exec_driver_sql(f"PRAGMA user_version = {schema.migrations()[-1].number}")
+    number = schema.migrate(declared)
+    assert set(shape(declared)) == set(tables.METADATA.tables)
     assert shape(migrated) == shape(declared)
     assert number == schema.migrations()[-1].number == reads.newest_schema()
+    assert schema.migrate(declared) == number
     assert schema.migrate(migrated) == number  # a second time changes nothing
 
 
