@@ -185,9 +185,9 @@ def _insert(connection: Connection, agent_id: str, new: Sequence[Found], result:
         seq = state.take(turn, cursor)
         seqs.append(seq)
         rows.append((
-            agent_id, session_id, seq, cursor.id, cursor.generation, turn.record_id, turn.part, turn.role,
-            turn.origin, turn.kind, turn.text, turn.at, turn.message_id, turn.usage, turn.model, turn.sidechain,
-            turn.tool_call_id, turn.tool_name, found.first_byte, found.last_byte, found.sha256,
+            agent_id, session_id, seq, cursor.id, cursor.generation, turn.record_id, turn.part, str(turn.role),
+            str(turn.origin), str(turn.kind), turn.text, turn.at, turn.message_id, turn.usage, turn.model,
+            int(turn.sidechain), turn.tool_call_id, turn.tool_name, found.first_byte, found.last_byte, found.sha256,
         ))  # fmt: skip
     if rows:
         connection.exec_driver_sql(turns.INSERT_TURNS, rows)
