@@ -230,11 +230,8 @@ def test_a_job_by_hand_comes_to_the_same(scratch, beside):
     assert (row["state"], row["trigger"], row["actor"], row["kind"]) == ("succeeded", "manual", "human", "sleep")
     assert [item["path"] for item in row["receipt"]["files"]] == ["MEMORY.md", "memory/2026-03-04.md"]
     assert scratch.dailies()["2026-03-04.md"].startswith("# Daily Memory: 2026-03-04\n\n## Trimmed Context (09:00)\n")
-    assert [line for line in scratch.core.splitlines() if line.startswith("- ")] == [
-        "- User: Please always run the whole test suite before every commit in this repository.",
-        "- User: My name is Ottilie Brandt and I prefer tabs over spaces in all Makefiles.",
-        "- User: We decided to keep the orders in PostgreSQL 16 because the reports need window functions.",
-    ]
+    rule = "- User: Please always run the whole test suite before every commit in this repository."
+    assert scratch.core == f"# Memory\n\n## Preferences\n\n{rule}\n"
     assert scratch.json("job", "run", "sleep")["state"] == "skipped"
 
 
