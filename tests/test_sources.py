@@ -63,6 +63,17 @@ def test_the_folders_of_a_pattern(text: str, root: str, deep: bool, covered: lis
     assert [path for path in asked if wanted.covers(path)] == [path for path in asked if path in covered]
 
 
+def test_the_folder_a_pattern_is_below_is_taken_by_its_name(tmp_path: Path) -> None:
+    odd, other = tmp_path / "we[i]rd *", tmp_path / "weird x"
+    for folder in (odd, other):
+        (folder / "sub").mkdir(parents=True)
+        (folder / "sub" / "a.jsonl").touch()
+    for text in ("sub/*.jsonl", "*/a.jsonl", "**/*.jsonl"):
+        wanted = sources.pattern(text, odd)
+        assert wanted.root == (odd / "sub" if text == "sub/*.jsonl" else odd)
+        assert sources.walk(wanted).paths == (str(odd / "sub" / "a.jsonl"),)
+
+
 def test_a_walk_finds_what_is_meant_and_enters_no_tool_folder_and_no_link(tmp_path: Path) -> None:
     for name in ("a.jsonl", "sub/b.jsonl", "sub/deep/c.jsonl", ".git/d.jsonl", "node_modules/e.jsonl", "f.txt"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

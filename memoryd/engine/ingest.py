@@ -57,14 +57,14 @@ def sources_of(settings: Settings) -> list[Source]:
     for agent in settings.agents:
         if not agent.enabled:
             continue
-        now_files = sources.pattern(str(agent.workspace / NOW_PATTERN))
+        now_files = sources.pattern(NOW_PATTERN, agent.workspace)
         found.append(Source(agent, now_files, "now", None))
         found.extend(_source(agent, source) for source in agent.transcripts)
     return found
 
 
 def _source(agent: Agent, source: TranscriptSource) -> Source:
-    return Source(agent, sources.pattern(str(source.root / source.pattern)), source.format, source.project)
+    return Source(agent, sources.pattern(source.pattern, source.root), source.format, source.project)
 
 
 class Ingest:
@@ -202,10 +202,10 @@ class Ingest:
             if cursor is not None and not cursor.gone:
                 self._look_for(source, cursor)
         elif cursor is None or not _is_as_read(cursor, stat) or self._has_rested(cursor, stat):
-            self._look_closer(source, path, stat)
+            self._look_closer(source, path)
             self.unreadable.take_back(source.agent.id, path)
 
-    def _look_closer(self, source: Source, path: str, stat: ranges.Stat) -> None:
+    def _look_closer(self, source: Source, path: str) -> None:
         with self.files.borrow(Path(path)) as handle:
             cursor = self.cursors.at(source.agent.id, path)
             if cursor is not None and not cursor.gone and (cursor.device, cursor.inode) != (handle.dev, handle.ino):

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     Restore = Callable[[Connection, str, Sequence[Found], Sequence[int]], None]
 
-FLUSH_TURNS = 4000
-FLUSH_BYTES = 8 << 20
+FLUSH_TURNS = 2000
+FLUSH_BYTES = 4 << 20
 
 
 @dataclass(slots=True)

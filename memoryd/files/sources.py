@@ -36,27 +36,30 @@ class Pattern:
         return not path.endswith(".private") and self.regex.fullmatch(path) is not None
 
 
-def pattern(text: str) -> Pattern:
-    """Make a pattern of an absolute glob."""
-    parts = Path(text).parts
-    fixed = 0
+def pattern(text: str, below: Path | None = None) -> Pattern:
+    """Make a pattern of an absolute glob, or of one `below` a folder, whose own name is taken as it is."""
+    plain = below.parts if below is not None else ()
+    parts = (*plain, *Path(text).parts)
+    fixed = len(plain)
     while fixed < len(parts) - 1 and not _MAGIC.search(parts[fixed]):
         fixed += 1
-    below = parts[fixed:-1]
+    folders = parts if parts[-1] == "**" else parts[:-1]
     return Pattern(
-        text=text,
+        text=str(Path(*parts)),
         root=Path(*parts[:fixed]),
-        deep=bool(below),
-        depth=None if "**" in parts[fixed:] else len(below),
-        regex=re.compile(_translate(parts)),
-        folders=re.compile(_translate((*(parts if parts[-1] == "**" else parts[:-1]), "")).removesuffix("/")),
+        deep=len(parts) - 1 > fixed,
+        depth=None if "**" in parts[fixed:] else len(parts) - 1 - fixed,
+        regex=re.compile(_translate(parts, fixed)),
+        folders=re.compile(_translate((*folders, ""), fixed).removesuffix("/")),
     )
 
 
-def _translate(parts: tuple[str, ...]) -> str:
+def _translate(parts: tuple[str, ...], fixed: int) -> str:
     out = [re.escape(parts[0].rstrip("/"))]
     for index, part in enumerate(parts[1:], 1):
-        if part == "**":
+        if index < fixed:
+            out.append("/" + re.escape(part))
+        elif part == "**":
             out.append("(?:/[^/]+)*" if index < len(parts) - 1 else "(?:/[^/]+)+")
         else:
             out.append("/" + _translate_name(part))
