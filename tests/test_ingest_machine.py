@@ -69,6 +69,14 @@ def records_in(data: bytes, *, unended: bool = False) -> list[tuple[str, str]]:
     return found
 
 
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
 def _said(value: object) -> list[tuple[str, str]]:
     if isinstance(value, dict) and "uuid" in value:
         return [(value["uuid"], value["message"]["content"])]
@@ -111,6 +119,12 @@ class Machine(RuleBasedStateMachine):
     def records(self, name: str, *, unended: bool) -> Counter[tuple[str, str]]:
         found = records_in(self.world.path(name).read_bytes(), unended=unended)
         return Counter(one for one in found if bool(one[0]) == (self.shape == "claude"))
+
+    def tells_its_format(self, name: str) -> bool:
+        """Whether a line of the file is one record and nothing else: a generic one inside damage may be a part."""
+        if self.shape == "claude" or self.stream(name).session is not None:
+            return True
+        return any(line.startswith(b"{") and _is_json(line) for line in self.world.path(name).read_bytes().split(b"\n"))
 
     def stream(self, name: str) -> Stream:
         return self.streams.setdefault(name, Stream())
@@ -238,7 +252,7 @@ class Machine(RuleBasedStateMachine):
     def require(self, *, unended: bool = False) -> None:
         self.checked = True
         for name in {*self.streams, *NAMES}:
-            if self.there(name):
+            if self.there(name) and self.tells_its_format(name):
                 self.stream(name).seen |= self.records(name, unended=unended)
 
     @invariant()
