@@ -172,10 +172,8 @@ def stopped_twice(folder, template, steps, name):
 
 
 def main(folder, modes):
-    import memoryd.app
-    import memoryd.daemon.once
-    import memoryd.llm.offline  # noqa: F401 - imported before the forks, so that each costs little
-
+    # One sleep in this process, closed again: all that is imported and compiled then need not be by each child.
+    sleep(prepare(folder / "warm", daily=False).root, lambda _name: None)
     for daily in (False, True):
         template = folder / f"template-{daily}"
         prepare(template, daily=daily)

@@ -94,7 +94,6 @@ def test_no_content_in_what_is_shown_of_good_and_bad_runs(scratch):
         (scratch.workspace / "memory").write_text(CANARIES["file"])  # no folder: this session's next run fails
         scratch.append(session(), "two")
         until(lambda: scratch.query("SELECT count(*) FROM job_run WHERE error IS NOT NULL")[0][0] >= 1, why="failed")
-        check(scratch)
         errors = [scratch.run("session", "messages", "none").stderr, scratch.run("job", "run", "sleep").stderr]
         (scratch.root / "errors").write_text("\n".join(errors), encoding="utf-8")
     check(scratch)

@@ -11,6 +11,7 @@ from sweep import DAILY, KILLED, OLD, WRITERS
 
 from memoryd.files.durable import APPEND_STEPS, PLACE_STEPS, REPLACE_STEPS
 
+pytestmark = pytest.mark.timeout(600)  # on a busy machine
 MODES = ("nobody+kill", "nobody+twice@after:swap", "truncates+kill", "renames", "appends+kill")
 MORE_MODES = ("truncates", "renames+kill", "appends", "nobody+twice@after:intent", "nobody+twice@before:rows")
 TRANSACTIONS = ("before:intent", "after:intent", "before:rows", "after:rows")
@@ -22,7 +23,7 @@ def sweep(folder, *modes):
         capture_output=True,
         text=True,
         check=False,
-        timeout=110,
+        timeout=590,
     )
     assert done.returncode == 0, done.stderr
     points = [json.loads(line) for line in done.stdout.splitlines()]

@@ -162,7 +162,7 @@ def test_of_many_simultaneous_starts_one_wins(scratch):
             one.wait()
 
 
-STARTS = 50 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 12
+STARTS = 50 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 8
 
 
 def test_the_database_taken_away_ends_it_with_an_error(scratch):
