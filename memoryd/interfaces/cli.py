@@ -12,7 +12,7 @@ import click
 
 import memoryd
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
-from memoryd.interfaces.output import Output, table
+from memoryd.interfaces.output import Output, one_line, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -57,7 +57,8 @@ class Call:
             return settings.agents[0]
         inside = [agent for agent in settings.agents if Path.cwd().is_relative_to(agent.workspace)]
         if len(inside) != 1:
-            raise ConfigError("which agent is meant?", hint="give --agent ID")
+            known = ", ".join(agent.id for agent in settings.agents)
+            raise ConfigError("which agent is meant?", hint=f"give --agent ID; configured: {known}")
         return inside[0]
 
 
@@ -210,7 +211,7 @@ def job_run(call: Call, kind: str, agent_id: str | None, session_id: str | None,
 def _run_line(row: dict[str, Any]) -> str:
     files = ", ".join(item["path"] for item in row["receipt"].get("files", ()))
     return f"{row['id']} {row['kind']} {row['state']}" + "".join(
-        f": {part}" for part in (row["why"], row["error"], files) if part
+        f": {one_line(part)}" for part in (row["why"], row["error"], files) if part
     )
 
 
@@ -311,8 +312,14 @@ def session_messages(call: Call, session_id: str, compressed: bool) -> None:  # 
     with reads.open_reader(call.settings().state_dir / "memoryd.db") as reader:
         row = reads.find_session(reader, session_id)
         rows = reads.compressed(reader, row["id"]) if compressed else reads.messages(reader, row["id"])
-    text = "\n".join(f"[{row.get('seq', '')}] {row.get('at') or ''} {row['role']}: {row['text']}" for row in rows)
+    text = "\n".join(_message_line(row) for row in rows)
     call.output.result(rows, text)
+
+
+def _message_line(row: dict[str, Any]) -> str:
+    seqs = [row["seq"]] if "seq" in row else row["seqs"]
+    number = "summary" if not seqs else str(seqs[0]) if len(seqs) == 1 else f"{seqs[0]}-{seqs[-1]}"
+    return " ".join(part for part in (f"[{number}]", row.get("at"), f"{row['role']}: {row['text']}") if part)
 
 
 @session.command("end")
@@ -429,12 +436,14 @@ def _globals_first(given: list[str]) -> list[str]:
 
 def _main(given: list[str]) -> int:
     output = Output(json="--json" in given)
+    if not given:
+        given = ["--help"]
     try:
         code = cli.main(given, prog_name="memoryd", standalone_mode=False)
         sys.stdout.flush()
     except SystemExit:
         # The library's way with a broken pipe, under which it has put this wrapper. A reader may have seen enough.
-        if isinstance(sys.stdout, click.utils.PacifyFlushWrapper):
+        if type(sys.stdout).__name__ == "PacifyFlushWrapper":
             return 0
         raise
     except MemorydError as error:
