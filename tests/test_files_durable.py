@@ -316,6 +316,7 @@ def test_what_is_missing_of_a_block() -> None:
     assert missing_part(b"oldblo", b"block", 3) == b"ck"
     assert missing_part(b"oldbloTHEIRS", b"block", 3) == b"block"
     assert missing_part(b"block", b"block", 3) == b"block"
+    assert missing_part(b"block", b"block", 30) == b""
     assert find_block(b"block, block", b"block", 1) == 7
     assert find_block(b"block", b"block", 1) is None
 

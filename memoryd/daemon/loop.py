@@ -308,14 +308,10 @@ class Loop:
                 self.queue.at = 0
 
     def _count(self, session_id: str) -> None:
-        try:
-            sleeping.count_live(self.app.engine, self.app.worker, session_id)
-        except MemorydError as error:
-            self.app.log.warning("tokens not counted", session=session_id, why=str(error))
-            sleeping.count_roughly(self.app.engine, session_id)
+        sleeping.count_or_estimate(self.app.engine, self.app.worker, self.app.log, session_id)
 
     def _reconsider_all(self) -> None:
-        for session_id in sleeping.unfinished(self.app.engine, self.app.settings):
+        for session_id in sleeping.unfinished(self.app.engine, self.app.settings, self.clock):
             self.reconsider[session_id] = ""
 
     def _launch(self, now: float) -> None:

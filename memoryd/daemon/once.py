@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 from memoryd.daemon import schedule
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     from memoryd.app import App
 
 
+PATIENCE_SECONDS = 60.0
+
+
 def run_once(app: App) -> dict[str, Any]:
     """Read and run until nothing is due; returns counts and the ids of the runs carried out."""
     before = sleeping.count_turns(app.engine)
@@ -18,13 +22,13 @@ def run_once(app: App) -> dict[str, Any]:
     sleeping.end_idle(app.engine, app.settings, app.clock)
     for slot in schedule.due(app.settings, app.clock.now()):
         sleeping.flush_live(app.engine, app.settings, app.clock, slot.slot, slot.at, "catch-up")
-    app.ingest.changed.update(sleeping.unfinished(app.engine, app.settings))
+    app.ingest.changed.update(sleeping.unfinished(app.engine, app.settings, app.clock))
     app.runner.tell_pending()
     carried_out: list[str] = []
     while True:
         changed, app.ingest.changed = app.ingest.changed, set()
         for session_id in sorted(changed):
-            sleeping.count_live(app.engine, app.worker, session_id)
+            sleeping.count_or_estimate(app.engine, app.worker, app.log, session_id)
             sleeping.consider(app.engine, app.settings, app.clock, session_id)
         run = app.runner.run_next()
         if run is None:
@@ -36,11 +40,14 @@ def run_once(app: App) -> dict[str, Any]:
 
 
 def read_all(app: App) -> None:
-    """Look at everything and read it to its end."""
+    """Look at everything and read it to its end; a file that never comes to rest is left to the next call."""
     app.ingest.scan()
-    while app.ingest.again:
-        paths = list(app.ingest.again)
-        app.ingest.again.clear()
-        for path in paths:
+    until = app.clock.monotonic() + PATIENCE_SECONDS
+    pause = threading.Event()
+    while app.ingest.again and (now := app.clock.monotonic()) < until:
+        pause.wait(min(max(0.0, min(app.ingest.again.values()) - now), until - now))
+        now = app.clock.monotonic()
+        for path in [path for path, at in app.ingest.again.items() if at <= now]:
+            del app.ingest.again[path]
             app.ingest.hint(path)
         app.ingest.flush()

@@ -186,16 +186,6 @@ def last_runs(reader: Reader, agent_id: str) -> dict[str, Row]:
     return {row["kind"]: {name: row[name] for name in ("run", "state", "why", "finished_at")} for row in rows}
 
 
-def core(reader: Reader, agent_id: str) -> Row:
-    """Count the live core memories of an agent and their estimated tokens, ceil(characters / 4)."""
-    row = reader.row(
-        "SELECT count(*) AS count, coalesce(sum((length(content) + 3) / 4), 0) AS tokens FROM memory"
-        " WHERE agent_id = ? AND kind = 'core' AND deleted_at IS NULL",
-        agent_id,
-    )
-    return row or {"count": 0, "tokens": 0}
-
-
 def facts(reader: Reader, agent_id: str) -> Row:
     """Count the live facts of an agent."""
     row = reader.row(

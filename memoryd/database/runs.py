@@ -24,7 +24,9 @@ STATES = (*OPEN, *FINAL, "proposed")
 # Which waiting runs may be taken now. A run with an intent is not among them: it is completed, never begun again.
 _TAKEABLE = (
     "job_run r JOIN agent a ON a.id = r.agent_id"
-    " WHERE r.state IN ('queued', 'interrupted') AND r.scheduled_for <= :now"
+    " WHERE r.state IN ('queued', 'interrupted')"
+    # A run queued while the clock was ahead is due, too.
+    " AND (r.scheduled_for <= :now OR r.created_at > :now)"
     " AND r.agent_id IN (SELECT value FROM json_each(:agents))"
     " AND (r.actor = 'human' OR (a.paused = 0 AND a.enabled = 1))"
     " AND NOT EXISTS (SELECT 1 FROM intent i WHERE i.run_id = r.id)"
@@ -142,7 +144,7 @@ def finish(
     """
     result = connection.exec_driver_sql(
         "UPDATE job_run SET state = ?, finished_at = ?, why = ?, error = ?, tokens_in = ?, tokens_out = ?,"
-        " receipt = ?, input_hash = coalesce(?, input_hash), owner = NULL, reply = NULL"
+        " receipt = ?, owner = NULL, reply = NULL"
         " WHERE id = ? AND fence = ? AND state IN (SELECT value FROM json_each(?))",
         (
             state,
@@ -152,7 +154,6 @@ def finish(
             values.get("tokens_in", 0),
             values.get("tokens_out", 0),
             json.dumps(values.get("receipt", {}), sort_keys=True),
-            values.get("input_hash"),
             run.id,
             run.fence,
             json.dumps(list(states)),
@@ -217,13 +218,14 @@ def recover_orphans(engine: Engine, *, alive: Callable[[str], bool], attempts: i
         for row in orphans:
             dead = row["attempt"] >= attempts and not has_intent(connection, row["id"])
             connection.exec_driver_sql(
-                "UPDATE job_run SET state = ?, owner = NULL, scheduled_for = ?, finished_at = ?, error = ?"
-                " WHERE id = ?",
+                "UPDATE job_run SET state = ?, owner = NULL, scheduled_for = ?, finished_at = ?, error = ?,"
+                " reply = CASE WHEN ? THEN NULL ELSE reply END WHERE id = ?",
                 (
                     "dead" if dead else "interrupted",
                     now,
                     now if dead else None,
                     "the process that ran it ended before it did",
+                    dead,
                     row["id"],
                 ),
             )
@@ -262,7 +264,8 @@ def cancel(engine: Engine, run_id: str, now: str) -> str | None:
             return "committing"
         if state in WAITING:
             connection.exec_driver_sql(
-                "UPDATE job_run SET state = 'cancelled', finished_at = ?, why = 'cancelled by hand' WHERE id = ?",
+                "UPDATE job_run SET state = 'cancelled', finished_at = ?, why = 'cancelled by hand', reply = NULL"
+                " WHERE id = ?",
                 (now, run_id),
             )
         elif state == "running":
@@ -385,3 +388,14 @@ def open_by_key(connection: Connection, key: str) -> str | None:
         "SELECT id FROM job_run WHERE key = ? AND state IN ('queued', 'running', 'interrupted')", (key,)
     ).scalar_one_or_none()
     return run_id
+
+
+def knows_agent(connection: Connection, agent_id: str) -> bool:
+    """Say whether this agent has a row, as it has once a daemon has loaded it."""
+    return connection.exec_driver_sql("SELECT 1 FROM agent WHERE id = ?", (agent_id,)).first() is not None
+
+
+def set_paused(connection: Connection, agent_id: str, *, paused: bool) -> bool:
+    """Let an agent's automatic runs wait, or go on; False where there is no such agent."""
+    changed = connection.exec_driver_sql("UPDATE agent SET paused = ? WHERE id = ?", (paused, agent_id))
+    return changed.rowcount == 1

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memoryd.database import sqlite
+from memoryd.database.create import create
 from memoryd.database.library import library
 from memoryd.errors import StateError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sqlalchemy import Connection, Engine
 
 _SIDE_FILES = ("", "-wal", "-shm")
@@ -68,7 +68,7 @@ def migrate(engine: Engine) -> int:
             hint="run the newer memoryd, or give this one a state_dir of its own",
         )
     if number == 0:
-        _create(engine, newest)
+        create(Path(str(engine.url.database)), newest)
     for step in steps:
         with sqlite.writing(engine) as connection:
             if _number(connection) >= step.number:
@@ -77,16 +77,6 @@ def migrate(engine: Engine) -> int:
                 connection.exec_driver_sql(statement)
             connection.exec_driver_sql(f"PRAGMA user_version = {step.number}")
     return newest
-
-
-def _create(engine: Engine, newest: int) -> None:
-    """Make the declared tables in an empty database; one that a stopped migration left is the steps' to finish."""
-    from memoryd.database.tables import METADATA  # its import is dear, and needed once in a database's life
-
-    with sqlite.writing(engine) as connection:
-        if connection.exec_driver_sql("SELECT 1 FROM sqlite_master LIMIT 1").first() is None:
-            METADATA.create_all(connection)
-            connection.exec_driver_sql(f"PRAGMA user_version = {newest}")
 
 
 def _number(connection: Connection) -> int:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
-from sqlalchemy import create_engine, event
+from sqlalchemy import URL, create_engine, event
 
-from memoryd.database.library import BUSY_TIMEOUT_MS, library
+from memoryd.database.library import BUSY_TIMEOUT_MS, file_uri, library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,25 +16,24 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
 
-def connect(path: Path, *, read_only: bool = False) -> Engine:
+def connect(path: Path) -> Engine:
     """Open an engine on the database file: WAL, synchronous=FULL, explicit transactions.
 
     `NORMAL` is not enough: a renamed Markdown file can survive a power cut while the row that recorded it does not.
     """
     module = library()
-    query = "?mode=ro&uri=true" if read_only else "?uri=true"
-    engine = create_engine(
-        f"sqlite:///file:{quote(str(path))}{query}",
-        module=module,
-        connect_args={"timeout": BUSY_TIMEOUT_MS / 1000, "check_same_thread": False},
-    )
+
+    def opened() -> Any:
+        # SQLAlchemy's own URL takes `#`, `?` and `%` of a path for its syntax, and opens another file.
+        return module.connect(file_uri(path), uri=True, timeout=BUSY_TIMEOUT_MS / 1000, check_same_thread=False)
+
+    engine = create_engine(URL.create("sqlite", database=str(path)), module=module, creator=opened)
 
     @event.listens_for(engine, "connect")
     def _on_connect(dbapi: Any, _record: object) -> None:
         dbapi.isolation_level = None  # SQLAlchemy says BEGIN itself, so that reads are inside the transaction too
         cursor = dbapi.cursor()
-        if not read_only:
-            cursor.execute("PRAGMA journal_mode=WAL")
+        cursor.execute("PRAGMA journal_mode=WAL")
         cursor.execute("PRAGMA synchronous=FULL")
         cursor.execute("PRAGMA foreign_keys=ON")
         cursor.execute("PRAGMA cache_size=-4096")

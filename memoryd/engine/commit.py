@@ -58,7 +58,6 @@ class Outcome:
     why: str | None = None
     tokens_in: int = 0
     tokens_out: int = 0
-    input_hash: str | None = None
     receipt: dict[str, Any] = field(default_factory=dict)
     late: Callable[[], dict[str, Any]] = dict  # what of the receipt is known only when the files are written
 
@@ -192,7 +191,6 @@ def _outcome_json(
         "why": outcome.why,
         "tokens_in": outcome.tokens_in,
         "tokens_out": outcome.tokens_out,
-        "input_hash": outcome.input_hash,
         "receipt": receipt,
     }
 

@@ -34,14 +34,17 @@ class GiveUp:
 
 
 def is_disk_trouble(error: BaseException) -> bool:
-    """Say whether the machine, not the run, is at fault: a full or failing disk, no descriptors, no permission."""
+    """Say whether the machine, not the run, is at fault: a full or failing disk, no descriptors, no permission.
+
+    Another program's long hold on the database is of this kind, too: it passes.
+    """
     if isinstance(error.__cause__, OSError):
         error = error.__cause__
     if isinstance(error, OSError) and error.errno in _MACHINE:
         return True
     return type(error).__name__ == "OperationalError" and any(
         sign in str(error)
-        for sign in ("database or disk is full", "disk I/O error", "readonly database", "unable to open")
+        for sign in ("database or disk is full", "disk I/O error", "readonly database", "unable to open", "is locked")
     )
 
 

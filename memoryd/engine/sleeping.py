@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.database import runs, sqlite, turns
 from memoryd.engine.clock import moment_of, text_of
+from memoryd.errors import MemorydError
 from memoryd.files import regular
 from memoryd.gauge import live, sleepiness, window
 from memoryd.jobs.job import NothingToDo
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from memoryd.config import Settings
     from memoryd.database.runs import Run
     from memoryd.engine.clock import Clock
+    from memoryd.files.log import Log
     from memoryd.transcripts.turn import StoredTurn
     from memoryd.worker.client import Worker
 
@@ -124,6 +126,15 @@ def count_roughly(engine: Engine, session_id: str) -> None:
         )
 
 
+def count_or_estimate(engine: Engine, worker: Worker, log: Log, session_id: str) -> None:
+    """Count what a session holds in its context; where the tokenizer cannot be had, settle for the estimate."""
+    try:
+        count_live(engine, worker, session_id)
+    except MemorydError as error:
+        log.warning("tokens not counted", session=session_id, why=str(error))
+        count_roughly(engine, session_id)
+
+
 def count_live(engine: Engine, worker: Worker, session_id: str) -> None:
     """Count what a session without usage figures holds in its context, and keep the sum on its row."""
     with sqlite.reading(engine) as connection:
@@ -142,9 +153,12 @@ def count_live(engine: Engine, worker: Worker, session_id: str) -> None:
 # --- deciding ---------------------------------------------------------------------------------------------------------
 
 
-def is_history(row: RowMapping, idle_end: timedelta) -> bool:
-    """Say whether a session was over already when it was first seen, and nothing came since."""
-    return moment_of(row["last_turn_at"]) <= moment_of(row["seen_at"]) - idle_end
+def is_history(row: RowMapping, idle_end: timedelta, now: datetime) -> bool:
+    """Say whether a session was over already when it was first seen, and nothing came since.
+
+    One first seen by a clock that was ahead is not: when that was is not known.
+    """
+    return moment_of(row["seen_at"]) <= now and moment_of(row["last_turn_at"]) <= moment_of(row["seen_at"]) - idle_end
 
 
 def end_idle(engine: Engine, settings: Settings, clock: Clock) -> list[str]:
@@ -207,7 +221,7 @@ def _plan(
 ) -> tuple[str, str, int | None] | Considered:
     if row["last_seq"] <= mark:
         return Considered()
-    if is_history(row, settings.sessions.idle_end) and settings.ingest.history == "index":
+    if is_history(row, settings.sessions.idle_end, clock.now()) and settings.ingest.history == "index":
         return Considered()
     if row["state"] == "ended":
         return (NOTES, "session-end", None)
@@ -316,14 +330,14 @@ def count_turns(engine: Engine) -> int:
         return int(connection.exec_driver_sql("SELECT count(*) FROM turn WHERE text <> ''").scalar_one())
 
 
-def unfinished(engine: Engine, settings: Settings) -> list[str]:
+def unfinished(engine: Engine, settings: Settings, clock: Clock) -> list[str]:
     """List the sessions that may have to sleep though nothing new has come: after a start or a change of settings."""
     flush = settings.ingest.history == "flush"
     return [
         row["id"]
         for agent in settings.agents
         for row in candidates(engine, agent.id, ended=True)
-        if flush or not is_history(row, settings.sessions.idle_end)
+        if flush or not is_history(row, settings.sessions.idle_end, clock.now())
     ]
 
 

@@ -17,7 +17,7 @@ from memoryd.transcripts.claude_code import ClaudeCode
 from memoryd.transcripts.lines import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from sqlalchemy import Connection, Engine
 
@@ -67,13 +67,35 @@ def store(engine: Engine, batch: Batch, now: str, restored: Restore | None) -> S
         restored: told of the new turns and their seqs inside the transaction, where the database was made anew.
     """
     result = Stored()
-    with sqlite.writing(engine) as connection:
-        _store_sessions(connection, batch)
-        _store_cursors(connection, batch)
-        _store_turns(connection, batch, result, restored)
-        _store_bad(connection, batch, now, result)
-        _end_sessions(connection, batch, result)
+    fresh = [cursor for cursor in batch.cursors.values() if cursor.id is None]
+    try:
+        with sqlite.writing(engine) as connection:
+            _store_sessions(connection, batch)
+            _store_cursors(connection, batch)
+            _store_turns(connection, batch, result, restored)
+            _store_bad(connection, batch, now, result)
+            _end_sessions(connection, batch, result)
+    except BaseException:
+        for cursor in fresh:
+            cursor.id = None  # its row was rolled back
+        raise
     return result
+
+
+def apart(batch: Batch) -> Iterator[Batch]:
+    """Part a batch that could not be stored into one for each cursor.
+
+    A session waits with the first of its cursors; whoever could not store that one puts `sessions` back for the next.
+    """
+    for key, cursor in batch.cursors.items():
+        session_id = cursor.session_id or ""
+        yield Batch(
+            found=[one for one in batch.found if one.cursor is cursor],
+            bad=[one for one in batch.bad if one[0] is cursor],
+            cursors={key: cursor},
+            sessions={session_id: batch.sessions.pop(session_id)} if session_id in batch.sessions else {},
+            ended={session_id: batch.ended[session_id]} if session_id in batch.ended else {},
+        )
 
 
 def session_for(engine: Engine, batch: Batch, cursor: Cursor, identity: Identity, now: str) -> str:
@@ -94,7 +116,7 @@ def session_for(engine: Engine, batch: Batch, cursor: Cursor, identity: Identity
         "id": candidate,
         "agent_id": cursor.agent_id,
         "native_id": identity.session_id,
-        "parent_id": identity.parent_session_id,
+        "parent_id": identity.parent_session_id if identity.sidechain else None,
         "format": cursor.format,
         "folder": identity.cwd and clean(identity.cwd),
         "state": "active",

@@ -480,6 +480,7 @@ def missing_part(data: bytes, block: bytes, offset: int) -> bytes:
     Empty: it is there. The rest: a torn write ended inside it. All of it: nothing is there, or others wrote in
     between, and a block is never stitched together around other people's lines.
     """
-    if find_block(data, block, offset) is not None:
+    # A file shorter than planned was shortened by a person since, and the block may lie anywhere in it.
+    if find_block(data, block, offset if len(data) >= offset else 0) is not None:
         return b""
     return block.removeprefix(data[offset:])

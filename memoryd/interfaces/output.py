@@ -51,10 +51,15 @@ def visible(text: str) -> str:
     return _UNSAFE.sub("\ufffd", text)
 
 
+def one_line(value: object) -> str:
+    """A value as part of one line: a file name or another program's words must not begin a line of their own."""
+    return " ".join(str(value).splitlines())
+
+
 def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
     """Rows as aligned columns with a heading."""
     cells = [[column.replace("_", " ") for column in columns]]
-    cells += [["" if row.get(column) is None else str(row[column]) for column in columns] for row in rows]
+    cells += [["" if row.get(column) is None else one_line(row[column]) for column in columns] for row in rows]
     widths = [max(len(line[index]) for line in cells) for index in range(len(columns))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells

@@ -7,10 +7,16 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from memoryd.database import reads
+from memoryd.errors import MemorydError
+from memoryd.files import regular
 from memoryd.files.locks import Lock
 from memoryd.gauge import live, window
+from memoryd.interfaces.output import one_line
+from memoryd.tiers import core
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from memoryd.config import Agent, Settings
     from memoryd.database.reads import Reader, Row
 
@@ -47,11 +53,21 @@ def _agent(settings: Settings, reader: Reader, agent: Agent, row: Row | None, ev
         "paused": bool(row and row["paused"]),
         **reads.transcript_counts(reader, agent.id),
         "sessions": [_session(row, agent.context_window) for row in rows],
-        "core": reads.core(reader, agent.id),
+        "core": _core(agent.workspace),
         "facts": reads.facts(reader, agent.id),
         "runs": reads.last_runs(reader, agent.id),
         "next": _next(settings) if agent.enabled else {},
     }
+
+
+def _core(workspace: Path) -> dict[str, int]:
+    """Count what `MEMORY.md` holds now, whoever wrote it, with estimated tokens, ceil(characters / 4)."""
+    try:
+        data = regular.read(workspace / "MEMORY.md") or b""
+    except MemorydError:
+        data = b""  # a link or a folder: the next run says so
+    texts = [bullet.text for bullet in core.bullets(core.parse(data))]
+    return {"count": len(texts), "tokens": sum(-(-len(text) // 4) for text in texts)}
 
 
 def _next(settings: Settings) -> dict[str, str]:
@@ -102,26 +118,26 @@ def as_text(data: dict[str, Any]) -> str:
         lines.append(f"watching {data['watching']}{note}")
     for agent in data["agents"]:
         lines += _agent_lines(agent)
-    lines += [f"ALARM    {alarm['kind']} since {alarm['since']}: {alarm['text']}" for alarm in data["alarms"]]
+    lines += [f"ALARM    {alarm['kind']} since {alarm['since']}: {one_line(alarm['text'])}" for alarm in data["alarms"]]
     return "\n".join(lines)
 
 
 def _agent_lines(agent: dict[str, Any]) -> list[str]:
     flags = "".join(f", {flag}" for flag, on in (("paused", agent["paused"]), ("disabled", not agent["enabled"])) if on)
-    lines = ["", f"agent    {agent['id']}{flags}: {agent['workspace']}"]
+    lines = ["", f"agent    {agent['id']}{flags}: {one_line(agent['workspace'])}"]
     lines.append(
         f"  core     {agent['core']['count']} memories, {agent['core']['tokens']} tokens;"
         f" {agent.get('transcripts', 0)} transcripts, {agent.get('not_read', 0)} not read,"
         f" {agent.get('bad_spans', 0)} unreadable spans"
     )
     lines += [
-        f"  session  {session['id'][:36]:36} {session['state']:6} {session['turns']:6} turns"
+        f"  session  {one_line(session['id'])[:60]:36} {session['state']:6} {session['turns']:6} turns"
         f" {session['tokens']:9,} / {session['window']:9,} tokens {session['ratio']:7.1%}"
         f" {session['gauge']} ({session['gauge_from']}), window by {session['window_from']}"
         for session in agent["sessions"]
     ]
     for kind, run in sorted(agent["runs"].items()):
-        why = f": {run['why']}" if run["why"] else ""
+        why = f": {one_line(run['why'])}" if run["why"] else ""
         lines.append(f"  {kind:8} {run['state']} {run['finished_at'] or 'now'} {run['run']}{why}")
     lines += [f"  next     {kind} at {at}" for kind, at in sorted(agent["next"].items())]
     return lines

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from memoryd.config import Settings
 
+RELOAD = "reload it: SIGHUP, or stop and start it"
 POLL_SECONDS = 0.1
 WAITING = ("queued", "running", "interrupted")
 
@@ -44,7 +45,8 @@ def set_paused(settings: Settings, agent_id: str, *, paused: bool) -> None:
 
     def change(engine: Engine) -> None:
         with sqlite.writing(engine) as connection:
-            connection.exec_driver_sql("UPDATE agent SET paused = ? WHERE id = ?", (paused, agent_id))
+            if not runs.set_paused(connection, agent_id, paused=paused):
+                raise NotFoundError(f"the daemon does not know the agent {agent_id!r} yet", hint=RELOAD)
 
     _with_state(settings, change)
 
@@ -107,6 +109,9 @@ def _queue_beside(settings: Settings, agent_id: str, session_id: str | None, *, 
 
 
 def _queue(engine: Engine, clock: Clock, agent_id: str, session_id: str | None, *, force: bool) -> list[str]:
+    with sqlite.reading(engine) as connection:
+        if not runs.knows_agent(connection, agent_id):
+            raise NotFoundError(f"the daemon does not know the agent {agent_id!r} yet", hint=RELOAD)
     rows = sleeping.candidates(engine, agent_id, ended=force or session_id is not None)
     if session_id is not None:
         chosen = _session_id(engine, agent_id, session_id)

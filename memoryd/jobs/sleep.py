@@ -44,7 +44,7 @@ MAX_STEPS = 8
 
 DAILY_SHARE = 0.25  # of the words said by people and assistant, the daily block may take this much, headings included
 HEADING_WORDS = 8  # title and heading of a daily block
-FLOOR_WORDS = 30  # a short session may always have two lines
+FLOOR_WORDS = 40  # a short session, or the short rest of one, is kept as it was said, speakers and all
 CEILING_WORDS = 1400  # of a day: a huge session is still read by a person the next morning …
 LENGTH_TOLERANCE = 1.05  # no backend counts words to the last
 CEILING_TOKENS = 3000  # … and by an agent within its start-up budget
@@ -116,7 +116,7 @@ def resume(inputs: SleepInputs, step: Step, answer: Reply | None) -> Step:
 
 def word_limit(said_words: int, share: float, days: int = 1) -> int:
     """Return how many words the daily blocks of a session may hold in which `said_words` were said on `days` days."""
-    wanted = max(min(FLOOR_WORDS, said_words), int(share * said_words) - HEADING_WORDS * days)
+    wanted = max(FLOOR_WORDS, int(share * said_words) - HEADING_WORDS * days)
     return min(CEILING_WORDS * days, wanted)
 
 
