@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -539,12 +540,12 @@ def test_a_disk_that_fails_while_a_file_is_read_costs_only_another_look(world, m
     world.check_spans()
 
 
-class FullError(Exception):
+class FullError(OSError):
     pass
 
 
 def full(*_):
-    raise FullError
+    raise FullError(errno.ENOSPC, "full")
 
 
 @pytest.mark.parametrize("shape", [claude, lambda _, text: message(text)])
@@ -724,3 +725,100 @@ def test_a_transcript_is_known_by_its_session_and_not_by_the_order_of_its_times(
     world.poll()
     (session,) = world.query("SELECT id, turns, last_turn_at FROM session")
     assert session == {"id": SESSION, "turns": 3, "last_turn_at": "2026-01-02T03:04:05.000Z"}
+
+
+# --- what one file must not do to the others ----------------------------------
+
+
+@pytest.mark.parametrize("stamp", [10**10, -(10**9), -(10**18)])
+def test_a_file_with_any_time_is_read_like_the_others(world, stamp):
+    world.write("a.jsonl", lines([message("first")]))
+    path = world.write("b.jsonl", lines([message("second")]))
+    world.write("c.jsonl", lines([message("third")]))
+    os.utime(path, (stamp, stamp))
+    world.poll()
+    assert sorted(world.texts()) == ["first", "second", "third"]
+    assert world.alarms() == []
+
+
+def test_whatever_goes_wrong_with_one_transcript_is_reported_and_the_others_are_read(world, monkeypatch):
+    path = world.write("b.jsonl", lines([message("bad")]))
+    world.write("c.jsonl", lines([message("good")]))
+    prepare = world.ingest._prepare
+
+    def failing(source, cursor, handle, size):
+        if cursor.path == str(path):
+            raise ZeroDivisionError("quoted words")
+        return prepare(source, cursor, handle, size)
+
+    monkeypatch.setattr(world.ingest, "_prepare", failing)
+    world.poll()
+    assert world.texts() == ["good"]
+    (alarm,) = world.alarms()
+    assert alarm["subject"] == str(path)
+    assert "ZeroDivisionError at test_ingest.py" in alarm["text"]
+    assert "quoted" not in alarm["text"]
+    monkeypatch.undo()
+    world.append("b.jsonl", lines([message("more")]))
+    world.poll()
+    assert world.texts() == ["good", "bad", "more"]
+    assert world.alarms() == []
+
+
+def test_a_transcript_that_cannot_be_stored_is_reported_once_and_the_others_are_stored(world):
+    path = world.write("b.jsonl", lines([message("bad")]))
+    world.write("a.jsonl", lines([message("good")]))
+    place = world.ingest.cursors.place
+
+    def poisoned(cursor, path_, stat):
+        place(cursor, path_, stat)
+        if path_ == str(path) and stat.size < 50:
+            cursor.generation = 1 << 70
+
+    world.ingest.cursors.place = poisoned
+    world.poll()
+    assert world.texts() == ["good"]
+    (alarm,) = world.alarms()
+    assert (alarm["subject"], "OverflowError" in alarm["text"]) == (str(path), True)
+    world.poll()
+    assert world.alarms() == [alarm]
+    world.append("b.jsonl", lines([message("more and more")]))
+    world.poll()
+    assert world.texts() == ["good", "bad", "more and more"]
+    assert world.alarms() == []
+
+
+def test_the_state_folder_is_never_a_transcript_of_a_pattern_that_reaches_it(tmp_path):
+    with World(tmp_path, {"pattern": "**/*.jsonl"}) as world:
+        world.write("a.jsonl", lines([message("state")]))
+        world.poll()
+        assert world.texts() == []
+        assert not world.ingest.means(str(world.path("a.jsonl")))
+
+
+def test_a_project_named_by_a_link_is_the_folder_behind_it(tmp_path):
+    real, link = tmp_path / "real", tmp_path / "link"
+    real.mkdir()
+    link.symlink_to(real)
+    for project, recorded in ((link, real), (real, link), (link, link)):
+        root = tmp_path / f"{project.name}-{recorded.name}"
+        root.mkdir()
+        with World(root, {"project": project}) as world:
+            said = {"role": "user", "content": "hi", "cwd": str(recorded / "part")}
+            world.write("a.jsonl", lines([json.dumps(said).encode()]))
+            world.poll()
+            assert world.texts() == ["hi"]
+
+
+@pytest.mark.parametrize("name", ["we[ird]", "sta*r", "que?"])
+def test_a_workspace_whose_name_looks_like_a_pattern_is_read(tmp_path, name):
+    (tmp_path / name).mkdir()
+    with World(tmp_path / name) as world:
+        world.write("a.jsonl", lines([message("hi")]))
+        folder = world.root / "ann/.continuum/memory"
+        folder.mkdir(parents=True)
+        now = folder / "NOW-2026-01-02T03-04.md"
+        now.write_text("## User: ho\n")
+        os.utime(now, (10**9, 10**9))
+        world.poll()
+        assert sorted(world.texts()) == ["hi", "ho"]

@@ -7,13 +7,16 @@ reading the last stretch again; and a record whose id is stored already, from th
 from __future__ import annotations
 
 import os
+import traceback
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sqlalchemy.exc import OperationalError
+
 from memoryd.database import sqlite
 from memoryd.engine import cursor as reading
-from memoryd.engine import store, unreadable
+from memoryd.engine import retry, store, unreadable
 from memoryd.engine.cursor import Cursor, Found
 from memoryd.engine.cursors import Cursors
 from memoryd.engine.documents import Documents
@@ -24,6 +27,7 @@ from memoryd.files import ranges, sources
 from memoryd.transcripts import now_file, registry
 from memoryd.transcripts.fate import Action
 from memoryd.transcripts.format import Identity, Unsupported
+from memoryd.transcripts.lines import clean
 from memoryd.transcripts.messages import Messages
 
 if TYPE_CHECKING:
@@ -57,14 +61,15 @@ def sources_of(settings: Settings) -> list[Source]:
     for agent in settings.agents:
         if not agent.enabled:
             continue
-        now_files = sources.pattern(NOW_PATTERN, agent.workspace)
+        now_files = sources.pattern(NOW_PATTERN, agent.workspace, without=settings.state_dir)
         found.append(Source(agent, now_files, "now", None))
-        found.extend(_source(agent, source) for source in agent.transcripts)
+        found.extend(_source(agent, source, settings.state_dir) for source in agent.transcripts)
     return found
 
 
-def _source(agent: Agent, source: TranscriptSource) -> Source:
-    return Source(agent, sources.pattern(source.pattern, source.root), source.format, source.project)
+def _source(agent: Agent, source: TranscriptSource, state_dir: Path) -> Source:
+    pattern = sources.pattern(source.pattern, source.root, without=state_dir)
+    return Source(agent, pattern, source.format, source.project)
 
 
 class Ingest:
@@ -85,6 +90,7 @@ class Ingest:
         self.again: dict[str, float] = {}  # path → when, by the monotonic clock, it wants another look
         self.restored: store.Restore | None = None
         self._looking: set[tuple[str, str]] = set()
+        self._poison: dict[tuple[str, str], ranges.Stat] = {}  # could not be stored; left alone until it changes
         with sqlite.reading(engine) as connection:
             self.unreadable.load(connection)
         self.configure(settings)
@@ -187,16 +193,30 @@ class Ingest:
             self.look_again(path, 0)  # it went while being opened: the next look tells
         except (MemorydError, OSError) as error:
             self.unreadable.report(source.agent.id, path, str(error))
+        except Exception as error:
+            if _is_trouble(error):
+                raise
+            self._give_up(source.agent.id, path, error)
         finally:
             self._looking.discard(key)
         if self.batch.full():
             self.flush()
+
+    def _give_up(self, agent_id: str, path: str, error: Exception) -> None:
+        """Nobody expected this of a transcript; it must not keep the others from being read."""
+        cursor = self.cursors.at(agent_id, path)
+        if cursor is not None:
+            cursor.meetings = None  # it may have counted lines that were not taken
+        self.unreadable.report(agent_id, path, f"{path}: cannot be read: {_place(error)}")
 
     def _look(self, source: Source, path: str) -> None:
         if unreadable.printable(path) != path:
             raise StateError("its name is no text", unreadable.printable(path), "rename it")
         stat = ranges.observe(Path(path))
         cursor = self.cursors.at(source.agent.id, path)
+        if stat is not None and self._poison.get((source.agent.id, path)) == stat:
+            return
+        self._poison.pop((source.agent.id, path), None)
         if stat is None:
             self.unreadable.take_back(source.agent.id, path)
             if cursor is not None and not cursor.gone:
@@ -380,8 +400,9 @@ class Ingest:
             return True
         if identity.cwd is None:
             return False
-        folder = Path(os.path.normpath(identity.cwd))
-        if any(project is not None and folder.is_relative_to(project) for project in projects):
+        folders = _both_forms(identity.cwd)
+        wanted = [form for project in projects if project is not None for form in _both_forms(str(project))]
+        if any(folder.is_relative_to(project) for folder in folders for project in wanted):
             return True
         cursor.note = "recorded in another project"
         return False
@@ -413,10 +434,36 @@ class Ingest:
         if not (batch.found or batch.cursors or batch.bad):
             return
         try:
-            stored = store.store(self.engine, batch, self.clock.text(), self.restored)
+            self._store(batch)
+        except Exception as error:
+            if _is_trouble(error):
+                self._lose_place(batch)
+                raise
+            self._store_apart(batch)
         except BaseException:
             self._lose_place(batch)
             raise
+
+    def _store_apart(self, batch: Batch) -> None:
+        """Something in the batch cannot be stored: find whose it is, say so, and store the rest."""
+        for part in store.apart(batch):
+            try:
+                self._store(part)
+            except Exception as error:
+                self._lose_place(batch if _is_trouble(error) else part)
+                if _is_trouble(error):
+                    raise
+                batch.sessions.update(part.sessions)
+                for cursor in part.cursors.values():
+                    self.again.pop(cursor.path, None)
+                    key = cursor.agent_id, cursor.path
+                    self._poison[key] = ranges.Stat(
+                        cursor.device, cursor.inode, cursor.size, cursor.mtime_ns, cursor.ctime_ns
+                    )
+                    self.unreadable.report(*key, f"{cursor.path}: cannot be stored: {_place(error)}")
+
+    def _store(self, batch: Batch) -> None:
+        stored = store.store(self.engine, batch, self.clock.text(), self.restored)
         self.changed.update(stored.sessions)
         if stored.turns or stored.bad:
             self.log.debug("turns stored", turns=stored.turns, read=len(batch.found), bad_spans=len(stored.bad))
@@ -446,8 +493,26 @@ def _is_as_read(cursor: Cursor, stat: ranges.Stat) -> bool:
     )
 
 
+def _is_trouble(error: BaseException) -> bool:
+    """Whether the machine or the database is at fault, not what was read."""
+    return isinstance(error, OperationalError) or retry.is_disk_trouble(error)
+
+
+def _place(error: BaseException) -> str:
+    """What happened and where, without the message, which may quote the transcript."""
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    return " ".join([type(error).__name__, *(f"at {Path(frame.filename).name}:{frame.lineno}" for frame in last)])
+
+
 def _is_named_after(path: str, known: Cursor | None) -> bool:
     return known is not None and Path(path).name.startswith(Path(known.path).stem)
+
+
+def _both_forms(folder: str) -> set[Path]:
+    """A folder as it was written, and as it is without links: programs record the one or the other."""
+    folder = clean(folder)
+    forms = {Path(os.path.normpath(folder))}
+    return forms | {Path(os.path.realpath(folder))} if Path(folder).is_absolute() else forms
 
 
 def _still_there(cursor: Cursor) -> bool:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _CHUNK = 1024 * 1024
+_TIME_MAX = (1 << 63) - 1  # nanoseconds: the year 2262, and as far before 1970; the database holds no more
 
 
 class Stat(NamedTuple):
@@ -36,7 +37,12 @@ class Stat(NamedTuple):
 
 
 def _stat(result: os.stat_result) -> Stat:
-    return Stat(result.st_dev, result.st_ino, result.st_size, result.st_mtime_ns, result.st_ctime_ns)
+    return Stat(result.st_dev, result.st_ino, result.st_size, _within(result.st_mtime_ns), _within(result.st_ctime_ns))
+
+
+def _within(time_ns: int) -> int:
+    """Anybody may give a file any time, so it is bounded here, once for all who store or show it."""
+    return max(-_TIME_MAX, min(time_ns, _TIME_MAX))
 
 
 def observe(path: Path) -> Stat | None:

@@ -26,32 +26,55 @@ class Pattern:
     depth: int | None  # folders below the root it can reach; None for any
     regex: re.Pattern[str]
     folders: re.Pattern[str]  # that files it means lie in
+    without: str | None = None  # a folder below the root that is never entered
+
+    def leaves_out(self, path: str) -> bool:
+        """Say whether this is the folder that is never entered, or lies in it."""
+        return self.without is not None and f"{path}/".startswith(f"{self.without}/")
 
     def covers(self, path: str) -> bool:
         """Say whether this absolute path lies in a folder that holds such files, whatever its own name."""
-        return self.folders.fullmatch(path.rpartition("/")[0]) is not None
+        return not self.leaves_out(path) and self.folders.fullmatch(path.rpartition("/")[0]) is not None
 
     def matches(self, path: str) -> bool:
         """Say whether this absolute path is meant. `*.private` never is."""
-        return not path.endswith(".private") and self.regex.fullmatch(path) is not None
+        if path.endswith(".private") or self.leaves_out(path):
+            return False
+        return self.regex.fullmatch(path) is not None
 
 
-def pattern(text: str, below: Path | None = None) -> Pattern:
-    """Make a pattern of an absolute glob, or of one `below` a folder, whose own name is taken as it is."""
+def pattern(text: str, below: Path | None = None, *, without: Path | None = None) -> Pattern:
+    """Make a pattern of an absolute glob, or of one `below` a folder, whose own name is taken as it is.
+
+    Args:
+        text: the glob.
+        below: the folder.
+        without: a folder the pattern leaves out where a wildcard reaches it; a folder within it may still be named.
+    """
     plain = below.parts if below is not None else ()
     parts = (*plain, *Path(text).parts)
     fixed = len(plain)
     while fixed < len(parts) - 1 and not _MAGIC.search(parts[fixed]):
         fixed += 1
     folders = parts if parts[-1] == "**" else parts[:-1]
+    root = Path(*parts[:fixed])
     return Pattern(
         text=str(Path(*parts)),
-        root=Path(*parts[:fixed]),
+        root=root,
         deep=len(parts) - 1 > fixed,
         depth=None if "**" in parts[fixed:] else len(parts) - 1 - fixed,
         regex=re.compile(_translate(parts, fixed)),
         folders=re.compile(_translate((*folders, ""), fixed).removesuffix("/")),
+        without=None if without is None else _as_met(root, without),
     )
+
+
+def _as_met(root: Path, folder: Path) -> str | None:
+    """The name under which a walk from the root meets a folder; None where it does not."""
+    for start, end in ((root, folder), (Path(os.path.realpath(root)), Path(os.path.realpath(folder)))):
+        if end.is_relative_to(start):
+            return str(root / end.relative_to(start))
+    return None
 
 
 def _translate(parts: tuple[str, ...], fixed: int) -> str:
@@ -99,7 +122,7 @@ def walk(wanted: Pattern) -> Found:
     """Find the regular files a pattern means. Links are not followed; folders that vanish meanwhile are passed over."""
     paths: list[str] = []
     refused: list[tuple[str, str]] = []
-    for entry in _entries(str(wanted.root), wanted.depth, refused):
+    for entry in _entries(wanted, refused):
         if wanted.matches(entry.path):
             if entry.is_symlink():
                 refused.append((entry.path, "is a symbolic link, which is not followed"))
@@ -109,8 +132,9 @@ def walk(wanted: Pattern) -> Found:
     return Found(tuple(paths), tuple(refused))
 
 
-def _entries(root: str, depth: int | None, refused: list[tuple[str, str]]) -> Iterator[os.DirEntry[str]]:
-    stack = [(root, 0)]
+def _entries(wanted: Pattern, refused: list[tuple[str, str]]) -> Iterator[os.DirEntry[str]]:
+    depth = wanted.depth
+    stack = [] if str(wanted.root) == wanted.without else [(str(wanted.root), 0)]
     while stack:
         folder, level = stack.pop()
         try:
@@ -128,7 +152,9 @@ def _entries(root: str, depth: int | None, refused: list[tuple[str, str]]) -> It
                 continue
             if not is_folder:
                 yield entry
-            elif entry.name not in IGNORED_FOLDERS and (depth is None or level < depth):
+            elif (
+                entry.name not in IGNORED_FOLDERS and entry.path != wanted.without and (depth is None or level < depth)
+            ):
                 stack.append((entry.path, level + 1))
 
 
