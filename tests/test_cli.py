@@ -366,7 +366,7 @@ def test_the_agent_is_known_by_the_folder(tmp_path, monkeypatch, capsys):
     scratch, other = Scratch(tmp_path / "scratch"), Scratch(tmp_path / "other")
     scratch.agents.append(Scratch.agent("other", other.workspace))
     scratch.write_config()
-    assert data(scratch, capsys, "pause", code=2)["hint"] == "give --agent ID"
+    assert data(scratch, capsys, "pause", code=2)["hint"] == "give --agent ID; configured: demo, other"
     monkeypatch.chdir(other.sessions)
     assert data(scratch, capsys, "pause") == {"agent": "other", "paused": True}
     assert [agent["paused"] for agent in data(scratch, capsys, "status")["agents"]] == [False, True]
