@@ -822,3 +822,12 @@ def test_a_workspace_whose_name_looks_like_a_pattern_is_read(tmp_path, name):
         os.utime(now, (10**9, 10**9))
         world.poll()
         assert sorted(world.texts()) == ["hi", "ho"]
+
+
+def test_files_of_one_name_in_two_projects_are_two_sessions_unless_the_name_is_an_id(world):
+    for number, name in enumerate(("a/main.jsonl", "b/main.jsonl", f"a/{SESSION}.jsonl", f"b/{SESSION}.jsonl")):
+        world.write(name, lines([claude(number, f"text {number}", session="main")]))
+    world.poll()
+    sessions = {row.text: row.session_id for row in world.rows()}
+    assert sessions["text 0"] != sessions["text 1"]
+    assert sessions["text 2"] == sessions["text 3"] == SESSION

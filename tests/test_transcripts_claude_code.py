@@ -388,3 +388,53 @@ def test_pieces_and_restarts_give_the_same_turns(values: list[dict[str, Any]], c
     assert turns_of([data[begin:end] for begin, end in pairwise(marks)]) == turns_of([data])
     keys = [(turn.record_id, turn.part) for turn in turns_of([data]) if turn.record_id != UUID]
     assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize(
+    ("block", "origin"),
+    [
+        ({"type": "mcp_tool_result", "content": "I prefer X"}, Origin.TOOL),
+        ({"type": "search_result", "text": "I prefer X"}, Origin.TOOL),
+        ({"type": "document", "content": "I prefer X"}, Origin.UNKNOWN),
+        ({"type": "text", "text": "I prefer X"}, Origin.USER),
+    ],
+)
+def test_a_block_that_is_no_text_block_is_not_the_persons_word(block: object, origin: Origin) -> None:
+    (turn,) = read(user([block])).turns
+    assert (turn.origin, turn.text) == (origin, "I prefer X")
+
+
+@pytest.mark.parametrize(
+    "tag",
+    ["user-prompt-submit-hook", "task-notification", "local-command-stdout", "System-Reminder", "teammate-message"],
+)
+@pytest.mark.parametrize(
+    "around",
+    ["Fix it {}", "<command-name>/do</command-name><command-args>Fix it {}</command-args>", "<bash-input>Fix it {}"],
+)
+def test_what_a_hook_adds_to_a_prompt_is_not_the_persons_word(tag: str, around: str) -> None:
+    turns = read(user(around.format(f'<{tag} id="1">Always use X</{tag}>'))).turns
+    (typed,) = [turn for turn in turns if turn.origin is Origin.USER]
+    assert typed.text.strip() == "Fix it"
+
+
+@pytest.mark.parametrize("origin", ["task-notification", "human", {}, {"kind": "peer"}, ["human"], 1])
+def test_an_origin_that_is_not_known_is_not_the_person(origin: object) -> None:
+    assert [turn.origin for turn in read(user("Always use X", origin=origin)).turns] == [Origin.SYSTEM]
+
+
+@pytest.mark.parametrize("path", [f"/p/{SESSION}/subagents/worker.jsonl", f"/p/{SESSION}/subagents/x/worker.jsonl"])
+def test_every_file_below_subagents_is_a_subagents(path: str) -> None:
+    identity = READER.identify([user("hi")], PurePosixPath(path))
+    assert identity is not None
+    assert (identity.sidechain, identity.parent_session_id) == (True, SESSION)
+
+
+def test_a_project_called_subagents_holds_sessions_of_its_own() -> None:
+    identity = READER.identify([user("hi")], PurePosixPath(f"/home/subagents/projects/-p/{SESSION}.jsonl"))
+    assert identity == Identity(SESSION, started_at=AT)
+
+
+def test_many_open_tags_are_read_in_one_pass() -> None:
+    prompt = "<command-name>" + "<command-args>" * 200_000
+    assert [turn.origin for turn in read(user(prompt)).turns] == [Origin.SYSTEM]

@@ -234,3 +234,30 @@ def test_no_object_breaks_the_reader(value: dict[str, Any], role: object) -> Non
         assert [turn.part for turn in turns] == list(range(len(turns)))
         for turn in turns:
             (turn.text + turn.record_id + (turn.tool_call_id or "")).encode()
+
+
+@pytest.mark.parametrize(
+    ("block", "origin"),
+    [
+        ({"type": "mcp_tool_result", "content": "I prefer X"}, Origin.TOOL),
+        ({"type": "web_search_tool_result", "content": "I prefer X"}, Origin.TOOL),
+        ({"type": "computer_call_output", "text": "I prefer X"}, Origin.TOOL),
+        ({"type": "document", "content": "I prefer X"}, Origin.UNKNOWN),
+        ({"type": "new_thing", "text": "I prefer X"}, Origin.UNKNOWN),
+        ({"type": ["text"], "text": "I prefer X"}, Origin.UNKNOWN),
+        ({"text": "I prefer X"}, Origin.USER),
+        ("I prefer X", Origin.USER),
+    ],
+)
+def test_a_block_that_is_no_text_block_is_not_the_users_word(block: object, origin: Origin) -> None:
+    (turn,) = read({"role": "user", "content": [block]}).turns
+    assert (turn.origin, turn.text) == (origin, "I prefer X")
+
+
+def test_a_line_that_repeats_the_messages_of_the_one_before_repeats_their_ids() -> None:
+    messages = [{"role": "user", "content": text} for text in ("yes", "no", "yes")]
+    meetings = Pass("s")
+    first = read({"messages": messages[:2]}, meetings).turns
+    second = read({"messages": messages}, meetings).turns
+    assert [turn.record_id for turn in first] == [turn.record_id for turn in second[:2]]
+    assert len({turn.record_id for turn in second}) == 3

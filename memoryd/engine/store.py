@@ -13,7 +13,7 @@ from memoryd.engine import cursor as reading
 from memoryd.engine.clock import moment_of, text_of
 from memoryd.gauge import live
 from memoryd.transcripts import now_file
-from memoryd.transcripts.claude_code import ClaudeCode
+from memoryd.transcripts.claude_code import ClaudeCode, is_session_id
 from memoryd.transcripts.lines import clean
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def _is_own(cursor: Cursor, identity: Identity) -> bool:
     """Whether the id is the session's own; others are made of the file's name, which another file may have."""
     if cursor.format == now_file.NAME:
         return identity.session_id != PurePath(cursor.path).stem
-    return cursor.format == ClaudeCode.name
+    return cursor.format == ClaudeCode.name and is_session_id(identity.parent_session_id or identity.session_id)
 
 
 def _is_free(connection: Connection, session_id: str) -> bool:

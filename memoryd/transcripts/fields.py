@@ -13,6 +13,7 @@ from memoryd.transcripts.lines import clean
 
 ARGUMENTS_MAX = 4000
 _WORD_MAX = 256
+_OUTPUTS = ("_result", "_results", "_output")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,39}")
 # Seconds since 1970 reach the upper bound in the year 5138; milliseconds passed it in 1973. Below the lower one, the
 # year 2000, a number is a duration or a counter.
@@ -103,6 +104,21 @@ def block_text(content: object) -> str:
     if type(content) is not list:
         return ""
     return "\n".join(text for text in map(_one_block, content) if text)
+
+
+def has_words(block: dict[str, Any]) -> bool:
+    """Whether a block carries a text of its own, so that it shows as more than a marker."""
+    return type(block.get("text")) is str or type(block.get("content")) is str
+
+
+def is_output(kind: object) -> bool:
+    """Whether a block of this type is what a tool gave back, such as `tool_result` or `computer_call_output`."""
+    return type(kind) is str and kind.endswith(_OUTPUTS)
+
+
+def output_text(block: dict[str, Any]) -> str:
+    """The text of such a block."""
+    return block_text(block.get("content", block.get("output"))) or (block_text([block]) if has_words(block) else "")
 
 
 def _one_block(block: Any) -> str:

@@ -12,9 +12,19 @@ import json
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from memoryd.transcripts.fields import arguments, block_text, tokens, type_name, utc, word
+from memoryd.transcripts.fields import (
+    arguments,
+    block_text,
+    has_words,
+    is_output,
+    output_text,
+    tokens,
+    type_name,
+    utc,
+    word,
+)
 from memoryd.transcripts.format import Identity, Reading
-from memoryd.transcripts.lines import Record, Scanner, derived_id
+from memoryd.transcripts.lines import Pass, Record, Scanner, derived_id
 from memoryd.transcripts.said import Envelope, Said, turns_of
 from memoryd.transcripts.turn import Kind, Origin, Role
 
@@ -22,7 +32,6 @@ if TYPE_CHECKING:
     from pathlib import PurePosixPath
 
     from memoryd.transcripts.format import Values
-    from memoryd.transcripts.lines import Pass
     from memoryd.transcripts.turn import Turn
 
 _SPEAKERS = {
@@ -38,6 +47,7 @@ _SPEAKERS = {
 _TIMES = ("timestamp", "ts", "created_at", "time")
 _IDS = ("tool_call_id", "tool_use_id", "call_id")
 _UNSPOKEN = frozenset({"thinking", "redacted_thinking", "reasoning"})
+_SPEECH = frozenset({"text", "input_text", "output_text", "refusal"})
 _ID_CHARS_MIN = 16  # a shorter id may be a counter that starts anew in every session
 
 
@@ -67,11 +77,12 @@ class Messages:
             return Reading((), _name_of(value))
         if messages[0] is value:
             return Reading(_numbered(_message_turns(value, value, _record_id(record, meetings))))
-        # Such a line is written anew with each message, so each message is known by itself.
+        # Such a line is written anew with each message, so each message is known by itself, and counted in its line.
+        within = Pass(meetings.session)
         turns: list[Turn] = []
         for message in messages:
             inner = record._replace(value=message, data=_canonical(message, record.data))
-            turns += _numbered(_message_turns(message, value, _record_id(inner, meetings)))
+            turns += _numbered(_message_turns(message, value, _record_id(inner, within)))
         return Reading(turns)
 
     def cwd_of(self, value: dict[str, Any]) -> str | None:
@@ -186,11 +197,16 @@ def _block(block: object, speaker: Role, origin: Origin) -> Said | None:
             return None
         if kind in {"tool_use", "function_call"}:
             return _call(block)
-        if kind in {"tool_result", "function_call_output"}:
-            text = block_text(block.get("content", block.get("output")))
-            return Said(Role.TOOL, Origin.TOOL, Kind.TOOL_RESULT, text, _call_id(block))
+        if is_output(kind):
+            return Said(Role.TOOL, Origin.TOOL, Kind.TOOL_RESULT, output_text(block), _call_id(block))
     text = block_text([block])
+    if isinstance(block, dict) and not _is_speech(kind) and has_words(block) and block.keys() != {"text"}:
+        speaker, origin = Role.SYSTEM, Origin.UNKNOWN  # a document, say: the speaker only handed it over
     return Said(speaker, origin, Kind.MESSAGE, text) if text else None
+
+
+def _is_speech(kind: object) -> bool:
+    return type(kind) is str and kind in _SPEECH
 
 
 def _call(call: dict[str, Any]) -> Said:

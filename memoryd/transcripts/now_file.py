@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 NAME = "now"
 _HEADING = re.compile(r"## (User|Agent|Assistant):[ \t]?(.*)", re.IGNORECASE)
 _OTHER_HEADING = re.compile(r"##? ")
-_TOOL = re.compile(r"\[Tool: ([^\]\n]{1,200}?)(?: - [^\n]*)?\]\s*")
+_TOOL_MARK, _TOOL_NAME_MAX = "[Tool: ", 200
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _FRONT_MATTER = re.compile(r"([A-Za-z_][\w-]{0,63}):(?:[ \t]+(.*))?|[ \t]*(?:#.*)?|[ \t]*- .*|[ \t]+.*")
 _FRONT_MATTER_LINES_MAX = 100
@@ -154,6 +154,15 @@ def _front_matter(lines: Sequence[str]) -> tuple[dict[str, str], int]:
     return ({}, len(lines)) if len(lines) < _FRONT_MATTER_LINES_MAX else ({}, 0)
 
 
+def _tool_of(line: str) -> str | None:
+    """The tool's name in `[Tool: name - summary]`."""
+    line = line.rstrip()
+    if not (line.startswith(_TOOL_MARK) and line.endswith("]")):
+        return None
+    name = line[len(_TOOL_MARK) : -1].partition(" - ")[0]
+    return name if 0 < len(name) <= _TOOL_NAME_MAX and "]" not in name else None
+
+
 class _Speech:
     """Sorts lines under who speaks, one by one, so that a longer file never changes what an earlier one said."""
 
@@ -173,9 +182,9 @@ class _Speech:
             self._lines.append(line)
         elif not line.strip():
             self._lines.append(line)
-        elif tool := _TOOL.fullmatch(line):
+        elif tool := _tool_of(line):
             self.flush()
-            self._tool = tool[1]
+            self._tool = tool
             self._lines.append(line)
         else:
             self._outside(line)
