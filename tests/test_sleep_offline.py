@@ -13,7 +13,18 @@ from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
 def slept(*said: str):
     turns = tuple(
         StoredTurn(
-            seq, f"r{seq}", 0, Role.USER, Origin.USER, Kind.MESSAGE, text, "2026-11-20T10:00:00Z", 9, False, None, None
+            seq=seq,
+            record_id=f"r{seq}",
+            part=0,
+            role=Role.USER,
+            origin=Origin.USER,
+            kind=Kind.MESSAGE,
+            text=text,
+            at="2026-11-20T10:00:00Z",
+            tokens=9,
+            sidechain=False,
+            tool_call_id=None,
+            tool_name=None,
         )
         for seq, text in enumerate(said, 1)
     )
