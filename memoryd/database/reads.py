@@ -210,3 +210,11 @@ def transcript_counts(reader: Reader, agent_id: str) -> Mapping[str, int]:
         agent_id, agent_id,
     )  # fmt: skip
     return row or {}
+
+
+def spent(reader: Reader, day: str) -> int:
+    """Count the tokens of a day (YYYY-MM-DD in the configured zone): spent, and reserved for calls under way."""
+    row = reader.row(
+        "SELECT coalesce(sum(coalesce(tokens_in + tokens_out, reserved)), 0) AS n FROM spend WHERE day = ?", day
+    )
+    return int(row["n"]) if row else 0

@@ -1,7 +1,7 @@
 """The job table: one row per run. Every change of a run's state is one function here.
 
 queued → running → succeeded | skipped | failed … ; a running row whose owner died becomes interrupted and runs again;
-a row that failed `attempts` times is dead.
+a row that failed `attempts` times is dead; one that only a person can help is blocked, and looked at again now and then.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, RowMapping
 
 WAITING = ("queued", "interrupted")
-OPEN = ("queued", "interrupted", "running")
-FINAL = ("succeeded", "skipped", "declined", "failed", "blocked", "dead", "cancelled")
+OPEN = ("queued", "interrupted", "running", "blocked")
+FINAL = ("succeeded", "skipped", "declined", "failed", "dead", "cancelled")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ class Run:
     fence: int
     key: str | None = None
     input_hash: str | None = None
+    created_at: str = ""
 
 
 def _run(row: RowMapping) -> Run:
@@ -54,6 +55,7 @@ def _run(row: RowMapping) -> Run:
         fence=row["fence"],
         key=row["key"],
         input_hash=row["input_hash"],
+        created_at=row["created_at"],
     )
 
 
@@ -87,7 +89,7 @@ def claim(engine: Engine, *, owner: str, now: str, only: str | None = None) -> R
         row = (
             connection.exec_driver_sql(
                 "UPDATE job_run SET state = 'running', owner = ?, fence = fence + 1, attempt = attempt + 1,"
-                " started_at = ?, heartbeat_at = ?, error = NULL WHERE id = ("
+                " started_at = ?, heartbeat_at = ?, error = NULL, why = NULL WHERE id = ("
                 " SELECT r.id FROM job_run r JOIN agent a ON a.id = r.agent_id"
                 " WHERE r.state IN ('queued', 'interrupted') AND r.scheduled_for <= ? AND (? IS NULL OR r.id = ?)"
                 " AND (r.actor = 'human' OR (a.paused = 0 AND a.enabled = 1))"
@@ -140,6 +142,42 @@ def put_back(engine: Engine, run: Run, *, state: str, due: str, error: str, refu
             (state, due, error, int(refund), run.id, run.fence),
         )
     return result.rowcount == 1
+
+
+def block(engine: Engine, run: Run, *, due: str, why: str) -> bool:
+    """Set a running run aside, uncounted, until somebody has mended what it needs; it is looked at again at `due`."""
+    with sqlite.writing(engine) as connection:
+        result = connection.exec_driver_sql(
+            "UPDATE job_run SET state = 'blocked', scheduled_for = ?, why = ?, owner = NULL, attempt = attempt - 1"
+            " WHERE id = ? AND fence = ? AND state = 'running'",
+            (due, why, run.id, run.fence),
+        )
+    return result.rowcount == 1
+
+
+def unblock(engine: Engine, now: str, *, due_only: bool) -> int:
+    """Queue blocked runs again: those whose time has come, or all where there is reason to hope. Returns how many."""
+    limit = now if due_only else "9999"
+    with sqlite.reading(engine) as connection:
+        waiting = connection.exec_driver_sql(
+            "SELECT 1 FROM job_run WHERE state = 'blocked' AND scheduled_for <= ? LIMIT 1", (limit,)
+        ).first()
+    if waiting is None:
+        return 0
+    with sqlite.writing(engine) as connection:
+        result = connection.exec_driver_sql(
+            "UPDATE job_run SET state = 'queued', scheduled_for = ? WHERE state = 'blocked' AND scheduled_for <= ?",
+            (now, limit),
+        )
+    return int(result.rowcount)
+
+
+def unblock_key(connection: Connection, key: str, now: str) -> None:
+    """Queue the blocked run with this key again: a person asks for it."""
+    connection.exec_driver_sql(
+        "UPDATE job_run SET state = 'queued', actor = 'human', scheduled_for = ? WHERE key = ? AND state = 'blocked'",
+        (now, key),
+    )
 
 
 def heartbeat(engine: Engine, run_ids: Sequence[str], now: str) -> None:
@@ -197,7 +235,7 @@ def cancel(engine: Engine, run_id: str, now: str) -> str | None:
         state: str | None = connection.exec_driver_sql(
             "SELECT state FROM job_run WHERE id = ?", (run_id,)
         ).scalar_one_or_none()
-        if state in WAITING:
+        if state in WAITING or state == "blocked":
             connection.exec_driver_sql(
                 "UPDATE job_run SET state = 'cancelled', finished_at = ?, why = 'cancelled by hand' WHERE id = ?",
                 (now, run_id),
@@ -227,11 +265,23 @@ def has_dead(connection: Connection, key: str, since: str) -> bool:
     )
 
 
-def keep_reply(engine: Engine, run: Run, reply: str) -> None:
-    """Store the answer before it is applied, so that a crash does not ask again."""
+def keep_reply(connection: Connection, run: Run, reply: str, options: Mapping[str, Any]) -> None:
+    """Store what was answered before it is applied, so that a crash does not ask, and pay, again.
+
+    `options` are added to the run's: what pins its inputs to those that were asked about.
+    """
+    connection.exec_driver_sql(
+        "UPDATE job_run SET reply = ?, options = json_patch(options, ?)"
+        " WHERE id = ? AND fence = ? AND state = 'running'",
+        (reply, json.dumps(options, sort_keys=True), run.id, run.fence),
+    )
+
+
+def forget_reply(engine: Engine, run: Run) -> None:
+    """Forget an answer that cannot be used, so that the next attempt asks anew."""
     with sqlite.writing(engine) as connection:
         connection.exec_driver_sql(
-            "UPDATE job_run SET reply = ? WHERE id = ? AND fence = ? AND state = 'running'", (reply, run.id, run.fence)
+            "UPDATE job_run SET reply = NULL WHERE id = ? AND fence = ? AND state = 'running'", (run.id, run.fence)
         )
 
 
@@ -288,8 +338,8 @@ def interrupt(engine: Engine, run: Run, now: str) -> bool:
 
 
 def open_by_key(connection: Connection, key: str) -> str | None:
-    """Find the run with this key that waits or runs."""
+    """Find the run with this key that waits, runs or is blocked."""
     run_id: str | None = connection.exec_driver_sql(
-        "SELECT id FROM job_run WHERE key = ? AND state IN ('queued', 'running', 'interrupted')", (key,)
+        "SELECT id FROM job_run WHERE key = ? AND state IN ('queued', 'running', 'interrupted', 'blocked')", (key,)
     ).scalar_one_or_none()
     return run_id

@@ -6,18 +6,18 @@ everything: state, why, error (never content) and the receipt.
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import threading
+import zlib
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
-from memoryd.database import alarms, runs, sqlite
+from memoryd.database import alarms, runs, spend, sqlite
 from memoryd.engine import commit as committing
 from memoryd.engine import retry, sleeping
+from memoryd.engine.answering import OFFLINE, Answerer, Asked
 from memoryd.engine.hooks import run_hook
 from memoryd.errors import MemorydError, NotFoundError, RefusedError, StateError
+from memoryd.jobs import reply as replies
 from memoryd.jobs import sleep
 from memoryd.jobs.job import AppendDaily, Ask, Done, Enter, MoveWatermark, NothingToDo, Rejected, Reply
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from memoryd.worker.client import Worker
 
 MAX_STEPS = 64
-ANSWER_DEADLINE = timedelta(minutes=10)
 LATER_KINDS = ("facts", "rollover", "dream", "refine", "dedup")
 
 
@@ -65,9 +64,11 @@ class JobKind:
     gather: Gather
     begin: Callable[[Any], Step]
     resume: Callable[[Any, Step, Reply | None], Step]
+    merge: Callable[[Sequence[Reply]], Reply | Rejected]  # the replies to the parts of a divided question
+    pins: Callable[[Any], dict[str, Any]]  # options by which a later attempt gathers the same
 
 
-KINDS: dict[str, JobKind] = {"sleep": JobKind(sleeping.gather, sleep.begin, sleep.resume)}
+KINDS: dict[str, JobKind] = {"sleep": JobKind(sleeping.gather, sleep.begin, sleep.resume, replies.merge, sleeping.pins)}
 
 
 def check_kind(kind: str) -> str:
@@ -94,6 +95,7 @@ class Runner:
     engine: Engine
     settings: Settings
     worker: Worker
+    answerer: Answerer
     clock: Clock
     owner: str
     log: Log
@@ -114,6 +116,7 @@ class Runner:
             self.log.warning("run recovered", run=run.id, kind=run.kind, agent=run.agent_id, state=run.state)
             if run.state == "dead":
                 self._alarm_dead(run)
+        self.answerer.renew()
         self.settle()
 
     def settle(self) -> bool:
@@ -213,20 +216,15 @@ class Runner:
                 phases.append({"phase": step.phase, "began": self.clock.monotonic()})
                 step = kind.resume(inputs, step, None)
             elif isinstance(step, Ask):
-                reply = self._answer(run, step)
-                step = kind.resume(inputs, step, reply)
+                asked = Asked(run, step, self.settings, kind.merge, kind.pins(inputs), lambda: self.step("after:reply"))
+                reply = self.answerer.answer(asked)
+                step = kind.resume(inputs, asked.ask, reply)
+                if isinstance(step, Rejected) and reply.backend != OFFLINE:
+                    reply = self.answerer.after_rejection(asked, step.why)
+                    step = kind.resume(inputs, asked.ask, reply)
             else:
                 return step, reply
         raise StateError("the job took more steps than any job needs", where=run.kind)
-
-    def _answer(self, run: Run, ask: Ask) -> Reply:
-        kept = runs.kept_reply(self.engine, run)
-        if kept is not None:
-            return Reply(**json.loads(kept))
-        reply = self.worker.answer(ask, self.settings.llm.provider, deadline=ANSWER_DEADLINE)
-        runs.keep_reply(self.engine, run, json.dumps(dataclasses.asdict(reply)))
-        self.step("after:reply")
-        return reply
 
     def _commit(
         self,
@@ -240,14 +238,16 @@ class Runner:
         receipt["phases"] = self._durations(phases)
         if reply is not None:
             receipt["backend"] = reply.backend
+            receipt |= {"fallback": reply.instead} if reply.instead else {}
         blocks = [edit for edit in step.edits if isinstance(edit, AppendDaily)]
         if blocks and self.settings.hooks.on_summary:
             receipt["on_summary"] = "pending"
+        spent = spend.spent_by_run(self.engine, run.id)
         outcome = committing.Outcome(
             state="skipped" if isinstance(step, NothingToDo) else "succeeded",
-            why=step.why if isinstance(step, NothingToDo) else None,
-            tokens_in=reply.tokens_in if reply else 0,
-            tokens_out=reply.tokens_out if reply else 0,
+            why=_why(step, reply),
+            tokens_in=spent.tokens_in,
+            tokens_out=spent.tokens_out,
             input_hash=run.input_hash,
             receipt=receipt,
         )
@@ -295,17 +295,23 @@ class Runner:
     # --- ends and failures ----------------------------------------------------------------------------------------
 
     def _end(self, run: Run, state: str, *, why: str | None = None, error: str | None = None) -> None:
+        spent = spend.spent_by_run(self.engine, run.id)
+        values = {"why": why, "error": error, "tokens_in": spent.tokens_in, "tokens_out": spent.tokens_out}
         with sqlite.writing(self.engine) as connection:
-            runs.finish(connection, run, state=state, now=self.clock.text(), values={"why": why, "error": error})
+            runs.finish(connection, run, state=state, now=self.clock.text(), values=values)
         self.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=state, why=why)
 
     def _failed(self, run: Run, error: Exception) -> None:
         text = error_text(error)
-        verdict = retry.decide(error, attempt=run.attempt, attempts=self.settings.jobs.attempts)
+        attempts = self.settings.jobs.attempts
+        verdict = retry.decide(error, attempt=run.attempt, attempts=attempts, jitter=_jitter(run))
         self.log.error("run failed", run=run.id, kind=run.kind, agent=run.agent_id, attempt=run.attempt, error=text)
         if isinstance(verdict, retry.RetryAfter):
             due = self.clock.text(ahead=verdict.delay)
             runs.put_back(self.engine, run, state="queued", due=due, error=text, refund=verdict.refund)
+            return
+        if isinstance(verdict, retry.Block):
+            runs.block(self.engine, run, due=self.clock.text(ahead=verdict.delay), why=f"config: {text}")
             return
         self._end(run, "dead", error=text)
         self._alarm_dead(run)
@@ -333,6 +339,17 @@ class Runner:
 
     def _writer(self, workspace: Path) -> committing.Writer:
         return committing.Writer(self.engine, workspace, self.clock.text, self.new_id, self.step)
+
+
+def _why(step: Done | NothingToDo, reply: Reply | None) -> str | None:
+    instead = f"answered offline: {reply.instead}" if reply and reply.instead else None
+    said = [step.why] if isinstance(step, NothingToDo) else []
+    return "; ".join([*said, *([instead] if instead else [])]) or None
+
+
+def _jitter(run: Run) -> float:
+    """Return a number from 0 to 1 that is another one for each run and attempt."""
+    return zlib.crc32(f"{run.id} {run.attempt}".encode()) / 2**32
 
 
 def error_text(error: BaseException) -> str:

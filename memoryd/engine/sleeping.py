@@ -244,7 +244,9 @@ def request(
     run_id = new_run_id(clock)
     key = f"sleep:{row['id']}:{mark}"
     with sqlite.writing(engine) as connection:
-        if actor != "human" and runs.has_dead(connection, key, text_of(clock.now() - ASK_AGAIN)):
+        if actor == "human":
+            runs.unblock_key(connection, key, now)
+        elif runs.has_dead(connection, key, text_of(clock.now() - ASK_AGAIN)):
             return None
         queued = runs.enqueue(
             connection,
@@ -353,6 +355,11 @@ def gather(source: Source, run: Run) -> SleepInputs | NothingToDo:
         held = turns.stored_turns(connection, session_id, after=before, upto=upto, main_only=True)
         summary = turns.running_summary(connection, session_id)
     return _inputs(source, run, row, covered, held, summary)
+
+
+def pins(inputs: SleepInputs) -> dict[str, Any]:
+    """Name the last turn that was asked about: what comes while a run is tried again is another sleep's."""
+    return {"upto": inputs.turns[-1].seq}
 
 
 def _inputs(
