@@ -326,6 +326,14 @@ def test_an_answer_over_its_length_is_cut_to_it():
     assert "Item 199 " in daily(step)
 
 
+def test_a_huge_session_has_a_ceiling_for_each_day_and_a_tiny_one_a_floor():
+    assert sleep.word_limit(5, 0.25) == 5
+    assert sleep.word_limit(100, 0.25) == sleep.FLOOR_WORDS
+    assert sleep.word_limit(1000, 0.25) == 250 - sleep.HEADING_WORDS
+    assert sleep.word_limit(10**6, 0.25) == sleep.CEILING_WORDS
+    assert sleep.word_limit(10**6, 0.25, 3) == 3 * sleep.CEILING_WORDS
+
+
 def test_the_running_summary_keeps_its_start_and_its_end():
     earlier = "\n".join(f"- step {n} of the long plan was done" for n in range(1, 200))
     step, _ = run(inputs(previous_summary=earlier), GOOD)
@@ -382,7 +390,18 @@ def conversations(draw: st.DrawFn) -> tuple[StoredTurn, ...]:
     turns = []
     for seq in range(1, draw(st.integers(1, 8)) + 1):
         role = draw(SPOKEN)
-        at = draw(st.sampled_from(["2025-03-04T23:30:00Z", "2025-03-05T00:10:00Z", None, "nonsense"]))
+        at = draw(
+            st.sampled_from(
+                [
+                    "2025-03-04T23:30:00Z",
+                    "2025-03-05T00:10:00Z",
+                    "0001-01-01T00:00:00Z",
+                    "9999-12-31T23:59:59Z",
+                    None,
+                    "x",
+                ]
+            )
+        )
         turns.append(
             turn(seq, draw(TEXTS), role, draw(st.sampled_from([None, "injected", "subagent", "unknown"])), at=at)
         )

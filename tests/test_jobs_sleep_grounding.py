@@ -107,6 +107,9 @@ def test_any_text_on_any_day_can_be_dated(text, day):
     assert dates.annotate(marked, day).count("(") <= marked.count("(") + 3
 
 
+LONG = "The weekly planning meeting about harvest, storage, transport, prices, weather, seeds, machines, loans happens"
+
+
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [
@@ -116,6 +119,9 @@ def test_any_text_on_any_day_can_be_dated(text, day):
             "Build takes about four minutes on the new machine now",
             True,
         ),
+        (f"{LONG} room 10", f"{LONG} room 11", False),
+        (f"{LONG} with Anna", f"{LONG} with Berta", False),
+        (f"{LONG} today", f"{LONG} daily", True),
         ("The colour of the door is purple", "The colour of the door is cyan", False),
         ("The meeting of the whole team is at 10", "The meeting of the whole team is at 11", False),
         (

@@ -58,6 +58,15 @@ def test_a_talk_is_kept_by_its_facts_and_not_by_its_kindness():
     assert not any(kind in text for kind in ("awesome", "You're the best", "sounds lovely", "Hey!"))
 
 
+def test_small_talk_at_the_ends_of_a_sentence_is_cut_and_facts_are_not():
+    text = summary(
+        ask(said("Wow, thanks! I sold the canoe to Ines, which was so great!", "Same here, but not on Friday."), 60)
+    )
+    assert text.splitlines()[0] == "User: I sold the canoe to Ines."
+    row = Said("t1", "User", by_user=True, text="", sentences=("I row at dawn, but not on Friday.",))
+    assert [one.text for one in statements([row], working=False)] == ["I row at dawn, but not on Friday."]
+
+
 def test_a_short_answer_keeps_its_question_and_cites_both():
     told = next(told for told in ask(TALK, 80).summary if "Three years" in told.text)
     assert told.text == "Assistant: Three years already. (asked: How long have you been in the new flat?)"
@@ -123,6 +132,13 @@ def test_work_is_told_by_what_was_asked_changed_failed_and_left():
     assert "because the client raised before the retry loop" in text
     assert "Uploads over 5 GB are still missing." in text
     assert not any(noise in text for noise in ("Let me", "I'll look", "class Uploader", "let me run"))
+
+
+def test_what_a_subagent_says_is_a_report_and_no_memory():
+    words = "The root cause is the proxy in Gdansk, which drops chunked bodies over 64 KB."
+    parsed = ask((*WORK, Quoted("t8", "assistant", "report", AT, words)), 120)
+    assert f"Report: {words}" in summary(parsed)
+    assert all(8 not in memory.sources for memory in parsed.memories)
 
 
 def test_memories_are_few_typed_and_cited():

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 REPORT = "report"  # the origin, in the material, of what only a tool or a subagent says
+_EARLIEST, _LATEST = 1970, 9000  # years; at the ends of the calendar a time has no other time zones
 LONGEST_TEXT = 12_000  # characters of one message shown to the model; the middle of a longer one is left out
 
 
@@ -53,12 +54,12 @@ def gather(turns: Sequence[StoredTurn], folder: str | None, tz: tzinfo) -> Evide
 
 
 def moment(at: str | None) -> datetime | None:
-    """Return the time a record gives as an aware datetime, or None where it gives none that can be read."""
-    if not at:
-        return None
+    """Return the time a record gives as an aware datetime, or None where it gives none that can be a time of a talk."""
     try:
-        parsed = datetime.fromisoformat(at)
+        parsed = datetime.fromisoformat(at) if at else None
     except ValueError:
+        return None
+    if parsed is None or not _EARLIEST <= parsed.year <= _LATEST:
         return None
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 

@@ -17,7 +17,7 @@ _OPENS = re.compile(r"<(?=[A-Za-z/!?|<\[])")
 _CLOSES_COMMENT = re.compile(r"--+!?>")
 _FENCE = re.compile(r"`{3,}|~{3,}")
 _PICTURE = re.compile(r"!\[")
-_TEMPLATE = re.compile(r"\[(?=\s*/?\s*(?:INST|SYS|TOOL_CALLS|AVAILABLE_TOOLS|TOOL_RESULTS)\s*\])", re.IGNORECASE)
+_TEMPLATE = re.compile(r"\[(?=\s*/?\s*(?:INST|SYS|TOOL_CALLS|AVAILABLE_TOOLS|TOOL_RESULTS)\b)", re.IGNORECASE)
 _MARKER = re.compile(r"\[(?=\s*(?:SUMMARY|MEMORIES|NOTHING|Tool:|t\d+\b))", re.IGNORECASE)
 _LEADING = re.compile(
     r"^(?:\s|[>|]|#{1,6}(?=\s|$)|[-*+](?=\s|$)|[-*_=]{3,}|%%+|:::+|\d{1,9}[.)](?=\s|$)"

@@ -39,6 +39,7 @@ _ERROR = re.compile(
     r"|: (?:command not found|No such file or directory|Permission denied)\b"
     r"|\b[45]\d\d (?:Forbidden|Unauthorized|Internal Server Error)\b|\berror TS\d+",
 )
+_DIGITS = re.compile(r"\d+")  # a failure that comes again with other timings is the same failure
 _DECLINED = re.compile(r"^(?:The user doesn't want to|<tool_use_error>)", re.IGNORECASE)
 
 
@@ -76,9 +77,10 @@ class Reports:
         if self._errors >= _MOST_ERRORS or turn.tool_call_id in self._declined or not _SHELL.search(tool):
             return None
         error = _error(turn.text)
-        if error is None or error in self._told:
+        shape = _DIGITS.sub("0", error or "")
+        if error is None or shape in self._told:
             return None
-        self._told.add(error)
+        self._told.add(shape)
         self._errors += 1
         return FAILED + error
 

@@ -45,7 +45,7 @@ MAX_STEPS = 8
 DAILY_SHARE = 0.25  # of the words said by people and assistant, the daily block may take this much, headings included
 HEADING_WORDS = 8  # title and heading of a daily block
 FLOOR_WORDS = 30  # a short session may always have two lines
-CEILING_WORDS = 1400  # a huge session is still read by a person the next morning …
+CEILING_WORDS = 1400  # of a day: a huge session is still read by a person the next morning …
 LENGTH_TOLERANCE = 1.05  # no backend counts words to the last
 CEILING_TOKENS = 3000  # … and by an agent within its start-up budget
 RUNNING_SHARE = 0.25  # of the compressed session's budget, the running summary may take this much
@@ -114,10 +114,20 @@ def resume(inputs: SleepInputs, step: Step, answer: Reply | None) -> Step:
     raise ValueError("not a step of sleep")
 
 
-def word_limit(said_words: int, share: float) -> int:
-    """Return how many words the daily block of a session may hold in which `said_words` were said."""
-    wanted = max(min(FLOOR_WORDS, said_words), int(share * said_words) - HEADING_WORDS)
-    return min(CEILING_WORDS, wanted)
+def word_limit(said_words: int, share: float, days: int = 1) -> int:
+    """Return how many words the daily blocks of a session may hold in which `said_words` were said on `days` days."""
+    wanted = max(min(FLOOR_WORDS, said_words), int(share * said_words) - HEADING_WORDS * days)
+    return min(CEILING_WORDS * days, wanted)
+
+
+def _limit(inputs: SleepInputs, gathered: Evidence) -> int:
+    return word_limit(gathered.said_words, inputs.daily_share, _days(inputs))
+
+
+def _days(inputs: SleepInputs) -> int:
+    """Return on how many local days something was said: each has a block of its own, for a reader of its own."""
+    moments = _moments(inputs)
+    return len({moments[turn.seq].date() for turn in inputs.turns if evidence.is_said(turn)}) or 1
 
 
 def _watermark(inputs: SleepInputs) -> MoveWatermark:
@@ -137,8 +147,7 @@ def _processed(inputs: SleepInputs) -> Step:
 
 
 def _question(inputs: SleepInputs, gathered: Evidence) -> Ask:
-    limit = word_limit(gathered.said_words, inputs.daily_share)
-    context = [("words", str(limit))]
+    context = [("words", str(_limit(inputs, gathered)))]
     if inputs.previous_summary:
         context.append(("summary so far", inputs.previous_summary))
     context += [("the agent's own summary", text) for text in gathered.summaries]
@@ -241,10 +250,10 @@ def _news(inputs: SleepInputs, told: _Told, core: Sequence[NewMemory], dropped: 
 
 
 def _within(inputs: SleepInputs, told: _Told, lines: list[reply.Told], dropped: Counter[str]) -> tuple[reply.Told, ...]:
-    limit = int(word_limit(told.gathered.said_words, inputs.daily_share) * LENGTH_TOLERANCE)
+    limit = int(_limit(inputs, told.gathered) * LENGTH_TOLERANCE)
     texts = [f"- {line.text}" for line in lines]
     fitting = compress.squeeze(texts, limit, lambda given: [prose.words(text) for text in given])
-    fitting = compress.squeeze(fitting, CEILING_TOKENS, inputs.count_tokens)
+    fitting = compress.squeeze(fitting, CEILING_TOKENS * _days(inputs), inputs.count_tokens)
     dropped["over length"] += len(texts) - len(fitting)
     kept = set(fitting)
     return tuple(line for line, text in zip(lines, texts, strict=True) if text in kept)

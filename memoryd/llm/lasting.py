@@ -137,6 +137,7 @@ CUES = (
         MemoryType.LEARNING,
         0.75,
         r"\b(?:root cause|real (?:cause|problem|issue|culprit))\b.{0,40}\b(?:is|was)\b",
+        r"^root cause: (?!why|what|how).{20,}",
         r"\bthe (?:cause|culprit|bug|trick) (?:is|was|turned out)\b.{20,}",
         r"(?:^|[,;:] |\bit )turn(?:s|ed) out (?:that |to be |the |it ).{15,}",
         r"\b(?:i|we) (?:learned|learnt|realized|realised|found out) that\b|\b(?:is|was) caused by\b",
@@ -145,6 +146,14 @@ CUES = (
         at_work_only=True,
     ),
 )
+# The cues by who speaks and whether work is done.
+_APPLYING = {
+    (by_user, working): tuple(
+        cue for cue in CUES if (by_user or not cue.by_user_only) and (working or not cue.at_work_only)
+    )
+    for by_user in (True, False)
+    for working in (True, False)
+}
 # One word of each cue, so that most sentences are done after one look.
 _ANY = re.compile(
     r"\b(?:remember|forget|mind|record|from now|future|forward|merk|jetzt|recuerda|souviens|rappelle|always|never|"
@@ -168,12 +177,13 @@ _LONGEST = 320  # characters above which it is a text, not a statement
 
 def lasting(sentence: str, *, by_user: bool, working: bool) -> Cue | None:
     """Return the cue by which `sentence` lasts, or None for the most of what people say."""
-    if len(sentence) > _LONGEST or not _ANY.search(sentence) or is_question(sentence) or sentence.endswith(":"):
+    cues = _APPLYING[by_user, working]
+    if not cues or len(sentence) > _LONGEST or not _ANY.search(sentence):
         return None
-    for cue in CUES:
-        if (by_user or not cue.by_user_only) and (working or not cue.at_work_only) and cue.pattern.search(sentence):
-            return cue if _stands(sentence, cue) else None
-    return None
+    if is_question(sentence) or sentence.endswith(":"):
+        return None
+    found = next((cue for cue in cues if cue.pattern.search(sentence)), None)
+    return found if found and _stands(sentence, found) else None
 
 
 def _stands(sentence: str, cue: Cue) -> bool:

@@ -20,22 +20,23 @@ from memoryd.jobs.neutral import neutral
 from memoryd.jobs.reports import CHANGED, FAILED
 from memoryd.llm import lasting, salience
 from memoryd.llm.sentences import sentences
-from memoryd.llm.statements import Said, Statement, statements
+from memoryd.llm.statements import UNIT_WORDS, Said, Statement, statements
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 BACKEND = "offline"
+_REPORTER = "Report"  # who speaks where only a subagent does
 _DEFAULT_WORDS = 400
 _MOST_MEMORIES = 6  # of one run; junk in the core is worse than a memory that waits for a second mention
 _ASKED_FOR = 0.9  # importance from which the user asked in so many words that it be kept
 _LONGEST_LINE = 700  # characters; more of one message goes on a line of its own
+_LEAST_UNIT = 12  # words; where there is room for few words, messages are read in smaller pieces
 _MOST_FILES = 12
 _MOST_FAILURES = 4
 _NAMED = re.compile(r"^\s{0,3}([^\W\d_][^\W\d_'’.-]*(?: [^\W\d_][\w'’.-]*){0,2}):\s+")  # noqa: RUF001
-_NO_NAMES = frozenset(
-    {"note", "warning", "error", "todo", "example", "ps", "nb", "fix", "http", "https", "update", "edit", "system"}
-)
+_NO_NAME_LIST = "report note warning error todo example ps nb fix http https update edit system"
+_NO_NAMES = frozenset(_NO_NAME_LIST.split())
 _LECTURES = 2.5  # an assistant whose messages are this much longer than the user's lectures; its words weigh less
 _CHARS_PER_TOKEN = 4
 
@@ -44,20 +45,25 @@ def answer(ask: Ask) -> Reply:
     """Return the reply to `ask`; the same question gets the same bytes."""
     given = dict(ask.context)
     limit = int(given.get("words", _DEFAULT_WORDS))
-    spoken = [quoted for quoted in ask.material if quoted.origin != REPORT]
+    facts = [quoted for quoted in ask.material if _is_fact(quoted)]
+    spoken = [quoted for quoted in ask.material if not _is_fact(quoted)]
     said = _said(spoken)
     days = {quoted.id: _day(quoted) for quoted in spoken}
     working = _working(ask.material, said)
     found = _memories(said, days, Known(given.get("known", "").splitlines()), working=working)
     memories = _foremost(found, limit // 3)
     limit -= sum(prose.words(memory.text) + 1 for memory in memories)
-    reports = _reports([quoted for quoted in ask.material if quoted.origin == REPORT], limit // 3)
+    reports = _reports(facts, limit // 3)
     limit -= sum(prose.words(told.text) + 1 for told in reports)
     lines = [told for told in (*_summary(said, days, limit, working=working), *reports) if told.text]
     told = sorted(lines, key=lambda one: one.sources[0])
     text = reply.render(told, memories)
     asked = sum(len(quoted.text) for quoted in ask.material) // _CHARS_PER_TOKEN
     return Reply(text, "stop", BACKEND, tokens_in=asked, tokens_out=len(text) // _CHARS_PER_TOKEN)
+
+
+def _is_fact(quoted: Quoted) -> bool:
+    return quoted.origin == REPORT and quoted.text.startswith((CHANGED, FAILED))
 
 
 def _said(spoken: Sequence[Quoted]) -> list[Said]:
@@ -67,11 +73,9 @@ def _said(spoken: Sequence[Quoted]) -> list[Said]:
     out = []
     for quoted in spoken:
         found = _NAMED.match(quoted.text)
-        speaker, text = (
-            (found[1], quoted.text[found.end() :])
-            if found and found[1] in names
-            else (quoted.role.capitalize(), quoted.text)
-        )
+        speaker, text = (_REPORTER if quoted.origin == REPORT else quoted.role.capitalize()), quoted.text
+        if speaker != _REPORTER and found and found[1] in names:
+            speaker, text = found[1], text[found.end() :]
         out.append(Said(quoted.id, speaker, quoted.role == "user", text, tuple(sentences(text))))
     return out
 
@@ -99,11 +103,12 @@ def _with_date(text: str, day: date | None) -> str:
 def _summary(said: Sequence[Said], days: dict[str, date | None], limit: int, *, working: bool) -> list[reply.Told]:
     seen: set[str] = set()
     candidates = []
-    for line in statements(said, working=working):
+    for line in statements(said, working=working, unit_words=max(_LEAST_UNIT, min(UNIT_WORDS, limit))):
         folded = f"{line.speaker}: {fold(line.text)}"
         if folded not in seen:
             seen.add(folded)
-            candidates.append(line)
+            day = days[line.id]
+            candidates.append(line._replace(cost=line.cost + (len(dates.find(line.text, day)) if day else 0)))
     return _joined([_worded(line, days[line.id]) for line in salience.choose(candidates, limit, working=working)])
 
 
@@ -136,7 +141,7 @@ def _seqs(line: Statement) -> tuple[int, ...]:
 def _memories(said: Sequence[Said], days: dict[str, date | None], known: Known, *, working: bool) -> list[NewMemory]:
     found: list[NewMemory] = []
     for one in said:
-        for sentence in one.sentences:
+        for sentence in one.sentences if one.speaker != _REPORTER else ():
             cue = lasting.lasting(sentence, by_user=one.by_user, working=working)
             text = neutral(f"{one.speaker}: {_with_date(sentence, days[one.id])}") if cue else ""
             if cue and text and not known.says(text):

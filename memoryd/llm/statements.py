@@ -17,13 +17,14 @@ from memoryd.llm.sentences import is_question
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+UNIT_WORDS = 40
 LABEL_WORDS = 2  # the bullet mark and the speaker's name before each line
 
-_UNIT_WORDS = 40  # a message longer than one and a half of this is read in pieces of this size
 _ENOUGH = 0.75  # of a unit's mass must stay when sentences of it are left out
 _THIN = 3  # content words up to which an answer needs its question to be understood
 _LEAST_REPORT = 4  # content words without which an assistant at work only narrates
 _RECENT = 8  # messages in which a word counts as already under discussion
+_LONGEST = 800  # characters; what is longer without an end to its sentence is no sentence
 _CHATTER_WEIGHT = 0.3
 
 
@@ -56,9 +57,13 @@ class Statement(NamedTuple):
     asked_id: str = ""
 
 
-def statements(said: Sequence[Said], *, working: bool) -> list[Statement]:
-    """Return all that could be a line, in order; `working` says that the assistant works or lectures for the user."""
-    reading = _Reading(said, working=working)
+def statements(said: Sequence[Said], *, working: bool, unit_words: int = UNIT_WORDS) -> list[Statement]:
+    """Return all that could be a line, in order.
+
+    `working` says that the assistant works or lectures for the user. A message longer than one and a half of
+    `unit_words` is read in pieces of that size.
+    """
+    reading = _Reading(said, working=working, unit_words=unit_words)
     return [statement for turn in range(len(said)) for statement in reading.of(turn)]
 
 
@@ -72,8 +77,9 @@ class _Part(NamedTuple):
 class _Reading:
     """One pass over a conversation: what is rare in it, and what was said a moment ago."""
 
-    def __init__(self, said: Sequence[Said], *, working: bool) -> None:
+    def __init__(self, said: Sequence[Said], *, working: bool, unit_words: int) -> None:
         self._said = said
+        self._unit_words = unit_words
         self._working = working
         self._names = _names(said)
         self._keys = [[frozenset(words.content(part)) for part in one.sentences] for one in said]
@@ -84,7 +90,7 @@ class _Reading:
         """Return the statements of one message; messages must be asked for in order."""
         known = frozenset().union(*self._recent[-_RECENT:])
         self._recent.append(frozenset().union(*self._keys[turn]))
-        found = (self._statement(turn, unit, known) for unit in _units(self._parts(turn)))
+        found = (self._statement(turn, unit, known) for unit in _units(self._parts(turn), self._unit_words))
         return [statement for statement in found if statement]
 
     def _parts(self, turn: int) -> list[_Part]:
@@ -108,7 +114,7 @@ class _Reading:
         own = frozenset().union(*(part.keys for part in kept)) - self._names
         talk = own & words.CHATTER_KEYS
         told = own - talk
-        if not self._says_enough(one, text, told, talk):
+        if len(text) > _LONGEST or not self._says_enough(one, text, told, talk):
             return None
         asks_before, question = self._question(turn)
         asked = question if len(told) <= _THIN else ""
@@ -157,13 +163,13 @@ def _rarity(keys: Iterable[Iterable[frozenset[str]]], names: frozenset[str]) -> 
     return weights
 
 
-def _units(parts: list[_Part]) -> list[list[_Part]]:
-    if sum(part.words for part in parts) <= 1.5 * _UNIT_WORDS:
+def _units(parts: list[_Part], longest: int) -> list[list[_Part]]:
+    if sum(part.words for part in parts) <= 1.5 * longest:
         return [parts] if parts else []
     units: list[list[_Part]] = [[]]
     held = 0
     for part in parts:
-        if units[-1] and held + part.words > _UNIT_WORDS:
+        if units[-1] and held + part.words > longest:
             units.append([])
             held = 0
         units[-1].append(part)
