@@ -1,7 +1,7 @@
 """The job table: one row per run. Every change of a run's state is one function here.
 
 queued → running → succeeded | skipped | failed … ; a running row whose owner died becomes interrupted and runs again;
-a row that failed `attempts` times is dead; one that only a person can help is blocked, and looked at again now and then.
+a row that failed `attempts` times is dead; one that only a person can help is blocked, and looked at now and then.
 """
 
 from __future__ import annotations
