@@ -9,6 +9,7 @@ Plain http is for this machine and its private networks; everything else needs h
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from urllib.parse import urlsplit
@@ -25,6 +26,7 @@ _PRIVATE = tuple(
         ("127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"),
     )
 )
+_NUMERIC = re.compile(r"[0-9]+|0x[0-9a-f]*")  # by the URL standard a last label like this makes it an address
 _NAT64 = ip_network("64:ff9b::/96")  # RFC 6052: the last four bytes are an IPv4 address
 
 
@@ -85,6 +87,9 @@ def _check_host(url: BaseUrl) -> None:
     literal = _literal(url.host)
     if literal is not None:
         check_address(literal, scheme=url.scheme)
+    elif _NUMERIC.fullmatch(url.host.rpartition(".")[2]):
+        # What such a host means is decided by each resolver in its own way: 0x7f.1, 2852039166.
+        raise AddressError("names a host by a number that is no address", "write the address as four numbers")
 
 
 def check_address(address: Address, *, scheme: str) -> None:

@@ -15,6 +15,7 @@ import struct
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Self
 
 Part = Callable[["Connection", "Request"], None]
 USAGE = {"prompt_tokens": 700, "completion_tokens": 60, "total_tokens": 760}
@@ -89,7 +90,7 @@ class ChatServer:
     connections: int = 0
     closing: threading.Event = field(default_factory=threading.Event)
 
-    def __enter__(self) -> ChatServer:
+    def __enter__(self) -> Self:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._open: list[socket.socket] = []
         self._threads = [threading.Thread(target=self._accept)]
@@ -243,6 +244,16 @@ def _cut(connection: Connection, request: Request) -> None:
     connection.send(_half_then(connection, request))
 
 
+def _trickled_headers(connection: Connection, _: Request) -> None:
+    connection.send("HTTP/1.1 200 OK\r\n")
+    connection.trickle(b"X: y\r\n")
+
+
+def _endless_error(connection: Connection, _: Request) -> None:
+    connection.head("500 Oh", "text/html")
+    connection.trickle(b"<p>")
+
+
 def _stall_midway(connection: Connection, request: Request) -> None:
     connection.send(_half_then(connection, request))
     connection.stall()
@@ -331,6 +342,11 @@ def _blocks(part: Part, **more: object) -> Fault:
 
 
 _LATE = "Retry-After: Fri, 31 Dec 9999 23:59:59 GMT"
+_OTHER_MODEL = event({"model": "\x1b[31mevil\n" * 50, "choices": []})
+_ABSURD = usage(prompt_tokens=10**15, completion_tokens=1)
+_NEGATIVE = usage(prompt_tokens=-700, completion_tokens=-1)
+_AS_TEXT = usage(prompt_tokens="many", completion_tokens=True)
+_OVERLOADED = event({"error": {"message": "overloaded"}})
 _SLOW = {"timeout": 2.0}
 
 FAULTS: dict[str, Fault] = {
@@ -338,11 +354,11 @@ FAULTS: dict[str, Fault] = {
     "stall before headers": _retried(_do(Connection.stall), "estimated", **_SLOW),
     "stall after headers": _retried(_do(Connection.head, Connection.stall), "estimated", **_SLOW),
     "stall midway": _retried(_stall_midway, "estimated", **_SLOW),
-    "trickle of headers": _retried(_do(lambda c: c.send("HTTP/1.1 200 OK\r\n"), lambda c: c.trickle(b"X: y\r\n")), "estimated", **_SLOW),
+    "trickle of headers": _retried(_trickled_headers, "estimated", **_SLOW),
     "trickle of words": _retried(_do(Connection.head, lambda c: c.trickle(chunk("a"))), "estimated", **_SLOW),
     "trickle of bytes": _retried(_do(Connection.head, lambda c: c.trickle(b"d")), "estimated", **_SLOW),
     "storm of comments": _retried(_do(Connection.head, lambda c: c.trickle(b": here\n\n" * 50)), "estimated", **_SLOW),
-    "error page that never ends": _retried(_do(lambda c: c.head("500 Oh", "text/html"), lambda c: c.trickle(b"<p>")), "estimated", **_SLOW),
+    "error page that never ends": _retried(_endless_error, "estimated", **_SLOW),
     # the connection
     "reset before headers": _retried(_do(Connection.reset), "estimated"),
     "closed before headers": _retried(_do(), "estimated"),
@@ -370,7 +386,7 @@ FAULTS: dict[str, Fault] = {
     "content is a number": _retried(send(event({"choices": [{"delta": {"content": 7}}]})), "estimated"),
     "empty choices": _retried(send(event({"choices": []}) + DONE), "estimated"),
     "empty stream": _retried(send(b""), "estimated"),
-    "an error in the stream": _retried(send(chunk("[SUMMARY]") + event({"error": {"message": "overloaded"}})), "estimated"),
+    "an error in the stream": _retried(send(chunk("[SUMMARY]") + _OVERLOADED), "estimated"),
     "null content": _retried(send(chunk(None, "stop") + usage() + DONE)),
     # what it says
     "refusal": _retried(_refusal),
@@ -419,9 +435,9 @@ FAULTS: dict[str, Fault] = {
     "comments first": _fine(_comments_then_answer),
     "CRLF": _fine(_crlf),
     "byte by byte": _fine(_byte_by_byte),
-    "another model": _fine(say(lambda text: text, counts=usage() + event({"model": "\x1b[31mevil\n" * 50, "choices": []}))),
+    "another model": _fine(say(lambda text: text, counts=usage() + _OTHER_MODEL)),
     "usage missing": _fine(say(lambda text: text, counts=b""), "estimated"),
-    "usage absurd": _fine(say(lambda text: text, counts=usage(prompt_tokens=10**15, completion_tokens=1)), "estimated"),
-    "usage negative": _fine(say(lambda text: text, counts=usage(prompt_tokens=-700, completion_tokens=-1)), "estimated"),
-    "usage as text": _fine(say(lambda text: text, counts=usage(prompt_tokens="many", completion_tokens=True)), "estimated"),
+    "usage absurd": _fine(say(lambda text: text, counts=_ABSURD), "estimated"),
+    "usage negative": _fine(say(lambda text: text, counts=_NEGATIVE), "estimated"),
+    "usage as text": _fine(say(lambda text: text, counts=_AS_TEXT), "estimated"),
 }  # fmt: skip

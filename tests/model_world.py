@@ -6,14 +6,21 @@ import dataclasses
 import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memoryd import config
-from memoryd.app import App, open_app
+from memoryd.app import open_app
+from memoryd.daemon.once import read_all
 from memoryd.database import sqlite
 from memoryd.engine import sleeping
 from memoryd.engine.clock import Clock
-from memoryd.daemon.once import read_all
+from memoryd.worker.client import Worker
+from memoryd.worker.pool import Pool
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from memoryd.app import App
 
 KEY = "sk-canary-0123456789abcdef"
 VARIABLE = "MEMORYD_TEST_KEY"
@@ -40,6 +47,36 @@ class Time:
         self.ticks += span.total_seconds()
 
 
+class Lent:
+    """Something shared, which an app uses and must not stop."""
+
+    def __init__(self, owner: object) -> None:
+        self._owner = owner
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._owner, name)
+
+    def tick(self, _: float) -> None:
+        """The tests' time is not that of the children."""
+
+    def close(self) -> None:
+        """Its owner closes it."""
+
+
+class Workers:
+    """Children for all tests of a module: they keep nothing of what they were asked, and are slow to start."""
+
+    def __init__(self, folder: Path) -> None:
+        self._worker = Worker(folder)
+        self._pool = Pool(lambda: Worker(folder))
+        self.counting = Lent(self._worker)
+        self.models = Lent(self._pool)
+
+    def close(self) -> None:
+        self._worker.close()
+        self._pool.close()
+
+
 @dataclass
 class World:
     """One agent, one session, one daemon's worth of state."""
@@ -49,6 +86,7 @@ class World:
     said: tuple[tuple[str, str], ...] = SAID
     llm: dict = field(default_factory=dict)
     time: Time = field(default_factory=Time)
+    workers: Workers | None = None  # of all tests of a module; None: the app's own
 
     def __post_init__(self) -> None:
         self.workspace = self.root / "work"
@@ -75,7 +113,12 @@ class World:
         return config.load(path)
 
     def open(self, **agent: object) -> App:
-        return open_app(self.settings(**agent), self.time.clock())
+        app = open_app(self.settings(**agent), self.time.clock())
+        if self.workers is not None:
+            answerer = app.runner.answerer
+            app.worker = app.runner.worker = answerer.worker = self.workers.counting
+            answerer.models = self.workers.models
+        return app
 
     @property
     def dailies(self) -> str:
@@ -84,6 +127,11 @@ class World:
     def everything_written(self) -> bytes:
         """Every byte in the state folder and the workspace."""
         return b"\n".join(path.read_bytes() for path in self.root.rglob("*") if path.is_file())
+
+
+def another(name: str) -> tuple[tuple[str, str], ...]:
+    """A session like the usual one, in words of its own; records of equal content are one record."""
+    return tuple((role, f"{text} That is for {name}.") for role, text in SAID)
 
 
 def queue(app: App) -> list[str]:

@@ -10,53 +10,22 @@ from datetime import timedelta
 
 import pytest
 from chat_server import FAULTS, ChatServer, good
-from model_world import KEY, VARIABLE, World, queue, rows, the_run, with_llm
-
-from memoryd.worker.client import Worker
-from memoryd.worker.pool import Pool
+from model_world import KEY, VARIABLE, Workers, World, queue, rows, the_run, with_llm
 
 
 @pytest.fixture(scope="module")
 def workers(tmp_path_factory):
-    """The children are the same for all tests of this module: they keep nothing of what they were asked."""
-    folder = tmp_path_factory.mktemp("workers")
-    with pytest.MonkeyPatch.context() as patch, Worker(folder) as worker:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setenv(VARIABLE, KEY)
-        pool = Pool(lambda: Worker(folder))
-        yield worker, pool
-        pool.close()
+        shared = Workers(tmp_path_factory.mktemp("workers"))
+        yield shared
+        shared.close()
 
 
 @pytest.fixture
-def world(tmp_path):
+def world(tmp_path, workers):
     with ChatServer(good) as server:
-        yield World(tmp_path, server.url), server
-
-
-def opened(world, workers, **agent):
-    app = world.open(**agent)
-    app.worker.close()
-    app.worker, pool = workers
-    app.runner.worker = app.runner.answerer.worker = app.worker
-    app.runner.answerer.models = _Lent(pool)
-    return app
-
-
-class _Lent:
-    """The shared pool, which the app must not close."""
-
-    def __init__(self, pool):
-        self.one = pool.one
-        self.tick = pool.tick
-
-    def close(self):
-        pass
-
-
-def ended(app):
-    app.ingest.files.close()
-    app.engine.dispose()
-    app.lock.release()
+        yield World(tmp_path, server.url, workers=workers), server
 
 
 def test_there_are_enough_of_them():
@@ -64,13 +33,12 @@ def test_there_are_enough_of_them():
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_fault(name, world, workers):
+def test_fault(name, world):
     fault = FAULTS[name]
     world, server = world
     server.part = fault.part
     world.llm = {"timeout": f"{fault.timeout:g}s"}
-    app = opened(world, workers)
-    try:
+    with world.open() as app:
         queue(app)
         app.runner.run_next()
         run = the_run(app)
@@ -86,8 +54,6 @@ def test_fault(name, world, workers):
             assert run["attempt"] == (fault.attempt if fault.state == "queued" else 0)
             recovered(world, app, server)
         check_key(world, server)
-    finally:
-        ended(app)
 
 
 def recovered(world, app, server):
@@ -97,7 +63,7 @@ def recovered(world, app, server):
     app.runner.run_next()
     assert the_run(app)["state"] in {"queued", "blocked"}  # not before its time
     world.time.pass_by(timedelta(minutes=90))
-    app.runner.answerer.tend(0)  # for the workers no time has passed
+    app.runner.answerer.tend(0)
     app.runner.run_next()
     check_remembered(world, app, server)
     assert not rows(app, "SELECT * FROM alarm WHERE cleared_at IS NULL")

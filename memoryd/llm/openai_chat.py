@@ -66,7 +66,7 @@ def answer(ask: Ask, endpoint: Endpoint) -> Reply | Failure:
         return Failure(Trouble.BLOCKED, f"the endpoint {error.what}")
     key = os.environ.get(endpoint.api_key_env, "").strip() or (_NO_KEY if url.is_local else "")
     if not key:
-        return Failure(Trouble.BLOCKED, f"the variable {endpoint.api_key_env}, which names the key, is not set")
+        return Failure(Trouble.BLOCKED, f"the variable {endpoint.api_key_env}, for the key, is not set")
     if not key.isascii() or not key.isprintable():
         return Failure(Trouble.BLOCKED, f"the variable {endpoint.api_key_env} holds what cannot be a key")
     known = (endpoint.base_url, endpoint.model)
@@ -99,6 +99,8 @@ class _Call:
             return self._of_status(error)
         except stream.BadReplyError as error:
             return self._failure(Trouble.BAD_REPLY, str(error))
+        except httpx2.InvalidURL:
+            return self._failure(Trouble.BLOCKED, "the endpoint is not a URL", billed=False)
         except (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError, OSError) as error:
             return self._of_connection(error)
         told = self._told
