@@ -279,6 +279,20 @@ def _gzip_bomb(connection: Connection, _: Request) -> None:
     connection.send(gzip.compress(b"\0" * 100_000_000, 1))
 
 
+def _spoiled(old: bytes, new: bytes) -> Part:
+    """A stream that is good but for its first chunk."""
+
+    def part(connection: Connection, request: Request) -> None:
+        connection.head()
+        connection.send(speak(sensible(request)).replace(old, new, 1))
+
+    return part
+
+
+_ID = b'"id": "c"'
+_COMMENT = b": " + b"x" * 9_000_000 + b"\n\n"
+
+
 def _comments_then_answer(connection: Connection, request: Request) -> None:
     connection.head()
     connection.send(b": thinking\n\n" * 2000 + speak(sensible(request)))
@@ -323,6 +337,7 @@ class Fault:
     attempt: int = 1  # counted, where the run is queued again
     timeout: float = 30.0  # of the endpoint, seconds
     calls: int = 1
+    why: str = ""  # in what its row says
 
 
 def _retried(part: Part, spent: str = "reported", **more: object) -> Fault:
@@ -367,19 +382,19 @@ FAULTS: dict[str, Fault] = {
     "no HTTP at all": _retried(_do(lambda c: c.send(b"SSH-2.0-OpenSSH_9.9\r\n\r\n")), "estimated"),
     "garbage in chunks": _retried(_chunk_garbage, "estimated"),
     "shorter than it says": _retried(_short_of_its_length, "estimated"),
-    "gzip bomb": _retried(_gzip_bomb, "estimated"),
+    "gzip bomb": _retried(_gzip_bomb, "estimated", why="compressed"),
     # the form
     "10 MB": _retried(send(chunk("x" * 10_000_000) + DONE), "estimated"),
-    "a line without end": _retried(send(b"data: " + b"a" * 9_000_000), "estimated"),
+    "9 MB around an answer": _retried(_spoiled(b"data", _COMMENT + b"data"), "estimated", why="larger than any"),
     "wrong content type": _retried(send(b"\x89PNG\r\n", "image/png"), "estimated"),
     "no content type": _retried(send(b"hello", None), "estimated"),
     "HTML with 200": _retried(send(b"<html>Sign in to the hotel's network</html>", "text/html"), "estimated"),
     "cut stream": _retried(_cut, "estimated"),
     "cut JSON in an event": _retried(send(b'data: {"choices": [{"del\n\n'), "estimated"),
     "cut JSON object": _retried(send(b'{"choices": [{"message"', "application/json"), "estimated"),
-    "NaN in JSON": _retried(send(b'data: {"choices": [], "x": NaN}\n\n' + DONE), "estimated"),
-    "duplicate keys": _retried(send(b'data: {"choices": [], "choices": []}\n\n' + DONE), "estimated"),
-    "invalid UTF-8": _retried(send(b'data: {"choices": "\xff\xfe"}\n\n' + DONE), "estimated"),
+    "NaN in JSON": _retried(_spoiled(_ID, b'"id": NaN'), "estimated", why="a number that is none"),
+    "duplicate keys": _retried(_spoiled(_ID, b'"id": "c", "id": "d"'), "estimated", why="names a thing twice"),
+    "invalid UTF-8": _retried(_spoiled(_ID, b'"id": "\xff"'), "estimated", why="not UTF-8"),
     "nested without end": _retried(send(b"data: " + b"[" * 200_000 + b"\n\n" + DONE), "estimated"),
     "an array": _retried(send(event([1, 2])), "estimated"),
     "choices are text": _retried(send(event({"choices": "yes"})), "estimated"),

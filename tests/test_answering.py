@@ -39,13 +39,13 @@ def world(tmp_path, workers):
         yield World(tmp_path, server.url, workers=workers), server
 
 
-def long_session(n, length=40):
+def long_session(n, length=40, thing="widget"):
     """So many exchanges, each of its own words."""
     filler = "and the parser keeps its old behaviour for every other input " * (length // 10)
     said = []
     for i in range(n):
-        said.append(("user", f"Rename the module number {i:03} to widget{i:03} please, {filler}"))
-        said.append(("assistant", f"Renamed module {i:03} to widget{i:03}."))
+        said.append(("user", f"Rename the module number {i:03} to {thing}{i:03} please, {filler}"))
+        said.append(("assistant", f"Renamed module {i:03} to {thing}{i:03}."))
     return tuple(said)
 
 
@@ -157,17 +157,17 @@ def test_a_reservation_whose_call_never_came_back_stays_counted(world):
 def test_a_question_that_does_not_fit_is_asked_in_parts_and_its_answers_are_one_memory(world):
     world, server = world
     world.write(long_session(24))
-    world.write(long_session(9), "two")
+    world.write(long_session(24, thing="gadget"), "two")
     server.part = at_most(6500, server)
     with world.open() as app:
         queue(app)
         app.runner.run_next()
         first = len(server.requests)
-        refused = [one for one in server.requests if len(one.prompt) > 6500]
+        assert any(len(one.prompt) > 6500 for one in server.requests)
         app.runner.run_next()
         assert {run["state"] for run in rows(app, "SELECT state FROM job_run")} == {"succeeded"}
         assert all(len(one.prompt) <= 6500 for one in server.requests[first:])  # it has learned how much fits
-    assert 0 < len(refused) <= 4
+    assert len(server.requests) > first
     told = "".join(re.findall(r"^- .*$", world.dailies, re.MULTILINE))
     assert "widget000" in told
     assert "widget023" in told

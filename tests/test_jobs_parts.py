@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from memoryd.jobs import parts, reply
 from memoryd.jobs.job import Ask, MemoryType, NewMemory, Quoted, Rejected, Reply
 
-PIECES = st.lists(st.text("ab \n", max_size=1500), min_size=1, max_size=12)
+TEXTS = st.builds(lambda text, times: text * times, st.text("ab \n", max_size=30), st.integers(1, 60))
+PIECES = st.lists(TEXTS, min_size=1, max_size=12)
 
 
 def count(texts):

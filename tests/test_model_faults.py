@@ -43,6 +43,7 @@ def test_fault(name, world):
         app.runner.run_next()
         run = the_run(app)
         assert (run["state"], len(server.requests)) == (fault.state, fault.calls), run["error"] or run["why"]
+        assert fault.why in (run["error"] or run["why"] or "")
         check_spend(app, fault)
         if fault.state == "succeeded":
             check_remembered(world, app, server)

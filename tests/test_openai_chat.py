@@ -71,6 +71,7 @@ def test_nothing_else_of_the_environment_is_heeded(server, monkeypatch):
     ("url", "why"),
     [
         ("http://2852039166/v1", "by a number"),
+        ("https://ex\u2488mple.org/v1", "not a URL"),
         ("file:///etc/passwd", "http or https"),
         ("http://169.254.169.254/", "metadata"),
     ],
