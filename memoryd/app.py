@@ -11,7 +11,7 @@ from memoryd.engine import owner
 from memoryd.engine.answering import Answerer
 from memoryd.engine.clock import Clock
 from memoryd.engine.ingest import Ingest
-from memoryd.engine.restore import Restorer, is_new
+from memoryd.engine.restore import Restorer
 from memoryd.engine.runner import Runner
 from memoryd.files.folders import make_private_dir
 from memoryd.files.journal import Journal
@@ -100,13 +100,13 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock) -> App:
     journal = Journal(settings.state_dir / JOURNAL)
     worker = Worker(settings.state_dir)
     ingest = Ingest(engine, settings, clock, log.bind(part="ingest"), OpenFiles())
-    if is_new(engine) and (entries := journal.entries()):
+    if entries := journal.entries():
         ingest.restored = Restorer(entries, clock.text())
     runner = Runner(
         engine=engine,
         settings=settings,
         worker=worker,
-        answerer=Answerer(engine, worker, Pool(lambda: Worker(settings.state_dir)), clock, log.bind(part="answering")),
+        answerer=Answerer(engine, Pool(lambda: Worker(settings.state_dir)), clock, log.bind(part="answering")),
         clock=clock,
         owner=owner.current(),
         log=log.bind(part="runner"),

@@ -14,7 +14,7 @@ import pytest
 from chat_server import DONE, ChatServer, chunk, good, refuse, say, send, sensible, speak
 from model_world import KEY, SAID, VARIABLE, Workers, World, another, queue, rows, the_run, with_llm
 
-from memoryd.database import reads, spend
+from memoryd.database import reads, runs, spend
 from memoryd.interfaces.status import as_text, status
 
 OVERFLOW = "This model's maximum context length is 4096 tokens"
@@ -207,8 +207,8 @@ def test_when_the_day_is_spent_a_run_waits_for_the_next_one(world):
         queue(app)
         app.runner.run_next()
         assert (the_run(app)["state"], the_run(app)["attempt"], server.connections) == ("queued", 0, 0)
-        (alarm,) = rows(app, "SELECT * FROM alarm WHERE cleared_at IS NULL")
-        assert (alarm["kind"], alarm["subject"]) == ("spend", "daily_tokens")
+        (alarm,) = rows(app, "SELECT * FROM alarm WHERE cleared_at IS NULL AND kind = 'spend'")
+        assert alarm["subject"] == "daily_tokens"
         with_llm(app, daily_tokens=6000)
         world.time.pass_by(timedelta(hours=1))
         app.runner.run_next()
@@ -334,7 +334,7 @@ def test_a_person_who_asks_by_hand_is_not_told_to_wait_an_hour(world):
         app.runner.run_next()
         server.part = good
         (row,) = sleeping.candidates(app.engine, "demo", ended=True)
-        sleeping.request(app.engine, app.clock, row, 0, reason=sleeping.NOTES, trigger="manual", actor="human")
+        runs.hurry(app.engine, sleeping.open_run(app.engine, row["id"], 0), app.clock.text())
         app.runner.run_next()
         assert the_run(app)["state"] == "succeeded"
 

@@ -12,7 +12,8 @@ import signal
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 import memoryd
 from memoryd import config
@@ -34,7 +35,10 @@ TICK_SECONDS = 5.0
 QUEUE_SECONDS = 0.5
 CHECK_SECONDS = 300.0
 POLL_SECONDS = 2.0
-STOP_SECONDS = 15.0
+STOP_SECONDS = 8.0  # for runs to end by themselves; then the worker is killed, which ends what waits for it …
+KILLED_SECONDS = 4.0  # … within this
+TROUBLED_SECONDS = 1.0
+MAX_THREADS = 64
 SUSPENDED_SECONDS = 10.0
 LATE_SECONDS = 120.0
 
@@ -102,13 +106,15 @@ class Loop:
         self.hints = Hints(self.wake, app.clock.monotonic)
         self.watcher = Watcher(app.log.bind(part="watch"), self._hint, self.hints.all)
         self.schedule = schedule.ScheduleClock(self.wake.set)
-        self.pool = ThreadPoolExecutor(app.settings.jobs.workers, thread_name_prefix="run")
+        self.pool = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="run")  # `jobs.workers` may change
         self.counting = ThreadPoolExecutor(1, thread_name_prefix="count")
         self.running: set[Future[Run | None]] = set()
         self.counts: dict[str, Future[None]] = {}
+        self.chores: Future[None] | None = None
         self.reconsider: dict[str, str] = {}
         self.disk_is_well = True
         self.stop_asked = False
+        self.interrupted = False
         self.reload_asked = False
         now = self.clock.monotonic()
         self.tick = Timer(TICK_SECONDS, now)
@@ -119,25 +125,34 @@ class Loop:
 
     # --- life -------------------------------------------------------------------------------------------------------
 
-    def run(self) -> None:
+    def run(self) -> bool:
         """Run until `SIGTERM` or `SIGINT`.
+
+        Returns:
+            False where a thread could not be brought to its end in time: the process must not wait for it.
 
         Raises:
             StateError: the database was taken away, or the clock's thread died; a service manager starts anew.
+            KeyboardInterrupt: it was `SIGINT`, and all has ended in order.
         """
         self._listen()
         try:
             self._configure(self.app.settings)
             self._note_start()
             self._reconsider_all()
+            self._start_chores(self.app.runner.tell_pending)
             while not self.stop_asked:
                 self._turn()
         finally:
-            self._stop()
+            ended = self._stop()
+        if self.interrupted:
+            raise KeyboardInterrupt
+        return ended
 
     def _listen(self) -> None:
-        def stop(_number: int, _frame: FrameType | None) -> None:
+        def stop(number: int, _frame: FrameType | None) -> None:
             self.stop_asked = True
+            self.interrupted = number == signal.SIGINT
             self.app.ingest.stopping = True
             self.wake.set()
 
@@ -175,23 +190,33 @@ class Loop:
             )  # fmt: skip
         self.app.log.info("started", pid=os.getpid(), version=memoryd.__version__, watching=self.watcher.watching)
 
-    def _stop(self) -> None:
+    def _stop(self) -> bool:
         self.app.log.info("stopping", running=len(self.running))
         self.watcher.stop()
         self.schedule.stop()
         self.app.runner.stopping = True
         self.counting.shutdown(wait=False, cancel_futures=True)
         self.pool.shutdown(wait=False, cancel_futures=True)
-        waited = 0.0
-        while any(not future.done() for future in self.running) and waited < STOP_SECONDS:
+        threads: list[Future[Any]] = [*self.running, *self.counts.values()]
+        threads += [self.chores] if self.chores else []
+        if not self._ended(threads, STOP_SECONDS):
+            self.app.worker.close()
+            self._ended(threads, KILLED_SECONDS)
+        try:
+            self.app.ingest.flush()
+            if left := self.app.runner.abandon():
+                self.app.log.warning("runs interrupted", runs=left)
+        except Exception as error:  # noqa: BLE001 - the next start reads and recovers what could not be written
+            self.app.log.warning("not all could be stored", error_type=type(error).__name__)
+        self.app.log.info("stopped")
+        return self._ended(threads, 0)
+
+    def _ended(self, threads: list[Future[Any]], seconds: float) -> bool:
+        until = self.clock.monotonic() + seconds
+        while any(not future.done() for future in threads) and self.clock.monotonic() < until:
             self.wake.wait(0.1)
             self.wake.clear()
-            waited += 0.1
-        with contextlib.suppress(MemorydError, OSError):
-            self.app.ingest.flush()
-        if left := self.app.runner.abandon():
-            self.app.log.warning("runs interrupted", runs=left)
-        self.app.log.info("stopped")
+        return all(future.done() for future in threads)
 
     # --- one turn ---------------------------------------------------------------------------------------------------
 
@@ -207,14 +232,14 @@ class Loop:
         try:
             self._ingest(now)
             self._consider(self._changed())
+            self._launch(now)
+            if self.tick.is_due(now):
+                self._tend(now)
             self._note_disk(well=True)
         except Exception as error:
             if not retry.is_disk_trouble(error):
                 raise
             self._note_disk(well=False)
-        self._launch(now)
-        if self.tick.is_due(now):
-            self._tend(now)
         self.last_turn = self.clock.monotonic()
 
     def _timeout(self) -> float:
@@ -227,7 +252,8 @@ class Loop:
             due.append(min(self.app.ingest.again.values()))
         if self.hints.rescan:
             due.append(now)
-        return max(0.0, min(due) - now)
+        # What could not be done is still due; without this floor the loop would spin until the disk is well.
+        return max(0.0 if self.disk_is_well else TROUBLED_SECONDS, min(due) - now)
 
     def _hint(self, path: str) -> None:
         if path.endswith("/"):
@@ -239,7 +265,7 @@ class Loop:
         ingest = self.app.ingest
         if self.hints.rescan or self.scan.is_due(now):
             self.hints.rescan = False
-            self._set_scan()
+            self.scan.at = now + self.scan.seconds
             ingest.scan()
         again = [path for path, at in ingest.again.items() if at <= now]
         for path in again:
@@ -258,21 +284,24 @@ class Loop:
         for session_id in [one for one, future in self.counts.items() if future.done()]:
             del self.counts[session_id]
             ready.add(session_id)
+        # Forgotten one by one as they are considered: an error in between costs none its turn.
+        self.reconsider.update(dict.fromkeys(ready, ""))
         return sorted(ready)
 
     def _consider(self, session_ids: Iterable[str]) -> None:
         app = self.app
         for session_id in session_ids:
-            self.reconsider.pop(session_id, None)
             if session_id in self.counts:
-                self.reconsider[session_id] = app.clock.text()
+                self.reconsider[session_id] = app.clock.text(ahead=timedelta(seconds=QUEUE_SECONDS))
                 continue
             if sleeping.session_needs_counting(app.engine, session_id):
                 future = self.counting.submit(self._count, session_id)
                 future.add_done_callback(lambda _: self.wake.set())
                 self.counts[session_id] = future
+                self.reconsider.pop(session_id, None)
                 continue
             considered = sleeping.consider(app.engine, app.settings, app.clock, session_id)
+            self.reconsider.pop(session_id, None)
             if considered.again_at is not None:
                 self.reconsider[session_id] = considered.again_at
             if considered.run_id is not None:
@@ -292,26 +321,36 @@ class Loop:
     def _launch(self, now: float) -> None:
         done = {future for future in self.running if future.done()}
         self.running -= done
-        for future in done:
-            self._finished(future)
-        if not self.queue.is_due(now) and not done:
+        worked = [self._finished(future) for future in done]
+        if not self.queue.is_due(now) and not any(worked):
             return
+        runner = self.app.runner
         with sqlite.reading(self.app.engine) as connection:
-            due = runs.count_due(connection, self.clock.text())
+            due = runs.count_takeable(connection, self.clock.text(), runner.takeable_agents())
         for _ in range(min(due, self.app.settings.jobs.workers - len(self.running))):
-            future = self.pool.submit(self.app.runner.run_next)
+            future = self.pool.submit(runner.run_next)
             future.add_done_callback(lambda _: self.wake.set())
             self.running.add(future)
 
-    def _finished(self, future: Future[Run | None]) -> None:
+    def _finished(self, future: Future[Run | None]) -> bool:
+        """Say whether a run was carried out, so that the next may follow at once."""
         error = future.exception()
         if error is not None:
             self.app.log.error("runner failed", error_type=type(error).__name__)
-            return
+            return False
         run = future.result()
         if run is not None and run.session_id is not None:
             self.app.ingest.changed.add(run.session_id)
             self.wake.set()
+        return run is not None
+
+    def _start_chores(self, chore: Callable[[], None]) -> None:
+        """Do what may wait for a disk or a hook beside the loop, one thing at a time."""
+        if self.chores is not None and not self.chores.done():
+            return
+        if self.chores is not None and (error := self.chores.exception()) is not None:
+            self.app.log.error("chore failed", error_type=type(error).__name__)
+        self.chores = self.pool.submit(chore)
 
     # --- tending ----------------------------------------------------------------------------------------------------
 
@@ -322,6 +361,8 @@ class Loop:
             raise StateError("the schedule's thread has died", hint="the service manager starts memoryd anew")
         app.ingest.changed.update(sleeping.end_idle(app.engine, app.settings, app.clock))
         app.runner.beat()
+        if app.runner.is_unsettled_due():
+            self._start_chores(app.runner.settle)
         app.worker.tick(now)
         app.runner.answerer.tend(now)
         self._run_schedules()

@@ -19,6 +19,7 @@ def run_once(app: App) -> dict[str, Any]:
     for slot in schedule.due(app.settings, app.clock.now()):
         sleeping.flush_live(app.engine, app.settings, app.clock, slot.slot, slot.at, "catch-up")
     app.ingest.changed.update(sleeping.unfinished(app.engine, app.settings))
+    app.runner.tell_pending()
     carried_out: list[str] = []
     while True:
         changed, app.ingest.changed = app.ingest.changed, set()

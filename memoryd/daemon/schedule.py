@@ -8,11 +8,12 @@ machine was off is caught up once, and an hour that a clock change repeats does 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers.base import BaseTrigger
 from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.interval import IntervalTrigger
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from memoryd.config import Settings
 
+REPEATED_MAX = 200  # minutes: no clock change repeats more than two hours
 WAKE_SECONDS = 30  # the clock oversleeps a suspended machine and a stepped clock by at most this
 LOOK_BACK = (timedelta(hours=2), timedelta(days=2), timedelta(days=9), timedelta(days=40), timedelta(days=400))
 
@@ -59,14 +61,33 @@ def scheduled(settings: Settings) -> tuple[Scheduled, ...]:
 
 def last_fire(trigger: CronTrigger, now: datetime) -> datetime | None:
     """Tell when a trigger fired last, at or before `now`; None where it has not within the last year."""
+    now = now.astimezone(UTC)
     for back in LOOK_BACK:
         found: datetime | None = None
-        candidate = trigger.get_next_fire_time(None, now - back)
+        candidate = _fires_after(trigger, now - back)
         while candidate is not None and candidate <= now:
             found = candidate
-            candidate = trigger.get_next_fire_time(candidate, candidate + timedelta(seconds=1))
+            candidate = _fires_after(trigger, candidate)
         if found is not None:
-            return found
+            return found.astimezone(trigger.timezone)
+    return None
+
+
+def _fires_after(trigger: CronTrigger, after: datetime) -> datetime | None:
+    """Tell when a trigger fires next, strictly after a time in UTC.
+
+    APScheduler counts in wall-clock time: inside an hour that a clock change repeats it answers with the first pass,
+    again and again. So the answer is checked, and asked for anew from outside that hour if need be.
+    """
+    start = after + timedelta(seconds=1)
+    for _ in range(REPEATED_MAX):
+        found = trigger.get_next_fire_time(None, start.astimezone(trigger.timezone))
+        if found is None:
+            return None
+        moment: datetime = found.astimezone(UTC)
+        if moment > after:
+            return moment
+        start += timedelta(minutes=1)
     return None
 
 
@@ -84,10 +105,21 @@ def next_times(settings: Settings, now: datetime) -> dict[str, datetime]:
     """Tell when each scheduled kind runs next."""
     found = {}
     for one in scheduled(settings):
-        at = one.trigger(settings.zone).get_next_fire_time(None, now)
+        at = _fires_after(one.trigger(settings.zone), now.astimezone(UTC))
         if at is not None:
-            found[one.kind] = at
+            found[one.kind] = at.astimezone(settings.zone)
     return found
+
+
+class _Advancing(BaseTrigger):  # type: ignore[misc]  # the library is untyped
+    """A cron line that never goes back, for a scheduler that would collect what does without end."""
+
+    def __init__(self, cron: CronTrigger) -> None:
+        self.cron = cron
+
+    def get_next_fire_time(self, previous: datetime | None, now: datetime) -> datetime | None:
+        after = now - timedelta(seconds=1) if previous is None else max(previous, now - timedelta(seconds=1))
+        return _fires_after(self.cron, after.astimezone(UTC))
 
 
 class ScheduleClock:
@@ -106,7 +138,7 @@ class ScheduleClock:
         scheduler = BackgroundScheduler(timezone=ZoneInfo("UTC"))
         options = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
         for one in lines:
-            scheduler.add_job(self._wake, one.trigger(settings.zone), id=one.kind, **options)
+            scheduler.add_job(self._wake, _Advancing(one.trigger(settings.zone)), id=one.kind, **options)
         scheduler.add_job(self._wake, IntervalTrigger(seconds=WAKE_SECONDS), id="heartbeat", **options)
         scheduler.start()
         self._scheduler = scheduler

@@ -71,6 +71,8 @@ class Watcher:
         self._roots: dict[Path, bool] = {}
         self._patterns: Sequence[sources.Pattern] = ()
         self._policy = "auto"
+        self._short = False  # fewer folders are watched than there are, if it was not the moment of counting
+        self._complaint = ""
         self._lock = threading.Lock()
         self._unlisten = on_record("watchdog", "warning", self._on_log)
 
@@ -90,18 +92,20 @@ class Watcher:
         self.polling_why = "set by ingest.polling" if policy == "always" else None
         if policy == "auto" and (remote := remote_of(self._roots)):
             self.polling_why = f"{remote} is on a network file system"
-        if self.polling_why is None:
-            self._observer = Observer()
-            self._observer.start()
-            self.tend()
+        self.tend()
 
     def tend(self) -> None:
         """Watch roots that have appeared or were made anew, and notice when watching does not work."""
-        if self._observer is None:
+        observer = self._observing() if self.polling_why is None else None
+        if observer is None:
             return
-        if not self._observer.is_alive():
-            self._give_up("the watching thread has died")
-            return
+        if self._short:
+            self._short = False
+            if shortage := self._shortage():
+                self._give_up(shortage)
+                return
+        # A root that was deleted and made anew may have its old inode; its watch is dead all the same.
+        dead = {emitter.watch for emitter in observer.emitters if not emitter.is_alive()}
         for root, deep in self._roots.items():
             try:
                 stat = root.stat()
@@ -109,28 +113,47 @@ class Watcher:
                 self._unwatch((root, deep))
                 continue
             known = self._watched.get((root, deep))
-            if known is None or known[1] != (stat.st_dev, stat.st_ino):
+            if known is None or known[1] != (stat.st_dev, stat.st_ino) or known[0] in dead:
                 self._unwatch((root, deep))
                 if not self._watch(root, (stat.st_dev, stat.st_ino), deep=deep):
                     return
                 self._rescan()
 
+    def _observing(self) -> BaseObserver | None:
+        if self._observer is None:
+            try:
+                self._observer = Observer()
+                self._observer.start()
+            except OSError as error:
+                self._observer = None
+                self._give_up(f"the system refuses file watches: {error.strerror}")
+        elif not self._observer.is_alive():
+            self._stop_observer()
+            self._give_up("the watching thread has died")
+        return self._observer
+
     def check_limits(self) -> None:
-        """Compare the kernel's watches with the folders there are: watchdog does not say when it ran out of them."""
-        if self._observer is None or self._policy == "never" or not sys.platform.startswith("linux"):
-            return
+        """Compare the kernel's watches with the folders there are: watchdog does not say when it ran out of them.
+
+        Folders come while they are counted, so the next `tend` counts once more before it gives up.
+        """
+        self._short = self._observer is not None and self._shortage() is not None
+
+    def _shortage(self) -> str | None:
+        if self._policy == "never" or not sys.platform.startswith("linux"):
+            return None
         expected = sum(sources.count_folders(root) if deep else 1 for root, deep in self._watched)
         there = _kernel_watches()
-        # Folders come and go between the two counts; a limit that was hit leaves far more out.
-        if there < len(self._watched) or there < expected * 0.9 - 8:
-            self._give_up(f"{there} of {expected} folders are watched: raise fs.inotify.max_user_watches")
+        if there >= expected:
+            return None
+        return f"{there} of {expected} folders are watched: raise fs.inotify.max_user_watches"
 
     def _watch(self, root: Path, identity: tuple[int, int], *, deep: bool) -> bool:
         assert self._observer is not None  # noqa: S101 - the callers looked
         try:
             watch = self._observer.schedule(_Handler(self._hint), str(root), recursive=deep, event_filter=EVENTS)
-        except FileNotFoundError:
-            return True
+        except (FileNotFoundError, PermissionError):
+            return True  # it went, or the scan reports it
         except OSError as error:
             self._give_up(f"the system refuses file watches: {error.strerror}")
             return False
@@ -147,7 +170,9 @@ class Watcher:
 
     def _give_up(self, why: str) -> None:
         if self._policy == "never":
-            self.log.error("watching does not work and polling is switched off", why=why)
+            if why != self._complaint:
+                self.log.error("watching does not work and polling is switched off", why=why)
+            self._complaint = why
             return
         self.log.warning("falling back to polling", why=why)
         self.polling_why = why

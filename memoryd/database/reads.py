@@ -86,10 +86,14 @@ def job_run(reader: Reader, run_id: str) -> Row:
     Raises:
         NotFoundError: none or several have this id.
     """
-    rows = reader.rows("SELECT * FROM job_run WHERE id = ? OR id LIKE ? || '%' ORDER BY id LIMIT 2", run_id, run_id)
+    rows = reader.rows(
+        "SELECT * FROM job_run WHERE substr(id, 1, length(?)) = ? ORDER BY id <> ?, id LIMIT 2",
+        run_id, run_id, run_id,
+    )  # fmt: skip
     exact = [row for row in rows if row["id"] == run_id]
     if not exact and len(rows) != 1:
-        raise NotFoundError(f"there is no run {run_id!r}" if not rows else f"{run_id!r} begins several runs' ids")
+        what = f"there is no run {run_id!r}" if not rows else f"{run_id!r} begins several runs' ids"
+        raise NotFoundError(what, hint="memoryd job list shows them")
     return _shown_run((exact or rows)[0])
 
 
@@ -127,7 +131,7 @@ def find_session(reader: Reader, session_id: str) -> Row:
         NotFoundError: none or several have this id.
     """
     rows = reader.rows(
-        "SELECT * FROM session WHERE id = ? OR substr(id, 1, length(?)) = ? ORDER BY id LIMIT 2",
+        "SELECT * FROM session WHERE substr(id, 1, length(?)) = ? ORDER BY id <> ?, id LIMIT 2",
         session_id, session_id, session_id,
     )  # fmt: skip
     exact = [row for row in rows if row["id"] == session_id]
@@ -190,6 +194,14 @@ def core(reader: Reader, agent_id: str) -> Row:
         agent_id,
     )
     return row or {"count": 0, "tokens": 0}
+
+
+def facts(reader: Reader, agent_id: str) -> Row:
+    """Count the live facts of an agent."""
+    row = reader.row(
+        "SELECT count(*) AS count FROM memory WHERE agent_id = ? AND kind = 'fact' AND deleted_at IS NULL", agent_id
+    )
+    return row or {"count": 0}
 
 
 def alarms(reader: Reader) -> list[Row]:

@@ -20,6 +20,16 @@ if TYPE_CHECKING:
 WAITING = ("queued", "interrupted")
 OPEN = ("queued", "interrupted", "running", "blocked")
 FINAL = ("succeeded", "skipped", "declined", "failed", "dead", "cancelled")
+STATES = (*OPEN, *FINAL, "proposed")
+# Which waiting runs may be taken now. A run with an intent is not among them: it is completed, never begun again.
+_TAKEABLE = (
+    "job_run r JOIN agent a ON a.id = r.agent_id"
+    " WHERE r.state IN ('queued', 'interrupted') AND r.scheduled_for <= :now"
+    " AND r.agent_id IN (SELECT value FROM json_each(:agents))"
+    " AND (r.actor = 'human' OR (a.paused = 0 AND a.enabled = 1))"
+    " AND NOT EXISTS (SELECT 1 FROM intent i WHERE i.run_id = r.id)"
+    " AND NOT EXISTS (SELECT 1 FROM job_run b WHERE b.agent_id = r.agent_id AND b.state = 'running')"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,26 +86,24 @@ def _quote(name: str) -> str:
     return f'"{name}"'
 
 
-def claim(engine: Engine, *, owner: str, now: str, only: str | None = None) -> Run | None:
+def claim(engine: Engine, *, owner: str, now: str, agents: Sequence[str], only: str | None = None) -> Run | None:
     """Take the next due run whose agent has none running; automatic runs of a paused or disabled agent wait.
 
     Args:
         engine: the state database.
         owner: the process that takes it.
         now: the time.
+        agents: whose runs may be taken: those that are configured and whose files can be written.
         only: the id of the one run to take, for a command that runs its own.
     """
     with sqlite.writing(engine) as connection:
         row = (
             connection.exec_driver_sql(
-                "UPDATE job_run SET state = 'running', owner = ?, fence = fence + 1, attempt = attempt + 1,"
-                " started_at = ?, heartbeat_at = ?, error = NULL, why = NULL WHERE id = ("
-                " SELECT r.id FROM job_run r JOIN agent a ON a.id = r.agent_id"
-                " WHERE r.state IN ('queued', 'interrupted') AND r.scheduled_for <= ? AND (? IS NULL OR r.id = ?)"
-                " AND (r.actor = 'human' OR (a.paused = 0 AND a.enabled = 1))"
-                " AND NOT EXISTS (SELECT 1 FROM job_run b WHERE b.agent_id = r.agent_id AND b.state = 'running')"
+                "UPDATE job_run SET state = 'running', owner = :owner, fence = fence + 1, attempt = attempt + 1,"  # noqa: S608
+                " started_at = :now, heartbeat_at = :now, error = NULL, why = NULL WHERE id = ("
+                f" SELECT r.id FROM {_TAKEABLE} AND (:only IS NULL OR r.id = :only)"
                 " ORDER BY r.scheduled_for, r.created_at, r.id LIMIT 1) RETURNING *",
-                (owner, now, now, now, only, only),
+                {"owner": owner, "now": now, "agents": json.dumps(list(agents)), "only": only},
             )
             .mappings()
             .first()
@@ -103,20 +111,41 @@ def claim(engine: Engine, *, owner: str, now: str, only: str | None = None) -> R
     return None if row is None else _run(row)
 
 
-def count_due(connection: Connection, now: str) -> int:
-    """Count the waiting runs whose time has come."""
+def count_takeable(connection: Connection, now: str, agents: Sequence[str]) -> int:
+    """Count the agents that have a run `claim` would take."""
     total = connection.exec_driver_sql(
-        "SELECT count(*) FROM job_run WHERE state IN ('queued', 'interrupted') AND scheduled_for <= ?", (now,)
+        f"SELECT count(DISTINCT r.agent_id) FROM {_TAKEABLE}",  # noqa: S608
+        {"now": now, "agents": json.dumps(list(agents))},
     ).scalar_one()
     return int(total)
 
 
-def finish(connection: Connection, run: Run, *, state: str, now: str, values: Mapping[str, Any]) -> bool:
-    """End a run inside the caller's transaction; False where the run is no longer this claim's (a stale fence)."""
+def finish(
+    connection: Connection,
+    run: Run,
+    *,
+    state: str,
+    now: str,
+    values: Mapping[str, Any],
+    states: Sequence[str] = ("running",),
+) -> bool:
+    """End a run inside the caller's transaction.
+
+    Args:
+        connection: of the caller's transaction.
+        run: the run.
+        state: how it ends.
+        now: the time.
+        values: why, error, tokens and receipt for its row.
+        states: the states it may have now.
+
+    Returns:
+        False where the run is no longer this claim's (a stale fence), or in none of these states.
+    """
     result = connection.exec_driver_sql(
         "UPDATE job_run SET state = ?, finished_at = ?, why = ?, error = ?, tokens_in = ?, tokens_out = ?,"
         " receipt = ?, input_hash = coalesce(?, input_hash), owner = NULL, reply = NULL"
-        " WHERE id = ? AND fence = ? AND state IN ('running', 'queued', 'interrupted')",
+        " WHERE id = ? AND fence = ? AND state IN (SELECT value FROM json_each(?))",
         (
             state,
             now,
@@ -128,6 +157,7 @@ def finish(connection: Connection, run: Run, *, state: str, now: str, values: Ma
             values.get("input_hash"),
             run.id,
             run.fence,
+            json.dumps(list(states)),
         ),
     )
     return result.rowcount == 1
@@ -172,14 +202,6 @@ def unblock(engine: Engine, now: str, *, due_only: bool) -> int:
     return int(result.rowcount)
 
 
-def unblock_key(connection: Connection, key: str, now: str) -> None:
-    """Queue the blocked run with this key again: a person asks for it."""
-    connection.exec_driver_sql(
-        "UPDATE job_run SET state = 'queued', actor = 'human', scheduled_for = ? WHERE key = ? AND state = 'blocked'",
-        (now, key),
-    )
-
-
 def heartbeat(engine: Engine, run_ids: Sequence[str], now: str) -> None:
     """Record that these running runs are alive."""
     if not run_ids:
@@ -189,6 +211,28 @@ def heartbeat(engine: Engine, run_ids: Sequence[str], now: str) -> None:
             "UPDATE job_run SET heartbeat_at = ? WHERE id = ? AND state = 'running'",
             [(now, run_id) for run_id in run_ids],
         )
+
+
+def release_lost(engine: Engine, *, owner: str, active: Sequence[str], now: str) -> list[str]:
+    """Give back rows that say this process runs them though it does not: their end could not be written.
+
+    Returns:
+        Their ids.
+    """
+    lost = (
+        "FROM job_run WHERE state = 'running' AND owner = ? AND id NOT IN (SELECT value FROM json_each(?))",
+        (owner, json.dumps(list(active))),
+    )
+    with sqlite.reading(engine) as connection:
+        ids = [row[0] for row in connection.exec_driver_sql(f"SELECT id {lost[0]}", lost[1])]
+    if ids:
+        with sqlite.writing(engine) as connection:
+            connection.exec_driver_sql(
+                "UPDATE job_run SET state = 'interrupted', owner = NULL, scheduled_for = ?, error = ?"
+                " WHERE id = ? AND state = 'running' AND owner = ?",
+                [(now, "how it ended could not be recorded", run_id, owner) for run_id in ids],
+            )
+    return ids
 
 
 def recover_orphans(engine: Engine, *, alive: Callable[[str], bool], attempts: int, now: str) -> list[Run]:
@@ -201,7 +245,7 @@ def recover_orphans(engine: Engine, *, alive: Callable[[str], bool], attempts: i
         rows = connection.exec_driver_sql("SELECT * FROM job_run WHERE state = 'running'").mappings().all()
         orphans = [row for row in rows if not alive(row["owner"] or "")]
         for row in orphans:
-            dead = row["attempt"] >= attempts
+            dead = row["attempt"] >= attempts and not has_intent(connection, row["id"])
             connection.exec_driver_sql(
                 "UPDATE job_run SET state = ?, owner = NULL, scheduled_for = ?, finished_at = ?, error = ?"
                 " WHERE id = ?",
@@ -229,12 +273,23 @@ def get_run(engine: Engine, run_id: str) -> Run:
     return _run(row)
 
 
+def has_intent(connection: Connection, run_id: str) -> bool:
+    """Say whether a run has begun to change files: from then on it is completed, whatever happens."""
+    return connection.exec_driver_sql("SELECT 1 FROM intent WHERE run_id = ?", (run_id,)).first() is not None
+
+
 def cancel(engine: Engine, run_id: str, now: str) -> str | None:
-    """Cancel a waiting run at once, ask a running one to stop; returns the state it had, None where there is none."""
+    """Cancel a waiting run at once, ask a running one to stop; one that has begun to change files is left alone.
+
+    Returns:
+        The state it had, `committing` where it changes files; None where there is no such run.
+    """
     with sqlite.writing(engine) as connection:
         state: str | None = connection.exec_driver_sql(
             "SELECT state FROM job_run WHERE id = ?", (run_id,)
         ).scalar_one_or_none()
+        if state in OPEN and has_intent(connection, run_id):
+            return "committing"
         if state in WAITING or state == "blocked":
             connection.exec_driver_sql(
                 "UPDATE job_run SET state = 'cancelled', finished_at = ?, why = 'cancelled by hand' WHERE id = ?",
@@ -254,27 +309,13 @@ def is_cancelled(engine: Engine, run: Run) -> bool:
     return row is None or bool(row[0])
 
 
-def has_dead(connection: Connection, key: str, since: str) -> bool:
-    """Say whether a run with this key died after `since`: asking again at once would only repeat it."""
-    return (
-        connection.exec_driver_sql(
-            "SELECT 1 FROM job_run WHERE key = ? AND state IN ('dead', 'cancelled') AND finished_at >= ? LIMIT 1",
-            (key, since),
-        ).first()
-        is not None
-    )
-
-
-def keep_reply(connection: Connection, run: Run, reply: str, options: Mapping[str, Any]) -> None:
-    """Store what was answered before it is applied, so that a crash does not ask, and pay, again.
-
-    `options` are added to the run's: what pins its inputs to those that were asked about.
-    """
-    connection.exec_driver_sql(
-        "UPDATE job_run SET reply = ?, options = json_patch(options, ?)"
-        " WHERE id = ? AND fence = ? AND state = 'running'",
-        (reply, json.dumps(options, sort_keys=True), run.id, run.fence),
-    )
+def gave_up_at(connection: Connection, key: str, since: str) -> str | None:
+    """Tell when a run with this key died or was cancelled, after `since`: asking again at once would only repeat it."""
+    at: str | None = connection.exec_driver_sql(
+        "SELECT max(finished_at) FROM job_run WHERE key = ? AND state IN ('dead', 'cancelled') AND finished_at >= ?",
+        (key, since),
+    ).scalar_one()
+    return at
 
 
 def forget_reply(engine: Engine, run: Run) -> None:
@@ -285,13 +326,52 @@ def forget_reply(engine: Engine, run: Run) -> None:
         )
 
 
-def kept_reply(engine: Engine, run: Run) -> str | None:
-    """Read the answer an earlier attempt of this run stored, if there is one."""
+def pin(engine: Engine, run: Run, options: Mapping[str, Any]) -> None:
+    """Settle what a run is about, so that a later attempt asks the same question."""
+    with sqlite.writing(engine) as connection:
+        connection.exec_driver_sql(
+            "UPDATE job_run SET options = ? WHERE id = ? AND fence = ?",
+            (json.dumps({**run.options, **options}, sort_keys=True), run.id, run.fence),
+        )
+
+
+def hurry(engine: Engine, run_id: str, now: str) -> None:
+    """A person asks for a run that waits already, or is blocked: it is due now, and theirs."""
+    with sqlite.writing(engine) as connection:
+        connection.exec_driver_sql(
+            "UPDATE job_run SET actor = 'human', scheduled_for = min(scheduled_for, ?), error = NULL,"
+            " state = CASE state WHEN 'blocked' THEN 'queued' ELSE state END"
+            " WHERE id = ? AND state IN ('queued', 'interrupted', 'blocked')",
+            (now, run_id),
+        )
+
+
+def keep_reply(connection: Connection, run: Run, reply: str, input_hash: str) -> None:
+    """Store what was answered before it is applied, with its question's hash: a crash does not ask, and pay, again."""
+    connection.exec_driver_sql(
+        "UPDATE job_run SET reply = ?, input_hash = ? WHERE id = ? AND fence = ? AND state = 'running'",
+        (reply, input_hash, run.id, run.fence),
+    )
+
+
+def kept_reply(engine: Engine, run: Run, input_hash: str) -> str | None:
+    """Read the answer an earlier attempt of this run got to the same question, if there is one."""
     with sqlite.reading(engine) as connection:
         reply: str | None = connection.exec_driver_sql(
-            "SELECT reply FROM job_run WHERE id = ?", (run.id,)
+            "SELECT reply FROM job_run WHERE id = ? AND input_hash = ?", (run.id, input_hash)
         ).scalar_one_or_none()
     return reply
+
+
+def untold(connection: Connection, limit: int) -> list[tuple[str, str, str | None, list[dict[str, Any]]]]:
+    """List runs whose hook has not been told yet, as (id, agent, session, files of the receipt), oldest first."""
+    rows = connection.exec_driver_sql(
+        "SELECT id, agent_id, session_id, json_extract(receipt, '$.files') FROM job_run"
+        " WHERE state = 'succeeded' AND json_extract(receipt, '$.on_summary') = 'pending'"
+        " ORDER BY finished_at, id LIMIT ?",
+        (limit,),
+    )
+    return [(row[0], row[1], row[2], json.loads(row[3] or "[]")) for row in rows]
 
 
 def note_on_receipt(engine: Engine, run_id: str, key: str, value: str) -> None:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
 _SIDE_FILES = ("", "-wal", "-shm")
+# Primary result codes (https://sqlite.org/rescode.html) that speak of the moment or the machine, not of the file:
+# PERM BUSY LOCKED NOMEM READONLY IOERR FULL CANTOPEN PROTOCOL AUTH. Such a file is not moved from under its user.
+_NOT_DAMAGE = frozenset({3, 5, 6, 7, 8, 10, 13, 14, 15, 23})
+_READONLY = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,10 @@ def migrations() -> tuple[Migration, ...]:
 
 
 def migrate(engine: Engine) -> int:
-    """Bring the schema up to date, each step in one transaction with the number that records it.
+    """Bring the schema up to date.
+
+    An empty database gets the tables as they are declared; an older one gets each numbered step, in one transaction
+    with the number that records it.
 
     Returns:
         The schema's number.
@@ -54,11 +61,14 @@ def migrate(engine: Engine) -> int:
     with sqlite.reading(engine) as connection:
         number = _number(connection)
     if number > newest:
+        engine.dispose()
         raise StateError(
             f"the database has schema {number}, this memoryd knows up to {newest}",
             where=str(engine.url.database),
             hint="run the newer memoryd, or give this one a state_dir of its own",
         )
+    if number == 0:
+        _create(engine, newest)
     for step in steps:
         with sqlite.writing(engine) as connection:
             if _number(connection) >= step.number:
@@ -67,6 +77,16 @@ def migrate(engine: Engine) -> int:
                 connection.exec_driver_sql(statement)
             connection.exec_driver_sql(f"PRAGMA user_version = {step.number}")
     return newest
+
+
+def _create(engine: Engine, newest: int) -> None:
+    """Make the declared tables in an empty database; one that a stopped migration left is the steps' to finish."""
+    from memoryd.database.tables import METADATA  # its import is dear, and needed once in a database's life
+
+    with sqlite.writing(engine) as connection:
+        if connection.exec_driver_sql("SELECT 1 FROM sqlite_master LIMIT 1").first() is None:
+            METADATA.create_all(connection)
+            connection.exec_driver_sql(f"PRAGMA user_version = {newest}")
 
 
 def _number(connection: Connection) -> int:
@@ -110,15 +130,19 @@ def _is_sound(path: Path) -> bool:
         connection = module.connect(str(path), timeout=10)
         try:
             rows = connection.execute("PRAGMA quick_check").fetchall()
-            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            number = connection.execute("PRAGMA user_version").fetchone()[0]
+            tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         finally:
             connection.close()
-    except module.OperationalError as error:
-        # Busy or unreadable is not damaged: moving it aside would take it from under its user.
-        raise StateError("the database cannot be opened", where=str(path), hint=str(error)) from error
-    except module.DatabaseError:
+    except UnicodeDecodeError:
+        return False  # a damaged name or message is no text any more
+    except module.DatabaseError as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        # Read-only by its header, though the file can be written: that is damage, too.
+        if code in _NOT_DAMAGE and not (code == _READONLY and os.access(path, os.W_OK)):
+            raise StateError("the database cannot be opened", where=str(path), hint=str(error)) from error
         return False
-    return bool(rows == [("ok",)])
+    return bool(rows == [("ok",)]) and number >= 0 and bool(number) == bool(tables)
 
 
 def _move_aside(path: Path, now: str) -> Path:

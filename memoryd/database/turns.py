@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.database import sqlite
 from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
@@ -39,24 +39,31 @@ class Seen:
                 self.rows[record_id, part] = (transcript_id, generation, sha256)
 
 
-def text_of(connection: Connection, agent_id: str, record_id: str, part: int) -> str | None:
-    """Read the stored text of one turn."""
-    text: str | None = connection.exec_driver_sql(
-        "SELECT text FROM turn WHERE agent_id = ? AND record_id = ? AND part = ?", (agent_id, record_id, part)
-    ).scalar_one_or_none()
-    return text
+class Version(NamedTuple):
+    """One stored text of a record."""
+
+    record_id: str
+    text: str
+    sha256: bytes
+    transcript_id: int
+    generation: int
 
 
-def is_stored(connection: Connection, agent_id: str, record_id: str, part: int) -> bool:
-    """Say whether this turn is stored."""
-    return text_of(connection, agent_id, record_id, part) is not None
+def versions_of(connection: Connection, agent_id: str, record_id: str, part: int) -> list[Version]:
+    """Read all that is stored of one turn: as it was first, and as it was changed under its id (`id~hash`)."""
+    rows = connection.exec_driver_sql(
+        "SELECT record_id, text, sha256, transcript_id, generation FROM turn"
+        " WHERE agent_id = ? AND (record_id = ? OR (record_id > ? AND record_id < ?)) AND part = ? ORDER BY id",
+        (agent_id, record_id, f"{record_id}~", f"{record_id}\x7f", part),
+    )
+    return [Version(*row) for row in rows]
 
 
-def confirm_spans(connection: Connection, rows: Sequence[tuple[int, int, int, str, str, int]]) -> None:
-    """Record where turns lie after their file was rewritten: first and last byte, generation; then the identity."""
+def confirm_spans(connection: Connection, rows: Sequence[tuple[int, int, int, bytes, str, str, int]]) -> None:
+    """Record where turns lie in their rewritten file: first and last byte, generation, hash; then which turn."""
     if rows:
         connection.exec_driver_sql(
-            "UPDATE turn SET first_byte = ?, last_byte = ?, generation = ?"
+            "UPDATE turn SET first_byte = ?, last_byte = ?, generation = ?, sha256 = ?"
             " WHERE agent_id = ? AND record_id = ? AND part = ?",
             list(rows),
         )

@@ -12,7 +12,7 @@ import hashlib
 import json
 import threading
 from collections import deque
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -56,9 +56,9 @@ class Asked:
     run: Run
     ask: Ask
     settings: Settings
+    worker: Worker  # counts tokens, and is the offline backend
     merge: Callable[[Sequence[Reply]], Reply | Rejected]  # of the parts of a divided question; of one, its check
-    pins: dict[str, Any]  # options that make a later attempt of the run ask about the same
-    stored: Callable[[], None] = lambda: None  # called after each answer that was stored
+    step: Callable[[str], None] = lambda _name: None  # told before and after each answer, and after it was stored
 
 
 @dataclass(slots=True)
@@ -66,7 +66,6 @@ class Answerer:
     """Answers questions. Safe to use from several threads."""
 
     engine: Engine
-    worker: Worker
     models: Pool
     clock: Clock
     log: Log
@@ -81,7 +80,7 @@ class Answerer:
             ModelError: the model has not answered, and the offline backend may not, or not yet, step in.
             WorkerError: the tokens cannot be counted, or the offline backend does not answer.
         """
-        kept = self._kept(asked.run)
+        kept = self._kept(asked)
         if OFFLINE in kept:
             return Reply(**kept[OFFLINE])
         if asked.settings.llm.provider == OFFLINE:
@@ -121,10 +120,12 @@ class Answerer:
     def _offline(self, asked: Asked, instead: str | None) -> Reply:
         if instead is not None:
             self.log.warning("answered offline", run=asked.run.id, agent=asked.run.agent_id, why=instead)
-        reply = replace(self.worker.answer(asked.ask, OFFLINE, OFFLINE_DEADLINE), instead=instead)
+        asked.step("before:answer")
+        reply = replace(asked.worker.answer(asked.ask, OFFLINE, OFFLINE_DEADLINE), instead=instead)
+        asked.step("before:reply")
         with sqlite.writing(self.engine) as connection:
             self._keep(connection, asked, OFFLINE, reply)
-        asked.stored()
+        asked.step("after:reply")
         return reply
 
     def _may_fall_back(self, asked: Asked, trouble: Trouble) -> bool:
@@ -138,16 +139,16 @@ class Answerer:
 
     def _of_model(self, asked: Asked, kept: dict[str, dict[str, Any]]) -> Reply:
         endpoint = endpoint_of(asked.settings, asked.run.agent_id)
-        waiting = deque(self._fitting(asked.ask, self._room(endpoint, asked.ask)))
+        waiting = deque(self._fitting(asked, self._room(endpoint, asked.ask)))
         replies: list[Reply] = []
         while waiting:
             part = waiting.popleft()
-            stored = kept.get(_key(part))
+            stored = kept.get(question_hash(part))
             result = Reply(**stored) if stored else self._ask(asked, part, endpoint)
             if isinstance(result, Reply):
                 replies.append(result)
                 continue
-            waiting.extendleft(reversed(self._smaller(part, endpoint)))
+            waiting.extendleft(reversed(self._smaller(asked, part, endpoint)))
             if len(waiting) + len(replies) > MOST_PARTS:
                 raise _blocked(endpoint, "the model's context is too small for this session")
         merged = asked.merge(replies)
@@ -157,9 +158,10 @@ class Answerer:
 
     def _ask(self, asked: Asked, part: Ask, endpoint: Endpoint) -> Reply | None:
         """Ask one part; None where it is too long for the model."""
-        size = self._measure(part)
+        size = _measure(asked, part)
         self._admit(endpoint, by_hand=asked.run.actor == "human")
         reservation = self._reserve(asked, endpoint, size + part.max_tokens)
+        asked.step("before:answer")
         try:
             with self.models.one() as worker:
                 result = worker.answer_of(endpoint, part)
@@ -169,6 +171,7 @@ class Answerer:
         except BaseException:
             self._change(endpoint, breaker.released)
             raise
+        asked.step("before:reply")
         self._note(endpoint, result)
         rejected = asked.merge([result]) if isinstance(result, Reply) else None
         spent, how = _cost(result, size, part.max_tokens)
@@ -176,11 +179,11 @@ class Answerer:
             spend.settle(connection, reservation, spent, how)
             if isinstance(result, Reply) and not isinstance(rejected, Rejected):
                 result = replace(result, tokens_in=spent.tokens_in, tokens_out=spent.tokens_out)
-                self._keep(connection, asked, _key(part), result)
+                self._keep(connection, asked, question_hash(part), result)
         if isinstance(rejected, Rejected):
             raise ModelError(Failure(Trouble.BAD_REPLY, rejected.why), endpoint.name)
         if isinstance(result, Reply):
-            asked.stored()
+            asked.step("after:reply")
             return result
         if result.trouble is Trouble.OVERFLOW:
             return None
@@ -188,27 +191,21 @@ class Answerer:
 
     # --- sizes ----------------------------------------------------------------------------------------------------
 
-    def _count(self, texts: Sequence[str]) -> list[int]:
-        return self.worker.count(texts).tokens
-
-    def _measure(self, ask: Ask) -> int:
-        return dividing.measure(ask, self._count)
-
     def _room(self, endpoint: Endpoint, ask: Ask) -> int | None:
         """Return the tokens a question to this endpoint may have, None where nothing is known."""
         by_name = window.window(None, endpoint.model, 0)
         known = int(by_name.tokens * _ROUGH) - ask.max_tokens if by_name.how == "model" else None
         return min((room for room in (known, self.rooms.get(endpoint.name)) if room is not None), default=None)
 
-    def _fitting(self, ask: Ask, room: int | None) -> Sequence[Ask]:
-        if room is None or self._measure(ask) <= room:
-            return [ask]
-        return dividing.divide(ask, room, self._count)
+    def _fitting(self, asked: Asked, room: int | None) -> Sequence[Ask]:
+        if room is None or _measure(asked, asked.ask) <= room:
+            return [asked.ask]
+        return dividing.divide(asked.ask, room, _counter(asked))
 
-    def _smaller(self, part: Ask, endpoint: Endpoint) -> Sequence[Ask]:
-        size = self._measure(part)
-        divided = dividing.divide(part, size // 2, self._count)
-        if max(map(self._measure, divided)) >= size:
+    def _smaller(self, asked: Asked, part: Ask, endpoint: Endpoint) -> Sequence[Ask]:
+        size = _measure(asked, part)
+        divided = dividing.divide(part, size // 2, _counter(asked))
+        if max(_measure(asked, one) for one in divided) >= size:
             raise _blocked(endpoint, "the model's context is too small for this session")
         self.rooms[endpoint.name] = size // 2
         return divided
@@ -275,13 +272,14 @@ class Answerer:
 
     # --- rows -----------------------------------------------------------------------------------------------------
 
-    def _kept(self, run: Run) -> dict[str, dict[str, Any]]:
-        kept: dict[str, dict[str, Any]] = json.loads(runs.kept_reply(self.engine, run) or "{}")
+    def _kept(self, asked: Asked) -> dict[str, dict[str, Any]]:
+        stored = runs.kept_reply(self.engine, asked.run, question_hash(asked.ask))
+        kept: dict[str, dict[str, Any]] = json.loads(stored or "{}")
         return kept
 
     def _keep(self, connection: Connection, asked: Asked, key: str, reply: Reply) -> None:
-        kept = {**self._kept(asked.run), key: asdict(reply)}
-        runs.keep_reply(connection, asked.run, json.dumps(kept), asked.pins)
+        kept = {**self._kept(asked), key: asdict(reply)}
+        runs.keep_reply(connection, asked.run, json.dumps(kept), question_hash(asked.ask))
 
     def _alarm(self, kind: str, subject: str, text: str) -> None:
         with sqlite.writing(self.engine) as connection:
@@ -312,14 +310,22 @@ def endpoint_of(settings: Settings, agent_id: str) -> Endpoint:
     return Endpoint(base_url, model, llm.api_key_env, llm.timeout.total_seconds())
 
 
+def _counter(asked: Asked) -> Callable[[Sequence[str]], list[int]]:
+    return lambda texts: asked.worker.count(texts).tokens
+
+
+def _measure(asked: Asked, ask: Ask) -> int:
+    return dividing.measure(ask, _counter(asked))
+
+
 def _blocked(endpoint: Endpoint, what: str) -> ModelError:
     return ModelError(Failure(Trouble.BLOCKED, what), endpoint.name)
 
 
-def _key(part: Ask) -> str:
-    """Name a part by what it asks about; what it is given beside may have changed when an attempt is repeated."""
-    pieces = [part.job, *(f"{piece.id} {piece.text}" for piece in part.material)]
-    return hashlib.sha256("\0".join(pieces).encode("utf-8", "surrogatepass")).hexdigest()
+def question_hash(ask: Ask) -> str:
+    """Identify a question by its job, instructions and material; what is known already may change in between."""
+    asked = [ask.job, ask.instructions, [astuple(quoted) for quoted in ask.material]]
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
 
 
 def _cost(result: Reply | Failure, size: int, limit: int) -> tuple[spend.Spent, str]:

@@ -60,6 +60,7 @@ class Outcome:
     tokens_out: int = 0
     input_hash: str | None = None
     receipt: dict[str, Any] = field(default_factory=dict)
+    late: Callable[[], dict[str, Any]] = dict  # what of the receipt is known only when the files are written
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ class Committed:
     files: tuple[str, ...] = ()
     memories: int = 0
     replans: int = 0
+    run: Run | None = None  # None: there was nothing to settle
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +175,15 @@ def _outcome_json(
     receipt = dict(outcome.receipt)
     receipt["files"] = [
         {"path": item["path"], "before": item["before"], "after": item["after"]} for item in rewrites
-    ] + [{"path": item["path"], "appended": item["sha256"], "bytes": len(item["block"])} for item in appends]
+    ] + [
+        {
+            "path": item["path"],
+            "appended": item["sha256"],
+            "offset": item["offset"],
+            "bytes": len(item["block"].encode()),
+        }
+        for item in appends
+    ]
     receipt["memories_added"] = len(added)
     if replan:
         receipt["replans"] = replan
@@ -342,7 +352,7 @@ def _apply_append(writer: Writer, append: Mapping[str, Any], *, settling: bool) 
         if not block:
             durable.sync_file(path, writer.step)
             return
-    path.parent.mkdir(exist_ok=True)
+    folders.make_folder(path.parent)
     durable.append(path, block, append["create"].encode(), writer.step)
 
 
@@ -351,16 +361,17 @@ def _apply_append(writer: Writer, append: Mapping[str, Any], *, settling: bool) 
 
 def _complete(writer: Writer, run: Run, intent: Mapping[str, Any], outcome: Outcome | None, replan: int) -> Committed:
     if outcome is not None:
-        # Phases measured after the intent was written are known only to a process that lived to measure them.
-        intent["outcome"]["receipt"].update(outcome.receipt)
+        intent["outcome"]["receipt"].update(outcome.late())
+    # Once files may have changed, the run has happened: whatever its row was made to say meanwhile is overruled.
+    states = ("running", "interrupted") if outcome is not None else runs.STATES
     with sqlite.writing(writer.engine) as connection:
         _write_rows(connection, intent["rows"], run)
-        _finish_row(connection, writer, run, intent["outcome"])
+        _finish_row(connection, writer, run, intent["outcome"], states)
         connection.exec_driver_sql("DELETE FROM intent WHERE run_id = ?", (run.id,))
         writer.step("before:rows")
     writer.step("after:rows")
     files = [item["path"] for item in intent["rewrites"]] + [item["path"] for item in intent["appends"]]
-    return Committed(tuple(files), len(intent["rows"]["memories"]), replan)
+    return Committed(tuple(files), len(intent["rows"]["memories"]), replan, run)
 
 
 def _write_rows(connection: Connection, rows: Mapping[str, Any], run: Run) -> None:
@@ -404,11 +415,15 @@ def _write_rows(connection: Connection, rows: Mapping[str, Any], run: Run) -> No
 
 
 def _finish(connection: Connection, writer: Writer, run: Run, outcome: Outcome) -> None:
-    _finish_row(connection, writer, run, _outcome_json(outcome, (), (), (), 0))
+    late = _outcome_json(outcome, (), (), (), 0)
+    late["receipt"].update(outcome.late())
+    _finish_row(connection, writer, run, late, ("running",))
 
 
-def _finish_row(connection: Connection, writer: Writer, run: Run, outcome: Mapping[str, Any]) -> None:
-    if not runs.finish(connection, run, state=outcome["state"], now=writer.now(), values=outcome):
+def _finish_row(
+    connection: Connection, writer: Writer, run: Run, outcome: Mapping[str, Any], states: Sequence[str]
+) -> None:
+    if not runs.finish(connection, run, state=outcome["state"], now=writer.now(), values=outcome, states=states):
         raise StaleRunError("the run belongs to another claim by now", where=run.id)
     if outcome["state"] == "succeeded" and run.session_id is not None:
         connection.exec_driver_sql("UPDATE session SET slept_at = ? WHERE id = ?", (writer.now(), run.session_id))
@@ -436,13 +451,14 @@ def settle(writer: Writer, run_id: str) -> Committed:
         OSError: the disk refused again; the intent stays.
         StateError: a memory file cannot be read or written.
     """
-    with sqlite.reading(writer.engine) as connection:
-        row = connection.exec_driver_sql("SELECT plan FROM intent WHERE run_id = ?", (run_id,)).first()
-    if row is None:
-        return Committed()
-    intent = json.loads(row[0])
-    run = runs.get_run(writer.engine, run_id)
     with _agent_lock(writer.workspace):
+        # Read inside the lock: a process on its way out may just have completed it.
+        with sqlite.reading(writer.engine) as connection:
+            row = connection.exec_driver_sql("SELECT plan FROM intent WHERE run_id = ?", (run_id,)).first()
+        if row is None:
+            return Committed()
+        intent = json.loads(row[0])
+        run = runs.get_run(writer.engine, run_id)
         kept = _clear_leftovers(writer, intent)
         for _ in range(REPLANS):
             try:

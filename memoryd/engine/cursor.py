@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +17,7 @@ from memoryd.transcripts import lines as splitting
 from memoryd.transcripts.fate import HEAD_BYTES, MARKER_BYTES, Evidence, Fate, fate, needs_prefix
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from memoryd.files.ranges import Handle, Stat
     from memoryd.transcripts.format import Identity, LineFormat
@@ -28,6 +28,7 @@ CHUNK = 1 << 20
 LONGEST_LINE = 8 << 20
 EXCERPT_BYTES = 4096
 HEAD_LINES = 60
+HEAD_LINES_MAX = 2000
 HEAD_READ = 64 << 10
 HEAD_READ_MAX = LONGEST_LINE
 
@@ -61,8 +62,10 @@ class Cursor:
     since_verified: int = 0
     reader: LineFormat | None = None
     identity: Identity | None = None
-    meetings: splitting.Pass | None = None
-    dirty: bool = False
+    meetings: Meetings | None = None
+    unfinished: bool = True  # there are bytes behind the offset that were not looked at
+    doubtful: bool = False  # changed within a clock tick of the last look, so that one more change would not show
+    rested: bool = False  # looked at after it had been left alone
 
     @property
     def gone(self) -> bool:
@@ -119,13 +122,15 @@ def examine(cursor: Cursor, path: str, stat: Stat, handle: Handle) -> Fate:
     opened = cursor.hasher is not None
     evidence = _evidence(cursor, path, stat)
     if needs_prefix(evidence, opened=opened, since_verified=cursor.since_verified):
-        evidence = _evidence(cursor, path, stat, same_prefix=_verify(cursor, handle))
+        evidence = replace(evidence, same_prefix=is_same(cursor, handle))
     elif opened and stat.size > cursor.offset and not _same_ends(cursor, handle):
-        evidence = _evidence(cursor, path, stat, same_prefix=False)
+        evidence = replace(evidence, same_prefix=False)
+    if not cursor.offset and not opened:
+        start(cursor)
     return fate(evidence)
 
 
-def _evidence(cursor: Cursor, path: str, stat: Stat, *, same_prefix: bool | None = None) -> Evidence:
+def _evidence(cursor: Cursor, path: str, stat: Stat) -> Evidence:
     return Evidence(
         exists=True,
         known=cursor.id is not None or cursor.hasher is not None,
@@ -135,16 +140,20 @@ def _evidence(cursor: Cursor, path: str, stat: Stat, *, same_prefix: bool | None
         size=stat.size,
         offset=cursor.offset,
         same_stat=(stat.size, stat.mtime_ns, stat.ctime_ns) == (cursor.size, cursor.mtime_ns, cursor.ctime_ns),
-        same_prefix=same_prefix,
+        doubtful=cursor.doubtful,
+        unfinished=cursor.unfinished,
     )
 
 
-def _verify(cursor: Cursor, handle: Handle) -> bool:
+def is_same(cursor: Cursor, handle: Handle) -> bool:
+    """Say whether the file begins with what was consumed; if so, the cursor is open afterwards."""
     hasher = hashlib.sha256()
+    left = cursor.offset
     for piece in handle.chunks(0, cursor.offset):
         hasher.update(piece)
+        left -= len(piece)
     expected = cursor.prefix_sha256 if cursor.hasher is None else cursor.hasher.hexdigest()
-    if hasher.hexdigest() != expected:
+    if left or hasher.hexdigest() != expected:
         return False
     cursor.hasher = hasher
     cursor.since_verified = 0
@@ -152,7 +161,7 @@ def _verify(cursor: Cursor, handle: Handle) -> bool:
 
 
 def _same_ends(cursor: Cursor, handle: Handle) -> bool:
-    return (
+    return not cursor.offset or (
         handle.sha256_range(0, cursor.head_length) == cursor.head_sha256
         and handle.sha256_range(max(0, cursor.offset - MARKER_BYTES), min(cursor.offset, MARKER_BYTES))
         == cursor.marker_sha256
@@ -174,19 +183,10 @@ def start(cursor: Cursor) -> None:
     cursor.reader, cursor.identity, cursor.meetings = None, None, None
 
 
-def settle_at(cursor: Cursor, handle: Handle, offset: int, consumed: bytes) -> None:
-    """Move the offset past bytes that were just consumed, and keep what the file is known again by."""
-    cursor.hasher.update(consumed)
-    cursor.since_verified += len(consumed)
-    cursor.offset = offset
-    if cursor.head_length < HEAD_BYTES:
-        cursor.head_length = min(offset, HEAD_BYTES)
-        cursor.head_sha256 = handle.sha256_range(0, cursor.head_length) or ""
-    tail = consumed[-MARKER_BYTES:]
-    if len(tail) < MARKER_BYTES:
-        tail = handle.read(max(0, offset - MARKER_BYTES), min(offset, MARKER_BYTES))
-    cursor.marker_sha256 = hashlib.sha256(tail).hexdigest()
-    cursor.dirty = True
+def close(cursor: Cursor) -> None:
+    """Let go of the running hash; the next look at the file hashes what was consumed."""
+    seal(cursor)
+    cursor.hasher, cursor.meetings = None, None
 
 
 def seal(cursor: Cursor) -> None:
@@ -194,156 +194,246 @@ def seal(cursor: Cursor) -> None:
     cursor.prefix_sha256 = cursor.hasher.hexdigest() if cursor.hasher is not None else cursor.prefix_sha256
 
 
-def head_records(handle: Handle, size: int) -> list[dict[str, Any]]:
-    """Read the first records of a file, to tell its format and whose it is."""
-    chunk = handle.read(0, min(size, HEAD_READ))
-    if b"\n" not in chunk and size > len(chunk):
-        chunk = handle.read(0, min(size, HEAD_READ_MAX))
-    listed, _ = splitting.split(chunk, 0)
-    if len(chunk) == size and (rest := _unended(chunk)) is not None:
-        listed.append(rest)
-    records: list[dict[str, Any]] = []
-    for line in listed[:HEAD_LINES]:
-        records.extend(record.value for record in splitting.decode(line).records)
-    return records
+class Head(NamedTuple):
+    """The first records of a file."""
+
+    whole: list[dict[str, Any]]  # of lines that hold nothing else
+    salvaged: list[dict[str, Any]]  # of damaged lines: what looks like a record may be a part of one
 
 
-def _unended(chunk: bytes) -> Line | None:
-    begin = chunk.rfind(b"\n") + 1
-    return splitting.unterminated(chunk[begin:], begin) if begin < len(chunk) else None
+def head_records(handle: Handle, size: int, limit: int) -> Head:
+    """Read the first records of a file within about `limit` bytes, to tell its format and whose it is."""
+    head = Head([], [])
+    at = cost = 0
+    most = HEAD_LINES if limit <= HEAD_READ else HEAD_LINES_MAX
+    while at < size and cost < limit and len(head.whole) < most:
+        stretch = next_stretch(handle, at, size, limit)
+        if stretch is None:
+            tail = handle.read(at, LONGEST_LINE) if size - at <= LONGEST_LINE else b""
+            rest = splitting.unterminated(tail, at)
+            listed, at = ([rest] if rest else []), size
+        else:
+            listed, _ = splitting.split(stretch.data, at)
+            at = stretch.end
+        cost += len(stretch.data) if stretch is not None and stretch.data else CHUNK
+        for line in listed[:most]:
+            records, bad = splitting.decode(line)
+            (head.salvaged if bad else head.whole).extend(record.value for record in records)
+    return head
 
 
-class LazyPass(splitting.Pass):
+class Stretch(NamedTuple):
+    """What is consumed at once: whole lines, or one line too long to hold, or a hole before a line."""
+
+    data: bytes  # whole lines, each with its line end; empty for the other two
+    end: int  # offset behind it
+    hole: bool = False
+
+
+def next_stretch(handle: Handle, first: int, size: int, limit: int = 0) -> Stretch | None:
+    """Tell what comes next, at most about `limit` bytes (default `CHUNK`); None while there is only a torn line.
+
+    Whether a line is too long depends on nothing but the line, so that a second reading takes it the same way.
+    """
+    pending = b""
+    while first + len(pending) < size:
+        begin = first + len(pending)
+        chunk = handle.read(begin, min(limit or CHUNK, CHUNK, size - begin))
+        if not chunk:
+            return None
+        # Of a line longer than a chunk only that line is taken; what follows it is read anew.
+        cut = (chunk.find(b"\n") if pending else chunk.rfind(b"\n")) + 1
+        pending += chunk
+        if cut and begin - first + cut - 1 <= LONGEST_LINE:
+            return Stretch(pending[: begin - first + cut], begin + cut)
+        if len(pending) > LONGEST_LINE:
+            return _long_stretch(handle, first, size)
+    return None
+
+
+def _long_stretch(handle: Handle, first: int, size: int) -> Stretch | None:
+    """Of a long line: the NUL bytes it begins with, as a truncation under a writer leaves them; else the whole line."""
+    at = first
+    for piece in handle.chunks(first, size - first):
+        rest = piece.lstrip(b"\0")
+        if rest:
+            at += len(piece) - len(rest)
+            break
+        at += len(piece)
+    if at > first:
+        return Stretch(b"", at, hole=True) if at < size else None
+    for piece in handle.chunks(first, size - first):
+        found = piece.find(b"\n")
+        if found >= 0:
+            return Stretch(b"", at + found + 1)
+        at += len(piece)
+    return None
+
+
+class Meetings(splitting.Pass):
     """A pass whose counts are rebuilt from the file only if a record without any mark of its own turns up."""
 
-    __slots__ = ("_rebuild",)
+    __slots__ = ("handle", "upto")
 
-    def __init__(self, session: str, rebuild: Callable[[], Mapping[str, int]]) -> None:
+    def __init__(self, session: str, upto: int) -> None:
         super().__init__(session)
-        self._rebuild: Callable[[], Mapping[str, int]] | None = rebuild
+        self.upto = upto  # bytes consumed before this pass began, which it has not counted
+        self.handle: tuple[Cursor, Handle] | None = None  # what is being read
 
     def next(self, digest: str) -> int:
         """Count one more meeting with the line of this hash."""
-        if self._rebuild is not None:
-            rebuild, self._rebuild = self._rebuild, None
-            self.seen.update(rebuild())
+        if self.upto and self.handle is not None:
+            self.seen.update(_count_again(*self.handle, self.session, self.upto))
+            self.upto = 0
         return super().next(digest)
+
+
+def _count_again(cursor: Cursor, handle: Handle, session: str, upto: int) -> dict[str, int]:
+    assert cursor.reader is not None  # noqa: S101 - counts are asked for by the reader
+    assert cursor.identity is not None  # noqa: S101
+    counts = splitting.Pass(session)
+    at = 0
+    while at < upto and (stretch := next_stretch(handle, at, upto)) is not None:
+        listed, _ = splitting.split(stretch.data, at)
+        for line in listed:
+            for record in splitting.decode(line).records:
+                cursor.reader.turns(record, cursor.identity, counts)
+        at = stretch.end
+    if at < upto and (last := splitting.unterminated(handle.read(at, upto - at), at)) is not None:
+        for record in splitting.decode(last).records:
+            cursor.reader.turns(record, cursor.identity, counts)
+    return counts.seen
 
 
 @dataclass(slots=True)
 class Reading:
     """What one stretch of reading gave."""
 
-    found: list[Found]
-    bad: list[BadSpan]
-    text_bytes: int = 0
-    more: bool = False
+    found: list[Found] = field(default_factory=list)
+    bad: list[BadSpan] = field(default_factory=list)
+    text_size: int = 0  # characters
 
 
-def read_on(cursor: Cursor, handle: Handle, size: int, limit: int) -> Reading:
-    """Read from the offset towards `size`, at most about `limit` bytes, whole lines only."""
-    result = Reading([], [])
+def read_on(cursor: Cursor, handle: Handle, size: int, limit: int, result: Reading) -> None:
+    """Read from the offset towards `size`, at most about `limit` bytes, whole lines only.
+
+    A failing disk stops it between two stretches: what `result` holds then is what the cursor has consumed.
+
+    Raises:
+        StateError: the file cannot be read.
+    """
+    assert cursor.meetings is not None  # noqa: S101 - a cursor is read only once its session is known
+    cursor.meetings.handle = cursor, handle
     stop = min(size, cursor.offset + limit)
-    pending = b""
-    while cursor.offset + len(pending) < stop:
-        chunk = handle.read(cursor.offset + len(pending), CHUNK)
-        if not chunk:
-            break
-        pending += chunk
-        listed, consumed = splitting.split(pending, cursor.offset)
-        if consumed:
-            take(cursor, listed, result)
-            settle_at(cursor, handle, cursor.offset + consumed, pending[:consumed])
-            pending = pending[consumed:]
-        elif len(pending) > LONGEST_LINE:
-            if not _read_oversize(cursor, handle, size, result):
-                break
-            pending = b""
-    result.more = cursor.offset < size and cursor.offset >= stop
-    return result
+    cursor.unfinished = True
+    while cursor.offset < stop and (stretch := next_stretch(handle, cursor.offset, size)) is not None:
+        if stretch.data:
+            _consume(cursor, handle, stretch.data, splitting.split(stretch.data, cursor.offset)[0], result)
+        else:
+            _consume_long(cursor, handle, stretch, result)
+    cursor.unfinished = stop <= cursor.offset < size
+    cursor.meetings.handle = None
 
 
-def take(cursor: Cursor, listed: list[Line], result: Reading) -> None:
+def take_unended(cursor: Cursor, handle: Handle, size: int, result: Reading) -> None:
+    """Take a last line without a line end, if it is a whole record: the file has been left alone.
+
+    Raises:
+        StateError: the file cannot be read.
+    """
+    assert cursor.meetings is not None  # noqa: S101 - as above
+    if not 0 < size - cursor.offset <= LONGEST_LINE:
+        return
+    tail = handle.read(cursor.offset, size - cursor.offset)
+    line = splitting.unterminated(tail, cursor.offset)
+    if line is not None:
+        cursor.meetings.handle = cursor, handle
+        _consume(cursor, handle, tail, [line], result)
+        cursor.meetings.handle = None
+
+
+def _consume(cursor: Cursor, handle: Handle, data: bytes, listed: list[Line], result: Reading) -> None:
+    """Take lines and move past them; whatever can fail is done before anything is changed."""
+    ends = _ends(cursor, handle, cursor.offset + len(data), data)
+    taken = _take(cursor, listed)
+    cursor.hasher.update(data)
+    _move(cursor, cursor.offset + len(data), ends)
+    result.found += taken.found
+    result.bad += taken.bad
+    result.text_size += taken.text_size
+
+
+def _take(cursor: Cursor, listed: list[Line]) -> Reading:
     """Turn lines into turns. The hot path of a backfill."""
     assert cursor.reader is not None  # noqa: S101 - a cursor is read only once its format is known
     assert cursor.identity is not None  # noqa: S101
     assert cursor.meetings is not None  # noqa: S101
     turns_of, identity, meetings = cursor.reader.turns, cursor.identity, cursor.meetings
-    sha256, decode, found = hashlib.sha256, splitting.decode, result.found
+    sha256, decode, result = hashlib.sha256, splitting.decode, Reading()
+    found, size = result.found, 0
     for line in listed:
-        decoded = decode(line)
-        for record in decoded.records:
-            reading = turns_of(record, identity, meetings)
-            if reading.turns:
-                digest = sha256(record.data).digest()
-                for turn in reading.turns:
-                    found.append(Found(cursor, turn, record.first_byte, record.last_byte, digest))
-                    result.text_bytes += len(turn.text)
-            elif reading.skipped:
-                cursor.skipped[reading.skipped] += 1
-        if decoded.bad:
-            result.bad.extend(decoded.bad)
+        records, bad = decode(line)
+        for record in records:
+            turns, skipped = turns_of(record, identity, meetings)
+            if turns:
+                _, first, last, data = record
+                digest = sha256(data).digest()
+                for turn in turns:
+                    found.append(Found(cursor, turn, first, last, digest))
+                    size += len(turn.text)
+            elif skipped:
+                cursor.skipped[skipped] += 1
+        if bad:
+            result.bad.extend(bad)
+    result.text_size = size
+    return result
 
 
-def _read_oversize(cursor: Cursor, handle: Handle, size: int, result: Reading) -> bool:
-    """Consume one line too long to parse: hashed as a stream, kept as an excerpt. False while it has no end yet."""
+def _consume_long(cursor: Cursor, handle: Handle, stretch: Stretch, result: Reading) -> None:
+    """Take one line too long to parse, hashed as a stream and kept as an excerpt; or a hole, which is only reported."""
     first = cursor.offset
-    end = _line_end(handle, first, size)
-    if end is None:
-        return False
-    digest = hashlib.sha256()
-    for piece in handle.chunks(first, end - first):
+    last = stretch.end if stretch.hole else stretch.end - 1
+    running, digest = cursor.hasher.copy(), hashlib.sha256()
+    for piece in handle.chunks(first, last - first):
+        running.update(piece)
         digest.update(piece)
-        cursor.hasher.update(piece)
-    cursor.hasher.update(b"\n")
-    head = handle.read(first, EXCERPT_BYTES)
-    tail = handle.read(end - EXCERPT_BYTES, EXCERPT_BYTES)
-    turn = splitting.oversize_turn(head, tail, end - first, digest.hexdigest())
-    result.found.append(Found(cursor, turn, first, end, digest.digest()))
-    result.text_bytes += len(turn.text)
-    cursor.since_verified += end + 1 - first
-    settle_at(cursor, handle, end + 1, b"")
-    return True
+    if not stretch.hole:
+        running.update(b"\n")
+    ends = _ends(cursor, handle, stretch.end, b"")
+    if stretch.hole:
+        result.bad.append(splitting.BadSpan(first, last, digest.hexdigest(), splitting.NUL_BYTES))
+    else:
+        head, tail = handle.read(first, EXCERPT_BYTES), handle.read(last - EXCERPT_BYTES, EXCERPT_BYTES)
+        turn = splitting.oversize_turn(head, tail, last - first, digest.hexdigest())
+        result.found.append(Found(cursor, turn, first, last, digest.digest()))
+        result.text_size += len(turn.text)
+    cursor.hasher = running
+    _move(cursor, stretch.end, ends)
 
 
-def _line_end(handle: Handle, first: int, size: int) -> int | None:
-    at = first
-    for piece in handle.chunks(first, size - first):
-        found = piece.find(b"\n")
-        if found >= 0:
-            return at + found
-        at += len(piece)
-    return None
+class _Ends(NamedTuple):
+    """What a file is known again by, beside the hash of its consumed prefix."""
+
+    head_length: int
+    head_sha256: str
+    marker_sha256: str
 
 
-def take_unended(cursor: Cursor, handle: Handle, size: int, result: Reading) -> None:
-    """Take a last line without a line end, if it is a whole record: the file has been left alone."""
-    if size - cursor.offset > LONGEST_LINE:
-        return
-    tail = handle.read(cursor.offset, size - cursor.offset)
-    line = splitting.unterminated(tail, cursor.offset)
-    if line is not None:
-        take(cursor, [line], result)
-        settle_at(cursor, handle, cursor.offset + len(tail), tail)
+def _ends(cursor: Cursor, handle: Handle, offset: int, consumed: bytes) -> _Ends:
+    head_length, head_sha256 = cursor.head_length, cursor.head_sha256
+    if head_length < HEAD_BYTES:
+        head_length = min(offset, HEAD_BYTES)
+        head_sha256 = handle.sha256_range(0, head_length) or ""
+    tail = consumed[-MARKER_BYTES:]
+    if len(tail) < MARKER_BYTES:
+        tail = handle.read(max(0, offset - MARKER_BYTES), min(offset, MARKER_BYTES))
+    return _Ends(head_length, head_sha256, hashlib.sha256(tail).hexdigest())
 
 
-def rebuild_counts(cursor: Cursor, handle: Handle, upto: int) -> dict[str, int]:
-    """Count again which unmarked lines the consumed prefix holds, by reading it from the start."""
-    assert cursor.reader is not None  # noqa: S101
-    assert cursor.identity is not None  # noqa: S101
-    counts = splitting.Pass(cursor.meetings.session if cursor.meetings else "")
-    pending, base = b"", 0
-    oversize = False  # such a line has a hash for a name and takes no part in the counting
-    for piece in handle.chunks(0, upto):
-        listed, consumed = splitting.split(pending + piece, base)
-        pending, base = (pending + piece)[consumed:], base + consumed
-        for line in listed[1:] if oversize and listed else listed:
-            for record in splitting.decode(line).records:
-                cursor.reader.turns(record, cursor.identity, counts)
-        oversize = oversize and not consumed
-        if len(pending) > LONGEST_LINE:
-            pending, base, oversize = b"", base + len(pending), True
-    return counts.seen
+def _move(cursor: Cursor, offset: int, ends: _Ends) -> None:
+    cursor.since_verified += offset - cursor.offset
+    cursor.offset = offset
+    cursor.head_length, cursor.head_sha256, cursor.marker_sha256 = ends
 
 
 def posix(path: str) -> PurePosixPath:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from memoryd.engine.cursor import Cursor
     from memoryd.engine.ingest import Ingest, Source
     from memoryd.files.ranges import Handle, Stat
-    from memoryd.transcripts.turn import Turn
 
 LARGEST = 64 << 20
 QUIET_SECONDS = 5.0
@@ -33,61 +32,65 @@ class Documents:
     def __init__(self, ingest: Ingest) -> None:
         self.ingest = ingest
         self._lines: dict[str, Counter[str]] = {}
+        self._ahead: dict[str, Stat] = {}  # files with a time in the future, as they looked when they were met
 
-    def wants(self, source: Source, cursor: Cursor, handle: Handle) -> bool:
+    def is_one(self, cursor: Cursor) -> bool:
+        """Say whether this transcript was read as a document."""
+        return cursor.format == now_file.NAME or now_file.is_now_path(reading.posix(cursor.path))
+
+    def wants(self, source: Source, cursor: Cursor, path: str, handle: Handle) -> bool:
         """Say whether this transcript is a document."""
         if now_file.NAME in {cursor.format, source.format}:
             return True
-        if source.format == "auto" and now_file.is_now_path(reading.posix(cursor.path)):
+        if source.format == "auto" and now_file.is_now_path(reading.posix(path)):
             return True
         return source.format in {"auto", "messages"} and messages.is_document(handle.read(0, HEAD))
 
     def read(self, source: Source, path: str, cursor: Cursor, handle: Handle, stat: Stat) -> None:
         """Read the document as it is now, if it has settled."""
         ingest = self.ingest
-        age = ingest.clock.now().timestamp() - stat.mtime_ns / 1e9
         settle = ingest.settings.ingest.settle.total_seconds()
-        if 0 <= age < settle:
+        age = ingest.clock.now().timestamp() - stat.mtime_ns / 1e9
+        if age < 0 and self._ahead.get(path) == stat:
+            age = settle  # the clocks differ; between two looks it stayed as it was
+        self._ahead.pop(path, None)
+        if age < settle:
+            if age < 0:
+                self._ahead[path] = stat
             ingest.look_again(path, settle)
             return
         if stat.size > LARGEST:
             cursor.note = f"larger than {LARGEST} bytes"
             ingest.place(cursor, path, stat)
+            cursor.unfinished = False
             return
         data = handle.read(0, stat.size)
         if handle.observe() != stat or len(data) != stat.size:
             ingest.look_again(path, settle)
             return
-        closed = age >= QUIET_SECONDS
-        if not closed and data and not data.endswith(b"\n"):
+        cursor.unfinished = age < QUIET_SECONDS and bool(data) and not data.endswith(b"\n")
+        if cursor.unfinished:
             ingest.look_again(path, QUIET_SECONDS)
-        self._take(source, path, cursor, stat, data, closed=closed)
+        self._take(source, path, cursor, stat, data)
 
-    def _take(self, source: Source, path: str, cursor: Cursor, stat: Stat, data: bytes, *, closed: bool) -> None:
+    def _take(self, source: Source, path: str, cursor: Cursor, stat: Stat, data: bytes) -> None:
         ingest = self.ingest
         known = cursor.hasher is not None or cursor.id is not None
-        unchanged = known and hashlib.sha256(data).hexdigest() == cursor.prefix_sha256 and not cursor.note
+        hasher = hashlib.sha256(data)
+        unchanged = known and hasher.hexdigest() == cursor.prefix_sha256 and not cursor.note
+        gone = cursor.gone
         ingest.place(cursor, path, stat)
-        cursor.hasher = hashlib.sha256(data)
-        cursor.offset = stat.size
-        if unchanged and not closed:
-            return
-        taken = self._now(cursor, data, closed=closed) if self._is_now(source, cursor) else self._array(cursor, data)
-        if taken is None:
-            cursor.note = "the document is not complete yet"
-            return
-        cursor.note = None
-        if not unchanged:
-            ingest.set_fate(cursor, "edited" if known else "new")
-            cursor.generation += int(known)
-        digest = hashlib.sha256(data).digest()
-        ingest.take(cursor, [Found(cursor, turn, 0, stat.size, digest) for turn in taken])
+        cursor.hasher, cursor.offset = hasher, stat.size
+        cursor.generation += int(known and not unchanged)
+        is_now = source.format == now_file.NAME or self.is_one(cursor)
+        found = self._now(cursor, data) if is_now else self._array(cursor, data)
+        cursor.note = "the document is not complete yet" if found is None else None
+        if not unchanged or gone:
+            ingest.set_fate(cursor, "new" if not known else "returned" if unchanged else "edited")
+        ingest.take(cursor, found or [])
 
-    def _is_now(self, source: Source, cursor: Cursor) -> bool:
-        return now_file.NAME in {source.format, cursor.format} or now_file.is_now_path(reading.posix(cursor.path))
-
-    def _now(self, cursor: Cursor, data: bytes, *, closed: bool) -> list[Turn]:
-        now = now_file.parse(data, closed=closed)
+    def _now(self, cursor: Cursor, data: bytes) -> list[Found]:
+        now = now_file.parse(data, closed=not cursor.unfinished)
         cursor.format = now_file.NAME
         if cursor.session_id is None:
             cursor.session_id = self.ingest.session_for(cursor, now_file.identify(now, reading.posix(cursor.path)))
@@ -98,7 +101,8 @@ class Documents:
         ended = now.front_matter.get("timestamp_end", "")
         if ended and ended not in {"null", "~"}:
             self.ingest.batch.ended[cursor.session_id] = ended
-        return fresh
+        digest = hashlib.sha256(data).digest()
+        return [Found(cursor, turn, 0, len(data), digest) for turn in fresh]
 
     def _lines_of(self, session_id: str) -> Counter[str]:
         """Which lines of a session are stored: rebuilt from its turns after a start."""
@@ -108,7 +112,7 @@ class Documents:
                 lines.update(now_file.line_key(turn.role, line) for line in turn.text.split("\n") if line.strip())
         return lines
 
-    def _array(self, cursor: Cursor, data: bytes) -> list[Turn] | None:
+    def _array(self, cursor: Cursor, data: bytes) -> list[Found] | None:
         records = messages.document_records(data)
         if records is None:
             return None
@@ -119,7 +123,11 @@ class Documents:
         cursor.format = reader.name
         cursor.session_id = cursor.session_id or self.ingest.session_for(cursor, identity)
         meetings = Pass(cursor.session_id)
-        return [turn for record in records for turn in reader.turns(record, identity, meetings).turns]
+        return [
+            Found(cursor, turn, record.first_byte, record.last_byte, hashlib.sha256(record.data).digest())
+            for record in records
+            for turn in reader.turns(record, identity, meetings).turns
+        ]
 
     def forget(self, session_ids: set[str]) -> None:
         """Drop what was remembered of sessions whose turns could not be stored."""

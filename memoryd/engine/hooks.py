@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
+import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-TIMEOUT_SECONDS = 60
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TIMEOUT_SECONDS = 60.0
+_LOOK_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,27 +23,62 @@ class HookResult:
 
     ok: bool
     why: str = ""
+    stopped: bool = False  # cut short because memoryd is stopping: to be told again
 
 
-def run_hook(command: str, text: str, *, agent_id: str, session_id: str | None) -> HookResult:
+def run_hook(
+    command: str,
+    text: str,
+    *,
+    agent_id: str,
+    session_id: str | None,
+    is_stopping: Callable[[], bool] = lambda: False,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+) -> HookResult:
     """Run a hook command by the shell with `text` on its standard input.
 
-    The environment has `MEMORYD_AGENT` and `MEMORYD_SESSION` added.
+    The environment has `MEMORYD_AGENT` and `MEMORYD_SESSION` added. What the hook started is killed with it when it
+    takes longer than `timeout_seconds`, or when memoryd stops.
     """
     environment = {**os.environ, "MEMORYD_AGENT": agent_id, "MEMORYD_SESSION": session_id or ""}
+    null = subprocess.DEVNULL
     try:
-        done = subprocess.run(
+        child = subprocess.Popen(
             ["/bin/sh", "-c", command],
-            input=text.encode(),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
+            stdout=null,
+            stderr=null,
             env=environment,
-            timeout=TIMEOUT_SECONDS,
-            check=False,
             start_new_session=True,
         )
-    except subprocess.TimeoutExpired:
-        return HookResult(ok=False, why=f"took longer than {TIMEOUT_SECONDS} s")
-    except OSError as error:
-        return HookResult(ok=False, why=error.strerror or "could not be started")
-    return HookResult(ok=True) if done.returncode == 0 else HookResult(ok=False, why=f"exit code {done.returncode}")
+    except (OSError, ValueError) as error:
+        return HookResult(ok=False, why=getattr(error, "strerror", None) or "could not be started")
+    with child:
+        return _wait(child, text.encode(errors="replace"), is_stopping, timeout_seconds)
+
+
+def _wait(
+    child: subprocess.Popen[bytes], text: bytes, is_stopping: Callable[[], bool], timeout_seconds: float
+) -> HookResult:
+    until = time.monotonic() + timeout_seconds
+    given: bytes | None = text
+    while True:
+        try:
+            child.communicate(given, timeout=_LOOK_SECONDS)
+        except subprocess.TimeoutExpired:
+            given = None
+        else:
+            code = child.returncode
+            return HookResult(ok=True) if code == 0 else HookResult(ok=False, why=f"exit code {code}")
+        if is_stopping():
+            _kill(child)
+            return HookResult(ok=False, why="memoryd was stopped", stopped=True)
+        if time.monotonic() >= until:
+            _kill(child)
+            return HookResult(ok=False, why=f"took longer than {timeout_seconds:g} s")
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()

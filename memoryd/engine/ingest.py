@@ -6,27 +6,27 @@ reading the last stretch again; and a record whose id is stored already, from th
 
 from __future__ import annotations
 
-import contextlib
-from collections import OrderedDict
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from memoryd.database import alarms, sqlite, turns
+from memoryd.database import sqlite
 from memoryd.engine import cursor as reading
-from memoryd.engine import store
+from memoryd.engine import store, unreadable
 from memoryd.engine.cursor import Cursor, Found
+from memoryd.engine.cursors import Cursors
 from memoryd.engine.documents import Documents
 from memoryd.engine.store import Batch
-from memoryd.errors import MemorydError, NotFoundError
+from memoryd.engine.unreadable import Unreadable
+from memoryd.errors import MemorydError, NotFoundError, StateError
 from memoryd.files import ranges, sources
-from memoryd.transcripts import registry
-from memoryd.transcripts.fate import FATES, Action
+from memoryd.transcripts import now_file, registry
+from memoryd.transcripts.fate import Action
 from memoryd.transcripts.format import Identity, Unsupported
+from memoryd.transcripts.messages import Messages
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from sqlalchemy import Engine
 
     from memoryd.config import Agent, Settings, TranscriptSource
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from memoryd.transcripts.format import LineFormat
 
 READ_LIMIT = 8 << 20  # bytes of one transcript before the others have their turn
-OPEN_CURSORS = 512
 QUIET_SECONDS = 60.0
+CLOCK_TICK_SECONDS = 0.05  # file times are no finer than this on older kernels
+QUIET_FATES = frozenset({"appended", "touched", "unfinished"})
 NOW_PATTERN = ".continuum/memory/NOW-*.md"
 
 
@@ -75,16 +76,17 @@ class Ingest:
         self.log = log
         self.files = files
         self.documents = Documents(self)
+        self.cursors = Cursors()
+        self.unreadable = Unreadable(engine, clock, log)
         self.batch = Batch()
         self.changed: set[str] = set()  # sessions with new turns since somebody last asked
         self.unread: set[str] = set()  # sessions with a file that has more to read
         self.stopping = False
         self.again: dict[str, float] = {}  # path → when, by the monotonic clock, it wants another look
         self.restored: store.Restore | None = None
-        self._by_path: dict[tuple[str, str], Cursor] = {}
-        self._by_inode: dict[tuple[str, int, int], Cursor] = {}
-        self._open: OrderedDict[int, Cursor] = OrderedDict()
-        self._reported: dict[tuple[str, str], str] = {}
+        self._looking: set[tuple[str, str]] = set()
+        with sqlite.reading(engine) as connection:
+            self.unreadable.load(connection)
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
@@ -99,293 +101,305 @@ class Ingest:
                     " ON CONFLICT (id) DO UPDATE SET workspace = excluded.workspace, enabled = excluded.enabled",
                     (agent.id, str(agent.workspace), agent.enabled, now),
                 )
-            for agent in settings.agents:
-                if not any(key[0] == agent.id for key in self._by_path):
-                    for row in turns.transcripts_of(connection, agent.id):
-                        self._index(reading.from_row(row))
-
-    def _index(self, cursor: Cursor) -> None:
-        self._by_path[cursor.agent_id, cursor.path] = cursor
-        if not cursor.gone:
-            self._by_inode[cursor.agent_id, cursor.device, cursor.inode] = cursor
+                self.cursors.load(connection, agent.id)
+        for cursor in self.cursors.all():
+            if cursor.note is not None:
+                cursor.unfinished = True  # what was not read under the old settings may be under the new ones
 
     # --- looking --------------------------------------------------------------------------------------------------
 
     def scan(self) -> None:
         """Look at every transcript there is or was: the truth that watcher events only hint at."""
+        self.cursors.find_again(self.engine)
         seen: set[tuple[str, str]] = set()
+        refused: set[tuple[str, str]] = set()
         for source in self.sources:
             found = sources.walk(source.pattern)
             for path in found.paths:
-                if self.stopping:
-                    break
-                if (source.agent.id, path) not in seen:
+                if not self.stopping and (source.agent.id, path) not in seen:
                     seen.add((source.agent.id, path))
                     self.look(source, path)
-            for link in found.links:
-                self._report_link(source, link)
-        enabled = {source.agent.id: source for source in self.sources} if not self.stopping else {}
-        for (agent_id, path), cursor in list(self._by_path.items()):
-            if (agent_id, path) not in seen and agent_id in enabled and not cursor.gone:
-                self._look_for(_source_of(enabled[agent_id], cursor), cursor)
+            for path, why in found.refused:
+                refused.add((source.agent.id, path))
+                self.unreadable.report(source.agent.id, path, f"{path}: {why}")
+        if not self.stopping:
+            self._look_at_missing(seen)
+            self.unreadable.review(seen | refused)
         self.flush()
 
+    def _look_at_missing(self, seen: set[tuple[str, str]]) -> None:
+        """Look at the transcripts that no pattern led to: rotated, moved or deleted ones."""
+        for cursor in self.cursors.all():
+            if (cursor.agent_id, cursor.path) not in seen and not cursor.gone:
+                source = self._source_of(cursor, cursor.path)
+                if source is not None:
+                    self.look(source, cursor.path)
+
     def hint(self, path: str) -> None:
-        """Look at one path a watcher named, where it is or was a transcript."""
-        for source in self.sources:
-            if source.pattern.matches(path):
-                self.look(source, path)
-                return
-        for source in self.sources:
-            cursor = self._by_path.get((source.agent.id, path))
-            if cursor is not None:
-                self.look(_source_of(source, cursor), path)
-                return
+        """Look at one path a watcher named, for each agent of whom it is or was a transcript."""
+        self.cursors.find_again(self.engine)
+        for source in self._sources_of(path):
+            self.look(source, path)
 
     def means(self, path: str) -> bool:
         """Say whether a path is of interest."""
-        return any(source.pattern.matches(path) for source in self.sources) or any(
-            (agent.id, path) in self._by_path for agent in self.settings.agents
-        )
+        return bool(self._sources_of(path))
+
+    def _sources_of(self, path: str) -> list[Source]:
+        """One source of each agent that has to do with a path."""
+        found: dict[str, Source] = {}
+        for source in self.sources:
+            if source.pattern.matches(path):
+                found.setdefault(source.agent.id, source)
+        for agent_id in dict.fromkeys(source.agent.id for source in self.sources):
+            cursor = None if agent_id in found else self.cursors.at(agent_id, path)
+            follower = None if cursor is None else self._source_of(cursor, path)
+            if follower is not None:
+                found[agent_id] = follower
+        return list(found.values())
+
+    def _claims(self, agent_id: str, path: str) -> list[Source]:
+        """The sources of an agent that name a path; else those of the folder it lies in, as for a rotated file."""
+        own = [source for source in self.sources if source.agent.id == agent_id]
+        return [source for source in own if source.pattern.matches(path)] or [
+            source for source in own if source.format != now_file.NAME and source.pattern.covers(path)
+        ]
+
+    def _source_of(self, cursor: Cursor, path: str) -> Source | None:
+        """The source by which a transcript is read at a path, which need not be where it was."""
+        source = next(iter(self._claims(cursor.agent_id, path)), None)
+        if source is None or source.pattern.matches(path):
+            return source
+        if self.documents.is_one(cursor):
+            return None  # a backup
+        project = source.project if cursor.session_id is None else None  # else it has been found to be the project's
+        return replace(source, format=cursor.format or source.format, project=project)
 
     def look(self, source: Source, path: str) -> None:
         """Look at one path and read what is new in it."""
+        key = source.agent.id, path
+        if key in self._looking:
+            return  # two files that changed names with each other
+        self._looking.add(key)
         try:
-            stat = ranges.observe(Path(path))
-        except MemorydError as error:
-            self._report(source, path, str(error))
-            return
-        cursor = self._by_path.get((source.agent.id, path))
-        if stat is None:
-            if cursor is not None and not cursor.gone:
-                self._look_for(source, cursor)
-            return
-        if cursor is not None and _is_as_read(cursor, stat):
-            self._look_at_rest(cursor, stat)
-            return
-        try:
-            self._look_closer(source, path, stat, cursor)
-            self._take_back_report(source, path)
+            self._look(source, path)
         except NotFoundError:
             self.look_again(path, 0)  # it went while being opened: the next look tells
         except (MemorydError, OSError) as error:
-            self._report(source, path, str(error))
+            self.unreadable.report(source.agent.id, path, str(error))
+        finally:
+            self._looking.discard(key)
         if self.batch.full():
             self.flush()
 
-    def _look_closer(self, source: Source, path: str, stat: ranges.Stat, cursor: Cursor | None) -> None:
-        by_inode = self._by_inode.get((source.agent.id, stat.dev, stat.ino))
-        if cursor is not None and not cursor.gone and (cursor.device, cursor.inode) != (stat.dev, stat.ino):
-            cursor = self._follow_old(source, cursor, path)
-        if cursor is None and by_inode is not None and by_inode.path != path:
-            if _still_there(by_inode):
-                return  # a second name of a file that is read under its first
-            cursor = by_inode
+    def _look(self, source: Source, path: str) -> None:
+        if unreadable.printable(path) != path:
+            raise StateError("its name is no text", unreadable.printable(path), "rename it")
+        stat = ranges.observe(Path(path))
+        cursor = self.cursors.at(source.agent.id, path)
+        if stat is None:
+            self.unreadable.take_back(source.agent.id, path)
+            if cursor is not None and not cursor.gone:
+                self._look_for(source, cursor)
+        elif cursor is None or not _is_as_read(cursor, stat) or self._has_rested(cursor, stat):
+            self._look_closer(source, path, stat)
+            self.unreadable.take_back(source.agent.id, path)
+
+    def _look_closer(self, source: Source, path: str, stat: ranges.Stat) -> None:
         with self.files.borrow(Path(path)) as handle:
+            cursor = self.cursors.at(source.agent.id, path)
+            if cursor is not None and not cursor.gone and (cursor.device, cursor.inode) != (handle.dev, handle.ino):
+                cursor = self._part(source, cursor, handle)
             stat = handle.observe()
+            known = self.cursors.of_file(source.agent.id, stat)
+            if known is not None and known is not cursor and known.path != path:
+                if _still_there(known):
+                    self._leave(source, cursor)
+                    return  # a second name of a file that is read under its first
+                if known.offset and reading.is_same(known, handle):
+                    self._leave(source, cursor)
+                    cursor = known
             if cursor is None:
-                cursor = self._new_cursor(source, path, stat)
+                if not (source.pattern.matches(path) or _is_named_after(path, known)):
+                    return  # another file took the inode of a transcript
+                cursor = Cursor(source.agent.id, path, stat.dev, stat.ino, fate_at=self.clock.text())
             self._read(source, path, stat, cursor, handle)
 
-    def _follow_old(self, source: Source, cursor: Cursor, path: str) -> Cursor | None:
-        """The path names another file now. A rotated one keeps its cursor under its new name; else it is drained."""
-        moved_to = sources.find_inode(str(Path(path).parent), cursor.device, cursor.inode)
-        if moved_to is not None:
-            del self._by_path[cursor.agent_id, cursor.path]
-            self.look(source, moved_to)
-            return None
-        self._drain(cursor)
-        return cursor
+    def _part(self, source: Source, cursor: Cursor, handle: ranges.Handle) -> Cursor | None:
+        """The path names another file now: the old one is read to its end, under its new name if it has one.
+
+        Where the new file begins with what was consumed, or is a document, it is the transcript and the old one a
+        backup; else the old one was rotated away and keeps its cursor.
+        """
+        path = cursor.path
+        rewritten = self.documents.is_one(cursor) or (cursor.offset and reading.is_same(cursor, handle))
+        if not rewritten:
+            self._follow(cursor)
+        left = self.cursors.at(cursor.agent_id, path)
+        if left is cursor:
+            self._drain(source, cursor)
+        return left
+
+    def _leave(self, source: Source, cursor: Cursor | None) -> None:
+        """Its path has become that of a file with a cursor of its own."""
+        if cursor is not None and not cursor.gone:
+            self._drain(source, cursor)
+            self.set_fate(cursor, "deleted")
 
     def look_again(self, path: str, seconds: float) -> None:
         """Ask for another look at a path, some seconds from now."""
         self.again[path] = self.clock.monotonic() + seconds
 
     def _look_for(self, source: Source, cursor: Cursor) -> None:
-        """Outside the patterns or gone: find where the file went, or read its last bytes while it is still open."""
-        if _still_there(cursor):
-            self.look(source, cursor.path)
-            return
-        moved_to = sources.find_inode(str(Path(cursor.path).parent), cursor.device, cursor.inode)
-        if moved_to is not None and moved_to != cursor.path:
-            self.look(source, moved_to)
-            if cursor.path == moved_to:
-                return
-        self._drain(cursor)
-        self._by_inode.pop((cursor.agent_id, cursor.device, cursor.inode), None)
-        self.set_fate(cursor, "deleted")
-        self.files.forget(cursor.device, cursor.inode)
+        """The file is not where it was: find where it went, or read its last bytes while it is still open."""
+        path = cursor.path
+        self._follow(cursor)
+        if cursor.path == path:
+            self._drain(source, cursor, last=True)
+            self.set_fate(cursor, "deleted")
+            self.files.forget(cursor.device, cursor.inode)
 
-    def _drain(self, cursor: Cursor) -> None:
+    def _follow(self, cursor: Cursor) -> None:
+        """Look at the file where it is now, if it only got another name."""
+        moved_to = sources.find_inode(str(Path(cursor.path).parent), cursor.device, cursor.inode)
+        source = None if moved_to is None else self._source_of(cursor, moved_to)
+        if moved_to is not None and source is not None:
+            self.look(source, moved_to)
+
+    def _drain(self, source: Source, cursor: Cursor, *, last: bool = False) -> None:
+        """Read what was added to a file before it lost its name, if it is still open."""
         with self.files.borrow_known(cursor.device, cursor.inode) as handle:
-            if handle is None or cursor.hasher is None or cursor.reader is None:
+            if handle is None or self.documents.is_one(cursor):
                 return
             size = handle.observe().size
-            while size > cursor.offset:
-                before = cursor.offset
-                self._take(cursor, reading.read_on(cursor, handle, size, READ_LIMIT))
-                if cursor.offset == before:
-                    return
+            if size <= cursor.offset or not reading.is_same(cursor, handle):
+                return
+            if self._prepare(source, cursor, handle, size):
+                cursor.unfinished = True
+                while cursor.unfinished:
+                    self._read_on(cursor, handle, size)
+                if last:
+                    self._take_unended(cursor, handle, size)
 
-    def _new_cursor(self, source: Source, path: str, stat: ranges.Stat) -> Cursor:
-        cursor = Cursor(source.agent.id, path, stat.dev, stat.ino, fate_at=self.clock.text())
-        self._index(cursor)
-        return cursor
-
-    def _look_at_rest(self, cursor: Cursor, stat: ranges.Stat) -> None:
-        """Nothing changed. A last line without a line end is taken when the file has been left alone."""
-        if (
-            cursor.offset >= stat.size
-            or cursor.note
-            or self.clock.now().timestamp() - stat.mtime_ns / 1e9 < QUIET_SECONDS
-        ):
-            return
-        if cursor.reader is None or cursor.hasher is None:
-            return
-        with contextlib.suppress(MemorydError), self.files.borrow(Path(cursor.path)) as handle:
-            reading.take_unended(cursor, handle, stat.size, result := reading.Reading([], []))
-            self._take(cursor, result)
+    def _has_rested(self, cursor: Cursor, stat: ranges.Stat) -> bool:
+        """Whether a file has been left alone for long and was not looked at since."""
+        if cursor.rested or self.clock.now().timestamp() - stat.mtime_ns / 1e9 < QUIET_SECONDS:
+            return False
+        return cursor.since_verified > 0 or cursor.offset < stat.size
 
     # --- reading --------------------------------------------------------------------------------------------------
 
     def _read(self, source: Source, path: str, stat: ranges.Stat, cursor: Cursor, handle: ranges.Handle) -> None:
-        if self.documents.wants(source, cursor, handle):
+        if self.documents.wants(source, cursor, path, handle):
             self.documents.read(source, path, cursor, handle, stat)
             return
+        rested = self.clock.now().timestamp() - stat.mtime_ns / 1e9 >= QUIET_SECONDS
+        cursor.doubtful = cursor.doubtful or (rested and not cursor.rested and cursor.since_verified > 0)
         what = reading.examine(cursor, path, stat, handle)
-        if what.name == "moved-edited":
-            self.set_fate(cursor, "deleted")
-            self._by_path[cursor.agent_id, cursor.path] = cursor
-            cursor = self._new_cursor(source, path, stat)
-            what = FATES["new"]
-        self.place(cursor, path, stat)
+        if what.action is Action.READ_AGAIN and what.name != "new":
+            self.flush()  # rows carry the generation they were read in
+        self.place(cursor, path, stat, same=what.name == "unchanged")
         self.set_fate(cursor, what.name)
         if what.action is Action.READ_AGAIN:
             (reading.start if what.name == "new" else reading.rewind)(cursor)
-        if what.action in {Action.READ_AGAIN, Action.READ_ON} and stat.size > cursor.offset:
-            if not self._prepare(source, cursor, handle, stat):
-                return
-            self._keep_open(cursor)
-            self._take(cursor, reading.read_on(cursor, handle, stat.size, READ_LIMIT))
+        if stat.size > cursor.offset and self._prepare(source, cursor, handle, stat.size):
+            self._read_on(cursor, handle, stat.size)
+            if rested and not cursor.unfinished:
+                self._take_unended(cursor, handle, stat.size)
+        cursor.rested = rested
 
-    def place(self, cursor: Cursor, path: str, stat: ranges.Stat) -> None:
+    def _read_on(self, cursor: Cursor, handle: ranges.Handle, size: int) -> None:
+        result = reading.Reading()
+        try:
+            reading.read_on(cursor, handle, size, READ_LIMIT, result)
+        finally:
+            self._take(cursor, result)
+        self.cursors.keep_open(cursor)
+        if cursor.session_id is not None:
+            (self.unread.add if cursor.unfinished else self.unread.discard)(cursor.session_id)
+        if cursor.unfinished:
+            self.look_again(cursor.path, 0)
+
+    def _take_unended(self, cursor: Cursor, handle: ranges.Handle, size: int) -> None:
+        result = reading.Reading()
+        try:
+            reading.take_unended(cursor, handle, size, result)
+        finally:
+            self._take(cursor, result)
+
+    def place(self, cursor: Cursor, path: str, stat: ranges.Stat, *, same: bool = False) -> None:
         """Record where the transcript lies and how it looked."""
-        if cursor.path != path:
-            if self._by_path.get((cursor.agent_id, cursor.path)) is cursor:
-                del self._by_path[cursor.agent_id, cursor.path]
-            cursor.path = path
-        self._by_inode.pop((cursor.agent_id, cursor.device, cursor.inode), None)
-        cursor.device, cursor.inode = stat.dev, stat.ino
-        cursor.size, cursor.mtime_ns, cursor.ctime_ns = stat.size, stat.mtime_ns, stat.ctime_ns
-        self._by_path[cursor.agent_id, path] = cursor
-        self._by_inode[cursor.agent_id, stat.dev, stat.ino] = cursor
-        self.batch.cursors[id(cursor)] = cursor
+        self.cursors.place(cursor, path, stat)
+        cursor.doubtful = abs(self.clock.now().timestamp() - stat.ctime_ns / 1e9) < CLOCK_TICK_SECONDS
+        if not same:
+            self.batch.cursors[id(cursor)] = cursor
 
     def set_fate(self, cursor: Cursor, name: str) -> None:
         """Record what became of a transcript."""
-        if name != "unchanged":
-            if name not in {"appended", "touched"}:
-                self.log.info("transcript", fate=name, agent=cursor.agent_id, path=cursor.path)
-            cursor.fate, cursor.fate_at = name, self.clock.text()
+        if name == "unchanged":
+            return
+        if name not in QUIET_FATES:
+            self.log.info("transcript", fate=name, agent=cursor.agent_id, path=cursor.path)
+        cursor.fate, cursor.fate_at = name, self.clock.text()
         self.batch.cursors[id(cursor)] = cursor
 
-    def _keep_open(self, cursor: Cursor) -> None:
-        self._open[id(cursor)] = cursor
-        self._open.move_to_end(id(cursor))
-        while len(self._open) > OPEN_CURSORS:
-            # Closed, not forgotten: the next look hashes its prefix again.
-            _, closed = self._open.popitem(last=False)
-            if closed.id is not None:
-                reading.seal(closed)
-                closed.hasher, closed.meetings = None, None
-
-    def _prepare(self, source: Source, cursor: Cursor, handle: ranges.Handle, stat: ranges.Stat) -> bool:
+    def _prepare(self, source: Source, cursor: Cursor, handle: ranges.Handle, size: int) -> bool:
         """Know the format and the session before the first turn; False while they cannot be told."""
         if cursor.reader is None or cursor.identity is None:
-            records = reading.head_records(handle, stat.size)
-            reader = _reader(source.format, records, cursor.path)
-            if reader is None or isinstance(reader, Unsupported):
-                self._cannot_read(cursor, reader)
+            cursor.note = None
+            told = self._tell(source, cursor, handle, size, reading.HEAD_READ)
+            if not told and cursor.note is None and size > reading.HEAD_READ:
+                told = self._tell(source, cursor, handle, size, reading.HEAD_READ_MAX)
+            if not told:
+                cursor.unfinished = False
+                self._note(cursor, cursor.note or "its format, session or folder cannot be told yet")
                 return False
-            identity = reader.identify(records, reading.posix(cursor.path))
-            if identity is None:
-                cursor.note = "whose session this is cannot be told yet"
-                return False
-            if not self._is_wanted(source, cursor, identity):
-                return False
-            cursor.reader, cursor.identity, cursor.format, cursor.note = reader, identity, reader.name, None
-            cursor.session_id = cursor.session_id or self.session_for(cursor, identity)
         if cursor.meetings is None:
-            assert cursor.session_id is not None  # noqa: S101 - set just above
-            cursor.meetings = self._meetings(cursor, handle)
+            cursor.meetings = reading.Meetings(cursor.session_id or "", cursor.offset)
         return True
 
-    def _meetings(self, cursor: Cursor, handle: ranges.Handle) -> reading.LazyPass:
-        upto, path = cursor.offset, handle.path
-
-        def rebuild() -> Mapping[str, int]:
-            if not upto:
-                return {}
-            with self.files.borrow(path) as again:
-                return reading.rebuild_counts(cursor, again, upto)
-
-        return reading.LazyPass(cursor.session_id or "", rebuild)
+    def _tell(self, source: Source, cursor: Cursor, handle: ranges.Handle, size: int, limit: int) -> bool:
+        head = reading.head_records(handle, size, limit)
+        reader = _reader(source.format, head, cursor, handle.read(0, 16))
+        if reader is None:
+            return False
+        if isinstance(reader, Unsupported):
+            cursor.note = f"{reader.name}: {reader.why}"
+            return False
+        identity = reader.identify(head.whole + head.salvaged, reading.posix(cursor.path))
+        if identity is None or not self._is_wanted(source, cursor, identity):
+            return False
+        cursor.reader, cursor.identity, cursor.format = reader, identity, reader.name
+        cursor.session_id = cursor.session_id or self.session_for(cursor, identity)
+        return True
 
     def _is_wanted(self, source: Source, cursor: Cursor, identity: Identity) -> bool:
-        """Whether the session's recorded folder lies in the source's project."""
-        if source.project is None:
+        """Whether the session's recorded folder lies in the project of a source that names the file."""
+        projects = {source.project, *(other.project for other in self._claims(cursor.agent_id, cursor.path))}
+        if None in projects:
             return True
         if identity.cwd is None:
-            cursor.note = "the folder it was recorded in is not known yet"
             return False
-        if Path(identity.cwd).is_relative_to(source.project):
+        folder = Path(os.path.normpath(identity.cwd))
+        if any(project is not None and folder.is_relative_to(project) for project in projects):
             return True
         cursor.note = "recorded in another project"
         return False
 
-    def _cannot_read(self, cursor: Cursor, reader: Unsupported | None) -> None:
-        note = "its format cannot be told yet" if reader is None else f"{reader.name}: {reader.why}"
-        if note != cursor.note:
-            cursor.note = note
-            self.log.info("transcript not read", agent=cursor.agent_id, path=cursor.path, why=note)
+    def _note(self, cursor: Cursor, why: str) -> None:
+        cursor.note = why
+        self.batch.cursors[id(cursor)] = cursor
+        self.log.debug("transcript not read", agent=cursor.agent_id, path=cursor.path, why=why)
 
     def take(self, cursor: Cursor, found: list[Found]) -> None:
         """Put turns to what is to be stored."""
-        self.batch.found.extend(found)
-        self.batch.size += sum(len(one.turn.text) for one in found)
-        self.batch.cursors[id(cursor)] = cursor
+        self._take(cursor, reading.Reading(found, [], sum(len(one.turn.text) for one in found)))
 
     def _take(self, cursor: Cursor, result: reading.Reading) -> None:
         self.batch.found.extend(result.found)
         self.batch.bad.extend((cursor, span) for span in result.bad)
-        self.batch.size += result.text_bytes
+        self.batch.size += result.text_size
         self.batch.cursors[id(cursor)] = cursor
-        if cursor.session_id is not None:
-            (self.unread.add if result.more else self.unread.discard)(cursor.session_id)
-        if result.more:
-            self.look_again(cursor.path, 0)
-
-    # --- reporting ------------------------------------------------------------------------------------------------
-
-    def _report(self, source: Source, path: str, why: str) -> None:
-        if self._reported.get((source.agent.id, path)) == why:
-            return
-        self._reported[source.agent.id, path] = why
-        with sqlite.writing(self.engine) as connection:
-            alarms.raise_alarm(
-                connection, kind="unreadable", text=why, now=self.clock.text(), agent_id=source.agent.id, subject=path
-            )
-        self.log.warning("transcript cannot be read", agent=source.agent.id, path=path, why=why)
-
-    def _take_back_report(self, source: Source, path: str) -> None:
-        if self._reported.pop((source.agent.id, path), None) is not None:
-            with sqlite.writing(self.engine) as connection:
-                alarms.clear_alarm(
-                    connection, kind="unreadable", now=self.clock.text(), agent_id=source.agent.id, subject=path
-                )
-
-    def _report_link(self, source: Source, path: str) -> None:
-        self._report(source, path, f"{path}: is a symbolic link, which is not followed")
 
     # --- storing --------------------------------------------------------------------------------------------------
 
@@ -404,9 +418,9 @@ class Ingest:
             self._lose_place(batch)
             raise
         self.changed.update(stored.sessions)
-        if stored.turns or batch.bad:
-            self.log.debug("turns stored", turns=stored.turns, read=len(batch.found), bad_spans=len(batch.bad))
-        for cursor, span in batch.bad:
+        if stored.turns or stored.bad:
+            self.log.debug("turns stored", turns=stored.turns, read=len(batch.found), bad_spans=len(stored.bad))
+        for cursor, span in stored.bad:
             self.log.warning(
                 "bytes that are no record",
                 agent=cursor.agent_id,
@@ -419,30 +433,21 @@ class Ingest:
     def _lose_place(self, batch: Batch) -> None:
         """The transaction failed: what these cursors consumed is not stored, so they go back to what is."""
         self.documents.forget({cursor.session_id for cursor in batch.cursors.values() if cursor.session_id})
-        with sqlite.reading(self.engine) as connection:
-            stored = {
-                row["id"]: row for agent in self.settings.agents for row in turns.transcripts_of(connection, agent.id)
-            }
+        self.cursors.lose(batch.cursors.values())
         for cursor in batch.cursors.values():
-            self._by_path.pop((cursor.agent_id, cursor.path), None)
-            self._by_inode.pop((cursor.agent_id, cursor.device, cursor.inode), None)
-            self._open.pop(id(cursor), None)
-            if cursor.id in stored:
-                self._index(reading.from_row(stored[cursor.id]))
             self.look_again(cursor.path, 0)
-
-
-def _source_of(source: Source, cursor: Cursor) -> Source:
-    """The source by which a transcript outside all patterns, as after a rotation, is read on."""
-    return replace(source, format=cursor.format or "auto", project=None)
 
 
 def _is_as_read(cursor: Cursor, stat: ranges.Stat) -> bool:
     return (
-        not cursor.gone
+        not (cursor.gone or cursor.unfinished or cursor.doubtful)
         and cursor.hasher is not None
         and (cursor.device, cursor.inode, cursor.size, cursor.mtime_ns, cursor.ctime_ns) == tuple(stat)
     )
+
+
+def _is_named_after(path: str, known: Cursor | None) -> bool:
+    return known is not None and Path(path).name.startswith(Path(known.path).stem)
 
 
 def _still_there(cursor: Cursor) -> bool:
@@ -453,7 +458,12 @@ def _still_there(cursor: Cursor) -> bool:
     return stat is not None and (stat.dev, stat.ino) == (cursor.device, cursor.inode)
 
 
-def _reader(name: str, records: list[dict[str, Any]], path: str) -> LineFormat | Unsupported | None:
-    if name == "auto":
-        return registry.detect(records, reading.posix(path))
-    return registry.by_name(name)
+def _reader(name: str, head: reading.Head, cursor: Cursor, begin: bytes) -> LineFormat | Unsupported | None:
+    if name != "auto":
+        return registry.by_name(name)
+    path = reading.posix(cursor.path)
+    reader = registry.detect(head.whole, path, begin)
+    if reader is None and (reader := registry.detect(head.salvaged, path)) and reader.name != cursor.format:
+        # The inside of another format's broken record looks like a generic message.
+        return None if reader.name == Messages.name else reader
+    return reader

@@ -1,4 +1,8 @@
-"""After the database had to be made anew: the watermarks come back by content, as their turns are read again."""
+"""Watermarks that outlive the database: after a loss they come back by content, from the side journal.
+
+The journal says which record a consumer had consumed last. Turns that are read again find their watermark there, and
+so do turns that survived while the transaction that moved their watermark did not (a lost `-wal` file).
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,14 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
     from memoryd.engine.cursor import Found
+    from memoryd.files.journal import Journal
+
+Mark = tuple[str, str, str, int]  # agent, consumer, record id, part
+
+_RAISE = (
+    "INSERT INTO watermark (session_id, consumer, seq, moved_at) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (session_id, consumer) DO UPDATE SET seq = max(seq, excluded.seq)"
+)
 
 
 class Restorer:
@@ -19,23 +31,57 @@ class Restorer:
 
     def __init__(self, entries: Sequence[Mapping[str, Any]], now: str) -> None:
         self.now = now
-        self.marks: dict[tuple[str, str, int], set[str]] = {}
-        for entry in entries:
-            key = (str(entry.get("agent")), str(entry.get("record_id")), int(entry.get("part", 0)))
-            self.marks.setdefault(key, set()).add(str(entry.get("consumer")))
+        self.consumers: dict[tuple[str, str, int], set[str]] = {}
+        for agent, consumer, record_id, part in marks_of(entries):
+            self.consumers.setdefault((agent, record_id, part), set()).add(consumer)
 
     def __call__(self, connection: Connection, agent_id: str, new: Sequence[Found], seqs: Sequence[int]) -> None:
         """Set the watermarks that stood on these turns; part of the transaction that stores them."""
         for found, seq in zip(new, seqs, strict=True):
-            for consumer in self.marks.get((agent_id, found.turn.record_id, found.turn.part), ()):
-                connection.exec_driver_sql(
-                    "INSERT INTO watermark (session_id, consumer, seq, moved_at) VALUES (?, ?, ?, ?)"
-                    " ON CONFLICT (session_id, consumer) DO UPDATE SET seq = max(seq, excluded.seq)",
-                    (found.cursor.session_id, consumer, seq, self.now),
-                )
+            for consumer in self.consumers.get((agent_id, found.turn.record_id, found.turn.part), ()):
+                connection.exec_driver_sql(_RAISE, (found.cursor.session_id, consumer, seq, self.now))
 
 
-def is_new(engine: Engine) -> bool:
-    """Say whether this database has read nothing yet."""
+def marks_of(entries: Sequence[Mapping[str, Any]]) -> list[Mark]:
+    """Read the journal's entries; what a damaged line says is passed over."""
+    found = []
+    for entry in entries:
+        named = (entry.get("agent"), entry.get("consumer"), entry.get("record_id"))
+        part = entry.get("part", 0)
+        if all(isinstance(name, str) for name in named) and isinstance(part, int):
+            found.append((str(named[0]), str(named[1]), str(named[2]), part))
+    return found
+
+
+def reconcile(engine: Engine, journal: Journal, now: str) -> None:
+    """Bring journal and watermarks together after a start: each learns what only the other knows."""
+    told = set(marks_of(journal.entries()))
     with sqlite.reading(engine) as connection:
-        return connection.exec_driver_sql("SELECT 1 FROM transcript LIMIT 1").first() is None
+        stored = {(row[0], row[1], row[2], row[3]) for row in connection.exec_driver_sql(
+            "SELECT t.agent_id, w.consumer, t.record_id, t.part FROM watermark w"
+            " JOIN turn t ON t.session_id = w.session_id AND t.seq = w.seq"
+        )}  # fmt: skip
+        ahead = [row for mark in told - stored if (row := _behind(connection, mark)) is not None]
+    if ahead:
+        with sqlite.writing(engine) as connection:
+            connection.exec_driver_sql(_RAISE, [(*row, now) for row in ahead])
+    for mark in sorted(stored - told):
+        journal.append(entry_of(mark))
+
+
+def _behind(connection: Connection, mark: Mark) -> tuple[str, str, int] | None:
+    """The watermark a journal's entry asks for, as (session, consumer, seq), where it does not stand there yet."""
+    agent, consumer, record_id, part = mark
+    row = connection.exec_driver_sql(
+        "SELECT t.session_id, t.seq FROM turn t"
+        " LEFT JOIN watermark w ON w.session_id = t.session_id AND w.consumer = ?"
+        " WHERE t.agent_id = ? AND t.record_id = ? AND t.part = ? AND coalesce(w.seq, 0) < t.seq",
+        (consumer, agent, record_id, part),
+    ).first()
+    return None if row is None else (row[0], consumer, row[1])
+
+
+def entry_of(mark: Mark) -> dict[str, Any]:
+    """Write a mark as the journal's entry."""
+    agent, consumer, record_id, part = mark
+    return {"agent": agent, "consumer": consumer, "record_id": record_id, "part": part}

@@ -6,12 +6,20 @@ import errno
 from dataclasses import dataclass
 from datetime import timedelta
 
+from memoryd.errors import StateError
 from memoryd.llm.failure import Failure, ModelError, Trouble
 
 FIRST_DELAY = timedelta(seconds=30)
 LONGEST_DELAY = timedelta(hours=1)
 JITTER_SHARE = 0.25
-_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EACCES})
+_MACHINE = frozenset({
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO),
+    *(errno.EMFILE, errno.ENFILE, errno.EACCES, errno.EPERM, errno.ESTALE),
+})  # fmt: skip
+
+
+class AwayError(StateError):
+    """What a run needs is not there now, through no fault of the run: a workspace on a disk that is not mounted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +46,7 @@ def is_disk_trouble(error: BaseException) -> bool:
     """Say whether the machine, not the run, is at fault: a full or failing disk, no descriptors, no permission."""
     if isinstance(error.__cause__, OSError):
         error = error.__cause__
-    if isinstance(error, OSError) and error.errno in _DISK:
+    if isinstance(error, OSError) and error.errno in _MACHINE:
         return True
     return type(error).__name__ == "OperationalError" and any(
         sign in str(error)
@@ -56,7 +64,7 @@ def decide(error: BaseException, *, attempt: int, attempts: int, jitter: float =
         jitter: from 0 to 1, another for each run, so that what failed together does not come back together.
     """
     delay = min(FIRST_DELAY * 2 ** min(attempt - 1, 16), LONGEST_DELAY)
-    if is_disk_trouble(error):
+    if isinstance(error, AwayError) or is_disk_trouble(error):
         return RetryAfter(delay, refund=True)
     if isinstance(error, ModelError):
         return _about_model(error.failure, delay, attempt >= attempts, jitter)

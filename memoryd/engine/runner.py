@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from memoryd.database import alarms, runs, spend, sqlite
 from memoryd.engine import commit as committing
-from memoryd.engine import retry, sleeping
+from memoryd.engine import restore, retry, sleeping
 from memoryd.engine.answering import OFFLINE, Answerer, Asked
 from memoryd.engine.hooks import run_hook
 from memoryd.errors import MemorydError, NotFoundError, RefusedError, StateError
+from memoryd.files import regular
 from memoryd.jobs import reply as replies
 from memoryd.jobs import sleep
-from memoryd.jobs.job import AppendDaily, Ask, Done, Enter, MoveWatermark, NothingToDo, Rejected, Reply
+from memoryd.jobs.job import AppendDaily, Ask, Done, Enter, NothingToDo, Rejected, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from memoryd.worker.client import Worker
 
 MAX_STEPS = 64
+SETTLE_AGAIN_SECONDS = 30.0
+UNTOLD_MAX = 20
 LATER_KINDS = ("facts", "rollover", "dream", "refine", "dedup")
 
 
@@ -65,10 +68,9 @@ class JobKind:
     begin: Callable[[Any], Step]
     resume: Callable[[Any, Step, Reply | None], Step]
     merge: Callable[[Sequence[Reply]], Reply | Rejected]  # the replies to the parts of a divided question
-    pins: Callable[[Any], dict[str, Any]]  # options by which a later attempt gathers the same
 
 
-KINDS: dict[str, JobKind] = {"sleep": JobKind(sleeping.gather, sleep.begin, sleep.resume, replies.merge, sleeping.pins)}
+KINDS: dict[str, JobKind] = {"sleep": JobKind(sleeping.gather, sleep.begin, sleep.resume, replies.merge)}
 
 
 def check_kind(kind: str) -> str:
@@ -104,10 +106,12 @@ class Runner:
     step: Callable[[str], None] = lambda _name: None
     active: dict[str, Run] = field(default_factory=dict)
     settle_lock: threading.Lock = field(default_factory=threading.Lock)
+    claim_lock: threading.Lock = field(default_factory=threading.Lock)
+    unsettled: dict[str, float] = field(default_factory=dict)  # agent → when, monotonic, its files are tried again
     stopping: bool = False
 
     def recover(self) -> None:
-        """After a start: give runs of dead processes back, then carry leftover intents through."""
+        """After a start: give runs of dead processes back, carry leftover intents through, mend the watermarks."""
         from memoryd.engine.owner import is_alive
 
         for run in runs.recover_orphans(
@@ -118,16 +122,18 @@ class Runner:
                 self._alarm_dead(run)
         self.answerer.renew()
         self.settle()
+        restore.reconcile(self.engine, self.journal, self.clock.text())
 
-    def settle(self) -> bool:
-        """Carry leftover intents through; False while one cannot be (its agent's runs wait)."""
+    def settle(self) -> None:
+        """Carry leftover intents through. The runs of an agent with one that cannot be wait; it is tried again."""
         with self.settle_lock:
-            settled = True
+            stuck: set[str] = set()
             for run_id, agent_id in committing.open_intents(self.engine):
-                if run_id in self.active:
+                if run_id in self.active or agent_id in stuck:
                     continue
-                settled = self._settle_one(run_id, agent_id) and settled
-            return settled
+                if self.clock.monotonic() < self.unsettled.get(agent_id, 0) or not self._settle_one(run_id, agent_id):
+                    stuck.add(agent_id)
+            self.unsettled = {agent_id: at for agent_id, at in self.unsettled.items() if agent_id in stuck}
 
     def _settle_one(self, run_id: str, agent_id: str) -> bool:
         workspace = self._workspace(agent_id)
@@ -136,11 +142,23 @@ class Runner:
         try:
             done = committing.settle(self._writer(workspace), run_id)
         except (OSError, MemorydError) as error:
+            self.unsettled[agent_id] = self.clock.monotonic() + SETTLE_AGAIN_SECONDS
             self._alarm("settle", f"run {run_id} cannot be completed: {error_text(error)}", agent_id, run_id)
             return False
         self._clear("settle", agent_id, run_id)
-        self.log.info("intent settled", run=run_id, agent=agent_id, files=list(done.files), memories=done.memories)
+        if done.run is not None:
+            self._clear_alarms_of(done.run)
+            self._record_watermarks(done.run)
+            self.log.info("intent settled", run=run_id, agent=agent_id, files=list(done.files), memories=done.memories)
         return True
+
+    def is_unsettled_due(self) -> bool:
+        """Say whether an intent that could not be settled is to be tried again."""
+        return any(at <= self.clock.monotonic() for at in self.unsettled.values())
+
+    def takeable_agents(self) -> list[str]:
+        """List the agents whose runs may be taken now."""
+        return [agent.id for agent in self.settings.agents if agent.id not in self.unsettled]
 
     def abandon(self) -> list[str]:
         """Give runs that are still going back to the queue, for the next start; their late results are refused."""
@@ -149,12 +167,16 @@ class Runner:
 
     def run_next(self, only: str | None = None) -> Run | None:
         """Take one due run and carry it out; None where nothing is due."""
-        if self.stopping or not self.settle():
+        if self.stopping:
             return None
-        run = runs.claim(self.engine, owner=self.owner, now=self.clock.text(), only=only)
-        if run is None:
-            return None
-        self.active[run.id] = run
+        self.settle()
+        with self.claim_lock:
+            run = runs.claim(
+                self.engine, owner=self.owner, now=self.clock.text(), agents=self.takeable_agents(), only=only
+            )
+            if run is None:
+                return None
+            self.active[run.id] = run
         try:
             self._execute(run)
         finally:
@@ -162,8 +184,13 @@ class Runner:
         return runs.get_run(self.engine, run.id)
 
     def beat(self) -> None:
-        """Record that the active runs are alive."""
-        runs.heartbeat(self.engine, list(self.active), self.clock.text())
+        """Record that the active runs are alive, and give back those whose end could not be recorded."""
+        with self.claim_lock:
+            active = list(self.active)
+            lost = runs.release_lost(self.engine, owner=self.owner, active=active, now=self.clock.text())
+        if lost:
+            self.log.warning("runs given back", runs=lost)
+        runs.heartbeat(self.engine, active, self.clock.text())
 
     # --- one run --------------------------------------------------------------------------------------------------
 
@@ -180,7 +207,10 @@ class Runner:
             if runs.is_cancelled(self.engine, run):
                 self._end(run, "cancelled", why="cancelled by hand")
         except Exception as error:  # noqa: BLE001 - whatever a run raises is recorded on its row, and the daemon lives
-            self._failed(run, error)
+            if self.stopping:
+                runs.interrupt(self.engine, run, self.clock.text())  # the stop took its worker away
+            else:
+                self._failed(run, error)
 
     def _carry_out(self, run: Run) -> None:
         kind = KINDS[check_kind(run.kind)]
@@ -188,7 +218,7 @@ class Runner:
         if workspace is None:
             raise StateError("the agent is not in the configuration", where=run.agent_id)
         if not workspace.is_dir():
-            raise StateError(
+            raise retry.AwayError(
                 "the workspace is gone", where=str(workspace), hint="bring it back; the run is tried again"
             )
         source = sleeping.Source(self.engine, self.settings, self.worker, self.clock, workspace)
@@ -216,7 +246,7 @@ class Runner:
                 phases.append({"phase": step.phase, "began": self.clock.monotonic()})
                 step = kind.resume(inputs, step, None)
             elif isinstance(step, Ask):
-                asked = Asked(run, step, self.settings, kind.merge, kind.pins(inputs), lambda: self.step("after:reply"))
+                asked = Asked(run, step, self.settings, self.worker, kind.merge, self.step)
                 reply = self.answerer.answer(asked)
                 step = kind.resume(inputs, asked.ask, reply)
                 if isinstance(step, Rejected) and reply.backend != OFFLINE:
@@ -235,7 +265,6 @@ class Runner:
         workspace: Path,
     ) -> None:
         receipt = dict(step.receipt)
-        receipt["phases"] = self._durations(phases)
         if reply is not None:
             receipt["backend"] = reply.backend
             receipt |= {"fallback": reply.instead} if reply.instead else {}
@@ -246,14 +275,14 @@ class Runner:
         outcome = committing.Outcome(
             state="skipped" if isinstance(step, NothingToDo) else "succeeded",
             why=_why(step, reply),
-            tokens_in=spent.tokens_in,
-            tokens_out=spent.tokens_out,
-            input_hash=run.input_hash,
+            tokens_in=spent.tokens_in or (reply.tokens_in if reply else 0),
+            tokens_out=spent.tokens_out or (reply.tokens_out if reply else 0),
             receipt=receipt,
+            late=lambda: {"phases": self._durations(phases)},
         )
         done = committing.commit(self._writer(workspace), run, step.edits, outcome)
-        self._record_watermarks(run, step.edits)
-        self._clear("dead", run.agent_id, run.key or run.id)
+        self._record_watermarks(run)
+        self._clear_alarms_of(run)
         self.log.info(
             "run finished",
             run=run.id,
@@ -265,7 +294,7 @@ class Runner:
             memories=done.memories,
         )
         if receipt.get("on_summary"):
-            self._tell(run, "\n".join(block.body for block in blocks))
+            self._tell(run.id, run.agent_id, run.session_id, "\n".join(block.body for block in blocks))
 
     def _durations(self, phases: list[dict[str, Any]]) -> list[dict[str, Any]]:
         ends = [phase["began"] for phase in phases[1:]] + [self.clock.monotonic()]
@@ -274,47 +303,79 @@ class Runner:
             for phase, end in zip(phases, ends, strict=False)
         ]
 
-    def _record_watermarks(self, run: Run, edits: Sequence[object]) -> None:
-        for edit in edits:
-            if isinstance(edit, MoveWatermark):
-                with sqlite.reading(self.engine) as connection:
-                    row = connection.exec_driver_sql(
-                        "SELECT record_id, part FROM turn WHERE session_id = ? AND seq = ?", (edit.session_id, edit.seq)
-                    ).first()
-                if row is not None:
-                    self.journal.append(
-                        {"agent": run.agent_id, "consumer": edit.consumer, "record_id": row[0], "part": row[1]}
-                    )
+    def _record_watermarks(self, run: Run) -> None:
+        with sqlite.reading(self.engine) as connection:
+            rows = connection.exec_driver_sql(
+                "SELECT w.consumer, t.record_id, t.part FROM watermark w"
+                " JOIN turn t ON t.session_id = w.session_id AND t.seq = w.seq WHERE w.run_id = ?",
+                (run.id,),
+            ).all()
+        try:
+            for row in rows:
+                self.journal.append(restore.entry_of((run.agent_id, row[0], row[1], row[2])))
+        except OSError as error:  # the run is done all the same; the next start writes what is missing
+            self.log.warning("watermark not in the journal", run=run.id, agent=run.agent_id, why=error_text(error))
 
-    def _tell(self, run: Run, text: str) -> None:
-        result = run_hook(self.settings.hooks.on_summary or "", text, agent_id=run.agent_id, session_id=run.session_id)
-        runs.note_on_receipt(self.engine, run.id, "on_summary", "ok" if result.ok else f"failed: {result.why}")
+    # --- the hook ---------------------------------------------------------------------------------------------------
+
+    def tell_pending(self) -> None:
+        """Tell the hook of summaries whose run was stopped between its commit and the hook."""
+        with sqlite.reading(self.engine) as connection:
+            rows = runs.untold(connection, UNTOLD_MAX)
+        for run_id, agent_id, session_id, files in rows:
+            if self.stopping or run_id in self.active:
+                continue
+            workspace = self._workspace(agent_id)
+            text = None if workspace is None else summary_text(workspace, files)
+            if text is None or not self.settings.hooks.on_summary:
+                runs.note_on_receipt(self.engine, run_id, "on_summary", "failed: memoryd was stopped before it")
+            else:
+                self._tell(run_id, agent_id, session_id, text)
+
+    def _tell(self, run_id: str, agent_id: str, session_id: str | None, text: str) -> None:
+        result = run_hook(
+            self.settings.hooks.on_summary or "",
+            text,
+            agent_id=agent_id,
+            session_id=session_id,
+            is_stopping=lambda: self.stopping,
+        )
+        if result.stopped:
+            return  # it stays pending, and is told at the next start
+        runs.note_on_receipt(self.engine, run_id, "on_summary", "ok" if result.ok else f"failed: {result.why}")
         if not result.ok:
-            self.log.warning("hook failed", hook="on_summary", run=run.id, agent=run.agent_id, why=result.why)
+            self.log.warning("hook failed", hook="on_summary", run=run_id, agent=agent_id, why=result.why)
 
     # --- ends and failures ----------------------------------------------------------------------------------------
 
-    def _end(self, run: Run, state: str, *, why: str | None = None, error: str | None = None) -> None:
+    def _end(self, run: Run, state: str, *, why: str | None = None, error: str | None = None) -> bool:
         spent = spend.spent_by_run(self.engine, run.id)
         values = {"why": why, "error": error, "tokens_in": spent.tokens_in, "tokens_out": spent.tokens_out}
         with sqlite.writing(self.engine) as connection:
-            runs.finish(connection, run, state=state, now=self.clock.text(), values=values)
-        self.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=state, why=why)
+            ended = runs.finish(connection, run, state=state, now=self.clock.text(), values=values)
+        if ended:
+            self.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=state, why=why)
+        return ended
 
     def _failed(self, run: Run, error: Exception) -> None:
         text = error_text(error)
+        self.log.error("run failed", run=run.id, kind=run.kind, agent=run.agent_id, attempt=run.attempt, error=text)
         attempts = self.settings.jobs.attempts
         verdict = retry.decide(error, attempt=run.attempt, attempts=attempts, jitter=_jitter(run))
-        self.log.error("run failed", run=run.id, kind=run.kind, agent=run.agent_id, attempt=run.attempt, error=text)
+        with sqlite.reading(self.engine) as connection:
+            has_intent = runs.has_intent(connection, run.id)
+        if has_intent:  # files may have changed: it is completed, not begun again
+            self.unsettled[run.agent_id] = self.clock.monotonic() + SETTLE_AGAIN_SECONDS
+            verdict = retry.RetryAfter(retry.FIRST_DELAY, refund=True)
         if isinstance(verdict, retry.RetryAfter):
             due = self.clock.text(ahead=verdict.delay)
-            runs.put_back(self.engine, run, state="queued", due=due, error=text, refund=verdict.refund)
-            return
-        if isinstance(verdict, retry.Block):
+            waits = runs.put_back(self.engine, run, state="queued", due=due, error=text, refund=verdict.refund)
+            if waits and verdict.refund:
+                self._alarm("waiting", f"{run.kind} run {run.id} waits: {text}", run.agent_id, run.key or run.id)
+        elif isinstance(verdict, retry.Block):
             runs.block(self.engine, run, due=self.clock.text(ahead=verdict.delay), why=f"config: {text}")
-            return
-        self._end(run, "dead", error=text)
-        self._alarm_dead(run)
+        elif self._end(run, "dead", error=text):
+            self._alarm_dead(run)
 
     def _alarm_dead(self, run: Run) -> None:
         text = f"{run.kind} run {run.id} failed {run.attempt} times and was given up"
@@ -334,6 +395,10 @@ class Runner:
             with sqlite.writing(self.engine) as connection:
                 alarms.clear_alarm(connection, kind=kind, now=self.clock.text(), agent_id=agent_id, subject=subject)
 
+    def _clear_alarms_of(self, run: Run) -> None:
+        for kind in ("dead", "waiting"):
+            self._clear(kind, run.agent_id, run.key or run.id)
+
     def _workspace(self, agent_id: str) -> Path | None:
         return next((agent.workspace for agent in self.settings.agents if agent.id == agent_id), None)
 
@@ -350,6 +415,30 @@ def _why(step: Done | NothingToDo, reply: Reply | None) -> str | None:
 def _jitter(run: Run) -> float:
     """Return a number from 0 to 1 that is another one for each run and attempt."""
     return zlib.crc32(f"{run.id} {run.attempt}".encode()) / 2**32
+
+
+def summary_text(workspace: Path, files: Sequence[dict[str, Any]]) -> str | None:
+    """Read the bodies of a run's daily blocks back by the receipt; None where they are not there any more."""
+    bodies = []
+    for item in files:
+        if "appended" not in item:
+            continue
+        data = regular.read(workspace / item["path"]) or b""
+        block = _find_block(data, item["appended"], item["bytes"], item["offset"])
+        if block is None:
+            return None
+        bodies.append(block.decode("utf-8", "replace").strip("\n").partition("\n\n")[2])
+    return "\n".join(bodies)
+
+
+def _find_block(data: bytes, sha256: str, size: int, offset: int) -> bytes | None:
+    """Find an appended block by its hash, at its offset or behind what others appended first."""
+    start = offset
+    while start >= 0 and start + size <= len(data):
+        if regular.digest(data[start : start + size]) == sha256:
+            return data[start : start + size]
+        start = data.find(b"\n", start + 1)
+    return None
 
 
 def error_text(error: BaseException) -> str:

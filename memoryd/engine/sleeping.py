@@ -39,8 +39,10 @@ RECOVERY = "Context Overflow Recovery"
 SUMMARY = "Daily Summary"
 NOTES = "Session Notes"
 COUNT_CHUNK = 2000
+CLOCKS_DIFFER = timedelta(minutes=10)
 ASK_AGAIN = timedelta(hours=24)  # after a run over the same turns died or was cancelled
 DAYS_MAX = 40
+YEARS = (1970, 9998)  # of a time that every zone can show; an unset clock says 1970
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,15 +144,22 @@ def count_live(engine: Engine, worker: Worker, session_id: str) -> None:
 
 def is_history(row: RowMapping, idle_end: timedelta) -> bool:
     """Say whether a session was over already when it was first seen, and nothing came since."""
-    return moment_of(row["last_turn_at"]) + idle_end <= moment_of(row["seen_at"])
+    return moment_of(row["last_turn_at"]) <= moment_of(row["seen_at"]) - idle_end
 
 
 def end_idle(engine: Engine, settings: Settings, clock: Clock) -> list[str]:
-    """End active sessions whose last turn is older than `sessions.idle_end`; returns their ids."""
-    limit = text_of(clock.now() - settings.sessions.idle_end)
+    """End active sessions whose last turn is older than `sessions.idle_end`; returns their ids.
+
+    A last turn that lies in the future was timed by a wrong clock and proves nothing: then it is our own clock that
+    counts, at the last change of the session's transcripts.
+    """
+    now = clock.now()
+    limit = text_of(now - settings.sessions.idle_end)
     with sqlite.reading(engine) as connection:
         rows = connection.exec_driver_sql(
-            "SELECT id FROM session WHERE state = 'active' AND last_turn_at <= ?", (limit,)
+            "SELECT id FROM session s WHERE state = 'active' AND (last_turn_at <= ? OR (last_turn_at > ? AND"
+            " (SELECT max(fate_at) FROM transcript t WHERE t.session_id = s.id) <= ?))",
+            (limit, text_of(now + CLOCKS_DIFFER), limit),
         ).all()
     if rows:
         with sqlite.writing(engine) as connection:
@@ -172,7 +181,18 @@ def consider(engine: Engine, settings: Settings, clock: Clock, session_id: str) 
     if isinstance(plan, Considered):
         return plan
     reason, trigger, upto = plan
-    return Considered(request(engine, clock, row, mark, reason=reason, trigger=trigger, upto=upto))
+    run_id = request(engine, clock, row, mark, reason=reason, trigger=trigger, upto=upto)
+    return Considered(run_id, None if run_id else _asks_again_at(engine, clock, row["id"], mark))
+
+
+def _asks_again_at(engine: Engine, clock: Clock, session_id: str, mark: int) -> str | None:
+    with sqlite.reading(engine) as connection:
+        at = runs.gave_up_at(connection, _key(session_id, mark), text_of(clock.now() - ASK_AGAIN))
+    return None if at is None else text_of(moment_of(at) + ASK_AGAIN + timedelta(seconds=1))
+
+
+def _key(session_id: str, mark: int) -> str:
+    return f"sleep:{session_id}:{mark}"
 
 
 def _may_run(settings: Settings, row: RowMapping) -> bool:
@@ -242,11 +262,9 @@ def request(
     """Queue a sleep over a session's turns past `mark`; None where one waits or runs, or died lately, already."""
     now = clock.text()
     run_id = new_run_id(clock)
-    key = f"sleep:{row['id']}:{mark}"
+    key = _key(row["id"], mark)
     with sqlite.writing(engine) as connection:
-        if actor == "human":
-            runs.unblock_key(connection, key, now)
-        elif runs.has_dead(connection, key, text_of(clock.now() - ASK_AGAIN)):
+        if actor != "human" and runs.gave_up_at(connection, key, text_of(clock.now() - ASK_AGAIN)):
             return None
         queued = runs.enqueue(
             connection,
@@ -289,7 +307,7 @@ def candidates(engine: Engine, agent_id: str, *, ended: bool = False) -> list[Ro
 def open_run(engine: Engine, session_id: str, mark: int) -> str | None:
     """Find the run that waits or runs over a session's turns past `mark`."""
     with sqlite.reading(engine) as connection:
-        return runs.open_by_key(connection, f"sleep:{session_id}:{mark}")
+        return runs.open_by_key(connection, _key(session_id, mark))
 
 
 def count_turns(engine: Engine) -> int:
@@ -345,21 +363,19 @@ def gather(source: Source, run: Run) -> SleepInputs | NothingToDo:
         if row is None:
             return NothingToDo("the session is not known")
         mark = turns.watermark(connection, session_id, CONSUMER)
-        upto = run.options.get("upto") or row["last_seq"]
+        upto = int(run.options.get("upto") or row["last_seq"])
         since = turns.last_compaction(connection, session_id, upto=upto)
         # What the agent still holds begins at its last compaction; a recovery covers what it held before that.
         before = turns.last_compaction(connection, session_id, upto=since - 1) if since == upto else since
+    if run.options.get("upto") is None:
+        # Settled before the model is asked: an attempt that is repeated asks the same and may use the kept answer.
+        runs.pin(source.engine, run, {"upto": upto})
     fill_tokens(source.engine, source.worker, session_id, after=min(mark, before))
     with sqlite.reading(source.engine) as connection:
         covered = turns.stored_turns(connection, session_id, after=mark, upto=upto)
         held = turns.stored_turns(connection, session_id, after=before, upto=upto, main_only=True)
         summary = turns.running_summary(connection, session_id)
     return _inputs(source, run, row, covered, held, summary)
-
-
-def pins(inputs: SleepInputs) -> dict[str, Any]:
-    """Name the last turn that was asked about: what comes while a run is tried again is another sleep's."""
-    return {"upto": inputs.turns[-1].seq}
 
 
 def _inputs(
@@ -377,8 +393,8 @@ def _inputs(
         session_id=row["id"],
         folder=row["folder"],
         reason=run.options.get("reason", NOTES),
-        turns=tuple(covered),
-        live=tuple(held),
+        turns=tuple(map(_timed, covered)),
+        live=tuple(map(_timed, held)),
         previous_summary=summary,
         core=tuple(bullet.text for bullet in core.bullets(core.parse(old or b""))),
         daily=_dailies(source, covered),
@@ -396,13 +412,23 @@ def _inputs(
 def _dailies(source: Source, covered: Sequence[StoredTurn]) -> str:
     days: set[Any] = {source.clock.now().astimezone(source.settings.zone).date()}
     for turn in covered:
-        if turn.at:
-            days.add(moment_of(turn.at).astimezone(source.settings.zone).date())
+        if (at := _timed(turn).at) is not None:
+            days.add(moment_of(at).astimezone(source.settings.zone).date())
     texts = []
     for day in sorted(days)[-DAYS_MAX:]:
         data = regular.read(source.workspace / "memory" / f"{day.isoformat()}.md")
         texts.append((data or b"").decode("utf-8", "replace"))
     return "\n".join(texts)
+
+
+def _timed(turn: StoredTurn) -> StoredTurn:
+    """A turn without its time where that is none, or no zone can show it."""
+    try:
+        at = moment_of(turn.at) if turn.at else None
+    except ValueError:
+        at = None
+    is_usable = at is not None and YEARS[0] <= at.year <= YEARS[1]
+    return turn if is_usable or turn.at is None else turn._replace(at=None)
 
 
 def instructions(job: str) -> str:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from memoryd.database import sqlite, turns
 from memoryd.engine import cursor as reading
 from memoryd.engine.clock import moment_of, text_of
 from memoryd.gauge import live
+from memoryd.transcripts import now_file
+from memoryd.transcripts.claude_code import ClaudeCode
+from memoryd.transcripts.lines import clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -50,6 +54,7 @@ class Stored:
 
     turns: int = 0
     sessions: set[str] = field(default_factory=set)  # that have new turns, or ended
+    bad: list[tuple[Cursor, BadSpan]] = field(default_factory=list)  # recorded for the first time
 
 
 def store(engine: Engine, batch: Batch, now: str, restored: Restore | None) -> Stored:
@@ -66,7 +71,7 @@ def store(engine: Engine, batch: Batch, now: str, restored: Restore | None) -> S
         _store_sessions(connection, batch)
         _store_cursors(connection, batch)
         _store_turns(connection, batch, result, restored)
-        _store_bad(connection, batch, now)
+        _store_bad(connection, batch, now, result)
         _end_sessions(connection, batch, result)
     return result
 
@@ -82,8 +87,7 @@ def session_for(engine: Engine, batch: Batch, cursor: Cursor, identity: Identity
             if row is None:
                 break
             same = row["agent_id"] == cursor.agent_id and row["format"] == cursor.format
-            # Claude Code's ids are its own; other formats' are made of the file's name, which another file may have.
-            if same and (cursor.format == "claude-code" or (not waiting and _is_free(connection, candidate))):
+            if same and (_is_own(cursor, identity) or (not waiting and _is_free(connection, candidate))):
                 return candidate
             number += 1
     batch.sessions[candidate] = {
@@ -92,7 +96,7 @@ def session_for(engine: Engine, batch: Batch, cursor: Cursor, identity: Identity
         "native_id": identity.session_id,
         "parent_id": identity.parent_session_id,
         "format": cursor.format,
-        "folder": identity.cwd,
+        "folder": identity.cwd and clean(identity.cwd),
         "state": "active",
         "seen_at": now,
         "started_at": identity.started_at,
@@ -103,6 +107,13 @@ def session_for(engine: Engine, batch: Batch, cursor: Cursor, identity: Identity
         "counted_seq": 0,
     }
     return candidate
+
+
+def _is_own(cursor: Cursor, identity: Identity) -> bool:
+    """Whether the id is the session's own; others are made of the file's name, which another file may have."""
+    if cursor.format == now_file.NAME:
+        return identity.session_id != PurePath(cursor.path).stem
+    return cursor.format == ClaudeCode.name
 
 
 def _is_free(connection: Connection, session_id: str) -> bool:
@@ -138,13 +149,15 @@ def _store_cursors(connection: Connection, batch: Batch) -> None:
             )
 
 
-def _store_bad(connection: Connection, batch: Batch, now: str) -> None:
+def _store_bad(connection: Connection, batch: Batch, now: str, result: Stored) -> None:
     for cursor, span in batch.bad:
-        connection.exec_driver_sql(
+        inserted = connection.exec_driver_sql(
             "INSERT OR IGNORE INTO bad_span (transcript_id, first_byte, last_byte, sha256, reason, seen_at)"
             " VALUES (?, ?, ?, ?, ?, ?)",
             (cursor.id, span.first_byte, span.last_byte, span.sha256, span.reason, now),
         )
+        if inserted.rowcount:
+            result.bad.append((cursor, span))
 
 
 def _store_turns(connection: Connection, batch: Batch, result: Stored, restored: Restore | None) -> None:
@@ -172,9 +185,9 @@ def _insert(connection: Connection, agent_id: str, new: Sequence[Found], result:
         seq = state.take(turn, cursor)
         seqs.append(seq)
         rows.append((
-            agent_id, session_id, seq, cursor.id, cursor.generation, turn.record_id, turn.part, turn.role,
-            turn.origin, turn.kind, turn.text, turn.at, turn.message_id, turn.usage, turn.model, turn.sidechain,
-            turn.tool_call_id, turn.tool_name, found.first_byte, found.last_byte, found.sha256,
+            agent_id, session_id, seq, cursor.id, cursor.generation, turn.record_id, turn.part, str(turn.role),
+            str(turn.origin), str(turn.kind), turn.text, turn.at, turn.message_id, turn.usage, turn.model,
+            int(turn.sidechain), turn.tool_call_id, turn.tool_name, found.first_byte, found.last_byte, found.sha256,
         ))  # fmt: skip
     if rows:
         connection.exec_driver_sql(turns.INSERT_TURNS, rows)
@@ -196,31 +209,47 @@ def _end_sessions(connection: Connection, batch: Batch, result: Stored) -> None:
 
 
 def _unseen(connection: Connection, listed: Sequence[Found], seen: turns.Seen) -> Iterable[Found]:
-    """Pass on what is new; a record that was changed in its place is new under an id of its own."""
-    batch: dict[tuple[str, int], tuple[int, int, bytes]] = {}
-    confirmed: list[tuple[int, int, int, str, str, int]] = []
+    """Pass on what is new; a record whose text was changed under its id is new under an id of its own."""
+    confirmed: list[tuple[int, int, int, bytes, str, str, int]] = []
+    waiting: dict[tuple[str, int], list[Found]] = {}  # passed on in this batch, by the record's own id
     for found in listed:
-        turn, cursor = found.turn, found.cursor
-        key = (turn.record_id, turn.part)
-        known = seen.rows.get(key)
-        if known is None:
-            if key not in batch:
-                batch[key] = (cursor.id or 0, cursor.generation, found.sha256)
-                yield found
+        key = found.turn.record_id, found.turn.part
+        known, earlier = seen.rows.get(key), waiting.get(key, [])
+        if known is None and not earlier:
+            waiting[key] = [found]
+            yield found
             continue
-        transcript_id, generation, sha256 = known
-        if transcript_id != cursor.id or generation >= cursor.generation:
+        if any(_says_the_same(one, found) for one in earlier):
             continue
-        seen.rows[key] = (transcript_id, cursor.generation, sha256)
-        if sha256 == found.sha256 or turns.text_of(connection, cursor.agent_id, *key) == turn.text:
-            confirmed.append(
-                (found.first_byte, found.last_byte, cursor.generation, cursor.agent_id, turn.record_id, turn.part)
-            )
+        if known is not None and known[2] == found.sha256 and not _is_later(known[0], known[1], found):
             continue
-        changed = turn._replace(record_id=f"{turn.record_id}~{found.sha256.hex()[:12]}")
-        if not turns.is_stored(connection, cursor.agent_id, changed.record_id, changed.part):
-            yield found._replace(turn=changed)
+        same = None if known is None else _same_version(connection, found)
+        if same is None:
+            waiting[key] = [*earlier, found]
+            changed = f"{found.turn.record_id}~{found.sha256.hex()[:12]}"
+            yield found._replace(turn=found.turn._replace(record_id=changed))
+        elif _is_later(same.transcript_id, same.generation, found):
+            confirmed.append((
+                found.first_byte, found.last_byte, found.cursor.generation, found.sha256,
+                found.cursor.agent_id, same.record_id, found.turn.part,
+            ))  # fmt: skip
+            if same.record_id == found.turn.record_id:
+                seen.rows[key] = (same.transcript_id, found.cursor.generation, found.sha256)
     turns.confirm_spans(connection, confirmed)
+
+
+def _says_the_same(one: Found, other: Found) -> bool:
+    return one.sha256 == other.sha256 or one.turn.text == other.turn.text
+
+
+def _is_later(transcript_id: int, generation: int, found: Found) -> bool:
+    return transcript_id == found.cursor.id and generation < found.cursor.generation
+
+
+def _same_version(connection: Connection, found: Found) -> turns.Version | None:
+    """The stored version that says the same."""
+    versions = turns.versions_of(connection, found.cursor.agent_id, found.turn.record_id, found.turn.part)
+    return next((one for one in versions if one.sha256 == found.sha256 or one.text == found.turn.text), None)
 
 
 class _SessionState:

@@ -16,6 +16,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+def make_folder(path: Path) -> Path:
+    """Make one folder of a workspace, with the modes its owner's umask gives.
+
+    Raises:
+        StateError: something else is there, the folder above is missing, or permission is lacking.
+    """
+    with as_state_error("cannot be made", path):
+        if not os.path.lexists(path):
+            with contextlib.suppress(FileExistsError):
+                path.mkdir()
+                sync_folder(path.parent)
+        _require_folder(path)
+    return path
+
+
 def make_private_dir(path: Path) -> Path:
     """Make a folder that only its owner may enter (0700), or make an existing one so.
 

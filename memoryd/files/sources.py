@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
 from dataclasses import dataclass
@@ -24,6 +25,11 @@ class Pattern:
     deep: bool  # reaches below the root's own entries
     depth: int | None  # folders below the root it can reach; None for any
     regex: re.Pattern[str]
+    folders: re.Pattern[str]  # that files it means lie in
+
+    def covers(self, path: str) -> bool:
+        """Say whether this absolute path lies in a folder that holds such files, whatever its own name."""
+        return self.folders.fullmatch(path.rpartition("/")[0]) is not None
 
     def matches(self, path: str) -> bool:
         """Say whether this absolute path is meant. `*.private` never is."""
@@ -43,6 +49,7 @@ def pattern(text: str) -> Pattern:
         deep=bool(below),
         depth=None if "**" in parts[fixed:] else len(below),
         regex=re.compile(_translate(parts)),
+        folders=re.compile(_translate((*(parts if parts[-1] == "**" else parts[:-1]), "")).removesuffix("/")),
     )
 
 
@@ -61,14 +68,15 @@ def _translate_name(name: str) -> str:
     index = 0
     while index < len(name):
         char = name[index]
-        close = name.find("]", index + 2) if char == "[" else -1
+        begin = index + (3 if name.startswith("[!", index) else 2)
+        close = name.find("]", begin) if char == "[" else -1
         if char == "*":
             out.append("[^/]*")
         elif char == "?":
             out.append("[^/]")
         elif close > 0:
-            inside = name[index + 1 : close].replace("\\", "\\\\")
-            out.append(f"[^{inside[1:]}]" if inside.startswith("!") else f"[{inside}]")
+            # As fnmatch reads it, but never a slash: `(?s:[…])` and its end mark are cut off.
+            out.append("(?!/)" + fnmatch.translate(name[index : close + 1])[4:-3])
             index = close
         else:
             out.append(re.escape(char))
@@ -78,30 +86,36 @@ def _translate_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a walk found: matching files, and links that were not followed."""
+    """What a walk found: matching files, and what it could not follow or enter, each with the reason."""
 
     paths: tuple[str, ...]
-    links: tuple[str, ...]
+    refused: tuple[tuple[str, str], ...]
 
 
 def walk(wanted: Pattern) -> Found:
-    """Find the regular files a pattern means. Folders that vanish or cannot be read meanwhile are passed over."""
+    """Find the regular files a pattern means. Links are not followed; folders that vanish meanwhile are passed over."""
     paths: list[str] = []
-    links: list[str] = []
-    for entry in _entries(str(wanted.root), wanted.depth):
+    refused: list[tuple[str, str]] = []
+    for entry in _entries(str(wanted.root), wanted.depth, refused):
         if wanted.matches(entry.path):
-            (links if entry.is_symlink() else paths).append(entry.path)
+            if entry.is_symlink():
+                refused.append((entry.path, "is a symbolic link, which is not followed"))
+            else:
+                paths.append(entry.path)
     paths.sort()
-    return Found(tuple(paths), tuple(links))
+    return Found(tuple(paths), tuple(refused))
 
 
-def _entries(root: str, depth: int | None) -> Iterator[os.DirEntry[str]]:
+def _entries(root: str, depth: int | None, refused: list[tuple[str, str]]) -> Iterator[os.DirEntry[str]]:
     stack = [(root, 0)]
     while stack:
         folder, level = stack.pop()
         try:
             with os.scandir(folder) as entries:
                 listed = list(entries)
+        except PermissionError:
+            refused.append((folder, "is a folder that may not be entered: check its owner and mode"))
+            continue
         except OSError:
             continue
         for entry in listed:
@@ -116,17 +130,16 @@ def _entries(root: str, depth: int | None) -> Iterator[os.DirEntry[str]]:
 
 
 def count_folders(root: Path) -> int:
-    """Count a folder and all below it, as a recursive watch covers them; links are not followed."""
+    """Count a folder and all below it, as a recursive watch covers them: no links, and none that may not be read."""
     count = 0
     stack = [str(root)]
     while stack:
-        folder = stack.pop()
-        count += 1
         try:
-            with os.scandir(folder) as entries:
+            with os.scandir(stack.pop()) as entries:
                 stack.extend(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
         except OSError:
             continue
+        count += 1
     return count
 
 

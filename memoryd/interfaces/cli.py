@@ -92,12 +92,15 @@ def run(call: Call, once: bool) -> None:  # noqa: FBT001
     from memoryd.interfaces import work
 
     settings = call.settings()
+    ended = True
     with _logging(settings) as relog:
         if once:
             done = work.once(settings)
             call.output.result(done, f"read {done['turns']} new turns, carried out {len(done['runs'])} runs")
         else:
-            work.forever(settings, relog)
+            ended = work.forever(settings, relog)
+    if not ended:
+        os._exit(0)  # everything is stored; a thread that hangs in a system call would hold the process up
 
 
 @contextlib.contextmanager
@@ -401,6 +404,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(_main(_globals_first(given)))
 
 
+def _unexpected(error: Exception) -> MemorydError:
+    from memoryd.engine.runner import error_text
+
+    hint = "" if isinstance(error, OSError) else "unless the disk is full, this is a defect of memoryd"
+    return MemorydError(error_text(error), hint=hint)
+
+
 def _globals_first(given: list[str]) -> list[str]:
     """Let `--json`, `--quiet` and `--config` stand anywhere, as people write them."""
     end = given.index("--") if "--" in given else len(given)
@@ -421,6 +431,12 @@ def _main(given: list[str]) -> int:
     output = Output(json="--json" in given)
     try:
         code = cli.main(given, prog_name="memoryd", standalone_mode=False)
+        sys.stdout.flush()
+    except SystemExit:
+        # The library's way with a broken pipe, under which it has put this wrapper. A reader may have seen enough.
+        if isinstance(sys.stdout, click.utils.PacifyFlushWrapper):
+            return 0
+        raise
     except MemorydError as error:
         output.fail(error)
         return error.exit_code
@@ -436,4 +452,7 @@ def _main(given: list[str]) -> int:
         # The reader of a pipe has seen enough; Python would complain once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except Exception as error:  # noqa: BLE001 - programs get an object and people a line, never a trace with content
+        output.fail(_unexpected(error))
+        return 1
     return code if isinstance(code, int) else 0

@@ -46,6 +46,7 @@ def _agent(settings: Settings, reader: Reader, agent: Agent, row: Row | None, ev
         **reads.transcript_counts(reader, agent.id),
         "sessions": [_session(row, agent.context_window) for row in rows],
         "core": reads.core(reader, agent.id),
+        "facts": reads.facts(reader, agent.id),
         "runs": reads.last_runs(reader, agent.id),
         "next": _next(settings) if agent.enabled else {},
     }

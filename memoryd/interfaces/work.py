@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from memoryd.app import DATABASE, open_app
+from memoryd.app import DATABASE, LOCK, open_app
 from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import read_all, run_once
 from memoryd.database import reads, runs, sqlite, turns
 from memoryd.engine import sleeping
 from memoryd.engine.clock import Clock
 from memoryd.engine.runner import check_kind
-from memoryd.errors import LockedError, NotFoundError, StateError
+from memoryd.errors import LockedError, NotFoundError, RefusedError
+from memoryd.files.locks import Lock
 from memoryd.jobs.sleep import CONSUMER
 
 if TYPE_CHECKING:
@@ -26,10 +27,10 @@ POLL_SECONDS = 0.1
 WAITING = ("queued", "running", "interrupted")
 
 
-def forever(settings: Settings, relog: Callable[[Settings], None]) -> None:
-    """Run the daemon until it is told to stop."""
+def forever(settings: Settings, relog: Callable[[Settings], None]) -> bool:
+    """Run the daemon until it is told to stop; False where a thread is left that the process must not wait for."""
     with open_app(settings) as app:
-        Loop(app, relog).run()
+        return Loop(app, relog).run()
 
 
 def once(settings: Settings) -> dict[str, Any]:
@@ -77,45 +78,67 @@ def run_job(
     """
     check_kind(kind)
     agent = agent_id()
+    queued: list[str] = []
+    while True:
+        try:
+            app = open_app(settings)
+        except LockedError:
+            if not queued:
+                queued = _queue_beside(settings, agent, session_id, force=force)
+            rows = _wait(settings, queued)
+            if rows is not None:
+                return rows
+            continue  # who held the lock is gone, and was no daemon: then the work is done here
+        with app:
+            if not queued:
+                read_all(app)
+                queued = _queue(app.engine, app.clock, agent, session_id, force=force)
+            for run_id in queued:
+                app.runner.run_next(only=run_id)
+        return _rows(settings, queued)
+
+
+def _queue_beside(settings: Settings, agent_id: str, session_id: str | None, *, force: bool) -> list[str]:
+    engine = _beside(settings)
     try:
-        app = open_app(settings)
-    except LockedError:
-        engine = _beside(settings)
-        queued = _queue(engine, Clock(), agent, session_id, force=force)
+        return _queue(engine, Clock(), agent_id, session_id, force=force)
+    finally:
         engine.dispose()
-        return _wait(settings, queued)
-    with app:
-        read_all(app)
-        queued = _queue(app.engine, app.clock, agent, session_id, force=force)
-        for run_id in queued:
-            app.runner.run_next(only=run_id)
-        return _wait(settings, queued, final=True)
 
 
 def _queue(engine: Engine, clock: Clock, agent_id: str, session_id: str | None, *, force: bool) -> list[str]:
     rows = sleeping.candidates(engine, agent_id, ended=force or session_id is not None)
     if session_id is not None:
-        rows = [row for row in rows if row["id"].startswith(session_id)]
+        chosen = _session_id(engine, agent_id, session_id)
+        rows = [row for row in rows if row["id"] == chosen]
     queued = []
     for row in rows:
         with sqlite.reading(engine) as connection:
             mark = turns.watermark(connection, row["id"], CONSUMER)
         reason = sleeping.TRIMMED if row["state"] == "active" else sleeping.NOTES
         run_id = sleeping.request(engine, clock, row, mark, reason=reason, trigger="manual", actor="human")
-        queued.append(run_id or sleeping.open_run(engine, row["id"], mark))
+        if run_id is None and (run_id := sleeping.open_run(engine, row["id"], mark)) is not None:
+            runs.hurry(engine, run_id, clock.text())
+        queued.append(run_id)
     found = [run_id for run_id in queued if run_id is not None]
     return found or [_nothing(engine, clock, agent_id, session_id)]
 
 
+def _session_id(engine: Engine, agent_id: str, wanted: str) -> str:
+    """Complete a session's id of an agent; a unique beginning is enough."""
+    with sqlite.reading(engine) as connection:
+        rows = connection.exec_driver_sql(
+            "SELECT id FROM session WHERE agent_id = ? AND (id = ? OR substr(id, 1, length(?)) = ?)"
+            " ORDER BY id <> ?, id LIMIT 2",
+            (agent_id, wanted, wanted, wanted, wanted),
+        ).all()
+    if not rows or (len(rows) > 1 and rows[0][0] != wanted):
+        what = f"{wanted!r} begins several sessions' ids" if rows else f"there is no session {wanted!r}"
+        raise NotFoundError(what, hint="memoryd session list shows them")
+    return str(rows[0][0])
+
+
 def _nothing(engine: Engine, clock: Clock, agent_id: str, session_id: str | None) -> str:
-    if session_id is not None:
-        with sqlite.reading(engine) as connection:
-            known = connection.exec_driver_sql(
-                "SELECT 1 FROM session WHERE agent_id = ? AND substr(id, 1, length(?)) = ?",
-                (agent_id, session_id, session_id),
-            ).first()
-        if known is None:
-            raise NotFoundError(f"there is no session {session_id!r}", hint="memoryd session list shows them")
     run_id = sleeping.new_run_id(clock)
     why = "no session has turns past its watermark" if session_id else "no live session has turns past its watermark"
     with sqlite.writing(engine) as connection:
@@ -123,27 +146,26 @@ def _nothing(engine: Engine, clock: Clock, agent_id: str, session_id: str | None
     return run_id
 
 
-def _wait(settings: Settings, run_ids: Sequence[str], *, final: bool = False) -> list[dict[str, Any]]:
-    """Wait until runs have ended; one that failed and waits for its next attempt has ended for this command."""
-    path = settings.state_dir / DATABASE
-    rows: list[dict[str, Any]] = []
-    for run_id in run_ids:
-        while True:
-            with reads.open_reader(path) as reader:
-                row = reads.job_run(reader, run_id)
-            if final or row["state"] not in WAITING or (row["state"] == "queued" and row["error"]):
-                break
-            _check_daemon(settings)
-            time.sleep(POLL_SECONDS)
-        rows.append(row)
-    return rows
+def _wait(settings: Settings, run_ids: Sequence[str]) -> list[dict[str, Any]] | None:
+    """Wait until runs have ended; one that failed and waits for its next attempt has ended for this command.
+
+    Returns:
+        Their rows; None where nobody is left who would carry them out.
+    """
+    lock = Lock(settings.state_dir / LOCK)
+    while True:
+        holder = lock.holder()
+        rows = _rows(settings, run_ids)
+        if not any(row["state"] in WAITING and not (row["state"] == "queued" and row["error"]) for row in rows):
+            return rows
+        if holder is None:
+            return None
+        time.sleep(POLL_SECONDS)
 
 
-def _check_daemon(settings: Settings) -> None:
-    from memoryd.files.locks import Lock
-
-    if Lock(settings.state_dir / "memoryd.lock").holder() is None:
-        raise StateError("the daemon ended before it ran this", hint="the run is queued: memoryd run --once")
+def _rows(settings: Settings, run_ids: Sequence[str]) -> list[dict[str, Any]]:
+    with reads.open_reader(settings.state_dir / DATABASE) as reader:
+        return [reads.job_run(reader, run_id) for run_id in run_ids]
 
 
 def cancel(settings: Settings, run_id: str) -> dict[str, Any]:
@@ -151,17 +173,20 @@ def cancel(settings: Settings, run_id: str) -> dict[str, Any]:
 
     Raises:
         NotFoundError: there is none with this id.
+        RefusedError: it has ended, or writes its files at this moment and is completed in any case.
     """
     path = settings.state_dir / DATABASE
     with reads.open_reader(path) as reader:
         full = reads.job_run(reader, run_id)["id"]
-    _with_state(settings, lambda engine: _cancel(engine, full))
+    was: list[str | None] = []
+    _with_state(settings, lambda engine: was.append(runs.cancel(engine, full, Clock().text())))
     with reads.open_reader(path) as reader:
-        return reads.job_run(reader, full)
-
-
-def _cancel(engine: Engine, run_id: str) -> None:
-    runs.cancel(engine, run_id, Clock().text())
+        row = reads.job_run(reader, full)
+    if was == ["committing"]:
+        raise RefusedError("the run is writing its files and is completed in any case", where=full)
+    if was[0] in runs.FINAL and was != ["cancelled"]:
+        raise RefusedError(f"the run has ended already: {was[0]}", where=full)
+    return row
 
 
 def end_session(settings: Settings, session_id: str) -> dict[str, Any]:

@@ -40,6 +40,8 @@ class Evidence:
     size: int = 0
     offset: int = 0
     same_stat: bool = False  # size, mtime and ctime as at the last read
+    doubtful: bool = False  # all the same they may hide a change
+    unfinished: bool = False  # the last look did not read it to its end
     same_prefix: bool | None = None
 
 
@@ -57,6 +59,7 @@ FATES: dict[str, Fate] = {
     for fate in (
         Fate("new", Action.READ_AGAIN, "a file never seen before"),
         Fate("unchanged", Action.NOTHING, "size and times are as at the last read"),
+        Fate("unfinished", Action.READ_ON, "as at the last look, which did not read it to its end"),
         Fate("touched", Action.NOTHING, "the times moved, the consumed bytes are the same and nothing follows"),
         Fate("appended", Action.READ_ON, "bytes were added after the consumed prefix"),
         Fate("edited", Action.READ_AGAIN, "consumed bytes were changed, the size not"),
@@ -65,7 +68,6 @@ FATES: dict[str, Fate] = {
         Fate("replaced", Action.READ_AGAIN, "another file under the same path, with other bytes"),
         Fate("rewritten", Action.READ_ON, "another file under the same path that begins with the consumed bytes"),
         Fate("moved", Action.READ_ON, "the same file under another path"),
-        Fate("moved-edited", Action.READ_AGAIN, "the same inode under another path, with other bytes"),
         Fate("deleted", Action.KEEP, "the file is gone"),
         Fate("still-gone", Action.KEEP, "the file was gone at the last look already"),
         Fate("returned", Action.READ_ON, "a deleted file is back and begins with the consumed bytes"),
@@ -86,10 +88,11 @@ def needs_prefix(evidence: Evidence, *, opened: bool, since_verified: int) -> bo
         return False
     if not opened:
         return True
-    if evidence.same_path and evidence.same_inode and evidence.same_stat and not evidence.was_gone:
+    if evidence.was_gone or evidence.doubtful or not (evidence.same_path and evidence.same_inode):
+        return True
+    if evidence.same_stat:
         return False
-    like_an_append = evidence.same_path and evidence.same_inode and evidence.size > evidence.offset
-    if not like_an_append or evidence.was_gone:
+    if evidence.size == evidence.offset:
         return True
     # An edit before an append looks like an append; so small prefixes are verified at every growth, and large ones
     # each time the file has grown by an eighth, which keeps the hashing within a constant factor of the reading.
@@ -108,15 +111,15 @@ def _name(seen: Evidence) -> str:
         return "still-gone" if seen.was_gone else "deleted"
     kept = seen.size >= seen.offset and seen.same_prefix is not False
     if seen.was_gone:
-        return "returned" if kept else "recreated"
+        return ("returned" if seen.same_path else "moved") if kept else "recreated"
+    if not seen.same_path and kept:
+        return "moved"
     if not seen.same_inode:
         return "rewritten" if kept else "replaced"
-    if not seen.same_path:
-        return "moved" if kept else "moved-edited"
     if seen.size < seen.offset:
         return "truncated"
     if not kept:
         return "edited" if seen.size == seen.offset else "regrown"
-    if seen.size > seen.offset:
-        return "unchanged" if seen.same_stat else "appended"
-    return "unchanged" if seen.same_stat else "touched"
+    if seen.same_stat:
+        return "unfinished" if seen.unfinished and seen.size > seen.offset else "unchanged"
+    return "appended" if seen.size > seen.offset else "touched"

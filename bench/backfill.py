@@ -1,0 +1,127 @@
+"""How fast transcripts are read in, against a bare `json.loads` over the same lines, and in how much memory.
+
+    python bench/backfill.py TRANSCRIPTS_FOLDER
+
+Both run on one core in one process, taking turns, database included; the figure is the median of five. The peak of
+memory is that of a process which reads the folder once, and ten times over with other record ids in each copy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import re
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from memoryd.config import Agent, Settings, TranscriptSource
+from memoryd.database import schema, sqlite
+from memoryd.engine.clock import Clock
+from memoryd.engine.ingest import Ingest
+from memoryd.files.log import Log
+from memoryd.files.ranges import OpenFiles
+
+REPEATS = 5
+COPIES = 10
+RATIO_MIN = 0.25
+PEAK_MAX_MB = 150
+_UUID = re.compile(rb'("(?:uuid|parentUuid|logicalParentUuid|leafUuid)":")([0-9a-f]{8})')
+
+
+def parse(files: list[Path]) -> None:
+    for path in files:
+        with path.open("rb") as file:
+            for line in file:
+                with contextlib.suppress(ValueError):
+                    json.loads(line)
+
+
+def ingest(folder: Path) -> int:
+    """Read a folder into a database of its own; tells how many turns that gave."""
+    with tempfile.TemporaryDirectory() as state:
+        workspace = Path(state, "work")
+        workspace.mkdir()
+        source = TranscriptSource(path="", root=folder, pattern="**/*.jsonl")
+        settings = Settings(
+            state_dir=Path(state), agents=(Agent(id="bench", workspace=workspace, transcripts=(source,)),)
+        )
+        clock, files = Clock(), OpenFiles()
+        engine = schema.open_database(Path(state, "memoryd.db"), now=clock.text()).engine
+        reader = Ingest(engine, settings, clock, Log("bench"), files)
+        reader.scan()
+        while reader.again:
+            paths = list(reader.again)
+            reader.again.clear()
+            for path in paths:
+                reader.hint(path)
+            reader.flush()
+        with sqlite.reading(engine) as connection:
+            turns = int(connection.exec_driver_sql("SELECT count(*) FROM turn").scalar_one())
+        files.close()
+        engine.dispose()
+    return turns
+
+
+def seconds(work: object, *arguments: object) -> float:
+    assert callable(work)
+    gc.collect()
+    begun = time.perf_counter()
+    work(*arguments)
+    return time.perf_counter() - begun
+
+
+def multiply(folder: Path, target: Path) -> None:
+    """Copy the folder ten times, with record ids of its own in each copy."""
+    for copy in range(1, COPIES + 1):
+
+        def renamed(found: re.Match[bytes], mark: int = copy) -> bytes:
+            return found[1] + b"%08x" % (int(found[2], 16) ^ mark)
+
+        for path in sorted(folder.rglob("*.jsonl")):
+            copied = target / str(copy) / path.relative_to(folder)
+            copied.parent.mkdir(parents=True, exist_ok=True)
+            copied.write_bytes(_UUID.sub(renamed, path.read_bytes()))
+
+
+def peak(folder: Path) -> tuple[float, int]:
+    """The peak of memory in MB of a process that reads the folder, and how many turns it found."""
+    done = subprocess.run([sys.executable, __file__, "--peak", folder], check=True, capture_output=True, text=True)
+    megabytes, turns = done.stdout.split()
+    return float(megabytes), int(turns)
+
+
+def main(arguments: list[str]) -> int:
+    if arguments[:1] == ["--peak"]:
+        turns = ingest(Path(arguments[1]))
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, turns)
+        return 0
+    folder = Path(arguments[0])
+    files = sorted(folder.rglob("*.jsonl"))
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    size = sum(path.stat().st_size for path in files) / 1e6
+    parse(files)
+    pairs = [(seconds(parse, files), seconds(ingest, folder)) for _ in range(REPEATS)]
+    ratio = statistics.median(bare / whole for bare, whole in pairs)
+    bare, whole = (statistics.median(values) for values in zip(*pairs, strict=True))
+    speeds = f"json.loads {size / bare:.0f} MB/s, ingest {size / whole:.0f} MB/s"
+    print(f"backfill: {size:.1f} MB in {len(files)} files; {speeds}")
+    print(f"backfill: ingest at {ratio:.2f} of the speed of json.loads (at least {RATIO_MIN})")
+    once = peak(folder)
+    with tempfile.TemporaryDirectory() as target:
+        multiply(folder, Path(target))
+        often = peak(Path(target))
+    for times, (megabytes, turns) in ((1, once), (COPIES, often)):
+        print(f"backfill: peak {megabytes:.0f} MB for {turns} turns, the folder {times} times (at most {PEAK_MAX_MB})")
+    return int(ratio < RATIO_MIN or max(once[0], often[0]) > PEAK_MAX_MB)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

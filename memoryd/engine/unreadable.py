@@ -1,0 +1,73 @@
+"""Transcripts that cannot be read: said once, and taken back when it is over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memoryd.database import alarms, sqlite
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.engine.clock import Clock
+    from memoryd.files.log import Log
+
+KIND = "unreadable"
+
+
+class Unreadable:
+    """What is reported of which path of which agent; it outlives the process as alarms."""
+
+    def __init__(self, engine: Engine, clock: Clock, log: Log) -> None:
+        self.engine = engine
+        self.clock = clock
+        self.log = log
+        self._reported: dict[tuple[str, str], str] = {}
+
+    def load(self, connection: Connection) -> None:
+        """Read what an earlier process reported and nobody took back."""
+        rows = connection.exec_driver_sql(
+            "SELECT agent_id, subject, text FROM alarm WHERE kind = ? AND cleared_at IS NULL", (KIND,)
+        )
+        self._reported = {(row[0], row[1]): row[2] for row in rows}
+
+    def report(self, agent_id: str, path: str, why: str) -> None:
+        """Say that a path cannot be read."""
+        subject, why = printable(path), printable(why)
+        if self._reported.get((agent_id, subject)) == why:
+            return
+        with sqlite.writing(self.engine) as connection:
+            alarms.raise_alarm(
+                connection, kind=KIND, text=why, now=self.clock.text(), agent_id=agent_id, subject=subject
+            )
+        self._reported[agent_id, subject] = why
+        self.log.warning("transcript cannot be read", agent=agent_id, path=subject, why=why)
+
+    def take_back(self, agent_id: str, path: str) -> None:
+        """Say that it can be read, or is there no more."""
+        key = agent_id, printable(path)
+        if key not in self._reported:
+            return
+        with sqlite.writing(self.engine) as connection:
+            alarms.clear_alarm(connection, kind=KIND, now=self.clock.text(), agent_id=agent_id, subject=key[1])
+        del self._reported[key]
+
+    def review(self, met: AbstractSet[tuple[str, str]]) -> None:
+        """After a scan: take back what was not met on it, except what cannot even be looked for."""
+        known = {(agent_id, printable(path)) for agent_id, path in met}
+        for agent_id, path in [key for key in self._reported if key not in known]:
+            try:
+                Path(path).lstat()
+            except PermissionError:
+                continue
+            except OSError:
+                pass
+            self.take_back(agent_id, path)
+
+
+def printable(path: str) -> str:
+    """A path as text: bytes of a name that are no UTF-8 are shown as escapes."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

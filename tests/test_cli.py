@@ -1,0 +1,372 @@
+"""The command line: help, exit codes, JSON as the contract has it, errors that say what, where and what to do."""
+
+import json
+import re
+import subprocess
+import sys
+
+import click
+import pytest
+from scratch import Scratch, filler, recent, said
+
+from memoryd.database import schema, sqlite
+from memoryd.errors import NotFoundError
+from memoryd.interfaces import cli as commands
+from memoryd.interfaces import work
+from memoryd.interfaces.cli import _globals_first, cli
+
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+
+
+@pytest.fixture(scope="module")
+def slept(tmp_path_factory):
+    """An installation that has read and slept, shared by the tests that only look."""
+    scratch = Scratch(tmp_path_factory.mktemp("cli") / "scratch", sleep={"schedule": "0 3 * * *"})
+    scratch.append([*said(at=recent()), filler(at=recent())])
+    assert scratch.json("run", "--once")["turns"] == 7
+    return scratch
+
+
+def answer(scratch, capsys, *arguments):
+    """Run a command in this process: exit code, and what it printed."""
+    with pytest.raises(SystemExit) as ended:
+        commands.main(["--config", str(scratch.config), *arguments])
+    printed = capsys.readouterr()
+    return ended.value.code or 0, printed.out, printed.err
+
+
+def data(scratch, capsys, *arguments, code=0):
+    found, out, _ = answer(scratch, capsys, "--json", *arguments)
+    assert found == code, out
+    body = json.loads(out)
+    assert body["ok"] is (code == 0)
+    return body["data"] if code == 0 else body["error"]
+
+
+# --- help and imports ---
+
+
+def all_commands(group=cli, path=()):
+    yield path
+    if isinstance(group, click.Group):
+        for name, command in group.commands.items():
+            yield from all_commands(command, (*path, name))
+
+
+@pytest.mark.parametrize("path", list(all_commands()), ids=" ".join)
+def test_every_command_has_help(path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        commands.main([*path, "--help"])
+    assert not ended.value.code
+    text = capsys.readouterr().out
+    assert text.startswith("Usage: memoryd")
+    assert len(text.splitlines()[2].strip()) > 10  # it says what it does
+
+
+def test_every_command_of_this_version_is_there():
+    found = {" ".join(path) for path in all_commands()}
+    assert {
+        "run", "demo", "status", "pause", "resume", "job run", "job list", "job show", "job cancel",
+        "session list", "session messages", "session end", "logs", "config check", "config show", "config default",
+    } <= found  # fmt: skip
+
+
+def loaded(*arguments, cwd=None):
+    code = (
+        "import sys\nfrom memoryd.interfaces import cli\n"
+        "try:\n    cli.main(sys.argv[1:])\nexcept SystemExit as ended:\n    assert not ended.code, ended.code\n"
+        "print('\\n'.join(sys.modules), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True, cwd=cwd)
+    return {name.partition(".")[0] for name in done.stderr.split()}, set(done.stderr.split())
+
+
+def test_help_is_quick_because_it_imports_little():
+    tops, modules = loaded("--help")
+    assert not tops & {"sqlalchemy", "sqlmodel", "pydantic", "yaml", "apscheduler", "watchdog", "tiktoken", "structlog"}
+    assert "memoryd.config" not in modules
+
+
+def test_reads_do_without_the_heavy_libraries(slept):
+    tops, _ = loaded("--config", str(slept.config), "status")
+    assert not tops & {"sqlalchemy", "sqlmodel", "pydantic", "watchdog", "tiktoken"}
+    tops, _ = loaded("--config", str(slept.config), "job", "list")
+    assert not tops & {"sqlalchemy", "sqlmodel", "pydantic", "apscheduler", "watchdog", "tiktoken"}
+
+
+# --- shapes ---
+
+
+def object_matches(value, shape, at):
+    if not isinstance(value, dict):
+        yield f"{at}: no object"
+        return
+    for key, inner in shape.items():
+        if key not in value:
+            yield f"{at}.{key} is missing"
+        else:
+            yield from matches(value[key], inner, f"{at}.{key}")
+
+
+def matches(value, shape, at="$"):  # noqa: C901 - one case for each kind of shape
+    """Whether a JSON value has a shape: a dict of keys, a one-element list, a type, None, or a tuple of choices."""
+    if isinstance(shape, tuple):
+        if not any(not list(matches(value, one, at)) for one in shape):
+            yield f"{at}: {value!r} is none of {shape}"
+    elif isinstance(shape, dict):
+        yield from object_matches(value, shape, at)
+    elif isinstance(shape, list):
+        if not isinstance(value, list) or not value:
+            yield f"{at}: no list with entries"
+        else:
+            for number, one in enumerate(value):
+                yield from matches(one, shape[0], f"{at}[{number}]")
+    elif isinstance(shape, re.Pattern):
+        if not isinstance(value, str) or not shape.fullmatch(value):
+            yield f"{at}: {value!r}"
+    elif shape is None or isinstance(shape, str):
+        if value != shape:
+            yield f"{at}: {value!r}"
+    elif not isinstance(value, shape) or (isinstance(value, bool) and shape is not bool):
+        yield f"{at}: {value!r} is no {shape.__name__}"
+
+
+STATES = ("queued", "running", "succeeded", "skipped", "failed", "interrupted", "dead", "cancelled")
+RUN = {
+    "id": str, "kind": "sleep", "agent_id": "demo", "actor": ("memoryd", "human"), "state": STATES,
+    "trigger": ("schedule", "threshold", "session-end", "manual", "hook", "agent", "catch-up", "recovery"),
+    "scheduled_for": TIME, "started_at": (TIME, None), "heartbeat_at": (TIME, None), "finished_at": (TIME, None),
+    "attempt": int, "input_hash": (str, None), "why": (str, None), "error": (str, None), "tokens_in": int,
+    "tokens_out": int, "receipt": {},
+}  # fmt: skip
+STATUS = {
+    "daemon": ({"pid": int, "version": str, "started_at": TIME}, None),
+    "watching": ("inotify", "fsevents", "polling", None),
+    "agents": [{
+        "id": "demo", "workspace": str, "enabled": bool,
+        "sessions": [{
+            "id": str, "transcript": str, "format": str, "state": ("active", "ended"), "turns": int, "tokens": int,
+            "window": int, "ratio": float, "gauge": ("exact", "estimated"), "last_turn_at": TIME,
+        }],
+        "core": {"count": int, "tokens": int}, "facts": {"count": int},
+        "runs": {"sleep": {"run": str, "state": STATES, "why": (str, None), "finished_at": (TIME, None)}},
+        "next": {"sleep": TIME},
+    }],
+    "alarms": list, "spend": {"today_tokens": int, "daily_tokens": (int, None)},
+}  # fmt: skip
+SESSION = {
+    "id": str, "agent": "demo", "format": "messages", "transcript": str, "state": ("active", "ended"),
+    "started_at": (TIME, None), "ended_at": (TIME, None), "turns": int, "tokens": int,
+}  # fmt: skip
+MESSAGE = {
+    "seq": int,
+    "role": str,
+    "origin": str,
+    "text": str,
+    "tokens": (int, None),
+    "at": (str, None),
+    "record_id": str,
+}
+
+
+def test_the_shapes_of_the_contract(slept, capsys):
+    assert list(matches(data(slept, capsys, "status"), STATUS)) == []
+    rows = data(slept, capsys, "job", "list")
+    assert list(matches(rows, [RUN])) == []
+    assert list(matches(data(slept, capsys, "job", "show", rows[0]["id"]), RUN)) == []
+    sessions = data(slept, capsys, "session", "list")
+    assert list(matches(sessions, [SESSION])) == []
+    messages = data(slept, capsys, "session", "messages", sessions[0]["id"])
+    assert list(matches(messages, [MESSAGE])) == []
+    assert [one["seq"] for one in messages] == list(range(1, 8))
+    compressed = data(slept, capsys, "session", "messages", sessions[0]["id"], "--compressed")
+    assert compressed[0]["seqs"] == []  # the running summary comes first
+    assert data(slept, capsys, "status")["spend"]["today_tokens"] == 0  # the offline backend costs nothing
+    assert all({"at", "level", "event"} <= set(one) for one in data(slept, capsys, "logs"))
+    assert list(matches(data(slept, capsys, "config", "show"), {})) == []
+
+
+def test_the_checker_of_shapes_can_say_no():
+    assert list(matches({"a": 1}, {"a": str}))
+    assert list(matches({"a": 1}, {"b": int}))
+    assert list(matches([], [int]))
+    assert list(matches("x", ("y", None)))
+    assert list(matches(json.loads("true"), int))
+    assert list(matches("yesterday", TIME))
+
+
+def test_what_is_hidden_stays_hidden(slept, capsys):
+    row = data(slept, capsys, "job", "list")[0]
+    assert not {"reply", "owner", "fence", "key", "slot", "cancel_requested"} & set(row)
+
+
+# --- finding, filtering ---
+
+
+def test_a_unique_beginning_of_an_id_is_enough_and_a_wildcard_is_none(slept, capsys):
+    row = data(slept, capsys, "job", "list")[0]
+    assert data(slept, capsys, "job", "show", row["id"][:-2])["id"] == row["id"]
+    assert data(slept, capsys, "job", "show", "%", code=3)["code"] == "not_found"
+    session = data(slept, capsys, "session", "list")[0]["id"]
+    assert data(slept, capsys, "session", "messages", session[:6])
+    assert data(slept, capsys, "session", "messages", "_", code=3)
+
+
+def test_job_list_filters(slept, capsys):
+    assert data(slept, capsys, "job", "list", "--kind", "dream") == []
+    assert data(slept, capsys, "job", "list", "--kind", "sleep", "--agent", "demo", "--limit", "1")
+    assert data(slept, capsys, "job", "list", "--agent", "nobody", code=3)["hint"] == "configured: demo"
+
+
+def test_a_session_whose_id_begins_anothers_is_meant_by_its_whole_id(tmp_path):
+    engine = schema.open_database(tmp_path / "memoryd.db", now="2026").engine
+    with sqlite.writing(engine) as connection:
+        connection.exec_driver_sql("INSERT INTO agent VALUES ('demo', '/w', 1, 0, '2026')")
+        for name in ("abc", "abc~2"):
+            connection.exec_driver_sql(
+                "INSERT INTO session (id, agent_id, native_id, format, state, seen_at, last_turn_at, turns, last_seq,"
+                " gauge, counted_seq) VALUES (?, 'demo', 'abc', 'messages', 'active', '2026', '2026', 0, 0, '{}', 0)",
+                (name,),
+            )
+    assert work._session_id(engine, "demo", "abc") == "abc"
+    assert work._session_id(engine, "demo", "abc~") == "abc~2"
+    for wanted in ("ab", "%", "_bc", "nothing"):
+        with pytest.raises(NotFoundError):
+            work._session_id(engine, "demo", wanted)
+
+
+# --- exit codes and errors ---
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "name"),
+    [
+        (("job", "run", "dream"), 4, "refused"),
+        (("job", "run", "slumber"), 3, "not_found"),
+        (("job", "run"), 2, "config"),
+        (("job", "show", "run-none"), 3, "not_found"),
+        (("job", "cancel", "run-none"), 3, "not_found"),
+        (("session", "messages", "none"), 3, "not_found"),
+        (("session", "end", "none"), 3, "not_found"),
+        (("job", "run", "sleep", "--session", "none"), 3, "not_found"),
+        (("job", "run", "sleep", "--agent", "none"), 3, "not_found"),
+        (("pause", "--agent", "none"), 3, "not_found"),
+        (("job", "list", "--limit", "0"), 2, "config"),
+        (("job", "list", "--limit", "many"), 2, "config"),
+        (("logs", "--level", "loud"), 2, "config"),
+        (("nonsense",), 2, "config"),
+        (("status", "--nonsense"), 2, "config"),
+        (("job", "nonsense"), 2, "config"),
+    ],
+)
+def test_exit_codes_and_errors_as_json(slept, capsys, arguments, code, name):
+    error = data(slept, capsys, *arguments, code=code)
+    assert error["code"] == name
+    assert error["message"]
+    assert set(error) == {"code", "message", "hint"}
+    found, out, err = answer(slept, capsys, *arguments)
+    assert (found, out) == (code, "")
+    assert err.startswith("memoryd: ")
+
+
+def test_a_finished_run_cannot_be_cancelled(slept, capsys):
+    row = data(slept, capsys, "job", "list")[-1]
+    assert data(slept, capsys, "job", "cancel", row["id"], code=4)["code"] == "refused"
+
+
+def test_a_bad_configuration_is_told_with_its_line_and_a_remedy(tmp_path, capsys):
+    scratch = Scratch(tmp_path / "scratch")
+    text = scratch.config.read_text(encoding="utf-8").replace('"timezone"', '"timezome"')
+    scratch.config.write_text(text, encoding="utf-8")
+    error = data(scratch, capsys, "status", code=2)
+    assert error["code"] == "config"
+    assert re.search(r"memoryd\.yaml:\d+: timezome", error["message"])
+    assert "timezone" in error["hint"]
+
+
+def test_no_configuration_at_all(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "memoryd", "--json", "--config", str(tmp_path / "none.yaml"), "status"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "none.yaml" in json.loads(done.stdout)["error"]["message"]
+
+
+def test_before_the_first_start_it_says_what_to_do(tmp_path, capsys):
+    scratch = Scratch(tmp_path / "scratch")
+    for arguments in (("status",), ("job", "list"), ("session", "list")):
+        error = data(scratch, capsys, *arguments, code=1)
+        assert error["hint"] == "start the daemon: memoryd run"
+    assert not scratch.state.exists()
+
+
+def test_what_nobody_expected_is_told_in_one_line_without_content(slept, capsys, monkeypatch):
+    def fail(*_arguments, **_options):
+        raise KeyError("the secret words")
+
+    monkeypatch.setattr("memoryd.interfaces.status.status", fail)
+    error = data(slept, capsys, "status", code=1)
+    assert error["message"].startswith("KeyError at ")
+    assert "secret" not in json.dumps(error)
+
+
+def test_an_interrupt_is_130(slept, capsys, monkeypatch):
+    def interrupt(*_arguments, **_options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("memoryd.interfaces.status.status", interrupt)
+    assert answer(slept, capsys, "status")[0] == 130
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(slept):
+    command = f"{sys.executable} -m memoryd --config {slept.config} config default | head -c 10"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# --- the line ---
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        (["status", "--json"], ["--json", "status"]),
+        (["job", "list", "--json", "--limit", "3"], ["--json", "job", "list", "--limit", "3"]),
+        (["status", "--config", "x", "-q"], ["--config", "x", "-q", "status"]),
+        (["status", "--config=x"], ["--config=x", "status"]),
+        (["job", "show", "--", "--json"], ["job", "show", "--", "--json"]),
+        (["status", "--config"], ["--config", "status"]),
+        ([], []),
+    ],
+)
+def test_global_options_stand_anywhere(given, meant):
+    assert _globals_first(given) == meant
+
+
+def test_json_after_the_command_is_json(slept, capsys):
+    code, out, _ = answer(slept, capsys, "job", "list", "--json")
+    assert (code, json.loads(out)["ok"]) == (0, True)
+
+
+def test_for_people_it_is_text(slept, capsys):
+    for arguments, word in (
+        (("status",), "agent    demo"),
+        (("job", "list"), "succeeded"),
+        (("session", "list"), "messages"),
+        (("config", "check"), "memoryd.yaml"),
+    ):
+        code, out, err = answer(slept, capsys, *arguments)
+        assert (code, err) == (0, "")
+        assert word in out
+        assert "\x1b" not in out
+
+
+def test_the_agent_is_known_by_the_folder(tmp_path, monkeypatch, capsys):
+    scratch, other = Scratch(tmp_path / "scratch"), Scratch(tmp_path / "other")
+    scratch.agents.append(Scratch.agent("other", other.workspace))
+    scratch.write_config()
+    assert data(scratch, capsys, "pause", code=2)["hint"] == "give --agent ID"
+    monkeypatch.chdir(other.sessions)
+    assert data(scratch, capsys, "pause") == {"agent": "other", "paused": True}
+    assert [agent["paused"] for agent in data(scratch, capsys, "status")["agents"]] == [False, True]

@@ -1,0 +1,115 @@
+"""The commit rule: a sleep stopped or disturbed at each of its steps comes to the same as one that was left alone."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from sweep import DAILY, KILLED, OLD, WRITERS
+
+from memoryd.files.durable import APPEND_STEPS, PLACE_STEPS, REPLACE_STEPS
+
+MODES = ("nobody+kill", "nobody+twice@after:swap", "truncates+kill", "renames", "appends+kill")
+MORE_MODES = ("truncates", "renames+kill", "appends", "nobody+twice@after:intent", "nobody+twice@before:rows")
+TRANSACTIONS = ("before:intent", "after:intent", "before:rows", "after:rows")
+
+
+def sweep(folder, *modes):
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("sweep.py")), str(folder), *modes],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=110,
+    )
+    assert done.returncode == 0, done.stderr
+    points = [json.loads(line) for line in done.stdout.splitlines()]
+    undisturbed = {point["daily"]: point for point in points if point["number"] == 0}
+    return undisturbed, [point for point in points if point["number"]]
+
+
+def told(point):
+    how = "killed" if point["kill"] else "disturbed"
+    return f"{point['who']}, {how} at {point['number']} ({point['steps'][-1]}), again at {point['again']}"
+
+
+def check_ended_well(point, alone):
+    """Rows once, watermark right, the run succeeded, the model not asked again once its answer was stored."""
+    at = told(point)
+    assert point["codes"] == [KILLED] * (point["kill"] + bool(point["again"])) + [0], at
+    assert [row[0] for row in point["runs"]] == ["succeeded"], at
+    assert point["runs"][0][3] is None, f"the kept reply is still there: {at}"
+    assert point["memories"] == alone["memories"], at
+    assert point["watermark"] == alone["watermark"] == [["sleep", 7]], at
+    assert (point["summaries"], point["intents"], point["journal"]) == (1, 0, 1), at
+    assert point["strays"] == [], at
+    stored = "after:reply" in point["steps"]
+    assert point["asked"] == 1 if stored or not point["kill"] else point["asked"] <= 2, at
+
+
+def bullets(text):
+    return Counter(line for line in text.splitlines() if line.startswith("- "))
+
+
+def ours(alone):
+    return bullets(alone["files"]["MEMORY.md"]) - bullets(OLD)
+
+
+def block(alone):
+    text = alone["files"][DAILY]
+    return text[text.index("\n## Trimmed Context") :]
+
+
+def check_mode(tmp_path, mode):
+    undisturbed, points = sweep(tmp_path, mode)
+    for point in points:
+        alone = undisturbed[point["daily"]]
+        check_ended_well(point, alone)
+        check_files(point, alone)
+    return undisturbed, points
+
+
+def check_files(point, alone):
+    at = told(point)
+    if point["who"] == "nobody":
+        assert point["files"] == alone["files"], at
+        assert point["backups"] == [OLD], at
+        return
+    core, daily = point["files"]["MEMORY.md"], point["files"][DAILY]
+    assert bullets(core) & ours(alone) == ours(alone), f"ours is not there once: {at}\n{core}"
+    assert daily.count(block(alone).strip()) == 1, f"{at}\n{daily}"
+    if point["who"] in {"truncates", "renames"}:
+        assert bullets(core)["- a person's line"] == 1, f"{at}\n{core}"
+        assert bullets(core)["- an older one, edited"] == 1, f"{at}\n{core}"
+        assert bullets(core)["- an older one"] == 0, f"{at}\n{core}"
+        assert core.startswith("# Notes\n\n- an old one\n"), f"{at}\n{core}"
+        assert daily == alone["files"][DAILY], at
+    else:
+        for writer in range(WRITERS):
+            assert bullets(core)[f"- writer {writer}"] == 1, f"{at}\n{core}"
+            assert daily.count(f"- writer {writer}\n") == 1, f"{at}\n{daily}"
+    assert sum(bullets(core).values()) == sum(ours(alone).values()) + (
+        2 + WRITERS if point["who"] == "appends" else 3
+    ), f"{at}\n{core}"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_stopped_or_disturbed_at_each_step_it_comes_to_the_same(tmp_path, mode):
+    check_mode(tmp_path, mode)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mode", MORE_MODES)
+def test_stopped_or_disturbed_at_each_step_it_comes_to_the_same_in_the_other_ways(tmp_path, mode):
+    check_mode(tmp_path, mode)
+
+
+def test_every_name_of_a_step_is_stopped_at(tmp_path):
+    undisturbed, _ = sweep(tmp_path)
+    met = Counter(undisturbed[False]["steps"]) | Counter(undisturbed[True]["steps"])
+    for name in {*REPLACE_STEPS, *PLACE_STEPS, *APPEND_STEPS, *TRANSACTIONS, "before:answer", "after:reply"}:
+        assert met[name] >= 1, name
+    head = "# Daily Memory: 2026-03-04\n\n## Mine (08:00)\n\nby hand, no newline\n\n## Trimmed"
+    assert undisturbed[True]["files"][DAILY].startswith(head)

@@ -1,0 +1,283 @@
+"""The daemon as a process: it reads what grows, sleeps, stops, is killed, reloads, and is told what to do."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from scratch import Scratch, filler, message, recent, said, until
+
+LONG = 20
+
+
+@pytest.fixture
+def scratch(tmp_path):
+    return Scratch(tmp_path / "scratch", ingest={"settle": "20ms"})
+
+
+def full(at=None):
+    return [*said(at=at or recent()), filler(at=at or recent())]
+
+
+def has_slept(scratch, times=1):
+    return scratch.query("SELECT count(*) FROM job_run WHERE state = 'succeeded'")[0][0] >= times
+
+
+def test_what_is_appended_is_read_and_a_full_context_becomes_memory(scratch):
+    with scratch.daemon():
+        scratch.append(said(at=recent()))
+        until(lambda: scratch.query("SELECT count(*) FROM turn") == [(6,)], why="the turns are stored")
+        assert scratch.query("SELECT count(*) FROM job_run") == [(0,)]
+        scratch.append([filler(at=recent())])
+        until(lambda: has_slept(scratch), why="the session has slept")
+        assert "window functions" in scratch.core
+        assert len(scratch.dailies()) == 1
+        status = scratch.json("status")
+        session = status["agents"][0]["sessions"][0]
+        assert (session["turns"], session["gauge"], session["ratio"] >= 0.8) == (7, "estimated", True)
+        assert status["agents"][0]["runs"]["sleep"]["state"] == "succeeded"
+        assert status["watching"] in {"inotify", "fsevents", "polling"}
+
+
+@pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGINT])
+def test_it_ends_in_order(scratch, name):
+    with scratch.daemon() as process:
+        process.send_signal(name)
+        process.wait(LONG)
+        assert process.returncode == (0 if name == signal.SIGTERM else 130)
+    assert scratch.log()[-1]["event"] == "stopped"
+    assert scratch.json("status")["daemon"] is None
+
+
+SLOW_HOOK = "echo started > {0}; sleep 60"
+
+
+def test_it_ends_in_order_in_the_middle_of_a_run_and_goes_on_at_the_next_start(scratch):
+    mark = scratch.root / "hook"
+    scratch.write_config(hooks={"on_summary": SLOW_HOOK.format(mark)})
+    scratch.append(full())
+    with scratch.daemon() as process:
+        until(mark.exists, why="the hook runs")
+        before = time.monotonic()
+        process.terminate()
+        process.wait(LONG)
+        assert time.monotonic() - before < LONG
+        assert process.returncode == 0
+    scratch.write_config(hooks={"on_summary": f"cat >> {scratch.root / 'told'}"})
+    with scratch.daemon():
+        until((scratch.root / "told").exists, why="the hook is told")
+    assert scratch.query("SELECT state, attempt FROM job_run") == [("succeeded", 1)]
+    assert scratch.core.count("window functions") == 1
+
+
+def stopped_worker(process):
+    """The pid of the daemon's child, which is stopped so that whoever waits for it is stuck."""
+    children = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True, check=False
+    )
+    pids = [int(pid) for pid in children.stdout.split()]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    return pids
+
+
+def test_it_ends_in_time_though_its_worker_hangs(scratch):
+    with scratch.daemon() as process:
+        scratch.append(said(at=recent()))
+        until(lambda: scratch.query("SELECT counted_seq FROM session") == [(6,)], why="the tokens are counted")
+        assert stopped_worker(process)
+        scratch.append([filler(at=recent())])
+        until(lambda: scratch.query("SELECT count(*) FROM turn") == [(7,)], why="the turn is stored")
+        process.terminate()
+        process.wait(LONG)
+        assert process.returncode == 0
+    with scratch.daemon():
+        until(lambda: has_slept(scratch), why="the session has slept")
+
+
+def test_it_is_killed_and_goes_on(scratch):
+    scratch.append(full())
+    mark = scratch.root / "hook"
+    scratch.write_config(hooks={"on_summary": SLOW_HOOK.format(mark)})
+    with scratch.daemon() as process:
+        until(lambda: scratch.query("SELECT count(*) FROM job_run WHERE state = 'running'") == [(1,)] or mark.exists())
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    scratch.write_config(hooks={"on_summary": None})
+    assert scratch.json("status")["daemon"] is None  # the lock says so, whatever the row does
+    scratch.append(
+        [message("user", "Please never delete the old archive before I have seen the new one.", at=recent(1))]
+    )
+    with scratch.daemon():
+        until(lambda: has_slept(scratch), why="the session has slept")
+        until(lambda: scratch.query("SELECT count(*) FROM turn") == [(8,)], why="the turn is stored")
+    assert scratch.core.count("window functions") == 1
+    assert sum(text.count("## Trimmed Context") for text in scratch.dailies().values()) == 1
+
+
+def test_a_reload_takes_a_good_file_and_keeps_the_old_settings_over_a_bad_one(scratch, tmp_path):
+    with scratch.daemon() as process:
+        scratch.config.write_text("agents: [", encoding="utf-8")
+        process.send_signal(signal.SIGHUP)
+        alarm = until(lambda: scratch.query("SELECT text FROM alarm WHERE kind = 'config' AND cleared_at IS NULL"))
+        assert "memoryd.yaml" in alarm[0][0]
+        scratch.append(said(at=recent()))
+        until(lambda: scratch.query("SELECT count(*) FROM turn") == [(6,)], why="it still reads")
+        other = Scratch(tmp_path / "other")
+        other.append(said(at=recent()))
+        scratch.agents.append(Scratch.agent("other", other.workspace))
+        scratch.write_config()
+        process.send_signal(signal.SIGHUP)
+        until(lambda: scratch.query("SELECT count(*) FROM turn") == [(12,)], why="the new agent is read")
+        assert scratch.query("SELECT count(*) FROM alarm WHERE cleared_at IS NULL") == [(0,)]
+
+
+def test_a_second_daemon_is_refused_with_the_pid_of_the_first(scratch):
+    with scratch.daemon() as process:
+        error = scratch.json("run", code=5)
+        assert error["code"] == "locked"
+        assert str(process.pid) in error["message"]
+        assert scratch.json("run", "--once", code=5)["code"] == "locked"
+
+
+def test_of_many_simultaneous_starts_one_wins(scratch):
+    command = [sys.executable, "-m", "memoryd", "--config", str(scratch.config), "run"]
+    null = subprocess.DEVNULL
+    many = [subprocess.Popen(command, stdout=null, stderr=null, start_new_session=True) for _ in range(STARTS)]
+    try:
+        until(lambda: sum(one.poll() is None for one in many) == 1, seconds=100, why="one is left")
+        assert sorted(one.poll() or 0 for one in many) == [0] + [5] * (STARTS - 1)
+        (left,) = [one for one in many if one.poll() is None]
+        until(lambda: scratch.is_up(left.pid), why="it runs")
+    finally:
+        for one in many:
+            if one.poll() is None:
+                one.kill()
+            one.wait()
+
+
+STARTS = 50 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 12
+
+
+def test_the_database_taken_away_ends_it_with_an_error(scratch):
+    with scratch.daemon() as process:
+        (scratch.state / "memoryd.db").unlink()
+        process.wait(LONG)
+        assert process.returncode == 1
+    assert "taken away" in (scratch.root / "stderr.txt").read_text(encoding="utf-8")
+
+
+def test_one_sqlite_and_private_files(scratch):
+    scratch.append(full())
+    old = os.umask(0)
+    try:
+        with scratch.daemon() as process:
+            until(lambda: has_slept(scratch), why="the session has slept")
+            if sys.platform == "linux":
+                maps = Path(f"/proc/{process.pid}/maps").read_text(encoding="utf-8").split("\n")
+                loaded = {line.split("/", 1)[-1] for line in maps if "sqlite3" in line}
+                assert len({"pysqlite3" in path for path in loaded}) == 1, loaded
+            modes = {
+                path.relative_to(scratch.state): stat.S_IMODE(path.stat().st_mode)
+                for path in scratch.state.rglob("*")
+                if path.is_file()
+            }
+            assert set(modes.values()) == {0o600}, modes
+    finally:
+        os.umask(old)
+
+
+def test_a_paused_agent_costs_no_cpu(scratch):
+    """A run that may not be taken must not keep the loop turning."""
+    scratch.append(said(at=recent()))
+    scratch.run("run", "--once")
+    scratch.json("pause")
+    with scratch.daemon() as process:
+        scratch.append([filler(at=recent())])
+        until(lambda: scratch.query("SELECT state FROM job_run") == [("queued",)], why="the sleep is queued")
+        before = cpu(process.pid)
+        end = time.monotonic() + 2
+        until(lambda: time.monotonic() > end)
+        assert cpu(process.pid) - before < 1.0
+        assert scratch.query("SELECT state FROM job_run") == [("queued",)]
+        assert scratch.json("status")["agents"][0]["paused"] is True
+        scratch.json("resume")
+        until(lambda: has_slept(scratch), why="the session has slept")
+
+
+def cpu(pid):
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.parametrize("beside", [True, False], ids=["beside a daemon", "without one"])
+def test_a_job_by_hand_comes_to_the_same(scratch, beside):
+    at = datetime(2026, 3, 4, 9, 0, tzinfo=UTC)
+    scratch.write_config(sessions={"idle_end": "3650d"})
+    scratch.append(said(at=at))
+    if beside:
+        with scratch.daemon():
+            until(lambda: scratch.query("SELECT count(*) FROM turn") == [(6,)], why="the turns are stored")
+            row = scratch.json("job", "run", "sleep")
+    else:
+        row = scratch.json("job", "run", "sleep")
+    assert (row["state"], row["trigger"], row["actor"], row["kind"]) == ("succeeded", "manual", "human", "sleep")
+    assert [item["path"] for item in row["receipt"]["files"]] == ["MEMORY.md", "memory/2026-03-04.md"]
+    assert scratch.dailies()["2026-03-04.md"].startswith("# Daily Memory: 2026-03-04\n\n## Trimmed Context (09:00)\n")
+    rule = "- User: Please always run the whole test suite before every commit in this repository."
+    assert scratch.core == f"# Memory\n\n## Preferences\n\n{rule}\n"
+    assert scratch.json("job", "run", "sleep")["state"] == "skipped"
+
+
+def test_a_session_ended_by_hand_is_written_and_ending_it_again_is_harmless(scratch):
+    scratch.append(said(at=recent()))
+    with scratch.daemon():
+        until(lambda: scratch.query("SELECT count(*) FROM turn") == [(6,)], why="the turns are stored")
+        session = scratch.json("session", "list")[0]["id"]
+        assert scratch.json("session", "end", session)["state"] == "succeeded"
+        assert scratch.json("session", "end", session)["state"] == "skipped"
+        assert [one["state"] for one in scratch.json("session", "list")] == ["ended"]
+    assert ["## Session Notes" in text for text in scratch.dailies().values()] == [True]
+
+
+def test_a_cancelled_run_is_not_carried_out(scratch):
+    scratch.json("pause")
+    scratch.append(full())
+    scratch.run("run", "--once")
+    (row,) = scratch.json("job", "list")
+    assert row["state"] == "queued"
+    assert scratch.json("job", "cancel", row["id"])["state"] == "cancelled"
+    scratch.json("resume")
+    scratch.run("run", "--once")
+    assert scratch.dailies() == {}
+
+
+def test_the_log_tells_what_happened_and_can_be_followed(scratch):
+    scratch.append(full())
+    with scratch.daemon():
+        until(lambda: has_slept(scratch), why="the session has slept")
+        run_id = scratch.query("SELECT id FROM job_run")[0][0]
+        until(lambda: [one for one in scratch.log() if one["event"] == "run finished"])
+        events = [one["event"] for one in scratch.json("logs", "--run", run_id)]
+        assert "run started" in events
+        command = [sys.executable, "-m", "memoryd", "--config", str(scratch.config), "logs", "-f", "--json"]
+        follower = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        try:
+            assert json.loads(follower.stdout.readline())["event"]
+        finally:
+            follower.kill()
+            follower.communicate()
+
+
+def test_an_idle_end_is_noticed_by_the_clock(scratch):
+    scratch.write_config(sessions={"idle_end": "1s"})
+    with scratch.daemon():
+        scratch.append(said(at=datetime.now(UTC)))
+        until(lambda: has_slept(scratch), why="the session has ended")
+    assert ["## Session Notes" in text for text in scratch.dailies().values()] == [True]
