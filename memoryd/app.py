@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from memoryd.database import alarms, schema, sqlite
 from memoryd.engine import owner
+from memoryd.engine.answering import Answerer
 from memoryd.engine.clock import Clock
 from memoryd.engine.ingest import Ingest
 from memoryd.engine.restore import Restorer
@@ -18,6 +19,7 @@ from memoryd.files.locks import Lock
 from memoryd.files.log import Log
 from memoryd.files.ranges import OpenFiles
 from memoryd.worker.client import Worker
+from memoryd.worker.pool import Pool
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,6 +58,7 @@ class App:
     def close(self) -> None:
         """Let go of everything, the lock last."""
         self.worker.close()
+        self.runner.answerer.models.close()
         self.ingest.files.close()
         self.engine.dispose()
         self.lock.release()
@@ -103,6 +106,7 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock) -> App:
         engine=engine,
         settings=settings,
         worker=worker,
+        answerer=Answerer(engine, Pool(lambda: Worker(settings.state_dir)), clock, log.bind(part="answering")),
         clock=clock,
         owner=owner.current(),
         log=log.bind(part="runner"),

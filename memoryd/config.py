@@ -89,6 +89,8 @@ class Agent:
     workspace: Path = _required(values.workspace)
     transcripts: tuple[TranscriptSource, ...] = _list(TranscriptSource, ())
     context_window: int | None = _key(values.or_null(values.whole(1)), None)
+    model: str | None = _key(values.or_null(values.text), None)
+    base_url: str | None = _key(values.or_null(values.base_url), None)
     enabled: bool = _key(values.boolean, default=True)
 
 
@@ -135,7 +137,14 @@ class Jobs:
 class Llm:
     """Who answers a job's questions."""
 
-    provider: str = _key(values.one_of("offline", later=("openai",)), "offline")
+    provider: str = _key(values.one_of("offline", "openai"), "offline")
+    model: str | None = _key(values.or_null(values.text), None)
+    base_url: str | None = _key(values.or_null(values.base_url), None)
+    api_key_env: str = _key(values.variable_name, "OPENAI_API_KEY")
+    timeout: timedelta = _key(values.duration(timedelta(seconds=1)), timedelta(seconds=120))
+    daily_tokens: int = _key(values.whole(0), 2_000_000)
+    run_tokens: int = _key(values.whole(0), 200_000)
+    fallback: str = _key(values.one_of("offline", "wait"), "offline")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,6 +285,15 @@ def _refuse_twins(reading: _Reading, agents: Sequence[Agent | None]) -> None:
             seen.setdefault((key, value), f"{path} on line {line}")
 
 
+def _refuse_nameless_model(reading: _Reading, settings: Settings) -> None:
+    """There is no default model: which one reads a person's sessions is that person's choice."""
+    if settings.llm is None or settings.llm.provider != "openai" or settings.llm.model is not None:
+        return
+    if any(agent is not None and agent.model is None for agent in settings.agents or ()):
+        line = reading.lines["llm.provider"]
+        reading.refuse(line, "llm.model", "is missing", "name the model to ask, here or for each agent")
+
+
 def _located(agent: Agent) -> Agent:
     sources = []
     for source in agent.transcripts:
@@ -321,6 +339,7 @@ def _settings(reading: _Reading) -> Settings | None:
     settings: Settings | None = reading.section(Settings, "", document.root)
     if settings is not None:
         _refuse_twins(reading, settings.agents)
+        _refuse_nameless_model(reading, settings)
     return settings
 
 

@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeAlias
 from zoneinfo import ZoneInfo
 
+from memoryd.addresses import AddressError, parse_base_url
 from memoryd.cron import parse_cron
 from memoryd.errors import ConfigError
 
@@ -224,6 +225,29 @@ def duration_text(span: timedelta) -> str:
 def text(_: Place, value: object) -> str:
     """Text that says something."""
     return _text(value)
+
+
+def base_url(_: Place, value: object) -> str:
+    """The URL of a server that may be asked."""
+    url = _text(value).rstrip("/")
+    try:
+        parse_base_url(url)
+    except AddressError as error:
+        raise RefusedValueError(f"{shown(_without_user(url))} {error.what}", error.hint) from None
+    return url
+
+
+def _without_user(url: str) -> str:
+    """The URL as an error may show it: people put keys before the @, and behind the ?."""
+    return re.sub(r"//[^/]*@", "//…@", url).partition("?")[0]
+
+
+def variable_name(_: Place, value: object) -> str:
+    """The name of an environment variable; never the key itself."""
+    name = _text(value)
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", name) or re.match(r"sk[-_]", name):
+        raise RefusedValueError("this is not the name of a variable", "set the key in a variable, and name that here")
+    return name
 
 
 def boolean(_: Place, value: object) -> bool:

@@ -1,6 +1,6 @@
 """Hypothesis profiles: `default` for every day, `soak` (HYPOTHESIS_PROFILE=soak) for `make soak`.
 
-Tests marked `soak` run only with the second.
+Tests marked `soak` run only with the second, those marked `real_model` only with `-m real_model`.
 """
 
 import os
@@ -17,7 +17,8 @@ settings.load_profile(PROFILE)
 
 
 def pytest_collection_modifyitems(config, items):
-    long = [item for item in items if PROFILE != "soak" and item.get_closest_marker("soak")]
-    if long:
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if item not in long]
+    wanted = {"soak": PROFILE == "soak", "real_model": "real_model" in config.option.markexpr}
+    left_out = [item for item in items if any(item.get_closest_marker(name) and not wanted[name] for name in wanted)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]

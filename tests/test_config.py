@@ -199,7 +199,7 @@ def test_one_problem_is_told_in_one_line(tmp_path):
         ("sleep: {keep-recent: 1}", "sleep.keep-recent", "did you mean sleep.keep_recent?"),
         ("dream: {schedule: x}", "dream", "known here: state_dir, timezone, agents, ingest"),
         ("hooks: {on_alarm: x}", "hooks.on_alarm", "known here: on_summary"),
-        ("llm: {model: x}", "llm.model", "known here: provider"),
+        ("llm: {budget: 1}", "llm.budget", "did you mean sleep.budget?"),
         ("modes: {facts: auto}", "modes.facts", "known here: sleep"),
         ("zone: x", "zone", "did you mean timezone?"),
         ("source: x", "source", "known here:"),
@@ -209,6 +209,14 @@ def test_an_unknown_key_is_told_its_nearest_valid_one(tmp_path, written, key, hi
     line, what, given_hint = problem_of(tmp_path, MINIMAL + written)
     assert (line, what) == (2, f"{key}: unknown key")
     assert given_hint.startswith(hint)
+
+
+def test_a_model_may_be_named_for_each_agent_instead_of_for_all(tmp_path):
+    text = (
+        "agents: [{id: a, workspace: ., model: small, base_url: 'http://localhost:11434/v1/'}]\nllm: {provider: openai}"
+    )
+    (agent,) = settings_of(tmp_path, text).agents
+    assert (agent.model, agent.base_url) == ("small", "http://localhost:11434/v1")
 
 
 @pytest.mark.parametrize(
@@ -246,8 +254,19 @@ def test_an_unknown_key_is_told_its_nearest_valid_one(tmp_path, written, key, hi
         ("sessions: {idle_end: 0s}", "too short", "1s or more"),
         ("jobs: {attempts: 0}", "out of range", "1 or more"),
         ("jobs: {workers: two}", 'not "two"', "digits"),
-        ("llm: {provider: openai}", "comes with a later version", "one of offline"),
-        ("llm: {provider: opnai}", "not known", "one of offline"),
+        ("llm: {provider: openai}", "llm.model: is missing", "name the model"),
+        ("llm: {provider: opnai}", "not known", "did you mean openai?"),
+        ("llm: {base_url: example.org}", "http or https URL", "https://"),
+        ("llm: {base_url: 'file:///etc/passwd'}", "http or https URL", "https://"),
+        ("llm: {base_url: 'http://169.254.169.254/v1'}", "metadata", ""),
+        ("llm: {base_url: 'https://metadata.google.internal/'}", "metadata", ""),
+        ("llm: {base_url: 'http://8.8.8.8/v1'}", "in the clear", "use https"),
+        ("llm: {base_url: 'https://me:sk-1@example.org'}", '"https://…@example.org" must hold no user', "api_key_env"),
+        ("llm: {base_url: 'https://example.org/?key=sk-1'}", '"https://example.org/" must hold no', "api_key_env"),
+        ("llm: {api_key_env: sk-proj-abcdef}", "llm.api_key_env: this is not the name of a variable", "set the key"),
+        ("llm: {timeout: 100ms}", "too short", "1s or more"),
+        ("llm: {daily_tokens: -1}", "out of range", "0 or more"),
+        ("llm: {fallback: never}", "not known", "offline, wait"),
         ("modes: {sleep: propose}", "comes with a later version", "off, auto"),
         ("modes: {sleep: false}", "false is not known", "off, auto"),
         ("hooks: {on_summary: ['a', 'b']}", "not a list", "quotes"),

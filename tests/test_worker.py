@@ -23,10 +23,11 @@ from hypothesis import strategies as st
 import memoryd
 from memoryd.errors import MemorydError, RefusedError, StateError
 from memoryd.jobs.job import Ask, Quoted, Reply
+from memoryd.llm.failure import Failure, Trouble
 from memoryd.worker import client
 from memoryd.worker.__main__ import operations, serve
 from memoryd.worker.client import Counted, Worker, WorkerError
-from memoryd.worker.protocol import ask_from_json, ask_to_json, receive, reply_from_json, reply_to_json
+from memoryd.worker.protocol import ask_from_json, ask_to_json, receive, result_from_json, result_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -252,4 +253,6 @@ ASKS = st.builds(
 @given(ASKS, st.builds(Reply, WORDS, WORDS, WORDS, st.none() | WORDS, st.integers(0, 9), st.integers(0, 9)))
 def test_questions_and_answers_pass_unharmed(ask: Ask, reply: Reply) -> None:
     assert ask_from_json(json.loads(json.dumps(ask_to_json(ask)))) == ask
-    assert reply_from_json(json.loads(json.dumps(reply_to_json(reply)))) == reply
+    assert result_from_json(json.loads(json.dumps(result_to_json(reply)))) == reply
+    failure = Failure(Trouble.BUSY, "the endpoint answered 429", 2.5, None, 0, billed=True, received=7)
+    assert result_from_json(json.loads(json.dumps(result_to_json(failure)))) == failure

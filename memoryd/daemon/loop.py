@@ -360,6 +360,7 @@ class Loop:
         if app.runner.is_unsettled_due():
             self._start_chores(app.runner.settle)
         app.worker.tick(now)
+        app.runner.answerer.tend(now)
         self._run_schedules()
         before = (self.watcher.watching, self.watcher.polling_why)
         self.watcher.tend()
@@ -431,6 +432,7 @@ class Loop:
         self.relog(fresh)
         app.ingest.configure(fresh)
         self._configure(fresh)
+        app.runner.answerer.renew()
         self._reconsider_all()
         self.hints.all()
         app.log.info("configuration reloaded", path=fresh.source)

@@ -194,14 +194,6 @@ def facts(reader: Reader, agent_id: str) -> Row:
     return row or {"count": 0}
 
 
-def tokens_since(reader: Reader, since: str) -> int:
-    """Add up the tokens of all runs that ended at or after a time."""
-    row = reader.row(
-        "SELECT coalesce(sum(tokens_in + tokens_out), 0) AS total FROM job_run WHERE finished_at >= ?", since
-    )
-    return int(row["total"]) if row else 0
-
-
 def alarms(reader: Reader) -> list[Row]:
     """Read the open alarms, the oldest first."""
     return reader.rows(
@@ -220,3 +212,11 @@ def transcript_counts(reader: Reader, agent_id: str) -> Mapping[str, int]:
         agent_id, agent_id,
     )  # fmt: skip
     return row or {}
+
+
+def spent(reader: Reader, day: str) -> int:
+    """Count the tokens of a day (YYYY-MM-DD in the configured zone): spent, and reserved for calls under way."""
+    row = reader.row(
+        "SELECT coalesce(sum(coalesce(tokens_in + tokens_out, reserved)), 0) AS n FROM spend WHERE day = ?", day
+    )
+    return int(row["n"]) if row else 0

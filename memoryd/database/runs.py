@@ -1,7 +1,7 @@
 """The job table: one row per run. Every change of a run's state is one function here.
 
 queued → running → succeeded | skipped | failed … ; a running row whose owner died becomes interrupted and runs again;
-a row that failed `attempts` times is dead.
+a row that failed `attempts` times is dead; one that only a person can help is blocked, and looked at now and then.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, RowMapping
 
 WAITING = ("queued", "interrupted")
-OPEN = ("queued", "interrupted", "running")
-FINAL = ("succeeded", "skipped", "declined", "failed", "blocked", "dead", "cancelled")
+OPEN = ("queued", "interrupted", "running", "blocked")
+FINAL = ("succeeded", "skipped", "declined", "failed", "dead", "cancelled")
 STATES = (*OPEN, *FINAL, "proposed")
 # Which waiting runs may be taken now. A run with an intent is not among them: it is completed, never begun again.
 _TAKEABLE = (
@@ -50,6 +50,7 @@ class Run:
     fence: int
     key: str | None = None
     input_hash: str | None = None
+    created_at: str = ""
 
 
 def _run(row: RowMapping) -> Run:
@@ -66,6 +67,7 @@ def _run(row: RowMapping) -> Run:
         fence=row["fence"],
         key=row["key"],
         input_hash=row["input_hash"],
+        created_at=row["created_at"],
     )
 
 
@@ -100,7 +102,7 @@ def claim(engine: Engine, *, owner: str, now: str, agents: Sequence[str], only: 
         row = (
             connection.exec_driver_sql(
                 "UPDATE job_run SET state = 'running', owner = :owner, fence = fence + 1, attempt = attempt + 1,"  # noqa: S608
-                " started_at = :now, heartbeat_at = :now, error = NULL WHERE id = ("
+                " started_at = :now, heartbeat_at = :now, error = NULL, why = NULL WHERE id = ("
                 f" SELECT r.id FROM {_TAKEABLE} AND (:only IS NULL OR r.id = :only)"
                 " ORDER BY r.scheduled_for, r.created_at, r.id LIMIT 1) RETURNING *",
                 {"owner": owner, "now": now, "agents": json.dumps(list(agents)), "only": only},
@@ -171,6 +173,34 @@ def put_back(engine: Engine, run: Run, *, state: str, due: str, error: str, refu
             (state, due, error, int(refund), run.id, run.fence),
         )
     return result.rowcount == 1
+
+
+def block(engine: Engine, run: Run, *, due: str, why: str) -> bool:
+    """Set a running run aside, uncounted, until somebody has mended what it needs; it is looked at again at `due`."""
+    with sqlite.writing(engine) as connection:
+        result = connection.exec_driver_sql(
+            "UPDATE job_run SET state = 'blocked', scheduled_for = ?, why = ?, owner = NULL, attempt = attempt - 1"
+            " WHERE id = ? AND fence = ? AND state = 'running'",
+            (due, why, run.id, run.fence),
+        )
+    return result.rowcount == 1
+
+
+def unblock(engine: Engine, now: str, *, due_only: bool) -> int:
+    """Queue blocked runs again: those whose time has come, or all where there is reason to hope. Returns how many."""
+    limit = now if due_only else "9999"
+    with sqlite.reading(engine) as connection:
+        waiting = connection.exec_driver_sql(
+            "SELECT 1 FROM job_run WHERE state = 'blocked' AND scheduled_for <= ? LIMIT 1", (limit,)
+        ).first()
+    if waiting is None:
+        return 0
+    with sqlite.writing(engine) as connection:
+        result = connection.exec_driver_sql(
+            "UPDATE job_run SET state = 'queued', scheduled_for = ? WHERE state = 'blocked' AND scheduled_for <= ?",
+            (now, limit),
+        )
+    return int(result.rowcount)
 
 
 def heartbeat(engine: Engine, run_ids: Sequence[str], now: str) -> None:
@@ -262,7 +292,7 @@ def cancel(engine: Engine, run_id: str, now: str) -> str | None:
         ).scalar_one_or_none()
         if state in OPEN and has_intent(connection, run_id):
             return "committing"
-        if state in WAITING:
+        if state in WAITING or state == "blocked":
             connection.exec_driver_sql(
                 "UPDATE job_run SET state = 'cancelled', finished_at = ?, why = 'cancelled by hand', reply = NULL"
                 " WHERE id = ?",
@@ -291,6 +321,14 @@ def gave_up_at(connection: Connection, key: str, since: str) -> str | None:
     return at
 
 
+def forget_reply(engine: Engine, run: Run) -> None:
+    """Forget an answer that cannot be used, so that the next attempt asks anew."""
+    with sqlite.writing(engine) as connection:
+        connection.exec_driver_sql(
+            "UPDATE job_run SET reply = NULL WHERE id = ? AND fence = ? AND state = 'running'", (run.id, run.fence)
+        )
+
+
 def pin(engine: Engine, run: Run, options: Mapping[str, Any]) -> None:
     """Settle what a run is about, so that a later attempt asks the same question."""
     with sqlite.writing(engine) as connection:
@@ -301,22 +339,22 @@ def pin(engine: Engine, run: Run, options: Mapping[str, Any]) -> None:
 
 
 def hurry(engine: Engine, run_id: str, now: str) -> None:
-    """A person asks for a run that waits already: it is due now, and theirs."""
+    """A person asks for a run that waits already, or is blocked: it is due now, and theirs."""
     with sqlite.writing(engine) as connection:
         connection.exec_driver_sql(
-            "UPDATE job_run SET actor = 'human', scheduled_for = min(scheduled_for, ?), error = NULL"
-            " WHERE id = ? AND state IN ('queued', 'interrupted')",
+            "UPDATE job_run SET actor = 'human', scheduled_for = min(scheduled_for, ?), error = NULL,"
+            " state = CASE state WHEN 'blocked' THEN 'queued' ELSE state END"
+            " WHERE id = ? AND state IN ('queued', 'interrupted', 'blocked')",
             (now, run_id),
         )
 
 
-def keep_reply(engine: Engine, run: Run, reply: str, input_hash: str) -> None:
-    """Store the answer before it is applied, with the hash of its question, so that a crash does not ask again."""
-    with sqlite.writing(engine) as connection:
-        connection.exec_driver_sql(
-            "UPDATE job_run SET reply = ?, input_hash = ? WHERE id = ? AND fence = ? AND state = 'running'",
-            (reply, input_hash, run.id, run.fence),
-        )
+def keep_reply(connection: Connection, run: Run, reply: str, input_hash: str) -> None:
+    """Store what was answered before it is applied, with its question's hash: a crash does not ask, and pay, again."""
+    connection.exec_driver_sql(
+        "UPDATE job_run SET reply = ?, input_hash = ? WHERE id = ? AND fence = ? AND state = 'running'",
+        (reply, input_hash, run.id, run.fence),
+    )
 
 
 def kept_reply(engine: Engine, run: Run, input_hash: str) -> str | None:
@@ -383,9 +421,9 @@ def interrupt(engine: Engine, run: Run, now: str) -> bool:
 
 
 def open_by_key(connection: Connection, key: str) -> str | None:
-    """Find the run with this key that waits or runs."""
+    """Find the run with this key that waits, runs or is blocked."""
     run_id: str | None = connection.exec_driver_sql(
-        "SELECT id FROM job_run WHERE key = ? AND state IN ('queued', 'running', 'interrupted')", (key,)
+        "SELECT id FROM job_run WHERE key = ? AND state IN ('queued', 'running', 'interrupted', 'blocked')", (key,)
     ).scalar_one_or_none()
     return run_id
 

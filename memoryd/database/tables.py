@@ -186,7 +186,7 @@ class JobRun(SQLModel, table=True):
             "job_run_key",
             "key",
             unique=True,
-            sqlite_where=text("state IN ('queued', 'running', 'interrupted')"),
+            sqlite_where=text("state IN ('queued', 'running', 'interrupted', 'blocked')"),
         ),
         # … and a slot of the schedule is used once for ever.
         Index("job_run_slot", "slot", unique=True, sqlite_where=text("slot IS NOT NULL")),
@@ -219,6 +219,23 @@ class JobRun(SQLModel, table=True):
     tokens_out: int = 0
     receipt: str = "{}"
     reply: str | None = None
+
+
+class Spend(SQLModel, table=True):
+    """One call of a model: what was reserved for it, and what it cost once that is known."""
+
+    __table_args__ = (Index("spend_by_day", "day"), Index("spend_by_run", "run_id"))
+
+    id: int | None = Field(default=None, primary_key=True)
+    run_id: str
+    agent_id: str
+    endpoint: str
+    day: str
+    at: str
+    reserved: int
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    how: str = "reserved"
 
 
 class Intent(SQLModel, table=True):

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from memoryd.errors import StateError
+from memoryd.llm.failure import Failure, ModelError, Trouble
 
 FIRST_DELAY = timedelta(seconds=30)
 LONGEST_DELAY = timedelta(hours=1)
+JITTER_SHARE = 0.25
 _MACHINE = frozenset({
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO),
     *(errno.EMFILE, errno.ENFILE, errno.EACCES, errno.EPERM, errno.ESTALE),
@@ -26,6 +28,13 @@ class RetryAfter:
 
     delay: timedelta
     refund: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Only a person can mend it: set the run aside and look again after `delay`. No attempt is counted."""
+
+    delay: timedelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +57,31 @@ def is_disk_trouble(error: BaseException) -> bool:
     )
 
 
-def decide(error: BaseException, *, attempt: int, attempts: int) -> RetryAfter | GiveUp:
-    """Decide about a run that failed with `error` at its `attempt`-th try of `attempts`."""
+def decide(error: BaseException, *, attempt: int, attempts: int, jitter: float = 0.0) -> RetryAfter | GiveUp | Block:
+    """Decide about a run that failed with `error` at its `attempt`-th try of `attempts`.
+
+    Args:
+        error: what it failed with.
+        attempt: from 1.
+        attempts: as many as there may be.
+        jitter: from 0 to 1, another for each run, so that what failed together does not come back together.
+    """
     delay = min(FIRST_DELAY * 2 ** min(attempt - 1, 16), LONGEST_DELAY)
     if isinstance(error, AwayError) or is_disk_trouble(error):
         return RetryAfter(delay, refund=True)
+    if isinstance(error, ModelError):
+        return _about_model(error.failure, delay, attempt >= attempts, jitter)
     return GiveUp() if attempt >= attempts else RetryAfter(delay, refund=False)
+
+
+def _about_model(failure: Failure, delay: timedelta, last: bool, jitter: float) -> RetryAfter | GiveUp | Block:  # noqa: FBT001
+    asked_for = timedelta(seconds=min(failure.retry_after or 0.0, LONGEST_DELAY.total_seconds()))
+    if failure.trouble is Trouble.BLOCKED:
+        return Block(asked_for or LONGEST_DELAY)
+    if failure.trouble is Trouble.EXHAUSTED:
+        return RetryAfter(LONGEST_DELAY, refund=True)
+    # Never sooner than the server asks for, so what spreads the runs is added.
+    delay = max(delay, asked_for) * (1 + JITTER_SHARE * jitter)
+    if failure.trouble is Trouble.BUSY:
+        return RetryAfter(delay, refund=True)
+    return GiveUp() if last else RetryAfter(delay, refund=False)

@@ -6,20 +6,19 @@ everything: state, why, error (never content) and the receipt.
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-import json
 import threading
+import zlib
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
-from memoryd.database import alarms, runs, sqlite
+from memoryd.database import alarms, runs, spend, sqlite
 from memoryd.engine import commit as committing
 from memoryd.engine import restore, retry, sleeping
+from memoryd.engine.answering import OFFLINE, Answerer, Asked
 from memoryd.engine.hooks import run_hook
 from memoryd.errors import MemorydError, NotFoundError, RefusedError, StateError
 from memoryd.files import regular
+from memoryd.jobs import reply as replies
 from memoryd.jobs import sleep
 from memoryd.jobs.job import AppendDaily, Ask, Done, Enter, NothingToDo, Rejected, Reply
 
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from memoryd.worker.client import Worker
 
 MAX_STEPS = 64
-ANSWER_DEADLINE = timedelta(minutes=10)
 SETTLE_AGAIN_SECONDS = 30.0
 UNTOLD_MAX = 20
 LATER_KINDS = ("facts", "rollover", "dream", "refine", "dedup")
@@ -69,9 +67,10 @@ class JobKind:
     gather: Gather
     begin: Callable[[Any], Step]
     resume: Callable[[Any, Step, Reply | None], Step]
+    merge: Callable[[Sequence[Reply]], Reply | Rejected]  # the replies to the parts of a divided question
 
 
-KINDS: dict[str, JobKind] = {"sleep": JobKind(sleeping.gather, sleep.begin, sleep.resume)}
+KINDS: dict[str, JobKind] = {"sleep": JobKind(sleeping.gather, sleep.begin, sleep.resume, replies.merge)}
 
 
 def check_kind(kind: str) -> str:
@@ -98,6 +97,7 @@ class Runner:
     engine: Engine
     settings: Settings
     worker: Worker
+    answerer: Answerer
     clock: Clock
     owner: str
     log: Log
@@ -120,6 +120,7 @@ class Runner:
             self.log.warning("run recovered", run=run.id, kind=run.kind, agent=run.agent_id, state=run.state)
             if run.state == "dead":
                 self._alarm_dead(run)
+        self.answerer.renew()
         self.settle()
         restore.reconcile(self.engine, self.journal, self.clock.text())
 
@@ -245,23 +246,15 @@ class Runner:
                 phases.append({"phase": step.phase, "began": self.clock.monotonic()})
                 step = kind.resume(inputs, step, None)
             elif isinstance(step, Ask):
-                reply = self._answer(run, step)
-                step = kind.resume(inputs, step, reply)
+                asked = Asked(run, step, self.settings, self.worker, kind.merge, self.step)
+                reply = self.answerer.answer(asked)
+                step = kind.resume(inputs, asked.ask, reply)
+                if isinstance(step, Rejected) and reply.backend != OFFLINE:
+                    reply = self.answerer.after_rejection(asked, step.why)
+                    step = kind.resume(inputs, asked.ask, reply)
             else:
                 return step, reply
         raise StateError("the job took more steps than any job needs", where=run.kind)
-
-    def _answer(self, run: Run, ask: Ask) -> Reply:
-        asked = question_hash(ask)
-        kept = runs.kept_reply(self.engine, run, asked)
-        if kept is not None:
-            return Reply(**json.loads(kept))
-        self.step("before:answer")
-        reply = self.worker.answer(ask, self.settings.llm.provider, deadline=ANSWER_DEADLINE)
-        self.step("before:reply")
-        runs.keep_reply(self.engine, run, json.dumps(dataclasses.asdict(reply)), asked)
-        self.step("after:reply")
-        return reply
 
     def _commit(
         self,
@@ -274,14 +267,16 @@ class Runner:
         receipt = dict(step.receipt)
         if reply is not None:
             receipt["backend"] = reply.backend
+            receipt |= {"fallback": reply.instead} if reply.instead else {}
         blocks = [edit for edit in step.edits if isinstance(edit, AppendDaily)]
         if blocks and self.settings.hooks.on_summary:
             receipt["on_summary"] = "pending"
+        spent = spend.spent_by_run(self.engine, run.id)
         outcome = committing.Outcome(
             state="skipped" if isinstance(step, NothingToDo) else "succeeded",
-            why=step.why if isinstance(step, NothingToDo) else None,
-            tokens_in=reply.tokens_in if reply else 0,
-            tokens_out=reply.tokens_out if reply else 0,
+            why=_why(step, reply),
+            tokens_in=spent.tokens_in or (reply.tokens_in if reply else 0),
+            tokens_out=spent.tokens_out or (reply.tokens_out if reply else 0),
             receipt=receipt,
             late=lambda: {"phases": self._durations(phases)},
         )
@@ -354,8 +349,9 @@ class Runner:
     # --- ends and failures ----------------------------------------------------------------------------------------
 
     def _end(self, run: Run, state: str, *, why: str | None = None, error: str | None = None) -> bool:
+        spent = spend.spent_by_run(self.engine, run.id)
+        values = {"why": why, "error": error, "tokens_in": spent.tokens_in, "tokens_out": spent.tokens_out}
         with sqlite.writing(self.engine) as connection:
-            values = {"why": why, "error": error}
             ended = runs.finish(connection, run, state=state, now=self.clock.text(), values=values)
         if ended:
             self.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=state, why=why)
@@ -364,7 +360,8 @@ class Runner:
     def _failed(self, run: Run, error: Exception) -> None:
         text = error_text(error)
         self.log.error("run failed", run=run.id, kind=run.kind, agent=run.agent_id, attempt=run.attempt, error=text)
-        verdict = retry.decide(error, attempt=run.attempt, attempts=self.settings.jobs.attempts)
+        attempts = self.settings.jobs.attempts
+        verdict = retry.decide(error, attempt=run.attempt, attempts=attempts, jitter=_jitter(run))
         with sqlite.reading(self.engine) as connection:
             has_intent = runs.has_intent(connection, run.id)
         if has_intent:  # files may have changed: it is completed, not begun again
@@ -375,6 +372,8 @@ class Runner:
             waits = runs.put_back(self.engine, run, state="queued", due=due, error=text, refund=verdict.refund)
             if waits and verdict.refund:
                 self._alarm("waiting", f"{run.kind} run {run.id} waits: {text}", run.agent_id, run.key or run.id)
+        elif isinstance(verdict, retry.Block):
+            runs.block(self.engine, run, due=self.clock.text(ahead=verdict.delay), why=f"config: {text}")
         elif self._end(run, "dead", error=text):
             self._alarm_dead(run)
 
@@ -407,10 +406,15 @@ class Runner:
         return committing.Writer(self.engine, workspace, self.clock.text, self.new_id, self.step)
 
 
-def question_hash(ask: Ask) -> str:
-    """Identify a question by its job, instructions and material; what is known already may change in between."""
-    asked = [ask.job, ask.instructions, [dataclasses.astuple(quoted) for quoted in ask.material]]
-    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+def _why(step: Done | NothingToDo, reply: Reply | None) -> str | None:
+    instead = f"answered offline: {reply.instead}" if reply and reply.instead else None
+    said = [step.why] if isinstance(step, NothingToDo) else []
+    return "; ".join([*said, *([instead] if instead else [])]) or None
+
+
+def _jitter(run: Run) -> float:
+    """Return a number from 0 to 1 that is another one for each run and attempt."""
+    return zlib.crc32(f"{run.id} {run.attempt}".encode()) / 2**32
 
 
 def summary_text(workspace: Path, files: Sequence[dict[str, Any]]) -> str | None:

@@ -35,13 +35,11 @@ def status(settings: Settings, reader: Reader, *, everything: bool) -> dict[str,
         "watching_note": known["watching_note"] if known and alive else None,
         "agents": [_agent(settings, reader, agent, agents.get(agent.id), everything) for agent in settings.agents],
         "alarms": reads.alarms(reader),
-        "spend": {"today_tokens": reads.tokens_since(reader, _midnight(settings)), "daily_tokens": None},
+        "spend": {
+            "today_tokens": reads.spent(reader, datetime.now(settings.zone).date().isoformat()),
+            "daily_tokens": settings.llm.daily_tokens,
+        },
     }
-
-
-def _midnight(settings: Settings) -> str:
-    day = datetime.now(settings.zone).replace(hour=0, minute=0, second=0, microsecond=0)
-    return day.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _agent(settings: Settings, reader: Reader, agent: Agent, row: Row | None, everything: bool) -> dict[str, Any]:  # noqa: FBT001
@@ -118,6 +116,9 @@ def as_text(data: dict[str, Any]) -> str:
         lines.append(f"watching {data['watching']}{note}")
     for agent in data["agents"]:
         lines += _agent_lines(agent)
+    spend = data["spend"]
+    if spend["today_tokens"]:
+        lines += ["", f"spend    {spend['today_tokens']:,} of {spend['daily_tokens']:,} tokens today"]
     lines += [f"ALARM    {alarm['kind']} since {alarm['since']}: {one_line(alarm['text'])}" for alarm in data["alarms"]]
     return "\n".join(lines)
 

@@ -49,6 +49,7 @@ class Reply:
     model: str | None = None
     tokens_in: int = 0
     tokens_out: int = 0
+    instead: str | None = None  # why this backend answered and not the configured one; without content
 
 
 class MemoryType(StrEnum):

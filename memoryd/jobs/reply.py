@@ -13,13 +13,13 @@ refused as a whole when it was cut off, refused, empty, or holds no line that ca
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from memoryd.jobs.job import MemoryType, NewMemory, Rejected, Reply
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,23 @@ def render(summary: Iterable[Told], memories: Iterable[NewMemory]) -> str:
     if not told and not kept:
         return NOTHING
     return "\n".join(["[SUMMARY]", *told, "[MEMORIES]", *kept])
+
+
+def merge(replies: Sequence[Reply]) -> Reply | Rejected:
+    """Return the reply to a question that was asked in parts: their lines in order, under one heading each.
+
+    One part that cannot be used makes the whole unusable: what it was asked about would be forgotten.
+    """
+    parts = [parse(reply) for reply in replies]
+    rejected = next((part for part in parts if isinstance(part, Rejected)), None)
+    if rejected is not None:
+        return rejected
+    if len(replies) == 1:
+        return replies[0]
+    read = [part for part in parts if isinstance(part, Parsed)]
+    text = render([one for part in read for one in part.summary], [one for part in read for one in part.memories])
+    tokens_in, tokens_out = sum(reply.tokens_in for reply in replies), sum(reply.tokens_out for reply in replies)
+    return replace(replies[0], text=text, tokens_in=tokens_in, tokens_out=tokens_out)
 
 
 _WHY = {

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from memoryd.errors import MemorydError, RefusedError
-from memoryd.worker.protocol import Message, ask_from_json, receive, reply_to_json, send
+from memoryd.worker.protocol import Message, ask_from_json, endpoint_from_json, receive, result_to_json, send
 from memoryd.worker.tokens import TokenCounter
 
 NICENESS = 5  # the person's own programs come first
 
-# Each backend is a module with `answer(Ask) -> Reply`, imported when it is first asked.
-BACKENDS = {"offline": "memoryd.llm.offline"}
+# Each backend is a module with `answer`, imported when it is first asked: the second costs 40 MB.
+BACKENDS = {"offline": "memoryd.llm.offline", "openai": "memoryd.llm.openai_chat"}
 
 Operation = Callable[[Message], Message]
 
@@ -64,7 +64,8 @@ def _answer(request: Message) -> Message:
     if backend not in BACKENDS:
         raise RefusedError(f"no backend named {backend!r}", "llm.provider", f"one of: {', '.join(BACKENDS)}")
     answer: Any = importlib.import_module(BACKENDS[backend]).answer
-    return {"reply": reply_to_json(answer(ask_from_json(request["ask"])))}
+    where = [endpoint_from_json(request["endpoint"])] if "endpoint" in request else []
+    return result_to_json(answer(ask_from_json(request["ask"]), *where))
 
 
 def serve(requests: IO[bytes], answers: IO[bytes], table: dict[str, Operation]) -> None:

@@ -15,7 +15,8 @@ from typing import IO, TYPE_CHECKING
 
 import memoryd
 from memoryd.errors import ConfigError, LockedError, MemorydError, NotFoundError, RefusedError, StateError
-from memoryd.worker.protocol import Message, ask_to_json, receive, reply_from_json, send
+from memoryd.llm.failure import Failure
+from memoryd.worker.protocol import Message, ask_to_json, endpoint_to_json, receive, result_from_json, send
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,10 +24,12 @@ if TYPE_CHECKING:
     from typing import Self
 
     from memoryd.jobs.job import Ask, Reply
+    from memoryd.llm.endpoint import Endpoint
 
 COUNT_DEADLINE = timedelta(seconds=60)
 BATCH_CHARACTERS = 4_000_000
 STOP_DEADLINE = timedelta(seconds=5)
+MODEL_GRACE = timedelta(seconds=15)  # for starting the child, loading the library, and naming the host
 _RETRY_SECONDS = 0.05
 
 # The child runs the very package that started it, wherever that lies, and nothing from the current folder, which may
@@ -98,15 +101,29 @@ class Worker:
         return Counted(tokens, how)
 
     def answer(self, ask: Ask, backend: str, deadline: timedelta) -> Reply:
-        """A backend's answer to a question.
+        """The answer to a question, of a backend that needs nothing but the question.
 
         Raises:
             RefusedError: there is no such backend.
             WorkerError: the child cannot be started, dies again and again, or has not answered by the deadline.
             MemorydError: the backend failed.
         """
-        request = {"do": "answer", "backend": backend, "ask": ask_to_json(ask)}
-        return reply_from_json(self._ask(request, deadline)["reply"])
+        result = result_from_json(self._ask({"do": "answer", "backend": backend, "ask": ask_to_json(ask)}, deadline))
+        if isinstance(result, Failure):
+            raise WorkerError(result.what, f"backend {backend}")
+        return result
+
+    def answer_of(self, endpoint: Endpoint, ask: Ask) -> Reply | Failure:
+        """The answer of a model to a question, or why there is none. It is asked once, whatever becomes of the child.
+
+        Raises:
+            WorkerError: the child cannot be started, died, or outlived the endpoint's deadline and was killed; what
+                it had asked may have to be paid.
+            MemorydError: the backend failed.
+        """
+        request = {"do": "answer", "backend": "openai", "ask": ask_to_json(ask), "endpoint": endpoint_to_json(endpoint)}
+        deadline = timedelta(seconds=endpoint.timeout) + MODEL_GRACE
+        return result_from_json(self._ask(request, deadline, again=False))
 
     def tick(self, now_monotonic: float) -> None:
         """Stop the child if it has been idle for long enough; never waits for one that is at work."""
@@ -131,13 +148,15 @@ class Worker:
         finally:
             self._turn.release()
 
-    def _ask(self, request: Message, deadline: timedelta) -> Message:
+    def _ask(self, request: Message, deadline: timedelta, *, again: bool = True) -> Message:
         with self._turn:
             self._refuse_if_closed()
             try:
                 answer = self._ask_once(request, deadline)
-            except _GoneError:
+            except _GoneError as error:
                 self._refuse_if_closed()
+                if not again:
+                    raise WorkerError("the worker died", f"operation {request['do']}", "see the log") from error
                 _log.warning("worker died; asking a new one")
                 answer = self._ask_again(request, deadline)
             self._used_at = time.monotonic()

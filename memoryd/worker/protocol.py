@@ -2,6 +2,8 @@
 
     → {"do": "count", "texts": ["…"]}                    ← {"ok": true, "tokens": [1], "how": "tiktoken"}
     → {"do": "answer", "backend": "offline", "ask": {…}}  ← {"ok": true, "reply": {…}}
+    → {"do": "answer", "backend": "openai", "ask": {…}, "endpoint": {…}}
+                                                         ← {"ok": true, "failure": {…}}, or a reply
                                                          ← {"ok": false, "code": "state", "what": "…", …}
 
 ASCII with escapes, so that a lone surrogate of a transcript passes unharmed.
@@ -14,6 +16,8 @@ from dataclasses import asdict
 from typing import IO, Any
 
 from memoryd.jobs.job import Ask, Quoted, Reply
+from memoryd.llm.endpoint import Endpoint
+from memoryd.llm.failure import Failure, Trouble
 
 Message = dict[str, Any]
 
@@ -70,15 +74,32 @@ def ask_from_json(data: Message) -> Ask:
     )
 
 
-def reply_to_json(reply: Reply) -> Message:
-    """An answer as JSON."""
-    return asdict(reply)
+def endpoint_to_json(endpoint: Endpoint) -> Message:
+    """An endpoint as JSON; the key is not part of it, the child finds it in its own environment."""
+    return asdict(endpoint)
 
 
-def reply_from_json(data: Message) -> Reply:
-    """The answer that `reply_to_json` wrote.
+def endpoint_from_json(data: Message) -> Endpoint:
+    """The endpoint that `endpoint_to_json` wrote.
 
     Raises:
         TypeError: it is none.
     """
-    return Reply(**data)
+    return Endpoint(**data)
+
+
+def result_to_json(result: Reply | Failure) -> Message:
+    """An answer, or why there is none, as JSON."""
+    return {"reply" if isinstance(result, Reply) else "failure": asdict(result)}
+
+
+def result_from_json(data: Message) -> Reply | Failure:
+    """What `result_to_json` wrote.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is neither.
+    """
+    if "reply" in data:
+        return Reply(**data["reply"])
+    given = data["failure"]
+    return Failure(**{**given, "trouble": Trouble(given["trouble"])})

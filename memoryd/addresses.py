@@ -1,0 +1,132 @@
+"""Where a model may be asked: which URLs, and which network addresses behind them.
+
+A configuration, or a name server, that points the daemon at a cloud's metadata service or another link-local address
+would make it hand a key and people's words to whoever answers there. So the URL is checked when it is read, and the
+address a second time when it is connected to, because a name can mean another address by then.
+
+Plain http is for this machine and its private networks; everything else needs https.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from urllib.parse import urlsplit
+
+Address = IPv4Address | IPv6Address
+
+# Metadata services outside of the link-local range, by the vendors' documentation (AWS over IPv6, Alibaba, Oracle).
+_METADATA = frozenset(map(ip_address, ("fd00:ec2::254", "100.100.100.200", "192.0.0.192")))
+_METADATA_NAMES = frozenset({"metadata", "metadata.google.internal", "instance-data", "metadata.azure.internal"})
+# RFC 1918, RFC 4193, and the shared range (RFC 6598) that overlay networks give their members.
+_PRIVATE = tuple(
+    map(
+        ip_network,
+        ("127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"),
+    )
+)
+_NUMERIC = re.compile(r"[0-9]+|0x[0-9a-f]*")  # by the URL standard a last label like this makes it an address
+_NAT64 = ip_network("64:ff9b::/96")  # RFC 6052: the last four bytes are an IPv4 address
+
+
+class AddressError(ValueError):
+    """A model may not be asked there.
+
+    Args:
+        what: what is wrong with it.
+        hint: what to write instead.
+    """
+
+    def __init__(self, what: str, hint: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class BaseUrl:
+    """A base URL in its parts."""
+
+    scheme: str  # http | https
+    host: str  # lower case; an IPv6 address without its brackets
+    port: int
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the host is named as this machine or as an address of a private network: no key is needed there."""
+        return self.host == "localhost" or self.host.endswith(".localhost") or _is_private_literal(self.host)
+
+
+def parse_base_url(text: str) -> BaseUrl:
+    """Check a base URL and take it apart.
+
+    Raises:
+        AddressError: it is no http or https URL of a host, or one of a host that is never asked.
+    """
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        raise AddressError("is not a URL", "such as https://api.openai.com/v1") from None
+    host = (parts.hostname or "").rstrip(".")
+    if parts.scheme not in {"http", "https"} or not host or any(ord(mark) <= 0x20 for mark in text):
+        raise AddressError("must be an http or https URL with a host", "such as https://api.openai.com/v1")
+    if parts.username is not None or parts.query or parts.fragment:
+        raise AddressError(
+            "must hold no user, query or fragment", "the key belongs in the variable llm.api_key_env names"
+        )
+    url = BaseUrl(parts.scheme, host, port or (443 if parts.scheme == "https" else 80))
+    _check_host(url)
+    return url
+
+
+def _check_host(url: BaseUrl) -> None:
+    if url.host in _METADATA_NAMES:
+        raise AddressError("names a metadata service, which is never asked")
+    literal = _literal(url.host)
+    if literal is not None:
+        check_address(literal, scheme=url.scheme)
+    elif _NUMERIC.fullmatch(url.host.rpartition(".")[2]):
+        # What such a host means is decided by each resolver in its own way: 0x7f.1, 2852039166.
+        raise AddressError("names a host by a number that is no address", "write the address as four numbers")
+
+
+def check_address(address: Address, *, scheme: str) -> None:
+    """Check an address that is about to be connected to.
+
+    Raises:
+        AddressError: it is link-local, a metadata service, no single host, or public and asked without https.
+    """
+    meant = _unwrapped(address)
+    if meant in _METADATA or meant.is_link_local:
+        raise AddressError("leads to a link-local or metadata address, which is never asked")
+    if meant.is_multicast or meant.is_unspecified:
+        raise AddressError("leads to an address that is no single host", "127.0.0.1 is this machine")
+    if scheme == "http" and not _is_private(meant):
+        raise AddressError("sends the key in the clear over a public network", "use https")
+
+
+def _literal(host: str) -> Address | None:
+    try:
+        return ip_address(host.partition("%")[0])
+    except ValueError:
+        return None
+
+
+def _is_private_literal(host: str) -> bool:
+    literal = _literal(host)
+    return literal is not None and _is_private(_unwrapped(literal))
+
+
+def _is_private(address: Address) -> bool:
+    return any(address.version == network.version and address in network for network in _PRIVATE)
+
+
+def _unwrapped(address: Address) -> Address:
+    """The IPv4 address that an IPv6 one stands for, where it stands for one."""
+    if isinstance(address, IPv6Address):
+        if address in _NAT64:
+            return IPv4Address(int(address) & 0xFFFFFFFF)
+        return address.ipv4_mapped or address.sixtofour or address
+    return address

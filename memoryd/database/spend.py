@@ -1,0 +1,86 @@
+"""What models cost, in tokens: reserved before each call, settled after it.
+
+A reservation that is never settled, because the process died, stays counted: nobody knows whether it was paid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.database import sqlite
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+
+_COUNTED = "coalesce(sum(coalesce(tokens_in + tokens_out, reserved)), 0)"
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """What one call may cost."""
+
+    run_id: str
+    agent_id: str
+    endpoint: str  # its name, for people
+    day: str  # YYYY-MM-DD in the configured zone
+    at: str
+    tokens: int
+
+
+class Spent(NamedTuple):
+    """Tokens of settled calls."""
+
+    tokens_in: int
+    tokens_out: int
+
+
+def reserve(engine: Engine, wanted: Reservation, *, daily: int, per_run: int) -> int | str:
+    """Reserve tokens; returns the reservation's id, or the key of the setting that has too little left.
+
+    Checked and taken in one transaction, so that two jobs cannot both take the last tokens.
+    """
+    with sqlite.writing(engine) as connection:
+        if of_day(connection, wanted.day) + wanted.tokens > daily:
+            return "daily_tokens"
+        if _of_run(connection, wanted.run_id) + wanted.tokens > per_run:
+            return "run_tokens"
+        result = connection.exec_driver_sql(
+            "INSERT INTO spend (run_id, agent_id, endpoint, day, at, reserved, how)"
+            " VALUES (?, ?, ?, ?, ?, ?, 'reserved')",
+            (wanted.run_id, wanted.agent_id, wanted.endpoint, wanted.day, wanted.at, wanted.tokens),
+        )
+        return int(result.lastrowid)
+
+
+def settle(connection: Connection, reservation: int, spent: Spent, how: str) -> None:
+    """Put what a call did cost in the place of its reservation, in the caller's transaction.
+
+    Args:
+        connection: a writing connection.
+        reservation: its id.
+        spent: the tokens.
+        how: `usage` where the server reported them, else `estimate`.
+    """
+    connection.exec_driver_sql(
+        "UPDATE spend SET tokens_in = ?, tokens_out = ?, how = ? WHERE id = ?",
+        (spent.tokens_in, spent.tokens_out, how, reservation),
+    )
+
+
+def of_day(connection: Connection, day: str) -> int:
+    """Count the tokens of a day: what was spent, and what is reserved."""
+    return int(connection.exec_driver_sql(f"SELECT {_COUNTED} FROM spend WHERE day = ?", (day,)).scalar_one())  # noqa: S608
+
+
+def _of_run(connection: Connection, run_id: str) -> int:
+    return int(connection.exec_driver_sql(f"SELECT {_COUNTED} FROM spend WHERE run_id = ?", (run_id,)).scalar_one())  # noqa: S608
+
+
+def spent_by_run(engine: Engine, run_id: str) -> Spent:
+    """Sum the settled calls of a run, of all of its attempts."""
+    with sqlite.reading(engine) as connection:
+        row = connection.exec_driver_sql(
+            "SELECT coalesce(sum(tokens_in), 0), coalesce(sum(tokens_out), 0) FROM spend WHERE run_id = ?", (run_id,)
+        ).one()
+    return Spent(int(row[0]), int(row[1]))

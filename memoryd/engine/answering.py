@@ -1,0 +1,340 @@
+"""Who answers a job's question, and what it may cost: the model, in parts where it must be, or the offline backend.
+
+Before a call its tokens are reserved, after it they are settled, in the same transaction that stores the answer on the
+run's row: a crash never pays twice, and what it may have paid stays counted. Each endpoint has a circuit breaker. What
+cannot be answered is raised as a `ModelError`, for the one place that decides about trying again (`retry`), unless the
+configuration lets the offline backend step in; then the reply says why it did.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections import deque
+from dataclasses import asdict, astuple, dataclass, field, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from memoryd.database import alarms, runs, spend, sqlite
+from memoryd.engine.clock import moment_of
+from memoryd.errors import StateError
+from memoryd.gauge import window
+from memoryd.jobs import parts as dividing
+from memoryd.jobs.job import Rejected, Reply
+from memoryd.llm import circuit as breaker
+from memoryd.llm.circuit import Circuit
+from memoryd.llm.endpoint import OPENAI_URL, Endpoint
+from memoryd.llm.failure import Failure, ModelError, Trouble
+from memoryd.worker.client import WorkerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.config import Settings
+    from memoryd.database.runs import Run
+    from memoryd.engine.clock import Clock
+    from memoryd.files.log import Log
+    from memoryd.jobs.job import Ask
+    from memoryd.worker.client import Worker
+    from memoryd.worker.pool import Pool
+
+OFFLINE = "offline"
+OFFLINE_DEADLINE = timedelta(minutes=10)
+PATIENCE = timedelta(hours=1)  # with a fallback, a run waits so long for an endpoint that is down or full
+BUSY_SECONDS = 30.0  # when a server says "too many" and not until when
+MOST_PARTS = 16
+_ROUGH = 0.9  # our tokens of a text are not quite those of another model's tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question of a run, with what its job and the runner have to say about it."""
+
+    run: Run
+    ask: Ask
+    settings: Settings
+    worker: Worker  # counts tokens, and is the offline backend
+    merge: Callable[[Sequence[Reply]], Reply | Rejected]  # of the parts of a divided question; of one, its check
+    step: Callable[[str], None] = lambda _name: None  # told before and after each answer, and after it was stored
+
+
+@dataclass(slots=True)
+class Answerer:
+    """Answers questions. Safe to use from several threads."""
+
+    engine: Engine
+    models: Pool
+    clock: Clock
+    log: Log
+    circuits: dict[str, Circuit] = field(default_factory=dict)
+    rooms: dict[str, int] = field(default_factory=dict)  # tokens that an endpoint was found to take at once
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def answer(self, asked: Asked) -> Reply:
+        """Return the reply to a question; the one that an earlier attempt of the run has stored, if there is one.
+
+        Raises:
+            ModelError: the model has not answered, and the offline backend may not, or not yet, step in.
+            WorkerError: the tokens cannot be counted, or the offline backend does not answer.
+        """
+        kept = self._kept(asked)
+        if OFFLINE in kept:
+            return Reply(**kept[OFFLINE])
+        if asked.settings.llm.provider == OFFLINE:
+            return self._offline(asked, None)
+        try:
+            return self._of_model(asked, kept)
+        except ModelError as error:
+            if not self._may_fall_back(asked, error.failure.trouble):
+                raise
+            return self._offline(asked, error.what)
+
+    def after_rejection(self, asked: Asked, why: str) -> Reply:
+        """Return the offline backend's reply where the model's cannot be used and it has had all of its attempts.
+
+        Raises:
+            ModelError: it has more attempts; the next one asks anew.
+        """
+        runs.forget_reply(self.engine, asked.run)
+        if not self._may_fall_back(asked, Trouble.BAD_REPLY):
+            raise ModelError(Failure(Trouble.BAD_REPLY, why))
+        return self._offline(asked, why)
+
+    def tend(self, now_monotonic: float) -> None:
+        """Let idle workers end, and look at blocked runs whose time has come."""
+        self.models.tick(now_monotonic)
+        runs.unblock(self.engine, self.clock.text(), due_only=True)
+
+    def renew(self) -> None:
+        """After a start or a change of the configuration: what was wrong may be mended, so all may be asked again."""
+        with self.lock:
+            self.circuits.clear()
+            self.rooms.clear()
+        runs.unblock(self.engine, self.clock.text(), due_only=False)
+
+    # --- the offline backend --------------------------------------------------------------------------------------
+
+    def _offline(self, asked: Asked, instead: str | None) -> Reply:
+        if instead is not None:
+            self.log.warning("answered offline", run=asked.run.id, agent=asked.run.agent_id, why=instead)
+        asked.step("before:answer")
+        reply = replace(asked.worker.answer(asked.ask, OFFLINE, OFFLINE_DEADLINE), instead=instead)
+        asked.step("before:reply")
+        with sqlite.writing(self.engine) as connection:
+            self._keep(connection, asked, OFFLINE, reply)
+        asked.step("after:reply")
+        return reply
+
+    def _may_fall_back(self, asked: Asked, trouble: Trouble) -> bool:
+        if asked.settings.llm.fallback != OFFLINE:
+            return False
+        if trouble in {Trouble.BLOCKED, Trouble.EXHAUSTED} or asked.run.attempt >= asked.settings.jobs.attempts:
+            return True
+        return self.clock.now() - moment_of(asked.run.created_at) >= PATIENCE
+
+    # --- the model ------------------------------------------------------------------------------------------------
+
+    def _of_model(self, asked: Asked, kept: dict[str, dict[str, Any]]) -> Reply:
+        endpoint = endpoint_of(asked.settings, asked.run.agent_id)
+        waiting = deque(self._fitting(asked, self._room(endpoint, asked.ask)))
+        replies: list[Reply] = []
+        while waiting:
+            part = waiting.popleft()
+            stored = kept.get(question_hash(part))
+            result = Reply(**stored) if stored else self._ask(asked, part, endpoint)
+            if isinstance(result, Reply):
+                replies.append(result)
+                continue
+            waiting.extendleft(reversed(self._smaller(asked, part, endpoint)))
+            if len(waiting) + len(replies) > MOST_PARTS:
+                raise _blocked(endpoint, "the model's context is too small for this session")
+        merged = asked.merge(replies)
+        if isinstance(merged, Rejected):
+            raise ModelError(Failure(Trouble.BAD_REPLY, merged.why), endpoint.name)
+        return merged
+
+    def _ask(self, asked: Asked, part: Ask, endpoint: Endpoint) -> Reply | None:
+        """Ask one part; None where it is too long for the model."""
+        size = _measure(asked, part)
+        self._admit(endpoint, by_hand=asked.run.actor == "human")
+        reservation = self._reserve(asked, endpoint, size + part.max_tokens)
+        asked.step("before:answer")
+        try:
+            with self.models.one() as worker:
+                result = worker.answer_of(endpoint, part)
+        except WorkerError as error:  # the reservation stands: nobody knows what was paid
+            self._note(endpoint, Failure(Trouble.UNAVAILABLE, error.what))
+            raise ModelError(Failure(Trouble.UNAVAILABLE, error.what), endpoint.name) from error
+        except BaseException:
+            self._change(endpoint, breaker.released)
+            raise
+        asked.step("before:reply")
+        self._note(endpoint, result)
+        rejected = asked.merge([result]) if isinstance(result, Reply) else None
+        spent, how = _cost(result, size, part.max_tokens)
+        with sqlite.writing(self.engine) as connection:
+            spend.settle(connection, reservation, spent, how)
+            if isinstance(result, Reply) and not isinstance(rejected, Rejected):
+                result = replace(result, tokens_in=spent.tokens_in, tokens_out=spent.tokens_out)
+                self._keep(connection, asked, question_hash(part), result)
+        if isinstance(rejected, Rejected):
+            raise ModelError(Failure(Trouble.BAD_REPLY, rejected.why), endpoint.name)
+        if isinstance(result, Reply):
+            asked.step("after:reply")
+            return result
+        if result.trouble is Trouble.OVERFLOW:
+            return None
+        raise ModelError(result, endpoint.name)
+
+    # --- sizes ----------------------------------------------------------------------------------------------------
+
+    def _room(self, endpoint: Endpoint, ask: Ask) -> int | None:
+        """Return the tokens a question to this endpoint may have, None where nothing is known."""
+        by_name = window.window(None, endpoint.model, 0)
+        known = int(by_name.tokens * _ROUGH) - ask.max_tokens if by_name.how == "model" else None
+        return min((room for room in (known, self.rooms.get(endpoint.name)) if room is not None), default=None)
+
+    def _fitting(self, asked: Asked, room: int | None) -> Sequence[Ask]:
+        if room is None or _measure(asked, asked.ask) <= room:
+            return [asked.ask]
+        return dividing.divide(asked.ask, room, _counter(asked))
+
+    def _smaller(self, asked: Asked, part: Ask, endpoint: Endpoint) -> Sequence[Ask]:
+        size = _measure(asked, part)
+        divided = dividing.divide(part, size // 2, _counter(asked))
+        if max(_measure(asked, one) for one in divided) >= size:
+            raise _blocked(endpoint, "the model's context is too small for this session")
+        self.rooms[endpoint.name] = size // 2
+        return divided
+
+    # --- money ----------------------------------------------------------------------------------------------------
+
+    def _reserve(self, asked: Asked, endpoint: Endpoint, tokens: int) -> int:
+        llm = asked.settings.llm
+        day = self.clock.now().astimezone(asked.settings.zone).date().isoformat()
+        wanted = spend.Reservation(asked.run.id, asked.run.agent_id, endpoint.name, day, self.clock.text(), tokens)
+        got = spend.reserve(self.engine, wanted, daily=llm.daily_tokens, per_run=llm.run_tokens)
+        if isinstance(got, int):
+            self._clear("spend", "daily_tokens")
+            return got
+        self._change(endpoint, breaker.released)
+        if got == "run_tokens":
+            raise _blocked(endpoint, f"the run would spend more than llm.run_tokens, {llm.run_tokens}")
+        text = f"the models have spent llm.daily_tokens, {llm.daily_tokens}, for today"
+        self._alarm("spend", "daily_tokens", text)
+        raise ModelError(Failure(Trouble.EXHAUSTED, text), endpoint.name)
+
+    # --- the circuit ----------------------------------------------------------------------------------------------
+
+    def _admit(self, endpoint: Endpoint, *, by_hand: bool) -> None:
+        """Raise a ModelError while the endpoint is not to be asked; a person who asks by hand may have mended it."""
+        now = self.clock.monotonic()
+        with self.lock:
+            circuit, admitted = breaker.admit(self.circuits.get(endpoint.name, Circuit()), now)
+            self.circuits[endpoint.name] = circuit
+        if admitted or by_hand:
+            return
+        trouble = Trouble.BLOCKED if circuit.blocked else Trouble.BUSY
+        what = circuit.blocked or "the endpoint is left alone for a while"
+        raise ModelError(Failure(trouble, what, retry_after=breaker.wait(circuit, now)), endpoint.name)
+
+    def _note(self, endpoint: Endpoint, result: Reply | Failure) -> None:
+        """Take what came of a call into the endpoint's circuit."""
+        now = self.clock.monotonic()
+        trouble = result.trouble if isinstance(result, Failure) else None
+        if not isinstance(result, Failure) or trouble in {Trouble.BAD_REPLY, Trouble.OVERFLOW}:
+            before = self._change(endpoint, breaker.answered)
+            if before.open_until is not None:
+                runs.unblock(self.engine, self.clock.text(), due_only=False)
+            self._clear("model", endpoint.name)
+            return
+        if trouble is Trouble.BLOCKED:
+            self._change(endpoint, lambda circuit: breaker.refused(circuit, now, result.what))
+            self._alarm("model", endpoint.name, f"{endpoint.name}: {result.what}")
+            return
+        if trouble is Trouble.UNAVAILABLE:
+            self._change(endpoint, lambda circuit: breaker.failed(circuit, now))
+            if self.circuits[endpoint.name].open_until is not None:
+                self._alarm("model", endpoint.name, f"{endpoint.name}: {result.what}, again and again")
+        seconds = result.retry_after if trouble is Trouble.UNAVAILABLE else result.retry_after or BUSY_SECONDS
+        if seconds:
+            self._change(endpoint, lambda circuit: breaker.told_to_wait(circuit, now, seconds))
+
+    def _change(self, endpoint: Endpoint, change: Callable[[Circuit], Circuit]) -> Circuit:
+        """Change an endpoint's circuit; returns what it was."""
+        with self.lock:
+            before = self.circuits.get(endpoint.name, Circuit())
+            self.circuits[endpoint.name] = change(before)
+        return before
+
+    # --- rows -----------------------------------------------------------------------------------------------------
+
+    def _kept(self, asked: Asked) -> dict[str, dict[str, Any]]:
+        stored = runs.kept_reply(self.engine, asked.run, question_hash(asked.ask))
+        kept: dict[str, dict[str, Any]] = json.loads(stored or "{}")
+        return kept
+
+    def _keep(self, connection: Connection, asked: Asked, key: str, reply: Reply) -> None:
+        kept = {**self._kept(asked), key: asdict(reply)}
+        runs.keep_reply(connection, asked.run, json.dumps(kept), question_hash(asked.ask))
+
+    def _alarm(self, kind: str, subject: str, text: str) -> None:
+        with sqlite.writing(self.engine) as connection:
+            fresh = alarms.raise_alarm(connection, kind=kind, text=text, now=self.clock.text(), subject=subject)
+        if fresh:
+            self.log.error("alarm", kind=kind, subject=subject, text=text)
+
+    def _clear(self, kind: str, subject: str) -> None:
+        with sqlite.reading(self.engine) as connection:
+            is_open = alarms.is_open(connection, kind=kind, subject=subject)
+        if is_open:
+            with sqlite.writing(self.engine) as connection:
+                alarms.clear_alarm(connection, kind=kind, now=self.clock.text(), subject=subject)
+
+
+def endpoint_of(settings: Settings, agent_id: str) -> Endpoint:
+    """Return the endpoint that answers for an agent: its own model and server, else those of `llm`.
+
+    Raises:
+        StateError: neither names a model, or the agent is not in the configuration.
+    """
+    llm = settings.llm
+    agent = next((agent for agent in settings.agents if agent.id == agent_id), None)
+    model = (agent.model if agent else None) or llm.model
+    if model is None:
+        raise StateError("no model is configured", agent_id, "llm.model names one")
+    base_url = (agent.base_url if agent else None) or llm.base_url or OPENAI_URL
+    return Endpoint(base_url, model, llm.api_key_env, llm.timeout.total_seconds())
+
+
+def _counter(asked: Asked) -> Callable[[Sequence[str]], list[int]]:
+    return lambda texts: asked.worker.count(texts).tokens
+
+
+def _measure(asked: Asked, ask: Ask) -> int:
+    return dividing.measure(ask, _counter(asked))
+
+
+def _blocked(endpoint: Endpoint, what: str) -> ModelError:
+    return ModelError(Failure(Trouble.BLOCKED, what), endpoint.name)
+
+
+def question_hash(ask: Ask) -> str:
+    """Identify a question by its job, instructions and material; what is known already may change in between."""
+    asked = [ask.job, ask.instructions, [astuple(quoted) for quoted in ask.material]]
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+
+
+def _cost(result: Reply | Failure, size: int, limit: int) -> tuple[spend.Spent, str]:
+    """Return what a call cost and how that is known: as the server reports where it can be true, else as estimated."""
+    if isinstance(result, Failure) and not result.billed:
+        return spend.Spent(0, 0), "usage"
+    received = len(result.text) if isinstance(result, Reply) else result.received
+    tokens_in, tokens_out = result.tokens_in or 0, result.tokens_out or 0
+    # Ten times what was sent, or asked for, is no other tokenizer but nonsense; it would block the whole day.
+    if 0 < tokens_in <= 10 * size and tokens_out <= 10 * limit and (tokens_out > 0 or not received):
+        return spend.Spent(tokens_in, tokens_out), "usage"
+    return spend.Spent(size, -(-received // 4)), "estimate"

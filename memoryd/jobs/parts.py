@@ -1,0 +1,74 @@
+"""Dividing a question whose material is more than a model can be asked at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from memoryd.jobs.compress import CountTokens
+    from memoryd.jobs.job import Ask, Quoted
+
+PIECE_OVERHEAD = 40  # tokens of the lines that quote one piece
+_SHORTEST = 200  # characters; a piece is cut no further
+_FEWEST_WORDS = 20
+
+
+def measure(ask: Ask, count_tokens: CountTokens) -> int:
+    """Return the tokens of `ask` as it is sent."""
+    texts = [ask.instructions, *(text for _, text in ask.context), *(piece.text for piece in ask.material)]
+    return sum(count_tokens(texts)) + PIECE_OVERHEAD * len(texts)
+
+
+def divide(ask: Ask, room: int, count_tokens: CountTokens) -> tuple[Ask, ...]:
+    """Return `ask` as questions of at most `room` tokens each, their material in order and none of it left out.
+
+    A piece that is too large by itself is cut, and each cut keeps its id. A question stays larger than `room` only
+    where what all parts share is, or a piece cannot be cut any further. Each part may have its share of the words.
+    """
+    shared = measure(replace(ask, material=()), count_tokens)
+    left = max(1, room - shared)
+    pieces = [cut for piece in ask.material for cut in _cut(piece, left, count_tokens)]
+    sizes = [size + PIECE_OVERHEAD for size in (count_tokens([piece.text for piece in pieces]) if pieces else [])]
+    groups: list[list[int]] = []
+    used = 0
+    for i, size in enumerate(sizes):
+        if not groups or used + size > left:
+            groups.append([])
+            used = 0
+        groups[-1].append(i)
+        used += size
+    total = sum(sizes)
+    return tuple(
+        replace(
+            ask,
+            material=tuple(pieces[i] for i in group),
+            context=_share(ask.context, sum(sizes[i] for i in group) / total),
+        )
+        for group in groups
+    )
+
+
+def _cut(piece: Quoted, room: int, count_tokens: CountTokens) -> list[Quoted]:
+    if len(piece.text) < 2 * _SHORTEST or count_tokens([piece.text])[0] + PIECE_OVERHEAD <= room:
+        return [piece]
+    middle = _gap(piece.text)
+    halves = (replace(piece, text=piece.text[:middle]), replace(piece, text=piece.text[middle:]))
+    return [cut for half in halves for cut in _cut(half, room, count_tokens)]
+
+
+def _gap(text: str) -> int:
+    """Return a place near the middle where a line or a word ends."""
+    middle, quarter = len(text) // 2, len(text) // 4
+    for mark in ("\n", " "):
+        place = text.rfind(mark, middle - quarter, middle + quarter)
+        if place >= 0:
+            return place + 1
+    return middle
+
+
+def _share(context: tuple[tuple[str, str], ...], share: float) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (name, str(max(_FEWEST_WORDS, int(int(text) * share))) if name == "words" and text.isdigit() else text)
+        for name, text in context
+    )

@@ -1,0 +1,70 @@
+"""A circuit breaker for each endpoint: a server that is down, or refuses us, is not asked again and again.
+
+    closed ──failures──► open ──time──► half open ──success──► closed
+                          ▲                 └──failure──► open, for twice as long
+
+A pure state machine over monotonic seconds after the pattern of M. Nygard, "Release It!" (2007). It is kept in the
+daemon's memory: a restart, as a new configuration, is mostly somebody's attempt to mend things, and costs one question.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+FAILURES = 3  # in a row, until an endpoint counts as down
+FIRST_PAUSE = 60.0
+LONGEST_PAUSE = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Circuit:
+    """What is known about an endpoint."""
+
+    failures: int = 0  # in a row
+    open_until: float | None = None  # None: closed
+    pause: float = FIRST_PAUSE  # seconds, the next time it opens for a failure
+    probing: bool = False  # half open, and the one question that is let through is on its way
+    blocked: str = ""  # why only a person can mend it; else empty
+
+
+def admit(circuit: Circuit, now: float) -> tuple[Circuit, bool]:
+    """Say whether a question may be asked now; while half open, only one may."""
+    if circuit.open_until is None:
+        return circuit, True
+    if now < circuit.open_until or circuit.probing:
+        return circuit, False
+    return replace(circuit, probing=True), True
+
+
+def answered(_: Circuit) -> Circuit:
+    """Return the circuit after an answer, whatever was in it: the endpoint is there and takes our questions."""
+    return Circuit()
+
+
+def failed(circuit: Circuit, now: float) -> Circuit:
+    """Return the circuit after a question that was not answered; opens after some in a row, or after a probe."""
+    failures = circuit.failures + 1
+    if failures < FAILURES and not circuit.probing:
+        return replace(circuit, failures=failures)
+    longer = min(circuit.pause * 2, LONGEST_PAUSE)
+    return Circuit(failures, now + circuit.pause, longer)
+
+
+def told_to_wait(circuit: Circuit, now: float, seconds: float) -> Circuit:
+    """Return the circuit after the server named a time to wait; it is believed up to an hour."""
+    return replace(circuit, open_until=now + min(seconds, LONGEST_PAUSE), probing=False)
+
+
+def refused(circuit: Circuit, now: float, why: str) -> Circuit:
+    """Return the circuit after a refusal that asking again does not mend: one probe an hour."""
+    return replace(circuit, open_until=now + LONGEST_PAUSE, probing=False, blocked=why)
+
+
+def released(circuit: Circuit) -> Circuit:
+    """Return the circuit after a question that was let through and never asked."""
+    return replace(circuit, probing=False)
+
+
+def wait(circuit: Circuit, now: float) -> float:
+    """Return the seconds until it is worth asking again."""
+    return 0.0 if circuit.open_until is None else max(1.0, circuit.open_until - now)

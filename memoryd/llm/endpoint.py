@@ -1,0 +1,51 @@
+"""An endpoint: which model is asked, where, and by when it must have answered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memoryd.addresses import BaseUrl, parse_base_url
+
+OPENAI_URL = "https://api.openai.com/v1"
+_CONNECT_SECONDS = 10.0  # more than three tries of a TCP handshake
+_IDLE_SECONDS = 60.0  # servers that think in silence send a comment or a space more often than that
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """Seconds until each must have come."""
+
+    connect: float
+    first_byte: float
+    idle: float  # between two bytes of an answer
+    whole: float
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One model at one server. Holds the name of the variable with the key, never the key."""
+
+    base_url: str
+    model: str
+    api_key_env: str
+    timeout: float  # seconds, for the whole call
+
+    @property
+    def url(self) -> BaseUrl:
+        """The base URL in its parts.
+
+        Raises:
+            AddressError: a model may not be asked there.
+        """
+        return parse_base_url(self.base_url)
+
+    @property
+    def name(self) -> str:
+        """The endpoint as rows, logs and alarms name it."""
+        return f"{self.model} at {self.url.host}:{self.url.port}"
+
+    @property
+    def deadlines(self) -> Deadlines:
+        """The parts of `timeout`. A server that needs nearly all of it for its first byte would not finish in it."""
+        whole = self.timeout
+        return Deadlines(min(_CONNECT_SECONDS, whole / 4), whole * 3 / 4, min(_IDLE_SECONDS, whole / 2), whole)

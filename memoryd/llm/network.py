@@ -1,0 +1,170 @@
+"""The connection to a model: checked addresses, deadlines that hold, a bounded answer, and no detours.
+
+What the libraries' own settings cannot do is done below them, at the socket: a read timeout bounds one read and not a
+trickle of them, a host name is checked when it is resolved and not when it was configured. Proxies of the environment
+are not used, for https neither: whoever sets them would see or choose where the key goes, and the address behind a
+proxy cannot be checked. Redirects are not followed. Compressed answers are refused, being asked for by nobody.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+
+import httpcore2
+import httpx2
+
+from memoryd.addresses import AddressError, check_address
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Iterable
+
+    from memoryd.llm.endpoint import Deadlines
+
+MOST_BYTES = 8_000_000  # of an answer, its headers and events included
+_PLAIN = ("", "identity")
+
+
+@dataclass(slots=True)
+class Watch:
+    """One call as it goes: its deadlines, and why it was ended where it was."""
+
+    deadlines: Deadlines
+    scheme: str
+    began: float = field(default_factory=time.monotonic)
+    sent: bool = False  # something of the question has left
+    answering: bool = False  # the answer's first word has come; set by its reader
+    received: int = 0  # bytes
+    ended: str = ""  # why this side ended it
+    refused: str = ""  # why the address is none to ask
+
+    def patience(self) -> float:
+        """Return the seconds the next read may take; 0 or less where a deadline has passed."""
+        elapsed = time.monotonic() - self.began
+        whole = self.deadlines.whole - elapsed
+        return min(whole, self.deadlines.idle if self.answering else self.deadlines.first_byte - elapsed)
+
+    def note_late(self) -> None:
+        """Note which deadline it was that passed."""
+        if time.monotonic() - self.began >= self.deadlines.whole:
+            self.ended = f"the model had not finished after {self.deadlines.whole:g} s"
+        elif self.answering:
+            self.ended = f"the model's answer stopped for {self.deadlines.idle:g} s"
+        else:
+            self.ended = f"the model had not begun to answer after {self.deadlines.first_byte:g} s"
+
+
+class _WatchedStream(httpcore2.NetworkStream):
+    def __init__(self, inner: httpcore2.NetworkStream, watch: Watch) -> None:
+        self._inner = inner
+        self._watch = watch
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ARG002 - the watch knows better
+        try:
+            # With no patience left a read that has data would still go on for ever, a few bytes at a time.
+            data = self._inner.read(max_bytes, max(0.001, self._watch.patience()))
+        except httpcore2.ReadTimeout:
+            self._watch.note_late()
+            raise
+        if self._watch.patience() <= 0:
+            self._watch.note_late()
+            raise httpcore2.ReadTimeout
+        self._watch.received += len(data)
+        if self._watch.received > MOST_BYTES:
+            self._watch.ended = "the answer is larger than any answer can be"
+            raise httpcore2.ReadError
+        return data
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002 - as above
+        self._watch.sent = True
+        try:
+            self._inner.write(buffer, max(0.001, self._watch.patience()))
+        except httpcore2.WriteTimeout:
+            self._watch.note_late()
+            raise
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore2.NetworkStream:
+        inner = self._inner.start_tls(ssl_context, server_hostname, timeout)
+        return _WatchedStream(inner, self._watch)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
+
+
+class _CheckedBackend(httpcore2.NetworkBackend):
+    """Connects to addresses that were checked, not to a name that is resolved once more."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._inner = httpcore2.SyncBackend()
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ARG002 - the watch's deadline is the one
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore2.NetworkStream:
+        error: Exception = httpcore2.ConnectError("no address")
+        for address in self._addresses(host, port):
+            left = self._watch.deadlines.connect - (time.monotonic() - self._watch.began)
+            try:
+                stream = self._inner.connect_tcp(address, port, max(0.001, left), local_address, socket_options)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as failed:
+                error = failed
+            else:
+                return _WatchedStream(stream, self._watch)
+        raise error
+
+    def _addresses(self, host: str, port: int) -> list[str]:
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            raise httpcore2.ConnectError("the name does not resolve") from error
+        allowed: list[str] = []
+        for *_, place in found:
+            try:
+                check_address(ip_address(str(place[0]).partition("%")[0]), scheme=self._watch.scheme)
+            except AddressError as error:
+                self._watch.refused = error.what
+            else:
+                allowed.append(str(place[0]))
+        if allowed:
+            self._watch.refused = ""
+        return allowed
+
+
+class _Transport(httpx2.HTTPTransport):
+    def __init__(self, watch: Watch, context: ssl.SSLContext | None) -> None:  # not the parent's: it takes no backend
+        self._watch = watch
+        self._pool = httpcore2.ConnectionPool(
+            ssl_context=context, max_connections=1, http1=True, http2=False, network_backend=_CheckedBackend(watch)
+        )
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        request.headers["accept-encoding"] = "identity"
+        response = super().handle_request(request)
+        if response.headers.get("content-encoding", "").strip().lower() not in _PLAIN:
+            response.close()
+            self._watch.ended = "the answer is compressed, which nobody asked for"
+            raise httpx2.DecodingError("compressed", request=request)
+        return response
+
+
+def client(watch: Watch) -> httpx2.Client:
+    """Make the HTTP client of one call."""
+    wait = httpx2.Timeout(watch.deadlines.whole, connect=watch.deadlines.connect)
+    # Reading the system's certificates takes longer than all the rest, and plain http needs none.
+    context = httpx2.create_ssl_context() if watch.scheme == "https" else None
+    transport = _Transport(watch, context)
+    return httpx2.Client(transport=transport, trust_env=False, follow_redirects=False, timeout=wait)

@@ -1,0 +1,220 @@
+"""The OpenAI-compatible backend: one question to one endpoint over `chat.completions`, and what came of it.
+
+The common floor of such servers: two messages in, a stream of chunks out; no tools, no structured output, no state on
+the server, one choice. Where a server does not know one of the two options that are sent beside, it is asked once more
+without it, and that is remembered while this process lives. Nothing here tries again for any other reason: the job
+table does (engine/retry.py).
+
+Failures come back as values. Nothing of what a server says in an error gets into them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+import openai
+
+from memoryd.addresses import AddressError
+from memoryd.jobs.job import Ask, Reply
+from memoryd.llm import network, prompt, stream, thoughts
+from memoryd.llm.failure import Failure, Trouble
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from memoryd.llm.endpoint import Endpoint
+
+BACKEND = "openai"
+_OPENAI_HOST = "api.openai.com"
+_NO_KEY = "none"  # what a server of one's own is sent; it is a header that must not be empty
+_LONGEST_MODEL_NAME = 100
+# How the usual servers say that a prompt does not fit: OpenAI, vLLM, llama.cpp, LM Studio, Groq, OpenRouter, Mistral.
+_TOO_LONG = re.compile(
+    r"context[_ ](?:length|window|size)|maximum context|exceeds? (?:the )?(?:available |model'?s )?context|"
+    r"too many (?:input )?tokens|prompt is too long|input is too long|reduce the length|larger than the context",
+    re.IGNORECASE,
+)
+_LOOKED_AT = 4000  # characters of an error, to tell which it is
+_NO_MONEY = re.compile(r"insufficient_quota|billing|exceeded your current quota|credit balance", re.IGNORECASE)
+_UNKNOWN_OPTION = frozenset({400, 422})
+
+
+@dataclass(frozen=True, slots=True)
+class _Dialect:
+    """What an endpoint takes beside the messages."""
+
+    limit: str = "max_tokens"  # or max_completion_tokens, which OpenAI's newer models insist on
+    reports_usage: bool = True  # takes stream_options
+
+
+_dialects: dict[tuple[str, str], _Dialect] = {}
+
+
+def answer(ask: Ask, endpoint: Endpoint) -> Reply | Failure:
+    """Ask `endpoint` once and return its reply, with 0 tokens where it does not report them, or why there is none."""
+    try:
+        url = endpoint.url
+    except AddressError as error:
+        return Failure(Trouble.BLOCKED, f"the endpoint {error.what}")
+    key = os.environ.get(endpoint.api_key_env, "").strip() or (_NO_KEY if url.is_local else "")
+    if not key:
+        return Failure(Trouble.BLOCKED, f"the variable {endpoint.api_key_env}, for the key, is not set")
+    if not key.isascii() or not key.isprintable():
+        return Failure(Trouble.BLOCKED, f"the variable {endpoint.api_key_env} holds what cannot be a key")
+    known = (endpoint.base_url, endpoint.model)
+    dialect = _dialects.get(known) or _Dialect("max_completion_tokens" if url.host == _OPENAI_HOST else "max_tokens")
+    while True:
+        watch = network.Watch(endpoint.deadlines, url.scheme)
+        result = _Call(ask, endpoint, key, dialect, watch).result()
+        if not isinstance(result, _Dialect):
+            return result
+        dialect = _dialects[known] = result
+
+
+class _Call:
+    """One request and its answer."""
+
+    def __init__(self, ask: Ask, endpoint: Endpoint, key: str, dialect: _Dialect, watch: network.Watch) -> None:
+        self._ask = ask
+        self._endpoint = endpoint
+        self._key = key
+        self._dialect = dialect
+        self._watch = watch
+        self._told = stream.Assembly()
+
+    def result(self) -> Reply | Failure | _Dialect:
+        """Return the reply, why there is none, or the dialect to ask again in."""
+        try:
+            with network.client(self._watch) as client, _without_settings(), self._response(client) as response:
+                self._read(response)
+        except openai.APIStatusError as error:
+            return self._of_status(error)
+        except stream.BadReplyError as error:
+            return self._failure(Trouble.BAD_REPLY, str(error))
+        except httpx2.InvalidURL:
+            return self._failure(Trouble.BLOCKED, "the endpoint is not a URL", billed=False)
+        except (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError, OSError) as error:
+            return self._of_connection(error)
+        told = self._told
+        return Reply(
+            text=thoughts.answer_of("".join(told.parts)),
+            finish_reason=told.finish_reason,
+            backend=BACKEND,
+            model=_printable(told.model or self._endpoint.model),
+            tokens_in=told.tokens_in or 0,
+            tokens_out=told.tokens_out or 0,
+        )
+
+    @contextlib.contextmanager
+    def _response(self, client: httpx2.Client) -> Iterator[httpx2.Response]:
+        options: dict[str, Any] = {self._dialect.limit: self._ask.max_tokens}
+        if self._dialect.reports_usage:
+            options["stream_options"] = {"include_usage": True}
+        sdk = openai.OpenAI(api_key=self._key, base_url=self._endpoint.base_url, max_retries=0, http_client=client)
+        messages: Any = prompt.messages(self._ask, lambda: secrets.token_hex(8))
+        with sdk.chat.completions.with_streaming_response.create(
+            model=self._endpoint.model, messages=messages, stream=True, **options
+        ) as response:
+            yield response.http_response
+
+    def _read(self, response: httpx2.Response) -> None:
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind == "text/event-stream":
+            for _ in stream.read_events(response.iter_raw(), self._told):
+                self._watch.answering = True
+        elif kind == "application/json":
+            stream.read_object(response.iter_raw(), self._told)
+        else:
+            raise stream.BadReplyError("the answer is of a type that no model answers in")
+
+    def _failure(
+        self, trouble: Trouble, what: str, *, billed: bool = True, retry_after: float | None = None
+    ) -> Failure:
+        told = self._told
+        return Failure(trouble, what, retry_after, told.tokens_in, told.tokens_out, billed, told.characters)
+
+    def _of_connection(self, error: Exception) -> Failure:
+        if self._watch.refused:
+            return self._failure(Trouble.BLOCKED, f"the endpoint {self._watch.refused}", billed=False)
+        if isinstance(error, httpx2.DecodingError) or isinstance(error.__cause__, httpx2.DecodingError):
+            return self._failure(Trouble.BAD_REPLY, self._watch.ended)
+        sent = self._watch.sent
+        what = "the connection to the model broke" if sent else "the model cannot be reached"
+        return self._failure(Trouble.UNAVAILABLE, self._watch.ended or what, billed=sent)
+
+    def _of_status(self, error: openai.APIStatusError) -> Failure | _Dialect:
+        status = error.response.status_code
+        text = error.response.text[:_LOOKED_AT]
+        said = f"the endpoint answered {status}"
+        if 300 <= status < 400:
+            # Following one could take the key, or the question, to another host.
+            trouble = Trouble.BLOCKED if status in {301, 308} else Trouble.UNAVAILABLE
+            return self._failure(trouble, f"{said}, a redirect, which is not followed", billed=False)
+        if status in _UNKNOWN_OPTION and (other := self._other_dialect(text)):
+            return other
+        if status in {400, 413, 422} and (status == 413 or _TOO_LONG.search(text)):
+            return self._failure(Trouble.OVERFLOW, "the question is longer than the model's context", billed=False)
+        after = _retry_after(error.response.headers, datetime.now(UTC))
+        if status == 429 and not _NO_MONEY.search(text):
+            return self._failure(Trouble.BUSY, said, billed=False, retry_after=after)
+        if status >= 500 or status in {408, 409, 425}:
+            # A gateway that gave up does not say whether the model behind it was at work.
+            return self._failure(Trouble.UNAVAILABLE, said, billed=status >= 500, retry_after=after)
+        return self._failure(
+            Trouble.BLOCKED, f"{said}: {_MEANS.get(status, 'it does not take our questions')}", billed=False
+        )
+
+    def _other_dialect(self, text: str) -> _Dialect | None:
+        if self._dialect.limit == "max_tokens" and "max_completion_tokens" in text:
+            return replace(self._dialect, limit="max_completion_tokens")
+        if self._dialect.reports_usage and "stream_options" in text:
+            return replace(self._dialect, reports_usage=False)
+        return None
+
+
+_MEANS = {
+    401: "the key is not accepted",
+    402: "the account has no credit",
+    403: "the key may not use this model",
+    404: "there is no such model or path",
+    429: "the account has no credit",
+}
+
+
+@contextlib.contextmanager
+def _without_settings() -> Iterator[None]:
+    """Keep the SDK from reading the environment: an address, headers or an organisation of another provider.
+
+    This process serves one request at a time, so nobody else misses them meanwhile.
+    """
+    taken = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith(("OPENAI_", "AZURE_OPENAI_"))}
+    try:
+        yield
+    finally:
+        os.environ.update(taken)
+
+
+def _retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
+    """Return the seconds the server asks to wait (RFC 9110, 10.2.3: seconds, or a date), None where it says nothing."""
+    text = headers.get("retry-after", "").strip()
+    try:
+        return max(0.0, float(text)) if text.isascii() and float(text) < float("inf") else None
+    except ValueError:
+        pass
+    try:
+        at = parsedate_to_datetime(text)
+        return max(0.0, ((at if at.tzinfo else at.replace(tzinfo=UTC)) - now).total_seconds())
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _printable(name: str) -> str:
+    return "".join(mark if mark.isprintable() else "?" for mark in name[:_LONGEST_MODEL_NAME])

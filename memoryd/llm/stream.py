@@ -1,0 +1,163 @@
+"""A model's answer put together from what comes over the wire: server-sent events, or one JSON object.
+
+Events are read as the HTML standard says (section 9.2, "Server-sent events"), chunks as the API reference of chat
+completions does. Strict where a doubt could change what was said: bytes that are no UTF-8, a JSON object that names a
+thing twice or holds no JSON number, an answer whose end did not come.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+MOST_CHARACTERS = 400_000  # of an answer; the longest that is asked for is a twentieth of that
+_DONE = b"[DONE]"
+_ENDS = {
+    "stop": "stop", "eos": "stop", "end_turn": "stop", "stop_sequence": "stop",
+    "length": "length", "max_tokens": "length", "model_length": "length",
+    "content_filter": "refusal", "refusal": "refusal",
+}  # fmt: skip
+
+
+class BadReplyError(Exception):
+    """What came is no answer; the text says why, without any of it."""
+
+
+@dataclass(slots=True)
+class Assembly:
+    """An answer as far as it has come."""
+
+    parts: list[str] = field(default_factory=list)
+    characters: int = 0
+    end: str | None = None  # as the server says it
+    refused: bool = False
+    model: str | None = None
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+
+    @property
+    def finish_reason(self) -> str:
+        """The end in our words: stop, length, refusal or error."""
+        return "refusal" if self.refused else _ENDS.get(self.end or "", "error")
+
+    def add(self, data: bytes, *, said_in: str) -> None:
+        """Add an object of the API: a chunk, which says its part in `delta`, or a whole answer, in `message`.
+
+        Raises:
+            BadReplyError: it is none.
+        """
+        given = _object(data)
+        if given.get("error"):
+            raise BadReplyError("the server broke its answer off with an error")
+        model = given.get("model")
+        self.model = model if isinstance(model, str) else self.model
+        self._count(given.get("usage"))
+        choices = given.get("choices") or []
+        if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
+            raise BadReplyError("the answer's choices are no list of objects")
+        for choice in choices:
+            if choice.get("index", 0) == 0:  # we ask for one; a second one is the server's own idea
+                self._take(choice, said_in)
+
+    def _take(self, choice: dict[str, Any], said_in: str) -> None:
+        said = choice.get(said_in) or {}
+        if not isinstance(said, dict):
+            raise BadReplyError("the answer's message is no object")
+        content = said.get("content")
+        if content is not None and not isinstance(content, str):
+            raise BadReplyError("the answer's content is no text")
+        self.parts.append(content or "")
+        self.characters += len(content or "")
+        if self.characters > MOST_CHARACTERS:
+            raise BadReplyError("the answer is longer than any answer can be")
+        self.refused = self.refused or bool(said.get("refusal"))
+        end = choice.get("finish_reason")
+        self.end = end if isinstance(end, str) else self.end
+
+    def _count(self, usage: object) -> None:
+        if isinstance(usage, dict):
+            self.tokens_in = _count_of(usage.get("prompt_tokens"), self.tokens_in)
+            self.tokens_out = _count_of(usage.get("completion_tokens"), self.tokens_out)
+
+
+def read_events(chunks: Iterable[bytes], into: Assembly) -> Iterator[None]:
+    """Read a stream of events into `into`; yields after each, so that the caller knows that something came.
+
+    Raises:
+        BadReplyError: the stream holds what is no answer, or ends before the answer does.
+    """
+    for data in _events(chunks):
+        if data.strip() == _DONE:
+            break
+        into.add(data, said_in="delta")
+        yield
+    if into.end is None and not into.refused:
+        raise BadReplyError("the answer ended before it was finished")
+
+
+def read_object(chunks: Iterable[bytes], into: Assembly) -> None:
+    """Read one whole answer into `into`, from a server that does not stream.
+
+    Raises:
+        BadReplyError: it is none.
+    """
+    into.add(b"".join(chunks), said_in="message")
+    if into.end is None and not into.refused:
+        raise BadReplyError(
+            "the answer does not say that it is finished" if into.parts else "the answer has no choices"
+        )
+
+
+def _events(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    held: list[bytes] = []
+    for line in _lines(chunks):
+        if line.startswith(b"data:"):
+            held.append(line[5:].removeprefix(b" "))
+        elif not line and held:
+            yield b"\n".join(held)
+            held = []
+    if held:  # the standard drops an event without its blank line; servers that forget the last one are common
+        yield b"\n".join(held)
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    rest: list[bytes] = []
+    for chunk in chunks:
+        pieces = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        # A CRLF cut in two between chunks reads as one empty line more, which ends an event that has ended anyway.
+        for piece in pieces[:-1]:
+            yield b"".join([*rest, piece])
+            rest = []
+        rest.append(pieces[-1])
+    yield b"".join(rest)
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        given = json.loads(data.decode("utf-8"), object_pairs_hook=_once, parse_constant=_refuse_constant)
+    except UnicodeDecodeError:
+        raise BadReplyError("the answer is not UTF-8") from None
+    except (ValueError, RecursionError):
+        raise BadReplyError("the answer is not JSON") from None
+    if not isinstance(given, dict):
+        raise BadReplyError("the answer is no JSON object")
+    return given
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    given = dict(pairs)
+    if len(given) != len(pairs):
+        raise BadReplyError("the answer names a thing twice")
+    return given
+
+
+def _refuse_constant(_: str) -> None:
+    raise BadReplyError("the answer holds a number that is none")
+
+
+def _count_of(value: object, before: int | None) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else before

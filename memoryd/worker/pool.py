@@ -1,0 +1,63 @@
+"""Several workers, so that one job's long wait for a model holds up neither another job nor the counting of tokens."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import TYPE_CHECKING
+
+from memoryd.worker.client import Worker, WorkerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+class Pool:
+    """Lends workers to threads; as many as are lent at one time are made, and each ends when it has been idle."""
+
+    def __init__(self, make: Callable[[], Worker]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._idle: list[Worker] = []
+        self._all: list[Worker] = []
+        self._closed = False
+
+    @contextlib.contextmanager
+    def one(self) -> Iterator[Worker]:
+        """Lend a worker, the one that was used last if it is free.
+
+        Raises:
+            WorkerError: the pool is closed.
+        """
+        worker = self._take()
+        try:
+            yield worker
+        finally:
+            with self._lock:
+                self._idle.append(worker)
+
+    def tick(self, now_monotonic: float) -> None:
+        """Stop the children that have been idle for long enough."""
+        for worker in self._known():
+            worker.tick(now_monotonic)
+
+    def close(self) -> None:
+        """Stop all for good; whoever waits for one gets an error."""
+        with self._lock:
+            self._closed = True
+        for worker in self._known():
+            worker.close()
+
+    def _take(self) -> Worker:
+        with self._lock:
+            if self._closed:
+                raise WorkerError("the workers have been stopped", "", "memoryd is ending")
+            if self._idle:
+                return self._idle.pop()
+            worker = self._make()
+            self._all.append(worker)
+            return worker
+
+    def _known(self) -> list[Worker]:
+        with self._lock:
+            return list(self._all)

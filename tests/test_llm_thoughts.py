@@ -1,0 +1,46 @@
+"""Thinking aloud and fences around an answer."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memoryd.llm.thoughts import answer_of
+
+ANSWER = "[SUMMARY]\n- [t1] User: a `</think>` mark.\n[MEMORIES]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ANSWER,
+        f"  \n{ANSWER}\n",
+        f"<think>hm</think>{ANSWER}",
+        f"<THINK>hm</think >\n\n{ANSWER}",
+        f"<thinking>a</thinking><think>b</think>{ANSWER}",
+        f"hm\n</think>\n{ANSWER}",
+        f"```\n{ANSWER}\n```",
+        f"~~~text\n{ANSWER}\n~~~\n",
+        f"<think>```\n[SUMMARY]\n```</think>\n```markdown\n{ANSWER}\n```",
+    ],
+)
+def test_the_answer_is_left(text):
+    assert answer_of(text) == ANSWER
+
+
+@pytest.mark.parametrize(
+    "text", ["", "<think>", f"<think>{ANSWER.replace('</think>', '')}", "<think>a</thinking>", "<think></think>"]
+)
+def test_nothing_is_left_where_no_answer_begins(text):
+    assert not answer_of(text)
+
+
+@given(st.text(max_size=300))
+def test_it_adds_nothing_and_is_done_at_once(text):
+    left = answer_of(text)
+    assert left in text
+    assert answer_of(f"<think>{text.replace('<', '')}</think>{ANSWER}") == ANSWER
+
+
+def test_long_texts_are_no_trouble():
+    for text in ("<think>" * 50_000, "`" * 200_000, "</think" * 50_000, "a" * 500_000 + "</think>", "```\n" * 100_000):
+        assert answer_of(text) is not None

@@ -1,0 +1,52 @@
+"""The step from the first schema: what was there stays, and the schema is the one the tables declare."""
+
+from sqlalchemy import inspect
+from sqlmodel import SQLModel
+
+from memoryd.database import schema, sqlite, tables
+
+
+def test_a_database_of_the_first_schema_is_brought_up_to_date(tmp_path):
+    first = schema.migrations()[0]
+    engine = sqlite.connect(tmp_path / "old.db")
+    with sqlite.writing(engine) as connection:
+        for statement in first.statements:
+            connection.exec_driver_sql(statement)
+        connection.exec_driver_sql("PRAGMA user_version = 1")
+        connection.exec_driver_sql("INSERT INTO agent VALUES ('a', '/w', 1, 0, 'now')")
+        connection.exec_driver_sql(
+            'INSERT INTO job_run (id, kind, agent_id, actor, "trigger", state, "key", options, created_at,'
+            " scheduled_for, attempt, fence, cancel_requested, tokens_in, tokens_out, receipt)"
+            " VALUES ('r', 'sleep', 'a', 'memoryd', 'manual', 'queued', 'k', '{}', 'x', 'x', 0, 0, 0, 0, 0, '{}')"
+        )
+    assert schema.migrate(engine) == len(schema.migrations())
+    assert described(engine) == described(declared(tmp_path))
+    with sqlite.reading(engine) as connection:
+        assert connection.exec_driver_sql("SELECT id FROM job_run").scalar_one() == "r"
+        assert connection.exec_driver_sql("SELECT count(*) FROM spend").scalar_one() == 0
+
+
+def declared(tmp_path):
+    assert tables.Spend.__tablename__ == "spend"
+    engine = sqlite.connect(tmp_path / "new.db")
+    SQLModel.metadata.create_all(engine)
+    return engine
+
+
+def described(engine):
+    found = inspect(engine)
+    return {
+        table: (
+            [(column["name"], str(column["type"]), column["nullable"]) for column in found.get_columns(table)],
+            sorted(
+                (
+                    index["name"],
+                    tuple(index["column_names"]),
+                    index["unique"],
+                    str(index["dialect_options"].get("sqlite_where")),
+                )
+                for index in found.get_indexes(table)
+            ),
+        )
+        for table in sorted(found.get_table_names())
+    }
