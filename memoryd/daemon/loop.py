@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import memoryd
 from memoryd import config
-from memoryd.daemon import schedule
+from memoryd.daemon import readiness, schedule
 from memoryd.daemon.watch import Watcher
 from memoryd.database import alarms, runs, sqlite
 from memoryd.engine import owner, retry, sleeping
@@ -101,6 +101,8 @@ class Loop:
     def __init__(self, app: App, relog: Callable[[Settings], None]) -> None:
         self.app = app
         self.relog = relog
+        self.readiness = readiness.from_environment(os.environ, os.getpid(), app.clock.monotonic)
+        app.ingest.progress = self._feed
         self.wake = threading.Event()
         self.clock = app.clock
         self.hints = Hints(self.wake, app.clock.monotonic)
@@ -191,6 +193,7 @@ class Loop:
         self.app.log.info("started", pid=os.getpid(), version=memoryd.__version__, watching=self.watcher.watching)
 
     def _stop(self) -> bool:
+        self.readiness.stopping()
         self.app.log.info("stopping", running=len(self.running))
         self.watcher.stop()
         self.schedule.stop()
@@ -236,11 +239,35 @@ class Loop:
             if self.tick.is_due(now):
                 self._tend(now)
             self._note_disk(well=True)
+            self._feed()
         except Exception as error:
             if not retry.is_disk_trouble(error):
                 raise
             self._note_disk(well=False)
+        self._tell_manager()
         self.last_turn = self.clock.monotonic()
+
+    def _feed(self) -> None:
+        """Feed the watchdog: called after each look at a transcript, and where a turn has done all that was due."""
+        self.readiness.progress(self._probe)
+
+    def _probe(self) -> None:
+        with sqlite.reading(self.app.engine) as connection:
+            connection.exec_driver_sql("SELECT count(*) FROM daemon").scalar_one()
+
+    def _tell_manager(self) -> None:
+        if self.stop_asked or not self.readiness.is_heard:
+            return
+        if not self.disk_is_well:
+            self.readiness.progress(lambda: None)  # a full disk is known and waited for: a new start would not help
+        elif not self.readiness.is_ready:
+            self.readiness.ready()
+        transcripts = sum(not cursor.gone for cursor in self.app.ingest.cursors.all())
+        state = "ready" if self.disk_is_well else "waiting for the disk"
+        self.readiness.status(
+            f"{state}: {len(self.app.settings.agents)} agents, {transcripts} transcripts,"
+            f" {len(self.running)} runs at work, watching by {self.watcher.watching}"
+        )
 
     def _timeout(self) -> float:
         now = self.clock.monotonic()
@@ -252,6 +279,8 @@ class Loop:
             due.append(min(self.app.ingest.again.values()))
         if self.hints.rescan:
             due.append(now)
+        if (ping := self.readiness.next_at()) is not None:
+            due.append(ping)
         # What could not be done is still due; without this floor the loop would spin until the disk is well.
         return max(0.0 if self.disk_is_well else TROUBLED_SECONDS, min(due) - now)
 
@@ -419,6 +448,14 @@ class Loop:
             self.app.log.info("ingest goes on")
 
     def _reload(self) -> None:
+        self.readiness.reloading()
+        try:
+            self._take_settings()
+        finally:
+            if self.readiness.is_ready:
+                self.readiness.ready()
+
+    def _take_settings(self) -> None:
         app = self.app
         try:
             fresh = config.load(app.settings.source)

@@ -27,6 +27,8 @@ from memoryd.transcripts.format import Identity, Unsupported
 from memoryd.transcripts.messages import Messages
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sqlalchemy import Engine
 
     from memoryd.config import Agent, Settings, TranscriptSource
@@ -85,6 +87,7 @@ class Ingest:
         self.again: dict[str, float] = {}  # path → when, by the monotonic clock, it wants another look
         self.restored: store.Restore | None = None
         self._looking: set[tuple[str, str]] = set()
+        self.progress: Callable[[], None] = lambda: None  # called after each look, however many there are in a scan
         with sqlite.reading(engine) as connection:
             self.unreadable.load(connection)
         self.configure(settings)
@@ -191,6 +194,7 @@ class Ingest:
             self._looking.discard(key)
         if self.batch.full():
             self.flush()
+        self.progress()
 
     def _look(self, source: Source, path: str) -> None:
         if unreadable.printable(path) != path:
