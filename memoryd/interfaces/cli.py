@@ -12,6 +12,7 @@ import click
 
 import memoryd
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
+from memoryd.interfaces import operation
 from memoryd.interfaces.output import Output, table
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def run(call: Call, once: bool) -> None:  # noqa: FBT001
 
     settings = call.settings()
     ended = True
-    with _logging(settings) as relog:
+    with _logging(settings, quiet=call.output.quiet) as relog:
         if once:
             done = work.once(settings)
             call.output.result(done, f"read {done['turns']} new turns, carried out {len(done['runs'])} runs")
@@ -104,7 +105,7 @@ def run(call: Call, once: bool) -> None:  # noqa: FBT001
 
 
 @contextlib.contextmanager
-def _logging(settings: Settings) -> Iterator[Callable[[Settings], None]]:
+def _logging(settings: Settings, *, quiet: bool = False) -> Iterator[Callable[[Settings], None]]:
     from memoryd.files import log
 
     def start(with_settings: Settings) -> Callable[[], None]:
@@ -112,7 +113,7 @@ def _logging(settings: Settings) -> Iterator[Callable[[Settings], None]]:
             with_settings.state_dir,
             level=with_settings.log.level,
             text=with_settings.log.format == "text",
-            terminal=sys.stderr,
+            terminal=None if quiet else sys.stderr,
         )
 
     close = [start(settings)]
@@ -393,6 +394,10 @@ def config_default(call: Call) -> None:
     from memoryd.interfaces.cli_config import default_text
 
     call.output.result({"text": default_text()}, default_text().rstrip("\n"))
+
+
+for _command in (operation.service,):
+    cli.add_command(_command)
 
 
 # --- the entry point --------------------------------------------------------------------------------------------------

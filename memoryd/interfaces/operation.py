@@ -1,0 +1,66 @@
+"""The commands of those who operate memoryd: service, doctor, backup, restore."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from memoryd.interfaces.cli import Call
+    from memoryd.interfaces.service import Service
+
+_launchd = click.option("--launchd", is_flag=True, default=sys.platform == "darwin", help="For launchd (macOS).")
+_system = click.option("--system", is_flag=True, help="For the whole machine, not for your session.")
+
+
+@click.group()
+def service() -> None:
+    """Let the system's service manager run memoryd. Nothing is started by itself."""
+
+
+def _made(call: Call, *, launchd: bool, system: bool) -> Service:
+    from memoryd.interfaces import service as services
+
+    return services.service(call.settings(), launchd=launchd, system=system)
+
+
+@service.command("print")
+@_launchd
+@_system
+@click.pass_obj
+def service_print(call: Call, launchd: bool, system: bool) -> None:  # noqa: FBT001
+    """Show the service file that install would write."""
+    made = _made(call, launchd=launchd, system=system)
+    call.output.result({"path": str(made.path), "text": made.text, "next": made.start}, made.text.rstrip("\n"))
+
+
+@service.command("install")
+@_launchd
+@_system
+@click.pass_obj
+def service_install(call: Call, launchd: bool, system: bool) -> None:  # noqa: FBT001
+    """Write the service file; another one that is there is kept beside it."""
+    from memoryd.interfaces import service as services
+
+    settings = call.settings()
+    made = services.service(settings, launchd=launchd, system=system)
+    data = services.install(made, settings)
+    word = "written" if data["changed"] else "there already"
+    kept = f"\nkept     {data['backup']}" if data["backup"] else ""
+    call.output.result(data, f"{word:8} {data['path']}{kept}\nto start {data['next']}")
+
+
+@service.command("uninstall")
+@_launchd
+@_system
+@click.pass_obj
+def service_uninstall(call: Call, launchd: bool, system: bool) -> None:  # noqa: FBT001
+    """Take the service file away; one that was edited is kept beside its place."""
+    from memoryd.interfaces import service as services
+
+    data = services.uninstall(_made(call, launchd=launchd, system=system))
+    word = "removed" if data["changed"] else "not there"
+    kept = f"\nkept     {data['backup']}" if data["backup"] else ""
+    call.output.result(data, f"{word:9} {data['path']}{kept}\nto stop   {data['next']}")
