@@ -22,6 +22,7 @@ from memoryd.daemon.watch import Watcher
 from memoryd.database import alarms, runs, sqlite
 from memoryd.engine import owner, retry, sleeping
 from memoryd.errors import MemorydError, StateError
+from memoryd.files import trust
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -461,6 +462,7 @@ class Loop:
             fresh = config.load(app.settings.source)
             if fresh.state_dir != app.settings.state_dir:
                 raise StateError("state_dir cannot change while memoryd runs", hint="stop it first")
+            trust.require(fresh)
         except MemorydError as error:
             app.log.error("configuration not reloaded", why=str(error))  # noqa: TRY400 - the error says where
             with sqlite.writing(app.engine) as connection:

@@ -371,9 +371,11 @@ def config() -> None:
 @passed
 def config_check(call: Call) -> None:
     """Check the configuration file and say what is wrong with it."""
+    from memoryd.files import trust
     from memoryd.interfaces.cli_config import check_data, check_text
 
     settings = call.settings()
+    trust.require(settings)
     call.output.result(check_data(settings), check_text(settings))
 
 
@@ -396,7 +398,7 @@ def config_default(call: Call) -> None:
     call.output.result({"text": default_text()}, default_text().rstrip("\n"))
 
 
-for _command in (operation.service,):
+for _command in (operation.service, operation.doctor):
     cli.add_command(_command)
 
 

@@ -64,3 +64,16 @@ def service_uninstall(call: Call, launchd: bool, system: bool) -> None:  # noqa:
     word = "removed" if data["changed"] else "not there"
     kept = f"\nkept     {data['backup']}" if data["backup"] else ""
     call.output.result(data, f"{word:9} {data['path']}{kept}\nto stop   {data['next']}")
+
+
+@click.command()
+@click.pass_obj
+def doctor(call: Call) -> int:
+    """Say whether this machine lets memoryd do its work, and what to do where it does not; 1 if something fails."""
+    from datetime import UTC, datetime
+
+    from memoryd.interfaces import doctor as checks
+
+    data = checks.doctor(call.settings(), datetime.now(UTC))
+    call.output.result(data, checks.as_text(data))
+    return 0 if data["ok"] else 1
