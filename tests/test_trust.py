@@ -126,6 +126,7 @@ def check_as(uid, scratch):
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, cwd="/", env={"PATH": os.environ["PATH"]}
     )
+    assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 
 

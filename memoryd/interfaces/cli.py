@@ -44,7 +44,11 @@ class Call:
 
         from memoryd import config
 
-        return config.find(self.config, os.environ, Path.cwd(), Path(platformdirs.user_config_dir("memoryd")))
+        try:
+            user_folder = Path(platformdirs.user_config_dir("memoryd"))
+        except RuntimeError:
+            user_folder = Path("/etc/memoryd")  # a service account may have no home: then the system's file is left
+        return config.find(self.config, os.environ, Path.cwd(), user_folder)
 
     def agent(self, settings: Settings, agent_id: str | None) -> Agent:
         """Choose the agent: by name, the only one, or the one whose workspace the current folder lies in."""
