@@ -402,7 +402,7 @@ def config_default(call: Call) -> None:
     call.output.result({"text": default_text()}, default_text().rstrip("\n"))
 
 
-for _command in (operation.service, operation.doctor):
+for _command in (operation.service, operation.doctor, operation.backup, operation.restore):
     cli.add_command(_command)
 
 

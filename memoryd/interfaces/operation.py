@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -77,3 +78,29 @@ def doctor(call: Call) -> int:
     data = checks.doctor(call.settings(), datetime.now(UTC))
     call.output.result(data, checks.as_text(data))
     return 0 if data["ok"] else 1
+
+
+_file = click.argument("path", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False, resolve_path=False))
+
+
+@click.command()
+@_file
+@click.pass_obj
+def backup(call: Call, path: Path) -> None:
+    """Write the state folder into a new FILE, also while the daemon runs."""
+    from memoryd.interfaces import backup as backups
+
+    data = backups.backup(call.settings(), path.absolute())
+    call.output.result(data, f"{data['path']}: {data['bytes']:,} bytes; {', '.join(data['files'])}")
+
+
+@click.command()
+@_file
+@click.pass_obj
+def restore(call: Call, path: Path) -> None:
+    """Put the state folder back as FILE has it; what is there now is kept. Stop the daemon first."""
+    from memoryd.interfaces import backup as backups
+
+    data = backups.restore(call.settings(), path.absolute())
+    kept = f"; what was there is in {data['kept']}" if data["kept"] else ""
+    call.output.result(data, f"restored the state of {data.get('made_at', 'an unknown time')}{kept}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,8 @@ from memoryd.files.locks import Lock
 from memoryd.gauge import live, window
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from memoryd.config import Agent, Settings
     from memoryd.database.reads import Reader, Row
 
@@ -29,6 +32,7 @@ def status(settings: Settings, reader: Reader, *, everything: bool) -> dict[str,
         "watching_note": known["watching_note"] if known and alive else None,
         "agents": [_agent(settings, reader, agent, agents.get(agent.id), everything) for agent in settings.agents],
         "alarms": reads.alarms(reader),
+        "disk": {"state_bytes": disk_use(settings.state_dir)},
         "spend": {"today_tokens": reads.tokens_since(reader, _midnight(settings)), "daily_tokens": None},
     }
 
@@ -89,6 +93,15 @@ def _session(row: Row, configured: int | None) -> dict[str, Any]:
     }
 
 
+def disk_use(folder: Path) -> int:
+    """Add up the bytes that the files below a folder take on its disk; what vanishes meanwhile takes none."""
+    total = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):
+            total += path.lstat().st_blocks * 512
+    return total
+
+
 def as_text(data: dict[str, Any]) -> str:
     """Write the status for people."""
     daemon = data["daemon"]
@@ -100,6 +113,7 @@ def as_text(data: dict[str, Any]) -> str:
     if daemon:
         note = f" ({data['watching_note']})" if data["watching_note"] else ""
         lines.append(f"watching {data['watching']}{note}")
+    lines.append(f"disk     {data['disk']['state_bytes'] / 1048576:,.1f} MiB in the state folder")
     for agent in data["agents"]:
         lines += _agent_lines(agent)
     lines += [f"ALARM    {alarm['kind']} since {alarm['since']}: {alarm['text']}" for alarm in data["alarms"]]
