@@ -152,6 +152,13 @@ class Loop:
             raise KeyboardInterrupt
         return ended
 
+    def look_now(self, session_id: str | None = None) -> None:
+        """Look at the queue at once, and at a session if one is named; from any thread."""
+        if session_id is not None:
+            self.app.ingest.changed.add(session_id)
+        self.queue.at = 0
+        self.wake.set()
+
     def _listen(self) -> None:
         def stop(number: int, _frame: FrameType | None) -> None:
             self.stop_asked = True
