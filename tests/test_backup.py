@@ -141,7 +141,7 @@ def with_manifest(held, change):
     return [(info("manifest.json"), json.dumps(manifest).encode())]
 
 
-EVIL = ["../memoryd.db", "/tmp/memoryd-evil", "memoryd.db/../../x", "memoryd.lock", "log/memoryd.jsonl"]  # noqa: S108
+EVIL = ["../memoryd.db", "../evil", "memoryd.db/../../x", "memoryd.lock", "log/memoryd.jsonl"]
 
 
 @pytest.mark.parametrize("name", EVIL)

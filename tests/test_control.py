@@ -118,7 +118,7 @@ def test_any_bytes_leave_it_serving(state, data):
 
 
 def test_a_frame_without_end_is_cut_off(state):
-    assert answer(state, b"x" * (control.MAX_FRAME + 100_000)) == b""
+    assert answer(state, b"x" * (control.MAX_FRAME + 100_000) + b"\n") == b""
     assert answer(state, b"1" * 1_000_000_000) == b""
     assert is_served(state)
 

@@ -183,7 +183,7 @@ def test_one_sqlite_and_private_files(scratch):
                 maps = Path(f"/proc/{process.pid}/maps").read_text(encoding="utf-8").split("\n")
                 loaded = {line.split("/", 1)[-1] for line in maps if "sqlite3" in line}
                 assert len({"pysqlite3" in path for path in loaded}) == 1, loaded
-            until(lambda: (scratch.state / "memoryd.sock").exists(), why="it listens")
+            until((scratch.state / "memoryd.sock").exists, why="it listens")
             assert scratch.run("backup", str(scratch.root / "backup")).returncode == 0
             found = [scratch.state, *scratch.state.rglob("*"), scratch.root / "backup"]
             modes = {path: stat.S_IMODE(path.stat().st_mode) for path in found}
