@@ -13,6 +13,8 @@ from memoryd.engine.clock import Clock
 from memoryd.engine.ingest import Ingest
 from memoryd.engine.restore import Restorer
 from memoryd.engine.runner import Runner
+from memoryd.errors import StateError
+from memoryd.files import mounts, trust
 from memoryd.files.folders import make_private_dir
 from memoryd.files.journal import Journal
 from memoryd.files.locks import Lock
@@ -70,10 +72,13 @@ def open_app(settings: Settings, clock: Clock | None = None) -> App:
     Raises:
         LockedError: another daemon holds the folder.
         StateError: the folder or the database cannot be used.
+        ConfigError: others could write the configuration or a workspace.
     """
     clock = clock or Clock()
     log = Log("memoryd")
+    trust.require(settings)
     make_private_dir(settings.state_dir)
+    _require_local_disk(settings.state_dir)
     lock = Lock(settings.state_dir / LOCK)
     lock.acquire()
     try:
@@ -81,6 +86,16 @@ def open_app(settings: Settings, clock: Clock | None = None) -> App:
     except BaseException:
         lock.release()
         raise
+
+
+def _require_local_disk(state_dir: Path) -> None:
+    kind = mounts.file_system(state_dir.resolve(), mounts.mounts())
+    if mounts.is_no_place_for_wal(kind):
+        raise StateError(
+            f"is on {kind}, where a SQLite database in WAL mode is corrupted",
+            str(state_dir),
+            "put state_dir on a local disk; the workspaces may stay where they are",
+        )
 
 
 def _build(settings: Settings, clock: Clock, log: Log, lock: Lock) -> App:

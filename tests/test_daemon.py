@@ -183,12 +183,13 @@ def test_one_sqlite_and_private_files(scratch):
                 maps = Path(f"/proc/{process.pid}/maps").read_text(encoding="utf-8").split("\n")
                 loaded = {line.split("/", 1)[-1] for line in maps if "sqlite3" in line}
                 assert len({"pysqlite3" in path for path in loaded}) == 1, loaded
-            modes = {
-                path.relative_to(scratch.state): stat.S_IMODE(path.stat().st_mode)
-                for path in scratch.state.rglob("*")
-                if path.is_file()
-            }
-            assert set(modes.values()) == {0o600}, modes
+            until((scratch.state / "memoryd.sock").exists, why="it listens")
+            assert scratch.run("backup", str(scratch.root / "backup")).returncode == 0
+            found = [scratch.state, *scratch.state.rglob("*"), scratch.root / "backup"]
+            modes = {path: stat.S_IMODE(path.stat().st_mode) for path in found}
+            wrong = [path for path, mode in modes.items() if mode != (0o700 if path.is_dir() else 0o600)]
+            assert not wrong, modes
+            assert stat.S_ISSOCK((scratch.state / "memoryd.sock").stat().st_mode)
     finally:
         os.umask(old)
 

@@ -154,7 +154,7 @@ def test_polling_is_a_choice_and_says_so(root):
 
 @pytest.mark.parametrize(("kind", "remote"), [("nfs4", True), ("fuse.sshfs", True), ("ext4", False), ("tmpfs", False)])
 def test_network_file_systems_are_polled(root, monkeypatch, kind, remote):
-    monkeypatch.setattr(watch, "_mounts", lambda: {Path("/"): "ext4", root: kind})
+    monkeypatch.setattr(watch.mounts, "mounts", lambda: {Path("/"): "ext4", root: kind})
     with watching(f"{root}/*.jsonl") as one:
         assert (one.watcher.watching == "polling") == remote
     with watching(f"{root}/*.jsonl", policy="never") as one:

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import memoryd
 from memoryd import config
-from memoryd.daemon import schedule
+from memoryd.daemon import readiness, schedule
 from memoryd.daemon.watch import Watcher
 from memoryd.database import alarms, runs, sqlite
 from memoryd.engine import owner, retry, sleeping
 from memoryd.errors import MemorydError, StateError
+from memoryd.files import trust
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -101,6 +102,8 @@ class Loop:
     def __init__(self, app: App, relog: Callable[[Settings], None]) -> None:
         self.app = app
         self.relog = relog
+        self.readiness = readiness.from_environment(os.environ, os.getpid(), app.clock.monotonic)
+        app.ingest.progress = self._feed
         self.wake = threading.Event()
         self.clock = app.clock
         self.hints = Hints(self.wake, app.clock.monotonic)
@@ -149,6 +152,13 @@ class Loop:
             raise KeyboardInterrupt
         return ended
 
+    def look_now(self, session_id: str | None = None) -> None:
+        """Look at the queue at once, and at a session if one is named; from any thread."""
+        if session_id is not None:
+            self.app.ingest.changed.add(session_id)
+        self.queue.at = 0
+        self.wake.set()
+
     def _listen(self) -> None:
         def stop(number: int, _frame: FrameType | None) -> None:
             self.stop_asked = True
@@ -191,6 +201,7 @@ class Loop:
         self.app.log.info("started", pid=os.getpid(), version=memoryd.__version__, watching=self.watcher.watching)
 
     def _stop(self) -> bool:
+        self.readiness.stopping()
         self.app.log.info("stopping", running=len(self.running))
         self.watcher.stop()
         self.schedule.stop()
@@ -236,11 +247,35 @@ class Loop:
             if self.tick.is_due(now):
                 self._tend(now)
             self._note_disk(well=True)
+            self._feed()
         except Exception as error:
             if not retry.is_disk_trouble(error):
                 raise
             self._note_disk(well=False)
+        self._tell_manager()
         self.last_turn = self.clock.monotonic()
+
+    def _feed(self) -> None:
+        """Feed the watchdog: called after each look at a transcript, and where a turn has done all that was due."""
+        self.readiness.progress(self._probe)
+
+    def _probe(self) -> None:
+        with sqlite.reading(self.app.engine) as connection:
+            connection.exec_driver_sql("SELECT count(*) FROM daemon").scalar_one()
+
+    def _tell_manager(self) -> None:
+        if self.stop_asked or not self.readiness.is_heard:
+            return
+        if not self.disk_is_well:
+            self.readiness.progress(lambda: None)  # a full disk is known and waited for: a new start would not help
+        elif not self.readiness.is_ready:
+            self.readiness.ready()
+        transcripts = sum(not cursor.gone for cursor in self.app.ingest.cursors.all())
+        state = "ready" if self.disk_is_well else "waiting for the disk"
+        self.readiness.status(
+            f"{state}: {len(self.app.settings.agents)} agents, {transcripts} transcripts,"
+            f" {len(self.running)} runs at work, watching by {self.watcher.watching}"
+        )
 
     def _timeout(self) -> float:
         now = self.clock.monotonic()
@@ -252,6 +287,8 @@ class Loop:
             due.append(min(self.app.ingest.again.values()))
         if self.hints.rescan:
             due.append(now)
+        if (ping := self.readiness.next_at()) is not None:
+            due.append(ping)
         # What could not be done is still due; without this floor the loop would spin until the disk is well.
         return max(0.0 if self.disk_is_well else TROUBLED_SECONDS, min(due) - now)
 
@@ -416,11 +453,20 @@ class Loop:
             self.app.log.info("ingest goes on")
 
     def _reload(self) -> None:
+        self.readiness.reloading()
+        try:
+            self._take_settings()
+        finally:
+            if self.readiness.is_ready:
+                self.readiness.ready()
+
+    def _take_settings(self) -> None:
         app = self.app
         try:
             fresh = config.load(app.settings.source)
             if fresh.state_dir != app.settings.state_dir:
                 raise StateError("state_dir cannot change while memoryd runs", hint="stop it first")
+            trust.require(fresh)
         except MemorydError as error:
             app.log.error("configuration not reloaded", why=str(error))  # noqa: TRY400 - the error says where
             with sqlite.writing(app.engine) as connection:

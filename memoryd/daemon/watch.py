@@ -7,7 +7,6 @@ events that overflow the queue it walks for; its watch limit is silent, and an o
 from __future__ import annotations
 
 import os
-import re
 import sys
 import threading
 from pathlib import Path
@@ -25,7 +24,7 @@ from watchdog.events import (
 )
 from watchdog.observers import Observer
 
-from memoryd.files import sources
+from memoryd.files import mounts, sources
 from memoryd.files.log import on_record
 
 if TYPE_CHECKING:
@@ -41,11 +40,6 @@ EVENTS: list[type[FileSystemEvent]] = [
     FileModifiedEvent, FileCreatedEvent, FileMovedEvent, FileDeletedEvent, DirCreatedEvent, DirDeletedEvent,
     DirMovedEvent,
 ]  # fmt: skip
-# File systems that accept watches and deliver nothing of what other machines write.
-REMOTE = frozenset(
-    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "drvfs", "afs", "ceph", "glusterfs", "vboxsf", "sshfs"}
-)
-_MOUNT = re.compile(r"^\S+ \S+ \S+ \S+ (?P<point>\S+) .* - (?P<type>\S+) ")
 
 
 class _Handler(FileSystemEventHandler):
@@ -210,25 +204,8 @@ def roots_of(patterns: Sequence[sources.Pattern]) -> dict[Path, bool]:
 
 def remote_of(roots: dict[Path, bool]) -> str | None:
     """Name a root on a file system that does not tell of changes, None where there is none."""
-    mounts = _mounts()
-    for root in roots:
-        point = max((point for point in mounts if root.is_relative_to(point)), key=lambda p: len(p.parts), default=None)
-        if point is not None and (mounts[point] in REMOTE or mounts[point].startswith("fuse.")):
-            return str(root)
-    return None
-
-
-def _mounts() -> dict[Path, str]:
-    try:
-        lines = Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape").splitlines()
-    except OSError:
-        return {}
-    found = {}
-    for line in lines:
-        if match := _MOUNT.match(line):
-            point = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), match["point"])
-            found[Path(point)] = match["type"]
-    return found
+    mounted = mounts.mounts()
+    return next((str(root) for root in roots if mounts.is_remote(mounts.file_system(root, mounted))), None)
 
 
 def _kernel_watches() -> int:

@@ -31,6 +31,8 @@ from memoryd.transcripts.lines import clean
 from memoryd.transcripts.messages import Messages
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sqlalchemy import Engine
 
     from memoryd.config import Agent, Settings, TranscriptSource
@@ -91,6 +93,7 @@ class Ingest:
         self.restored: store.Restore | None = None
         self._looking: set[tuple[str, str]] = set()
         self._poison: dict[tuple[str, str], ranges.Stat] = {}  # could not be stored; left alone until it changes
+        self.progress: Callable[[], None] = lambda: None  # called after each look, however many there are in a scan
         with sqlite.reading(engine) as connection:
             self.unreadable.load(connection)
         self.configure(settings)
@@ -201,6 +204,7 @@ class Ingest:
             self._looking.discard(key)
         if self.batch.full():
             self.flush()
+        self.progress()
 
     def _give_up(self, agent_id: str, path: str, error: Exception) -> None:
         """Nobody expected this of a transcript; it must not keep the others from being read."""

@@ -11,8 +11,11 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
+from memoryd.files.durable import replace
+from memoryd.files.regular import digest, read
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 
@@ -57,3 +60,15 @@ class Journal:
             if isinstance(entry, dict):
                 found.append(entry)
         return found
+
+
+def unite(target: Path, sources: Iterable[Path]) -> None:
+    """Write the lines of some journals into one (0600), each line once, in order; a missing journal has none.
+
+    Raises:
+        StateError: one cannot be read, or `target` cannot be written.
+    """
+    lines = [line for source in sources for line in (read(source) or b"").split(b"\n") if line]
+    old = read(target)
+    data = b"".join(line + b"\n" for line in dict.fromkeys(lines))
+    replace(target, data, None if old is None else digest(old), mode=0o600)

@@ -12,6 +12,7 @@ import click
 
 import memoryd
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
+from memoryd.interfaces import operation
 from memoryd.interfaces.output import Output, one_line, table
 
 if TYPE_CHECKING:
@@ -43,7 +44,11 @@ class Call:
 
         from memoryd import config
 
-        return config.find(self.config, os.environ, Path.cwd(), Path(platformdirs.user_config_dir("memoryd")))
+        try:
+            user_folder = Path(platformdirs.user_config_dir("memoryd"))
+        except RuntimeError:
+            user_folder = Path("/etc/memoryd")  # a service account may have no home: then the system's file is left
+        return config.find(self.config, os.environ, Path.cwd(), user_folder)
 
     def agent(self, settings: Settings, agent_id: str | None) -> Agent:
         """Choose the agent: by name, the only one, or the one whose workspace the current folder lies in."""
@@ -94,7 +99,7 @@ def run(call: Call, once: bool) -> None:  # noqa: FBT001
 
     settings = call.settings()
     ended = True
-    with _logging(settings) as relog:
+    with _logging(settings, quiet=call.output.quiet) as relog:
         if once:
             done = work.once(settings)
             call.output.result(done, f"read {done['turns']} new turns, carried out {len(done['runs'])} runs")
@@ -105,7 +110,7 @@ def run(call: Call, once: bool) -> None:  # noqa: FBT001
 
 
 @contextlib.contextmanager
-def _logging(settings: Settings) -> Iterator[Callable[[Settings], None]]:
+def _logging(settings: Settings, *, quiet: bool = False) -> Iterator[Callable[[Settings], None]]:
     from memoryd.files import log
 
     def start(with_settings: Settings) -> Callable[[], None]:
@@ -113,7 +118,7 @@ def _logging(settings: Settings) -> Iterator[Callable[[Settings], None]]:
             with_settings.state_dir,
             level=with_settings.log.level,
             text=with_settings.log.format == "text",
-            terminal=sys.stderr,
+            terminal=None if quiet else sys.stderr,
         )
 
     close = [start(settings)]
@@ -377,9 +382,11 @@ def config() -> None:
 @passed
 def config_check(call: Call) -> None:
     """Check the configuration file and say what is wrong with it."""
+    from memoryd.files import trust
     from memoryd.interfaces.cli_config import check_data, check_text
 
     settings = call.settings()
+    trust.require(settings)
     call.output.result(check_data(settings), check_text(settings))
 
 
@@ -400,6 +407,10 @@ def config_default(call: Call) -> None:
     from memoryd.interfaces.cli_config import default_text
 
     call.output.result({"text": default_text()}, default_text().rstrip("\n"))
+
+
+for _command in (operation.service, operation.doctor, operation.backup, operation.restore):
+    cli.add_command(_command)
 
 
 # --- the entry point --------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,7 @@ def status(settings: Settings, reader: Reader, *, everything: bool) -> dict[str,
             "today_tokens": reads.spent(reader, datetime.now(settings.zone).date().isoformat()),
             "daily_tokens": settings.llm.daily_tokens,
         },
+        "disk": {"state_bytes": disk_use(settings.state_dir)},
     }
 
 
@@ -103,6 +105,15 @@ def _session(row: Row, configured: int | None) -> dict[str, Any]:
     }
 
 
+def disk_use(folder: Path) -> int:
+    """Add up the bytes that the files below a folder take on its disk; what vanishes meanwhile takes none."""
+    total = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):
+            total += path.lstat().st_blocks * 512
+    return total
+
+
 def as_text(data: dict[str, Any]) -> str:
     """Write the status for people."""
     daemon = data["daemon"]
@@ -114,6 +125,7 @@ def as_text(data: dict[str, Any]) -> str:
     if daemon:
         note = f" ({data['watching_note']})" if data["watching_note"] else ""
         lines.append(f"watching {data['watching']}{note}")
+    lines.append(f"disk     {data['disk']['state_bytes'] / 1048576:,.1f} MiB in the state folder")
     for agent in data["agents"]:
         lines += _agent_lines(agent)
     spend = data["spend"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING, Any
 
+import memoryd
 from memoryd.app import DATABASE, LOCK, open_app
 from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import read_all, run_once
@@ -14,13 +16,15 @@ from memoryd.engine.clock import Clock
 from memoryd.engine.runner import check_kind
 from memoryd.errors import LockedError, NotFoundError, RefusedError
 from memoryd.files.locks import Lock
+from memoryd.interfaces import control, status
 from memoryd.jobs.sleep import CONSUMER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from sqlalchemy import Engine
 
+    from memoryd.app import App
     from memoryd.config import Settings
 
 RELOAD = "reload it: SIGHUP, or stop and start it"
@@ -31,7 +35,36 @@ WAITING = ("queued", "running", "interrupted")
 def forever(settings: Settings, relog: Callable[[Settings], None]) -> bool:
     """Run the daemon until it is told to stop; False where a thread is left that the process must not wait for."""
     with open_app(settings) as app:
-        return Loop(app, relog).run()
+        loop = Loop(app, relog)
+        path = settings.state_dir / control.SOCKET
+        with control.Control(path, _verbs(app, loop), app.clock.monotonic, app.log.bind(part="control")):
+            return loop.run()
+
+
+def _verbs(app: App, loop: Loop) -> dict[str, Callable[[Mapping[str, Any]], Any]]:
+    """What may be asked on the control socket, by the thread that serves it."""
+
+    def shown(_request: Mapping[str, Any]) -> dict[str, Any]:
+        with reads.open_reader(app.database) as reader:
+            return status.status(app.settings, reader, everything=False)
+
+    def wake(_request: Mapping[str, Any]) -> dict[str, Any]:
+        loop.look_now()
+        return {}
+
+    def session_end(request: Mapping[str, Any]) -> dict[str, Any]:
+        with reads.open_reader(app.database) as reader:
+            row = reads.find_session(reader, str(request.get("id")))
+        _mark_ended(app.engine, row["id"])
+        loop.look_now(row["id"])
+        return {"session": row["id"]}
+
+    return {
+        "ping": lambda _request: {"pid": os.getpid(), "version": memoryd.__version__},
+        "status": shown,
+        "wake": wake,
+        "session_end": session_end,
+    }
 
 
 def once(settings: Settings) -> dict[str, Any]:
@@ -87,6 +120,7 @@ def run_job(
         except LockedError:
             if not queued:
                 queued = _queue_beside(settings, agent, session_id, force=force)
+                control.ask(settings.state_dir, "wake")
             rows = _wait(settings, queued)
             if rows is not None:
                 return rows
@@ -204,14 +238,15 @@ def end_session(settings: Settings, session_id: str) -> dict[str, Any]:
     with reads.open_reader(path) as reader:
         row = reads.find_session(reader, session_id)
 
-    def end(engine: Engine) -> None:
-        with sqlite.writing(engine) as connection:
-            connection.exec_driver_sql(
-                "UPDATE session SET state = 'ended', ended_at = last_turn_at WHERE id = ?", (row["id"],)
-            )
-
-    _with_state(settings, end)
+    _with_state(settings, lambda engine: _mark_ended(engine, row["id"]))
     if row["parent_id"] is not None:
         return {}
     done = run_job(settings, "sleep", lambda: str(row["agent_id"]), session_id=row["id"], force=True)
     return done[0]
+
+
+def _mark_ended(engine: Engine, session_id: str) -> None:
+    with sqlite.writing(engine) as connection:
+        connection.exec_driver_sql(
+            "UPDATE session SET state = 'ended', ended_at = last_turn_at WHERE id = ?", (session_id,)
+        )

@@ -1,0 +1,79 @@
+"""A copy of the database at one moment, by SQLite's own backup API (https://sqlite.org/backup.html), and its check.
+
+A plain copy of the file would miss what is still in the write-ahead log, and closing it would drop the locks of every
+other user of it in this process.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from memoryd.database.library import BUSY_TIMEOUT_MS, file_uri, library
+from memoryd.database.reads import newest_schema
+from memoryd.errors import StateError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy the database, whoever writes to it meanwhile; `target` is a new file (0600).
+
+    Raises:
+        StateError: there is no database, or it cannot be read or copied.
+    """
+    if not source.exists():
+        raise StateError("there is no database yet", str(source), "start the daemon: memoryd run")
+    module = library()
+    os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    try:
+        reading = module.connect(f"{file_uri(source)}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_MS / 1000)
+        writing = module.connect(str(target), timeout=BUSY_TIMEOUT_MS / 1000)
+        try:
+            reading.backup(writing)  # in one step: one read transaction, which keeps no writer waiting
+            writing.execute("PRAGMA journal_mode=DELETE")  # so that the copy is this one file
+        finally:
+            writing.close()
+            reading.close()
+    except module.Error as error:
+        raise StateError("the database cannot be copied", str(source), str(error)) from error
+
+
+def check(path: Path) -> None:
+    """Check a database that nobody uses.
+
+    Raises:
+        StateError: it is damaged, is no database of memoryd, or a newer memoryd wrote it.
+    """
+    module = library()
+    try:
+        connection = module.connect(f"{file_uri(path)}?mode=ro", uri=True)
+        try:
+            sound = connection.execute("PRAGMA quick_check").fetchall() == [("ok",)]
+            number = connection.execute("PRAGMA user_version").fetchone()[0]
+        finally:
+            connection.close()
+    except (module.Error, UnicodeDecodeError) as error:
+        raise StateError("the database is damaged", str(path), "take another backup") from error
+    if not sound:
+        raise StateError("the database is damaged", str(path), "take another backup")
+    if not 0 < number <= newest_schema():
+        raise StateError(
+            f"the database has schema {number}, this memoryd knows 1 to {newest_schema()}",
+            str(path),
+            "use the newer memoryd" if number > 0 else "take another backup",
+        )
+
+
+def settle(path: Path) -> None:
+    """Bring what the write-ahead log holds into the database file, where both are sound; nobody else uses them."""
+    module = library()
+    try:
+        connection = module.connect(str(path), timeout=BUSY_TIMEOUT_MS / 1000)
+        try:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        finally:
+            connection.close()
+    except module.Error:
+        return  # damaged: then its parts are kept as they are

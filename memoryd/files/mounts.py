@@ -1,0 +1,50 @@
+"""Which file system a path lies on, as the kernel's table of mounts says; unknown where there is none to read."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+# File systems shared with other machines: they deliver no events of what those write, …
+REMOTE = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "drvfs", "afs", "ceph", "glusterfs", "vboxsf", "sshfs"}
+)
+# … and of these the ones on which a WAL database is lost for certain, since its index is memory that all who have it
+# open must share (https://sqlite.org/wal.html). The others of them serve a single machine, whose locks they pass on.
+_NO_WAL = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "glusterfs", "sshfs"})
+_MOUNT = re.compile(r"^\S+ \S+ \S+ \S+ (?P<point>\S+) .* - (?P<type>\S+) ")
+
+
+def mounts(table: str | None = None) -> dict[Path, str]:
+    """The type of the file system at each mount point.
+
+    Args:
+        table: the text of a mountinfo file, see proc(5); this process's own by default.
+    """
+    if table is None:
+        try:
+            table = Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape")
+        except OSError:
+            return {}
+    found = {}
+    for match in map(_MOUNT.match, table.splitlines()):
+        if match:
+            point = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), match["point"])
+            found[Path(point)] = match["type"]
+    return found
+
+
+def file_system(path: Path, mounted: dict[Path, str]) -> str | None:
+    """The type of the file system a path lies on, None where it is unknown."""
+    point = max((point for point in mounted if path.is_relative_to(point)), key=lambda p: len(p.parts), default=None)
+    return None if point is None else mounted[point]
+
+
+def is_remote(kind: str | None) -> bool:
+    """Say whether a file system does not tell of all changes."""
+    return kind is not None and (kind in REMOTE or kind.startswith("fuse."))
+
+
+def is_no_place_for_wal(kind: str | None) -> bool:
+    """Say whether a database in WAL mode cannot live there."""
+    return kind is not None and kind.removeprefix("fuse.") in _NO_WAL

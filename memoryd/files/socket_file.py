@@ -1,0 +1,84 @@
+"""A Unix socket under a name in a private folder: made (0600), connected to, taken away."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import stat
+from typing import TYPE_CHECKING
+
+from memoryd.errors import StateError
+from memoryd.files.regular import as_state_error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_LONGEST = 100  # bytes of a path that every system's sockaddr_un has room for
+
+
+def listen(path: Path, backlog: int) -> socket.socket:
+    """Listen under a name; the caller holds the folder's lock, so a socket that is there is a dead process's.
+
+    Raises:
+        StateError: something else is there, or the folder cannot be written.
+    """
+    with as_state_error("cannot be listened on", path):
+        remove(path)
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            os.fchmod(made.fileno(), 0o600)  # the name gets this mode where the system allows; …
+            with _short(path) as name:
+                made.bind(name)
+            path.chmod(0o600)  # … the folder keeps others out until it has
+            made.listen(backlog)
+            made.settimeout(0)
+        except BaseException:
+            made.close()
+            raise
+    return made
+
+
+def connect(path: Path, timeout: float) -> socket.socket | None:
+    """Connect to whoever listens under a name; None where nobody does.
+
+    Args:
+        path: the socket's name.
+        timeout: seconds, for this and for each later send and receive.
+    """
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    made.settimeout(timeout)
+    try:
+        with _short(path) as name:
+            made.connect(name)
+    except OSError:
+        made.close()
+        return None
+    return made
+
+
+def remove(path: Path) -> None:
+    """Take the name of a socket away.
+
+    Raises:
+        StateError: it is no socket.
+        OSError: the folder cannot be written.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise StateError("is no socket", str(path), "move it away")
+        path.unlink()
+
+
+@contextlib.contextmanager
+def _short(path: Path) -> Iterator[str]:
+    """The path, or a short name for it by way of an open handle of its folder (Linux)."""
+    if len(os.fsencode(path)) <= _LONGEST:
+        yield str(path)
+        return
+    handle = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{handle}/{path.name}"
+    finally:
+        os.close(handle)

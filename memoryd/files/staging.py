@@ -1,0 +1,70 @@
+"""A folder beside what is to be exchanged: what is new is made whole in it, what was there is kept in another."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from typing import TYPE_CHECKING
+
+from memoryd.files.durable import sync_folder
+from memoryd.files.regular import as_state_error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+
+@contextlib.contextmanager
+def staging(folder: Path) -> Iterator[Path]:
+    """A new empty folder (0700) below `folder`; gone afterwards with all that is still in it.
+
+    Raises:
+        StateError: it cannot be made.
+    """
+    made = folder / f".memoryd-staging-{secrets.token_hex(8)}"
+    with as_state_error("cannot be made", made):
+        made.mkdir(mode=0o700)
+    try:
+        yield made
+    finally:
+        for path in made.iterdir():
+            path.unlink()
+        made.rmdir()
+
+
+def exchange(staged: Path, folder: Path, names: Sequence[str], sides: Sequence[str], kept: str) -> Path | None:
+    """Put staged files into `folder`; what they replace is kept in its new subfolder `kept`.
+
+    At no moment is one of `names` missing that was there: the old file gets its second name first.
+
+    Args:
+        staged: where the new files are.
+        folder: where they go, on the same file system.
+        names: of the files, in the order in which they are put.
+        sides: files that must not be there beside the new ones; they are moved away first.
+        kept: the subfolder's name.
+
+    Returns:
+        The subfolder, None where nothing was there.
+
+    Raises:
+        StateError: the disk says no; what is kept so far is in the subfolder.
+    """
+    place = folder / kept
+    there = [name for name in (*sides, *names) if (folder / name).exists()]
+    with as_state_error("cannot be exchanged", folder):
+        if there:
+            place.mkdir(mode=0o700)
+        for name in there:
+            if name in sides:
+                (folder / name).rename(place / name)
+            else:
+                os.link(folder / name, place / name, follow_symlinks=False)
+        for name in names:
+            if (staged / name).exists():
+                (staged / name).replace(folder / name)
+        if there:
+            sync_folder(place)
+        sync_folder(folder)
+    return place if there else None

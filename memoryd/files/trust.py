@@ -1,0 +1,91 @@
+"""Who else could write a file or folder that memoryd obeys, or that its agents obey.
+
+The configuration names commands to run and folders to write; a workspace holds what agents take for their own memory.
+Whoever may write either commands the one or the other. So both must belong to this user or to root, and only their
+owner may write them. Access by a group counts as nobody's where the group is its owner's private one, as many systems
+give each user: nobody else is in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import grp
+import os
+import pwd
+import stat
+from typing import TYPE_CHECKING
+
+from memoryd.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from memoryd.config import Settings
+
+
+def require(settings: Settings) -> None:
+    """Refuse a configuration that others could change, and workspaces that others could write.
+
+    Raises:
+        ConfigError: names each of them and what to do.
+    """
+    problems = violations(settings)
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        listed = "".join(f"\n  {problem}" for problem in problems)
+        raise ConfigError(f"{len(problems)} paths are open to others{listed}", hint="close them, then start again")
+
+
+def violations(settings: Settings) -> list[ConfigError]:
+    """Look at the configuration file, its folder and the workspaces of all enabled agents."""
+    source = settings.source.resolve()
+    # As root any owner's workspaces are served, but commands are taken from root alone.
+    strangers = os.geteuid() == 0 and settings.hooks.on_summary is None
+    found = [_violation(source, stranger=strangers), _violation(source.parent, stranger=strangers, shared=True)]
+    found += [_violation(agent.workspace, stranger=os.geteuid() == 0) for agent in settings.agents if agent.enabled]
+    return [problem for problem in found if problem is not None]
+
+
+def _violation(path: Path, *, stranger: bool, shared: bool = False) -> ConfigError | None:
+    """What is wrong with one path.
+
+    Args:
+        path: the file or folder; what is missing is for others to report.
+        stranger: whether any user may own it.
+        shared: whether a folder will do in which anybody may make files, but only their owners rename or remove them.
+    """
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    if not stranger and status.st_uid not in {0, os.geteuid()}:
+        hint = f"give it back: chown {os.geteuid()} {path}"
+        return ConfigError(f"belongs to {_name(status.st_uid)}, who could change it any time", str(path), hint)
+    if shared and status.st_mode & stat.S_ISVTX:
+        return None
+    if status.st_mode & stat.S_IWOTH:
+        return ConfigError("can be written by everybody on this machine", str(path), f"chmod o-w {path}")
+    if status.st_mode & stat.S_IWGRP and not _is_private_group(status.st_gid, status.st_uid):
+        return ConfigError("can be written by others of its group", str(path), f"chmod g-w {path}")
+    return None
+
+
+def _name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
+
+
+def _is_private_group(gid: int, owner: int) -> bool:
+    """Whether only the owner and root are in a group; one that has no entry and the owner's own number is taken so."""
+    uids = {user.pw_uid for user in pwd.getpwall() if user.pw_gid == gid}
+    try:
+        members = grp.getgrgid(gid).gr_mem
+    except KeyError:
+        return uids <= {0, owner} and gid == owner
+    for name in members:
+        with contextlib.suppress(KeyError):
+            uids.add(pwd.getpwnam(name).pw_uid)
+    return uids <= {0, owner}

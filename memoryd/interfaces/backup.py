@@ -1,0 +1,62 @@
+"""`memoryd backup` and `memoryd restore`: the state folder as one file, and back. Workspaces are not part of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import memoryd
+from memoryd.app import DATABASE, JOURNAL, LOCK
+from memoryd.database import snapshot
+from memoryd.engine.clock import Clock
+from memoryd.files import archive, journal
+from memoryd.files.folders import make_private_dir
+from memoryd.files.locks import Lock
+from memoryd.files.staging import exchange, staging
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from memoryd.config import Settings
+
+NAMES = (DATABASE, JOURNAL)
+SIDES = (f"{DATABASE}-wal", f"{DATABASE}-shm")
+
+
+def backup(settings: Settings, path: Path) -> dict[str, Any]:
+    """Write the state folder's database and journal into a new archive, also while a daemon runs.
+
+    Raises:
+        StateError: there is no database, the archive is there already, or the disk says no.
+    """
+    state = settings.state_dir
+    with staging(state) as folder:
+        snapshot.copy(state / DATABASE, folder / DATABASE)
+        files = {DATABASE: folder / DATABASE}
+        # Read after the database: a line too many says of something that it was consumed, which it was.
+        if (state / JOURNAL).exists():
+            journal.unite(folder / JOURNAL, [state / JOURNAL])
+            files[JOURNAL] = folder / JOURNAL
+        about = {"version": memoryd.__version__, "made_at": Clock().text()}
+        manifest = archive.write(path, files, about)
+    return {"path": str(path), "bytes": path.stat().st_size, **manifest}
+
+
+def restore(settings: Settings, path: Path) -> dict[str, Any]:
+    """Put an archive in the place of the state folder's database and journal; what was there is kept beside it.
+
+    Everything is checked before anything is changed. What the journal here knows stays known: memory that was written
+    into workspaces since the backup was made is there still, and must not be made once more.
+
+    Raises:
+        LockedError: a daemon, or a command at work, holds the state folder.
+        StateError: the archive is damaged or of a newer memoryd, or the disk says no.
+    """
+    state = make_private_dir(settings.state_dir)
+    with Lock(state / LOCK), staging(state) as folder:
+        manifest = archive.unpack(path, folder, NAMES)
+        snapshot.check(folder / DATABASE)
+        journal.unite(folder / JOURNAL, [folder / JOURNAL, state / JOURNAL])
+        snapshot.settle(state / DATABASE)
+        stamp = Clock().text().replace(":", "").replace("-", "")
+        kept = exchange(folder, state, NAMES, SIDES, f"memoryd.replaced-{stamp}")
+    return {"path": str(path), "kept": None if kept is None else str(kept), **manifest}

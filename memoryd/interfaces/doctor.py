@@ -1,0 +1,259 @@
+"""`memoryd doctor`: whether this machine and this configuration let memoryd do its work, each with what to do.
+
+It reads and asks nobody outside; what it says holds names, numbers and paths, never what was said or remembered.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memoryd.database import library, reads
+from memoryd.engine import ingest
+from memoryd.errors import MemorydError
+from memoryd.files import durable, mounts, sources, trust
+from memoryd.files.locks import Lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from memoryd.config import Settings
+
+OK, WARN, FAIL = "ok", "warn", "fail"
+MIB = 1024 * 1024
+LITTLE_SPACE = 1024 * MIB
+NO_SPACE = 64 * MIB
+FEW_INODES = 1000
+SETTLED_SECONDS = 60  # a temporary file older than this is nobody's work any more
+YEARS = range(2025, 2100)
+AHEAD_SECONDS = 3600
+_KEPT = re.compile(r".*\.conflict-[0-9a-f]{8}", re.DOTALL)
+_INOTIFY = Path("/proc/sys/fs/inotify")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at: `level` is ok, warn or fail; `hint` says what to do where it is not ok."""
+
+    name: str
+    level: str
+    text: str
+    hint: str = ""
+
+
+def doctor(settings: Settings, now: datetime) -> dict[str, Any]:
+    """Look at everything; `ok` (nothing failed) and `checks`."""
+    checks = [check for look in _LOOKS for check in _looked(look, settings, now)]
+    return {"ok": all(check.level != FAIL for check in checks), "checks": [asdict(check) for check in checks]}
+
+
+def as_text(data: dict[str, Any]) -> str:
+    """Write what was found for people."""
+    lines = []
+    for check in data["checks"]:
+        lines.append(f"{check['level']:4} {check['name']:12} {check['text']}")
+        if check["hint"]:
+            lines.append(f"{'':18}→ {check['hint']}")
+    return "\n".join(lines)
+
+
+def _looked(
+    look: Callable[[Settings, datetime], Iterator[Check]], settings: Settings, now: datetime
+) -> Iterator[Check]:
+    """One look; what it cannot even look at is itself a finding."""
+    name = look.__name__.strip("_").replace("_", " ")
+    try:
+        yield from look(settings, now)
+    except MemorydError as error:
+        yield Check(name, FAIL, str(error))
+    except OSError as error:
+        yield Check(name, FAIL, f"cannot be looked at: {error.strerror}: {error.filename}", "check owner and mode")
+
+
+# --- the program ------------------------------------------------------------------------------------------------------
+
+
+def _sqlite(_settings: Settings, _now: datetime) -> Iterator[Check]:
+    module = library.library()  # raises where each there is has the WAL-reset bug
+    yield Check("sqlite", OK, f"{module.sqlite_version} by {module.__name__}, without the WAL-reset bug")
+    if others := library.other_libraries():
+        yield Check("sqlite", FAIL, f"a second SQLite is loaded: {', '.join(others)}", "report this as a defect")
+
+
+def _daemon(settings: Settings, _now: datetime) -> Iterator[Check]:
+    holder = Lock(settings.state_dir / "memoryd.lock").holder()
+    if holder is None:
+        yield Check("daemon", WARN, "is not running", "memoryd run, or memoryd service install")
+    else:
+        yield Check("daemon", OK, f"process {holder} holds the state folder" if holder else "the state folder is held")
+
+
+def _database(settings: Settings, now: datetime) -> Iterator[Check]:
+    path = settings.state_dir / "memoryd.db"
+    if not path.exists():
+        yield Check("database", OK, "none yet: the first start makes it")
+        return
+    with reads.open_reader(path) as reader:
+        watching, last = reads.daemon(reader), reader.row("SELECT max(last_turn_at) AS at FROM session")
+        size = path.stat().st_size
+        yield Check("database", OK, f"opens, schema {reads.newest_schema()}, {size / MIB:.1f} MiB")
+        for alarm in reads.alarms(reader):
+            yield Check("alarm", WARN, f"{alarm['kind']} since {alarm['since']}: {alarm['text']}")
+    if watching and watching["watching"] == "polling" and settings.ingest.polling != "always":
+        why = watching["watching_note"] or "no reason was noted"
+        yield Check("watching", WARN, f"by polling: {why}", "nothing is lost, it is noticed later")
+    if last and last["at"] and (datetime.fromisoformat(last["at"]) - now).total_seconds() > AHEAD_SECONDS:
+        hint = "set the clock here, or on the machine that wrote the transcript"
+        yield Check("clock", WARN, f"the newest turn is of {last['at']}, which is yet to come", hint)
+
+
+# --- the machine ------------------------------------------------------------------------------------------------------
+
+
+def _clock(settings: Settings, now: datetime) -> Iterator[Check]:
+    told = f"{now.isoformat(timespec='seconds')}, {settings.zone.key} {now.astimezone(settings.zone):%z}"
+    if now.year not in YEARS:
+        hint = "set the clock: daily files and schedules go by it"
+        yield Check("clock", FAIL, f"cannot be right: {told}", hint)
+        return
+    newest = max((_modified(path) for path in _own_files(settings.state_dir)), default=0.0)
+    if newest - now.timestamp() > AHEAD_SECONDS:
+        stamp = datetime.fromtimestamp(newest, UTC).isoformat(timespec="seconds")
+        yield Check("clock", WARN, f"{told}, but the state folder was written at {stamp}", "set the clock")
+    else:
+        yield Check("clock", OK, told)
+    if settings.timezone == "local" and settings.zone.key in {"UTC", "Etc/UTC"}:
+        hint = "set timezone where people's days are not those of UTC"
+        yield Check("time zone", OK, f"the system's own is {settings.zone.key}; {hint}")
+
+
+def _file_systems(settings: Settings, _now: datetime) -> Iterator[Check]:
+    mounted = mounts.mounts()
+    kind = mounts.file_system(settings.state_dir, mounted)
+    if mounts.is_no_place_for_wal(kind):
+        yield Check("file system", FAIL, f"{settings.state_dir} is on {kind}", "put state_dir on a local disk")
+    elif kind == "overlay" or mounts.is_remote(kind):
+        hint = "put state_dir on a disk or volume that outlives the container and is this machine's own"
+        yield Check("file system", WARN, f"{settings.state_dir} is on {kind}", hint)
+    else:
+        yield Check(
+            "file system", OK, f"{settings.state_dir} is on {kind or 'a file system this system does not name'}"
+        )
+    for agent in settings.agents:
+        kind = mounts.file_system(agent.workspace, mounted)
+        if mounts.is_remote(kind):
+            hint = "changes there are noticed by polling; memory is written, but a rename may be seen late elsewhere"
+            yield Check("file system", WARN, f"the workspace of {agent.id} is on {kind}", hint)
+
+
+def _watches(settings: Settings, _now: datetime) -> Iterator[Check]:
+    if settings.ingest.polling == "always":
+        yield Check("watches", OK, "none needed: ingest.polling is always")
+    elif not sys.platform.startswith("linux"):
+        yield Check("watches", OK, "by the system's own events")
+    else:
+        roots = {source.pattern.root: source.pattern.deep for source in ingest.sources_of(settings)}
+        needed = sum(sources.count_folders(root) if deep else 1 for root, deep in roots.items())
+        allowed = int((_INOTIFY / "max_user_watches").read_text("ascii"))
+        level, hint = OK, ""
+        if needed > allowed // 2:
+            level = FAIL if needed > allowed and settings.ingest.polling == "never" else WARN
+            hint = f"sysctl fs.inotify.max_user_watches={max(needed * 4, 524_288)}; without, memoryd polls"
+        yield Check("watches", level, f"{needed} folders to watch, {allowed} allowed for all programs of a user", hint)
+
+
+def _space(settings: Settings, _now: datetime) -> Iterator[Check]:
+    places = {"the state folder": _there(settings.state_dir)}
+    places |= {f"the workspace of {agent.id}": agent.workspace for agent in settings.agents}
+    for name, path in places.items():
+        disk = os.statvfs(path)
+        free, inodes = disk.f_bavail * disk.f_frsize, disk.f_favail
+        scarce = bool(disk.f_files) and inodes < FEW_INODES  # some file systems count no inodes
+        level = FAIL if free < NO_SPACE else WARN if free < LITTLE_SPACE or scarce else OK
+        counted = f", {inodes} files" if disk.f_files else ""
+        hint = "" if level == OK else "free some space: ingest pauses on a full disk and goes on by itself"
+        yield Check("space", level, f"{free // MIB:,} MiB{counted} free for {name}", hint)
+
+
+def _there(path: Path) -> Path:
+    return next(one for one in (path, *path.parents) if one.exists())
+
+
+# --- what it was given and what it left -------------------------------------------------------------------------------
+
+
+def _permissions(settings: Settings, _now: datetime) -> Iterator[Check]:
+    problems = trust.violations(settings)
+    yield from (Check("permissions", FAIL, f"{one.where} {one.what}", one.hint) for one in problems)
+    loose = list(_loose(settings.state_dir))
+    if loose:
+        more = f" and {len(loose) - 1} more" if len(loose) > 1 else ""
+        hint = f"chown -R {os.geteuid()} {settings.state_dir}; chmod -R go= {settings.state_dir}"
+        yield Check("permissions", FAIL, f"others may read or own {loose[0]}{more}", hint)
+    for agent in settings.agents:
+        if not os.access(agent.workspace, os.R_OK | os.W_OK | os.X_OK):
+            yield Check("permissions", FAIL, f"{agent.workspace} cannot be written", "check its owner and mode")
+    if not problems and not loose:
+        yield Check("permissions", OK, "configuration and workspaces are yours alone to write, the state to read")
+
+
+def _loose(state_dir: Path) -> Iterator[Path]:
+    for path in (state_dir, *_own_files(state_dir)):
+        try:
+            status = path.lstat()
+        except FileNotFoundError:
+            continue
+        if status.st_uid != os.geteuid() or (not stat.S_ISLNK(status.st_mode) and status.st_mode & 0o077):
+            yield path
+
+
+def _own_files(state_dir: Path) -> list[Path]:
+    return sorted(state_dir.rglob("*"))
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.lstat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+def _model(settings: Settings, _now: datetime) -> Iterator[Check]:
+    yield Check("model", OK, f"llm.provider is {settings.llm.provider}: no endpoint and no key is needed")
+
+
+def _leftovers(settings: Settings, now: datetime) -> Iterator[Check]:
+    damaged = [path for path in _own_files(settings.state_dir) if ".damaged-" in path.name or ".replaced-" in path.name]
+    for path in damaged:
+        if not path.name.endswith(("-wal", "-shm")):
+            hint = "look whether you need something of it; then it may go"
+            yield Check("leftovers", WARN, f"{path} was kept when a new one took its place", hint)
+    for agent in settings.agents:
+        memory = agent.workspace / ".continuum" / "memory"
+        for folder in (agent.workspace, agent.workspace / "memory", memory):
+            yield from _left_in(folder, now)
+    if not damaged:
+        yield Check("leftovers", OK, "no damaged database was kept")
+
+
+def _left_in(folder: Path, now: datetime) -> Iterator[Check]:
+    if not folder.is_dir():
+        return
+    for path in sorted(folder.iterdir()):
+        if _KEPT.fullmatch(path.name):
+            yield Check("leftovers", WARN, f"{path} holds a second edit", "merge it by hand, then remove it")
+    for left in durable.leftovers(folder):
+        if now.timestamp() - _modified(left.path) > SETTLED_SECONDS:
+            hint = "the next job of this agent clears it away"
+            yield Check("leftovers", WARN, f"{left.path} was left by a stopped write", hint)
+
+
+_LOOKS: tuple[Callable[[Settings, datetime], Iterator[Check]], ...] = (
+    _sqlite, _daemon, _database, _clock, _file_systems, _watches, _space, _permissions, _model, _leftovers,
+)  # fmt: skip

@@ -1,0 +1,106 @@
+"""The commands of those who operate memoryd: service, doctor, backup, restore."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from memoryd.interfaces.cli import Call
+    from memoryd.interfaces.service import Service
+
+_launchd = click.option("--launchd", is_flag=True, default=sys.platform == "darwin", help="For launchd (macOS).")
+_system = click.option("--system", is_flag=True, help="For the whole machine, not for your session.")
+
+
+@click.group()
+def service() -> None:
+    """Let the system's service manager run memoryd. Nothing is started by itself."""
+
+
+def _made(call: Call, *, launchd: bool, system: bool) -> Service:
+    from memoryd.interfaces import service as services
+
+    return services.service(call.settings(), launchd=launchd, system=system)
+
+
+@service.command("print")
+@_launchd
+@_system
+@click.pass_obj
+def service_print(call: Call, launchd: bool, system: bool) -> None:  # noqa: FBT001
+    """Show the service file that install would write."""
+    made = _made(call, launchd=launchd, system=system)
+    call.output.result({"path": str(made.path), "text": made.text, "next": made.start}, made.text.rstrip("\n"))
+
+
+@service.command("install")
+@_launchd
+@_system
+@click.pass_obj
+def service_install(call: Call, launchd: bool, system: bool) -> None:  # noqa: FBT001
+    """Write the service file; another one that is there is kept beside it."""
+    from memoryd.interfaces import service as services
+
+    settings = call.settings()
+    made = services.service(settings, launchd=launchd, system=system)
+    data = services.install(made, settings)
+    word = "written" if data["changed"] else "there already"
+    kept = f"\nkept     {data['backup']}" if data["backup"] else ""
+    call.output.result(data, f"{word:8} {data['path']}{kept}\nto start {data['next']}")
+
+
+@service.command("uninstall")
+@_launchd
+@_system
+@click.pass_obj
+def service_uninstall(call: Call, launchd: bool, system: bool) -> None:  # noqa: FBT001
+    """Take the service file away; one that was edited is kept beside its place."""
+    from memoryd.interfaces import service as services
+
+    data = services.uninstall(_made(call, launchd=launchd, system=system))
+    word = "removed" if data["changed"] else "not there"
+    kept = f"\nkept     {data['backup']}" if data["backup"] else ""
+    call.output.result(data, f"{word:9} {data['path']}{kept}\nto stop   {data['next']}")
+
+
+@click.command()
+@click.pass_obj
+def doctor(call: Call) -> int:
+    """Say whether this machine lets memoryd do its work, and what to do where it does not; 1 if something fails."""
+    from datetime import UTC, datetime
+
+    from memoryd.interfaces import doctor as checks
+
+    data = checks.doctor(call.settings(), datetime.now(UTC))
+    call.output.result(data, checks.as_text(data))
+    return 0 if data["ok"] else 1
+
+
+_file = click.argument("path", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False, resolve_path=False))
+
+
+@click.command()
+@_file
+@click.pass_obj
+def backup(call: Call, path: Path) -> None:
+    """Write the state folder into a new FILE, also while the daemon runs."""
+    from memoryd.interfaces import backup as backups
+
+    data = backups.backup(call.settings(), path.absolute())
+    call.output.result(data, f"{data['path']}: {data['bytes']:,} bytes; {', '.join(data['files'])}")
+
+
+@click.command()
+@_file
+@click.pass_obj
+def restore(call: Call, path: Path) -> None:
+    """Put the state folder back as FILE has it; what is there now is kept. Stop the daemon first."""
+    from memoryd.interfaces import backup as backups
+
+    data = backups.restore(call.settings(), path.absolute())
+    kept = f"; what was there is in {data['kept']}" if data["kept"] else ""
+    call.output.result(data, f"restored the state of {data.get('made_at', 'an unknown time')}{kept}")

@@ -1,0 +1,191 @@
+"""memoryd as a service: the unit of systemd and the property list of launchd, with the paths of one configuration.
+
+Nothing here starts or stops anything: the command that does is said, so that a person gives it.
+"""
+
+from __future__ import annotations
+
+import os
+import plistlib
+import pwd
+import re
+import site
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import memoryd
+from memoryd.engine.clock import Clock
+from memoryd.errors import ConfigError, StateError
+from memoryd.files import unit
+from memoryd.files.folders import make_private_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from memoryd.config import Settings
+
+LABEL = "dev.memoryd.daemon"
+SYSTEM_FOLDER = Path("/etc/systemd/system")
+SHARED_TEMPORARY = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - named to be recognised, never written to
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A file for a service manager, where it belongs, and what a person says to the manager."""
+
+    path: Path
+    text: str
+    start: str
+    stop: str
+
+
+def service(settings: Settings, *, launchd: bool, system: bool, environ: Mapping[str, str] | None = None) -> Service:
+    """Work out the file for this configuration, this interpreter and this installation.
+
+    Args:
+        settings: where the configuration, the state folder and the workspaces are.
+        launchd: for launchd instead of systemd.
+        system: for the whole machine instead of this user's session.
+        environ: where `XDG_CONFIG_HOME` is looked up; the process environment by default.
+
+    Raises:
+        ConfigError: launchd has no such system service here, a path cannot be written into a unit, or the workspaces
+            have several owners.
+    """
+    known = os.environ if environ is None else environ
+    if launchd and system:
+        raise ConfigError("there is no launchd service for the whole machine", hint="leave out --system or --launchd")
+    if launchd:
+        path = Path.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist"
+        target = f"gui/{os.getuid()}"
+        stop = f"launchctl bootout {target}/{LABEL}"
+        return Service(path, _plist(settings), f"launchctl bootstrap {target} {path}", stop)
+    if system:
+        text = _unit(settings, system=True)
+        return Service(SYSTEM_FOLDER / "memoryd.service", text, *_systemctl("systemctl"))
+    folder = Path(known.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user"
+    return Service(folder / "memoryd.service", _unit(settings, system=False), *_systemctl("systemctl --user"))
+
+
+def _systemctl(command: str) -> tuple[str, str]:
+    return f"{command} daemon-reload && {command} enable --now memoryd", f"{command} disable --now memoryd"
+
+
+def install(made: Service, settings: Settings) -> dict[str, Any]:
+    """Put the file in its place; `path`, `changed`, `backup`, `next` (the command that starts it).
+
+    Raises:
+        StateError: the place cannot be written.
+    """
+    make_private_dir(settings.state_dir)
+    make_private_dir(settings.state_dir / "log")
+    placed = unit.place(made.path, made.text.encode(), Clock().text())
+    return _told(made.path, placed, made.start)
+
+
+def uninstall(made: Service) -> dict[str, Any]:
+    """Take the file away; `path`, `changed`, `backup`, `next` (the command that stops what still runs).
+
+    Raises:
+        StateError: it cannot be removed.
+    """
+    return _told(made.path, unit.remove(made.path, made.text.encode(), Clock().text()), made.stop)
+
+
+def _told(path: Path, placed: unit.Placed, command: str) -> dict[str, Any]:
+    backup = None if placed.backup is None else str(placed.backup)
+    return {"path": str(path), "changed": placed.changed, "backup": backup, "next": command}
+
+
+def command_line(settings: Settings) -> list[str]:
+    """The daemon's command with absolute paths, closed against modules of the current folder and the environment.
+
+    Raises:
+        StateError: this interpreter does not say where it is.
+    """
+    if not Path(sys.executable or "").is_absolute():
+        raise StateError("this interpreter does not say where it is", hint="call memoryd by its absolute path")
+    return [sys.executable, *_isolation(), "-m", "memoryd", "--config", str(settings.source), "run"]
+
+
+def _isolation() -> list[str]:
+    """-I leaves out the user's site folder; an installation that lies in it gets the rest of -I."""
+    own = Path(memoryd.__file__)
+    is_users = bool(site.ENABLE_USER_SITE) and own.is_relative_to(site.getusersitepackages())
+    return ["-E", "-P"] if is_users else ["-I"]
+
+
+# --- systemd ----------------------------------------------------------------------------------------------------------
+
+
+def shipped(*, system: bool) -> str:
+    """The unit as it ships, with the reason for each line that is not the manager's default."""
+    name = "memoryd.service" if system else "user/memoryd.service"
+    package = Path(memoryd.__file__).parent
+    packaged = package / "systemd" / name
+    return (packaged if packaged.is_file() else package.parent / "systemd" / name).read_text("utf-8")
+
+
+def _unit(settings: Settings, *, system: bool) -> str:
+    command = " ".join(_quoted(word, command=True) for word in command_line(settings))
+    lines = {"ExecStart": command}
+    if system:
+        writable = [settings.state_dir, *(agent.workspace for agent in settings.agents)]
+        lines["User"] = _owner(settings)
+        lines["ReadWritePaths"] = " ".join("-" + _quoted(str(path)) for path in dict.fromkeys(writable))
+        if any(path.is_relative_to(shared) for path in writable for shared in SHARED_TEMPORARY):
+            lines["PrivateTmp"] = "no"
+    text = shipped(system=system)
+    return re.sub(rf"(?m)^({'|'.join(lines)})=.*$", lambda line: f"{line[1]}={lines[line[1]]}", text)
+
+
+def _quoted(word: str, *, command: bool = False) -> str:
+    """A word as systemd.syntax(7) reads it: specifiers doubled, variables too in a command, quoted where needed.
+
+    Raises:
+        ConfigError: it holds a character that no unit file can.
+    """
+    if re.search(r"[\x00-\x1f\x7f]", word) or word != word.encode("utf-8", "replace").decode():
+        raise ConfigError(f"the path {word!r} cannot be written into a unit", hint="rename the folder")
+    safe = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    safe = safe.replace("$", "$$") if command else safe
+    return safe if re.fullmatch(r"[\w./%:@=+,~-]+", safe, re.ASCII) else f'"{safe}"'
+
+
+def _owner(settings: Settings) -> str:
+    """The name of the one who owns the workspaces."""
+    uids = {agent.workspace.stat().st_uid for agent in settings.agents} or {os.getuid()}
+    if len(uids) > 1:
+        raise ConfigError(
+            "the workspaces belong to several users", hint="give each user a configuration and a service of their own"
+        )
+    (uid,) = uids
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+# --- launchd ----------------------------------------------------------------------------------------------------------
+
+
+def _plist(settings: Settings) -> str:
+    """The property list, see launchd.plist(5): what it starts must stay in the foreground and heed SIGTERM."""
+    command = command_line(settings)
+    described = {
+        "Label": LABEL,
+        # --quiet: the log has a file of its own, which rotates; this one gets only what ended a start.
+        "ProgramArguments": [*command[:-1], "--quiet", command[-1]],
+        "EnvironmentVariables": {"PATH": "/usr/local/bin:/opt/homebrew/bin:/usr/bin:/bin:/usr/sbin:/sbin"},
+        "RunAtLoad": True,
+        "KeepAlive": {"SuccessfulExit": False},
+        "ThrottleInterval": 10,
+        "ProcessType": "Background",
+        "Umask": 0o077,
+        "ExitTimeOut": 25,
+        "StandardOutPath": "/dev/null",
+        "StandardErrorPath": str(settings.state_dir / "log" / "launchd.err"),
+    }
+    return plistlib.dumps(described).decode()

@@ -1,0 +1,183 @@
+"""The control socket: what it answers, whom it turns away, and that nobody can keep it from the others."""
+
+import json
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scratch import Scratch, said, until
+
+from memoryd.errors import NotFoundError
+from memoryd.files.log import Log
+from memoryd.interfaces import control
+
+
+def lost(_request):
+    raise NotFoundError("there is no such session", hint="look again")
+
+
+def broken(_request):
+    raise RuntimeError("secret words")
+
+
+VERBS = {"ping": lambda _request: {"pid": 1}, "lost": lost, "broken": broken, "long": lambda _request: "x" * 70_000}
+
+
+@pytest.fixture(scope="module")
+def state():
+    """A folder with a short path and a server that loses patience after a second."""
+    folder = Path(tempfile.mkdtemp(prefix="memoryd-control-"))
+    patience, control.SLOW_SECONDS = control.SLOW_SECONDS, 1.0
+    with control.Control(folder / control.SOCKET, VERBS, time.monotonic, Log("test")):
+        yield folder
+    control.SLOW_SECONDS = patience
+    assert not (folder / control.SOCKET).exists()
+    shutil.rmtree(folder)
+
+
+def connected(state):
+    line = socket.socket(socket.AF_UNIX)
+    line.settimeout(20)
+    try:
+        line.connect(str(state / control.SOCKET))
+    except BlockingIOError:
+        line.close()
+        raise
+    return line
+
+
+def answer(state, data):
+    """All that comes back for some bytes; empty where the other end hung up."""
+    with connected(state) as line:
+        try:
+            line.sendall(data)
+            line.shutdown(socket.SHUT_WR)
+            return b"".join(iter(lambda: line.recv(65536), b""))
+        except OSError:  # hung up, in one of the ways a system says it
+            return b""
+
+
+def is_served(state):
+    return control.ask(state, "ping") == {"ok": True, "data": {"pid": 1}}
+
+
+def test_it_answers_and_says_what_is_wrong(state):
+    assert is_served(state)
+    assert control.ask(state, "lost")["error"] == {
+        "code": "not_found", "message": "there is no such session (look again)", "hint": "look again",
+    }  # fmt: skip
+    assert control.ask(state, "broken")["error"]["message"] == "RuntimeError", "the words of an exception are not told"
+    assert control.ask(state, "long")["error"]["code"] == "too_long"
+    for wrong in (b"{}\n", b"[]\n", b"null\n", b'{"verb": 1}\n', b'{"verb": "x"}\n', b"\xff\n", b"[" * 60_000 + b"\n"):
+        assert json.loads(answer(state, wrong))["ok"] is False
+
+
+def test_nobody_listening_is_no_error(tmp_path):
+    assert control.ask(tmp_path, "ping") is None
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(tmp_path / control.SOCKET))
+    assert control.ask(tmp_path, "ping") is None
+    with control.Control(tmp_path / control.SOCKET, VERBS, time.monotonic, Log("test")):
+        assert is_served(tmp_path), "a dead process's socket is replaced"
+
+
+def test_it_is_private_under_any_umask_and_a_long_path_will_do(tmp_path):
+    folder = tmp_path / ("long" * 40)
+    folder.mkdir(mode=0o700)
+    old = os.umask(0)
+    try:
+        with control.Control(folder / control.SOCKET, VERBS, time.monotonic, Log("test")):
+            assert stat.S_IMODE((folder / control.SOCKET).stat().st_mode) == 0o600
+            if sys.platform == "linux":
+                assert is_served(folder)
+    finally:
+        os.umask(old)
+
+
+def test_something_else_under_the_name_is_left_alone(tmp_path):
+    (tmp_path / control.SOCKET).write_text("mine", encoding="utf-8")
+    with control.Control(tmp_path / control.SOCKET, VERBS, time.monotonic, Log("test")):
+        assert control.ask(tmp_path, "ping") is None
+    assert (tmp_path / control.SOCKET).read_text(encoding="utf-8") == "mine"
+
+
+@given(st.binary(max_size=200))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_bytes_leave_it_serving(state, data):
+    answer(state, data)
+    until(lambda: is_served(state), why="others are served")
+
+
+def test_a_frame_without_end_is_cut_off(state):
+    assert answer(state, b"x" * (control.MAX_FRAME + 100_000) + b"\n") == b""
+    assert answer(state, b"1" * 1_000_000_000) == b""
+    assert is_served(state)
+
+
+def test_slow_ones_are_dropped_and_too_many_turned_away(state):
+    slow = [connected(state) for _ in range(control.MAX_CLIENTS)]
+    for line in slow:
+        line.send(b'{"verb"')
+    extra = connected(state)
+    assert extra.recv(1) == b"", "there is no place"
+    extra.close()
+    until(lambda: is_served(state), why="the slow ones have been dropped")
+    for line in slow:
+        assert line.recv(1) == b""
+        line.close()
+
+
+def test_a_thousand_connections_are_survived(state):
+    lines = []
+    for _ in range(1_000):
+        try:
+            lines.append(connected(state))
+        except BlockingIOError:  # the queue of those who wait is full: turned away
+            continue
+        if len(lines) > 100:
+            lines.pop(0).close()
+    for line in lines:
+        line.close()
+    until(lambda: is_served(state), why="others are served")
+
+
+@pytest.mark.skipif(os.getuid() != 0 or shutil.which("setpriv") is None, reason="needs root, and setpriv")
+def test_another_user_is_turned_away(state):
+    """Though here, unlike in a state folder, the way to the socket is open to all."""
+    state.chmod(0o755)
+    (state / control.SOCKET).chmod(0o666)
+    script = f"import socket; s = socket.socket(1); s.connect({str(state / control.SOCKET)!r})\n"
+    script += "try:\n s.send(b'{\"verb\": \"ping\"}\\n'); print(s.recv(100))\nexcept OSError: print(b'')"
+    drop = ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups"]
+    done = subprocess.run([*drop, sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    if "Permission" in done.stderr or "No module" in done.stderr:
+        pytest.skip("this interpreter is out of other users' reach")
+    assert (done.stdout, done.stderr) == ("b''\n", "")
+    assert is_served(state)
+
+
+def test_a_daemon_listens_and_an_ended_session_is_written_at_once(tmp_path):
+    scratch = Scratch(tmp_path / "scratch", ingest={"settle": "20ms"})
+    scratch.append(said())
+    with scratch.daemon() as process:
+        until(lambda: control.ask(scratch.state, "ping"), why="it listens")
+        assert control.ask(scratch.state, "ping")["data"]["pid"] == process.pid
+        until(lambda: scratch.query("SELECT count(*) FROM turn") == [(6,)], why="the turns are stored")
+        shown = control.ask(scratch.state, "status")["data"]
+        assert shown["daemon"]["pid"] == process.pid
+        session = shown["agents"][0]["sessions"][0]["id"]
+        assert control.ask(scratch.state, "wake") == {"ok": True, "data": {}}
+        assert control.ask(scratch.state, "session_end", id="nobody")["error"]["code"] == "not_found"
+        assert control.ask(scratch.state, "session_end", id=session)["data"] == {"session": session}
+        until(lambda: scratch.query("SELECT state FROM session") == [("ended",)], why="it is over")
+        assert scratch.json("session", "end", session)["state"] in {"succeeded", "skipped"}
+    assert not (scratch.state / control.SOCKET).exists()

@@ -1,0 +1,137 @@
+"""`doctor`: each thing it looks at, made wrong once."""
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from scratch import Scratch, said
+
+from memoryd import app, config
+from memoryd.database import library
+from memoryd.errors import StateError
+from memoryd.files import mounts
+from memoryd.interfaces import doctor
+
+NOW = datetime.now(UTC)
+TABLE = """\
+22 27 0:21 / /proc rw - proc proc rw
+27 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
+30 27 0:40 / /srv/net rw - nfs4 server:/x rw
+31 27 0:41 / /srv/net/a\\040b rw - tmpfs tmpfs rw
+32 27 0:42 / /mnt/far rw - fuse.sshfs me@there:/ rw
+no mount at all
+"""
+
+
+@pytest.fixture
+def scratch(tmp_path):
+    made = Scratch(tmp_path / "scratch")
+    made.append(said())
+    assert made.run("run", "--once").returncode == 0
+    return made
+
+
+def found(scratch, name, now=None):
+    """What doctor says under a name that is not ok; levels and texts."""
+    data = doctor.doctor(config.load(scratch.config), now or datetime.now(UTC))
+    return [(one["level"], one["text"]) for one in data["checks"] if one["name"] == name and one["level"] != "ok"]
+
+
+def test_a_sound_installation_has_nothing_that_fails(scratch):
+    data = scratch.json("doctor")
+    assert data["ok"] is True
+    names = {check["name"] for check in data["checks"]}
+    assert {"sqlite", "database", "clock", "file system", "watches", "space", "permissions", "model"} <= names
+    assert all(check["hint"] for check in data["checks"] if check["level"] != "ok" and check["name"] != "alarm")
+
+
+def test_it_works_before_the_first_start(tmp_path):
+    assert Scratch(tmp_path / "fresh").json("doctor")["ok"] is True
+
+
+def test_what_fails_is_an_exit_status_of_one_and_says_what_to_do(scratch):
+    (scratch.state / "memoryd.db").chmod(0o644)
+    done = scratch.run("doctor")
+    assert done.returncode == 1
+    assert "fail permissions" in done.stdout
+    assert "→ chown -R" in done.stdout
+    assert scratch.run("--json", "doctor").returncode == 1
+
+
+def test_an_open_workspace_fails(scratch):
+    scratch.workspace.chmod(0o777)
+    assert [level for level, _ in found(scratch, "permissions")] == ["fail"]
+
+
+def test_an_sqlite_with_the_bug_fails(scratch, monkeypatch):
+    monkeypatch.setattr(library, "has_wal_reset_bug", lambda _version: True)
+    assert found(scratch, "sqlite")[0][0] == "fail"
+
+
+@pytest.mark.parametrize("now", [datetime(1970, 1, 1, tzinfo=UTC), datetime(2106, 2, 7, tzinfo=UTC)])
+def test_a_clock_that_cannot_be_right_fails(scratch, now):
+    assert "fail" in {level for level, _ in found(scratch, "clock", now)}
+
+
+def test_a_clock_that_went_back_is_told(scratch):
+    texts = [text for _, text in found(scratch, "clock", datetime.now(UTC) - timedelta(days=1))]
+    assert any("but the state folder was written at" in text for text in texts)
+
+
+def test_turns_of_the_future_are_told(scratch):
+    scratch.change("UPDATE session SET last_turn_at = '2099-01-01T00:00:00.000Z'")
+    assert any("yet to come" in text for _, text in found(scratch, "clock"))
+
+
+def test_what_a_stopped_or_contested_write_left_is_told(scratch):
+    (scratch.workspace / "MEMORY.md.conflict-0123abcd").write_text("x", encoding="utf-8")
+    temp = scratch.workspace / ".memoryd-new-0123456789abcdef-MEMORY.md.tmp"
+    temp.write_text("x", encoding="utf-8")
+    (scratch.state / "memoryd.db.damaged-20260101T000000Z").touch(mode=0o600)
+    assert len(found(scratch, "leftovers")) == 2, "a write of this minute may still be at work"
+    os.utime(temp, (0, 0))
+    assert len(found(scratch, "leftovers")) == 3
+
+
+def test_open_alarms_are_told(scratch):
+    scratch.change("INSERT INTO alarm (kind, agent_id, subject, since, text) VALUES ('disk', '', '', 'now', 'full')")
+    assert found(scratch, "alarm") == [("warn", "disk since now: full")]
+
+
+def test_a_full_disk_fails(scratch, monkeypatch):
+    monkeypatch.setattr(doctor, "NO_SPACE", 1 << 62)
+    assert {level for level, _ in found(scratch, "space")} == {"fail"}
+
+
+def test_too_few_watches_are_told(scratch, monkeypatch, tmp_path):
+    (tmp_path / "max_user_watches").write_text("1\n", encoding="ascii")
+    monkeypatch.setattr(doctor, "_INOTIFY", tmp_path)
+    monkeypatch.setattr(doctor.sys, "platform", "linux")
+    assert [level for level, _ in found(scratch, "watches")] == ["warn"]
+
+
+def test_the_kind_of_a_file_system_is_known_by_its_mount():
+    mounted = mounts.mounts(TABLE)
+    kinds = {path: mounts.file_system(Path(path), mounted) for path in ("/x", "/srv/net/y", "/srv/net/a b/c", "/srv/n")}
+    assert kinds == {"/x": "ext4", "/srv/net/y": "nfs4", "/srv/net/a b/c": "tmpfs", "/srv/n": "ext4"}
+    assert mounts.file_system(Path("/x"), {}) is None
+    assert [mounts.is_no_place_for_wal(kind) for kind in ("nfs", "fuse.sshfs", "overlay", "9p", None)] == [
+        True, True, False, False, False,
+    ]  # fmt: skip
+    assert [mounts.is_remote(kind) for kind in ("nfs", "fuse.sshfs", "9p", "ext4", None)] == [
+        True, True, True, False, False,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "level"), [("nfs4", "fail"), ("overlay", "warn"), ("9p", "warn")])
+def test_a_state_folder_on_such_a_disk_is_told_and_on_a_network_disk_not_opened(scratch, monkeypatch, kind, level):
+    monkeypatch.setattr(mounts, "mounts", lambda: {Path("/"): kind})
+    assert found(scratch, "file system")[0][0] == level
+    if level == "fail":
+        with pytest.raises(StateError, match="WAL"):
+            app.open_app(config.load(scratch.config))
+
+
+def test_nothing_of_what_was_said_is_told(scratch):
+    assert "PostgreSQL" not in scratch.run("doctor").stdout
