@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import traceback
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -467,7 +468,9 @@ class Ingest:
         self.changed.update(stored.sessions)
         if stored.turns or stored.bad:
             self.log.debug("turns stored", turns=stored.turns, read=len(batch.found), bad_spans=len(stored.bad))
-        for cursor, span in stored.bad:
+        first_of = {id(cursor): (cursor, span) for cursor, span in reversed(stored.bad)}
+        count_of = Counter(id(cursor) for cursor, _ in stored.bad)
+        for cursor, span in first_of.values():
             self.log.warning(
                 "bytes that are no record",
                 agent=cursor.agent_id,
@@ -475,6 +478,7 @@ class Ingest:
                 first_byte=span.first_byte,
                 last_byte=span.last_byte,
                 why=span.reason,
+                places=count_of[id(cursor)],
             )
 
     def _lose_place(self, batch: Batch) -> None:
