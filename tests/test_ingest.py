@@ -831,3 +831,13 @@ def test_files_of_one_name_in_two_projects_are_two_sessions_unless_the_name_is_a
     sessions = {row.text: row.session_id for row in world.rows()}
     assert sessions["text 0"] != sessions["text 1"]
     assert sessions["text 2"] == sessions["text 3"] == SESSION
+
+
+def test_one_reading_of_tiny_lines_takes_no_more_than_a_few_thousand(world, monkeypatch):
+    monkeypatch.setattr(reading, "CHUNK", 1 << 10)
+    monkeypatch.setattr(reading, "MOST_TURNS", 100)
+    world.write("a.jsonl", lines([message("x")]) * 1000)
+    world.ingest.scan()
+    assert 100 <= len(world.rows()) < 200
+    world.settle()
+    assert len(world.rows()) == 1000

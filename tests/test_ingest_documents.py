@@ -249,3 +249,35 @@ def test_an_array_becomes_lines(world):
     world.write("chat.jsonl", b"".join(message(text) + b"\n" for text in ("one", "yes", "yes")))
     settled(world, 10)
     assert world.texts() == ["one", "yes", "yes"]
+
+
+@pytest.mark.parametrize("looks", [1, 2])
+def test_lines_behind_a_damaged_line_that_begins_like_an_array_are_read(world, looks):
+    data = b"[garbage\n" + message("one") + b"\n" + message("two") + b"\n"
+    if looks == 2:
+        world.write("chat.jsonl", data[:25])
+        settled(world, 100)
+    world.write("chat.jsonl", data)
+    settled(world, 100)
+    assert world.texts() == ["one", "two"]
+
+
+@pytest.mark.parametrize("grown", ["", "## User: more\n"])
+def test_a_line_with_an_injected_part_is_known_again_after_a_restart(world, grown):
+    path = folder(world) / NOW
+    text = now("Hello <memoryd-context>note</memoryd-context> world\nsecond line")
+    path.write_text(text)
+    settled(world, 10)
+    before = world.texts()
+    assert before == ["Hello  world\nsecond line", "note"]
+    world.restart()
+    path.write_text(text + grown)
+    settled(world, 10)
+    assert world.texts() == before + (["more"] if grown else [])
+
+
+def test_an_end_that_is_no_time_is_passed_over(world):
+    path = folder(world) / NOW
+    path.write_text(now("one", head="---\nsession_id: sess_2\ntimestamp_end: a word of mine\n---\n"))
+    settled(world)
+    assert world.query("SELECT state, ended_at FROM session") == [{"state": "active", "ended_at": None}]

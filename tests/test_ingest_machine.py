@@ -7,6 +7,7 @@ its id is stored with both texts; the order within a file is kept; and spans lea
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -33,12 +34,12 @@ words = st.sampled_from(WORDS)
 names = st.sampled_from(NAMES)
 
 
-class StoppedError(Exception):
+class StoppedError(OSError):
     """The process dies inside the transaction."""
 
 
 def stop(*_: object) -> None:
-    raise StoppedError
+    raise StoppedError(errno.ENOSPC, "full")
 
 
 @dataclass

@@ -225,3 +225,12 @@ def test_a_record_knows_the_hash_of_its_own_bytes() -> None:
     (first, second) = decode(line_of(b'{"a":1}{"b":2}')).records
     assert isinstance(first, Record)
     assert second.sha256() == sha256(b'{"b":2}').hexdigest()
+
+
+def test_the_bad_places_of_one_line_are_few_however_they_are_scattered() -> None:
+    assert len(decode(Line(0, 4000, b"\0 " * 2000)).bad) == 1
+    mixed = b'\0{"a":1}' * 1000
+    records, bad = decode(Line(7, 7 + len(mixed), mixed))
+    assert len(records) == 1000
+    assert len(bad) == 20
+    assert bad[-1].last_byte == 7 + len(mixed) - 7

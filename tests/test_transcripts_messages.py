@@ -261,3 +261,11 @@ def test_a_line_that_repeats_the_messages_of_the_one_before_repeats_their_ids() 
     second = read({"messages": messages}, meetings).turns
     assert [turn.record_id for turn in first] == [turn.record_id for turn in second[:2]]
     assert len({turn.record_id for turn in second}) == 3
+
+
+def test_two_messages_of_a_line_under_one_id_are_both_kept() -> None:
+    uuid = "a" * 16
+    messages = [{"role": "user", "content": text, "uuid": uuid} for text in ("one", "two", "two")]
+    turns = read({"messages": messages}).turns
+    assert [turn.text for turn in turns] == ["one", "two", "two"]
+    assert len({turn.record_id for turn in turns}) >= 2

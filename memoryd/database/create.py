@@ -35,7 +35,10 @@ def create(path: Path, number: int) -> None:
             timeout=DEADLINE_SECONDS,
             check=False,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except OSError:  # this user may not start the interpreter again: then it is done here
+        _make(path, number)
+        return
+    except subprocess.TimeoutExpired as error:
         raise StateError("the database cannot be made", str(path), "the machine may be overloaded") from error
     if done.returncode:
         told = done.stderr.decode("utf-8", "replace").strip().splitlines()

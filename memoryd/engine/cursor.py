@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from memoryd.transcripts.lines import BadSpan, Line
     from memoryd.transcripts.turn import Turn
 
-CHUNK = 1 << 20
+CHUNK = 256 << 10
+MOST_TURNS = 2000  # of one reading: tiny lines take many times their size
 LONGEST_LINE = 8 << 20
 EXCERPT_BYTES = 4096
 HEAD_LINES = 60
@@ -326,12 +327,16 @@ def read_on(cursor: Cursor, handle: Handle, size: int, limit: int, result: Readi
     cursor.meetings.handle = cursor, handle
     stop = min(size, cursor.offset + limit)
     cursor.unfinished = True
-    while cursor.offset < stop and (stretch := next_stretch(handle, cursor.offset, size)) is not None:
+    while (
+        cursor.offset < stop
+        and len(result.found) < MOST_TURNS
+        and (stretch := next_stretch(handle, cursor.offset, size)) is not None
+    ):
         if stretch.data:
             _consume(cursor, handle, stretch.data, splitting.split(stretch.data, cursor.offset)[0], result)
         else:
             _consume_long(cursor, handle, stretch, result)
-    cursor.unfinished = stop <= cursor.offset < size
+    cursor.unfinished = cursor.offset < size and (stop <= cursor.offset or len(result.found) >= MOST_TURNS)
     cursor.meetings.handle = None
 
 

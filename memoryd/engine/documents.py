@@ -14,6 +14,7 @@ from memoryd.database import sqlite, turns
 from memoryd.engine import cursor as reading
 from memoryd.engine.cursor import Found
 from memoryd.transcripts import messages, now_file, registry
+from memoryd.transcripts.fields import utc
 from memoryd.transcripts.lines import Pass
 
 if TYPE_CHECKING:
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
     from memoryd.engine.ingest import Ingest, Source
     from memoryd.files.ranges import Handle, Stat
 
-LARGEST = 64 << 20
+LARGEST = 16 << 20  # bytes; parsed it takes many times as much
 QUIET_SECONDS = 5.0
 HEAD = 64
+LINES_HEAD = 1 << 20
 
 
 class Documents:
@@ -44,7 +46,9 @@ class Documents:
             return True
         if source.format == "auto" and now_file.is_now_path(reading.posix(path)):
             return True
-        return source.format in {"auto", "messages"} and messages.is_document(handle.read(0, HEAD))
+        if source.format not in {"auto", "messages"} or not messages.is_document(handle.read(0, HEAD)):
+            return False
+        return not messages.is_lines(handle.read(0, LINES_HEAD))
 
     def read(self, source: Source, path: str, cursor: Cursor, handle: Handle, stat: Stat) -> None:
         """Read the document as it is now, if it has settled."""
@@ -85,6 +89,9 @@ class Documents:
         is_now = source.format == now_file.NAME or self.is_one(cursor)
         found = self._now(cursor, data) if is_now else self._array(cursor, data)
         cursor.note = "the document is not complete yet" if found is None else None
+        if found is None:
+            reading.start(cursor)  # nothing is consumed, and it may turn out to be lines
+        cursor.rested = found is None
         if not unchanged or gone:
             ingest.set_fate(cursor, "new" if not known else "returned" if unchanged else "edited")
         ingest.take(cursor, found or [])
@@ -98,8 +105,8 @@ class Documents:
         if seen is None:
             seen = self._lines_of(cursor.session_id)
         fresh, self._lines[cursor.session_id] = now_file.new_turns(now.entries, seen, cursor.session_id)
-        ended = now.front_matter.get("timestamp_end", "")
-        if ended and ended not in {"null", "~"}:
+        ended = utc(now.front_matter.get("timestamp_end"))
+        if ended:
             self.ingest.batch.ended[cursor.session_id] = ended
         digest = hashlib.sha256(data).digest()
         return [Found(cursor, turn, 0, len(data), digest) for turn in fresh]

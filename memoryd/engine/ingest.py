@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import traceback
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 READ_LIMIT = 8 << 20  # bytes of one transcript before the others have their turn
 QUIET_SECONDS = 60.0
+POISON_SECONDS = 600.0
 CLOCK_TICK_SECONDS = 0.05  # file times are no finer than this on older kernels
 QUIET_FATES = frozenset({"appended", "touched", "unfinished"})
 NOW_PATTERN = ".continuum/memory/NOW-*.md"
@@ -92,8 +94,9 @@ class Ingest:
         self.again: dict[str, float] = {}  # path → when, by the monotonic clock, it wants another look
         self.restored: store.Restore | None = None
         self._looking: set[tuple[str, str]] = set()
-        self._poison: dict[tuple[str, str], ranges.Stat] = {}  # could not be stored; left alone until it changes
         self.progress: Callable[[], None] = lambda: None  # called after each look, however many there are in a scan
+        # What could not be stored, and until when it is left alone if it does not change.
+        self._poison: dict[tuple[str, str], tuple[ranges.Stat, float]] = {}
         with sqlite.reading(engine) as connection:
             self.unreadable.load(connection)
         self.configure(settings)
@@ -218,9 +221,10 @@ class Ingest:
             raise StateError("its name is no text", unreadable.printable(path), "rename it")
         stat = ranges.observe(Path(path))
         cursor = self.cursors.at(source.agent.id, path)
-        if stat is not None and self._poison.get((source.agent.id, path)) == stat:
+        poisoned, until = self._poison.pop((source.agent.id, path), (None, 0.0))
+        if stat is not None and poisoned == stat and self.clock.monotonic() < until:
+            self._poison[source.agent.id, path] = poisoned, until
             return
-        self._poison.pop((source.agent.id, path), None)
         if stat is None:
             self.unreadable.take_back(source.agent.id, path)
             if cursor is not None and not cursor.gone:
@@ -461,9 +465,8 @@ class Ingest:
                 for cursor in part.cursors.values():
                     self.again.pop(cursor.path, None)
                     key = cursor.agent_id, cursor.path
-                    self._poison[key] = ranges.Stat(
-                        cursor.device, cursor.inode, cursor.size, cursor.mtime_ns, cursor.ctime_ns
-                    )
+                    stat = ranges.Stat(cursor.device, cursor.inode, cursor.size, cursor.mtime_ns, cursor.ctime_ns)
+                    self._poison[key] = stat, self.clock.monotonic() + POISON_SECONDS
                     self.unreadable.report(*key, f"{cursor.path}: cannot be stored: {_place(error)}")
 
     def _store(self, batch: Batch) -> None:
@@ -471,7 +474,9 @@ class Ingest:
         self.changed.update(stored.sessions)
         if stored.turns or stored.bad:
             self.log.debug("turns stored", turns=stored.turns, read=len(batch.found), bad_spans=len(stored.bad))
-        for cursor, span in stored.bad:
+        first_of = {id(cursor): (cursor, span) for cursor, span in reversed(stored.bad)}
+        count_of = Counter(id(cursor) for cursor, _ in stored.bad)
+        for cursor, span in first_of.values():
             self.log.warning(
                 "bytes that are no record",
                 agent=cursor.agent_id,
@@ -479,6 +484,7 @@ class Ingest:
                 first_byte=span.first_byte,
                 last_byte=span.last_byte,
                 why=span.reason,
+                places=count_of[id(cursor)],
             )
 
     def _lose_place(self, batch: Batch) -> None:

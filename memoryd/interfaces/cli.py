@@ -454,7 +454,7 @@ def _main(given: list[str]) -> int:
         sys.stdout.flush()
     except SystemExit:
         # The library's way with a broken pipe, under which it has put this wrapper. A reader may have seen enough.
-        if type(sys.stdout).__name__ == "PacifyFlushWrapper":
+        if type(sys.stdout).__name__.endswith("PacifyFlushWrapper"):
             return 0
         raise
     except MemorydError as error:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 NOT_JSON = "not JSON"
 NOT_AN_OBJECT = "not an object"
 NUL_BYTES = "NUL bytes"
+MANY_PLACES = "many places that are no record"
 TOO_DEEP = "nested too deeply"
 
 # A longer string of digits is quadratic work for int(), and Python refuses it by default.
@@ -32,6 +33,7 @@ _DIGITS_MAX = 4000
 # How much text the search for a record behind a broken one may look at, in multiples of the line's length, so that no
 # line takes minutes. A failed attempt costs more than what it parsed: the decoder's error counts lines up to its place.
 _SEARCH_EFFORT = 8
+_SPANS_MAX = 20  # of one line
 _SEARCH_MIN = 100_000
 _DEEP_COST = 10_000
 _ERROR_COST = 100
@@ -196,6 +198,15 @@ def _bad(line: Line, reason: str) -> BadSpan:
     return BadSpan(line.first_byte, line.last_byte, sha256(line.data).hexdigest(), reason)
 
 
+def _bounded(bad: list[BadSpan], line: Line) -> list[BadSpan]:
+    """The spans, the last of which takes in what comes behind it where there are too many."""
+    if len(bad) <= _SPANS_MAX:
+        return bad
+    first, last = bad[_SPANS_MAX - 1].first_byte, bad[-1].last_byte
+    data = line.data[first - line.first_byte : last - line.first_byte]
+    return [*bad[: _SPANS_MAX - 1], BadSpan(first, last, sha256(data).hexdigest(), MANY_PLACES)]
+
+
 def _integer(digits: str) -> int | float:
     return int(digits) if len(digits) <= _DIGITS_MAX else float(digits)
 
@@ -255,28 +266,44 @@ class _Salvage:
     """Takes a line apart that is not simply one record."""
 
     def __init__(self, line: Line) -> None:
+        self.line = line
         self.scanner = Scanner(line.data, line.first_byte)
         self.text = self.scanner.text
         self.budget = _SEARCH_EFFORT * len(self.text) + _SEARCH_MIN
         self.records: list[Record] = []
         self.bad: list[BadSpan] = []
+        self.waiting: tuple[int, int, str] | None = None  # bad, and perhaps followed by more of its kind
 
     def run(self) -> Decoded:
         text, skip_space = self.text, self.scanner.skip_space
         at = self.scanner.start
         while (at := skip_space(at)) < len(text):
             at = self._nuls(at) if text[at] == "\0" else self._value(at)
-        return Decoded(self.records, self.bad)
+        self._end_bad()
+        return Decoded(self.records, _bounded(self.bad, self.line))
+
+    def _add_bad(self, at: int, end: int, reason: str) -> None:
+        if self.waiting is not None and self.waiting[2] == reason:
+            at = self.waiting[0]
+        else:
+            self._end_bad()
+        self.waiting = (at, end, reason)
+
+    def _end_bad(self) -> None:
+        if self.waiting is not None:
+            self.bad.append(self.scanner.bad(*self.waiting))
+            self.waiting = None
 
     def _nuls(self, at: int) -> int:
         found = _NOT_NUL.search(self.text, at)
         end = found.start() if found else len(self.text)
-        self.bad.append(self.scanner.bad(at, end, NUL_BYTES))
+        self._add_bad(at, end, NUL_BYTES)
         return end
 
     def _value(self, at: int) -> int:
         value, end, reason = self._parse(at)
         if type(value) is dict:
+            self._end_bad()
             self.records.append(self.scanner.record(value, at, end))
             return end
         if reason is None:
@@ -285,7 +312,7 @@ class _Salvage:
                 reason, end = NOT_JSON, self._next_start(at)
         else:
             end = self._next_start(at)
-        self.bad.append(self.scanner.bad(at, end, reason))
+        self._add_bad(at, end, reason)
         return end
 
     def _parse(self, at: int) -> tuple[object, int, str | None]:

@@ -12,6 +12,8 @@ import json
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from memoryd.transcripts.fields import (
     arguments,
     block_text,
@@ -79,10 +81,14 @@ class Messages:
             return Reading(_numbered(_message_turns(value, value, _record_id(record, meetings))))
         # Such a line is written anew with each message, so each message is known by itself, and counted in its line.
         within = Pass(meetings.session)
+        known: dict[str, bytes] = {}
         turns: list[Turn] = []
         for message in messages:
             inner = record._replace(value=message, data=_canonical(message, record.data))
-            turns += _numbered(_message_turns(message, value, _record_id(inner, within)))
+            record_id = _record_id(inner, within)
+            if known.setdefault(record_id, inner.data) != inner.data:
+                record_id = derived_id(inner, within, stamped=False)  # one id for two messages
+            turns += _numbered(_message_turns(message, value, record_id))
         return Reading(turns)
 
     def cwd_of(self, value: dict[str, Any]) -> str | None:
@@ -94,6 +100,25 @@ class Messages:
 def is_document(head: bytes) -> bool:
     """Whether a file that begins like this is one JSON array and not lines."""
     return head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
+
+
+def is_lines(data: bytes) -> bool:
+    """Whether a file that begins like an array is lines all the same, the first of them damaged.
+
+    A line that is a whole object stands behind a comma, a bracket or a colon, if it is part of an array.
+    """
+    before = b"["
+    for piece in data.split(b"\n")[:-1]:
+        line = piece.strip()
+        if line.startswith(b"{") and line.endswith(b"}") and not before.endswith((b",", b"[", b":")):
+            try:
+                orjson.loads(line)
+            except orjson.JSONDecodeError:
+                pass
+            else:
+                return True
+        before = line or before
+    return False
 
 
 def document_records(data: bytes) -> list[Record] | None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.transcripts.fields import utc
 from memoryd.transcripts.format import Identity
+from memoryd.transcripts.injected import strip
 from memoryd.transcripts.lines import clean
 from memoryd.transcripts.said import Envelope, Said, turns_of
 from memoryd.transcripts.turn import Kind, Origin, Role
@@ -103,7 +104,7 @@ def new_turns(entries: Iterable[Entry], seen: Counter[str], session_id: str) -> 
     """
     met: Counter[str] = Counter()
     turns: list[Turn] = []
-    for entry in entries:
+    for entry in (part for whole in entries for part in _parts(whole)):
         fresh, digest = _fresh_lines(entry, met, seen, session_id)
         text = "\n".join(fresh).strip("\n")
         if text:
@@ -111,6 +112,15 @@ def new_turns(entries: Iterable[Entry], seen: Counter[str], session_id: str) -> 
             said = Said(entry.role, entry.origin, kind, text, None, entry.tool_name)
             turns += turns_of((said,), Envelope(f"sha256:{digest}", None))
     return turns, seen | met
+
+
+def _parts(entry: Entry) -> list[Entry]:
+    """What the speaker said and what memoryd put into it: lines are counted as they are stored."""
+    rest, injected = strip("\n".join(entry.lines))
+    if not injected:
+        return [entry]
+    put_in = (Entry(Role.SYSTEM, Origin.INJECTED, tuple(part.split("\n"))) for part in injected)
+    return [entry._replace(lines=tuple(rest.split("\n"))), *put_in]
 
 
 def line_key(role: Role, line: str) -> str:
