@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
+import shutil
 import stat
 from typing import TYPE_CHECKING
 
-from memoryd.errors import StateError
-from memoryd.files.durable import MovedError, replace, sync_folder, temp_path
+from memoryd.errors import MemorydError, StateError
+from memoryd.files.durable import MovedError, leftovers, replace, sync_folder, temp_path
 from memoryd.files.regular import as_state_error, read
 
 if TYPE_CHECKING:
@@ -63,6 +63,10 @@ def continuum_folder(workspace: Path) -> Path:
         if not os.path.lexists(folder):
             _make_ignored(folder)
         _require_folder(folder)
+        # Whoever is still making one sees it vanish and takes the one that is there.
+        for left in leftovers(outer):
+            if left.target == folder.name and left.kind == "new":
+                shutil.rmtree(left.path, ignore_errors=True)
     return folder
 
 
@@ -77,13 +81,11 @@ def _make_ignored(folder: Path) -> None:
     try:
         replace(ready / ".gitignore", b"*\n", None)
         ready.rename(folder)  # fails on a folder with content: then somebody else was first
-    except OSError as error:
-        if error.errno not in {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}:
-            raise
+    except (OSError, MemorydError):
+        if not os.path.lexists(folder):
+            raise  # else somebody else was first
     finally:
-        if ready.exists():
-            (ready / ".gitignore").unlink(missing_ok=True)
-            ready.rmdir()
+        shutil.rmtree(ready, ignore_errors=True)
     sync_folder(folder.parent)
 
 
@@ -104,6 +106,8 @@ def backup(folder: Path, run_id: str, name: str, data: bytes) -> Path:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         sync_folder(place.parent)
         sync_folder(folder)
+        for left in leftovers(place):  # of this run, when it was stopped here
+            left.path.unlink()
     return _keep(place, name, data)
 
 
