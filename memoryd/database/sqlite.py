@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -9,6 +10,7 @@ from urllib.parse import quote
 from sqlalchemy import create_engine, event
 
 from memoryd.database.library import BUSY_TIMEOUT_MS, library
+from memoryd.errors import StateError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +23,7 @@ def connect(path: Path, *, read_only: bool = False) -> Engine:
     """Open an engine on the database file: WAL, synchronous=FULL, explicit transactions.
 
     `NORMAL` is not enough: a renamed Markdown file can survive a power cut while the row that recorded it does not.
+    An engine belongs to the process that made it: in a forked one each transaction raises StateError.
     """
     module = library()
     query = "?mode=ro&uri=true" if read_only else "?uri=true"
@@ -42,8 +45,12 @@ def connect(path: Path, *, read_only: bool = False) -> Engine:
         cursor.execute("PRAGMA journal_size_limit=16777216")
         cursor.close()
 
+    made_by = os.getpid()
+
     @event.listens_for(engine, "begin")
     def _on_begin(connection: Connection) -> None:
+        if os.getpid() != made_by:  # https://sqlite.org/howtocorrupt.html §2.6
+            raise StateError("a database connection was carried across a fork", where=str(path))
         mode = "IMMEDIATE" if connection.get_execution_options().get("write") else "DEFERRED"
         connection.exec_driver_sql(f"BEGIN {mode}")
 
