@@ -88,7 +88,7 @@ def test_killed_at_a_call_it_comes_to_the_same(tmp_path, record_property):
         check(point, alone)
 
 
-ERRORS = ("EIO", "EIO+", "ENOSPC", "ENOSPC+", "EDQUOT", "EDQUOT+")
+ERRORS = ("EIO", "EIO+", "ENOSPC", "ENOSPC+", "EDQUOT", "EDQUOT+", "EROFS+")
 
 
 @pytest.mark.parametrize("how", [*ERRORS, "short", "lie"])

@@ -15,6 +15,24 @@ from memoryd.files.regular import as_state_error, read
 if TYPE_CHECKING:
     from pathlib import Path
 
+LEAST_ROOM = 64 * 1024  # bytes: less than a transaction may need
+
+
+def why_not_writable(folder: Path) -> str | None:
+    """Tell what keeps anybody from writing on the disk of a folder; None where nothing is known to.
+
+    Asked of the file system by statvfs(3): a full disk has no room for the row of an alarm that says so.
+    """
+    try:
+        found = os.statvfs(folder)
+    except OSError as error:
+        return f"cannot be asked: {os.strerror(error.errno or 0)}"
+    if found.f_flag & os.ST_RDONLY:
+        return "is read-only"
+    if found.f_blocks and found.f_bavail * found.f_frsize < LEAST_ROOM:
+        return "is full"
+    return "has no room for another file" if found.f_files and not found.f_favail else None
+
 
 def make_folder(path: Path) -> Path:
     """Make one folder of a workspace, with the modes its owner's umask gives.

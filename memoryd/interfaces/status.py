@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from memoryd.database import reads
+from memoryd.engine.clock import text_of
+from memoryd.files.folders import why_not_writable
 from memoryd.files.locks import Lock
 from memoryd.gauge import live, window
 
@@ -28,9 +30,20 @@ def status(settings: Settings, reader: Reader, *, everything: bool) -> dict[str,
         "watching": known["watching"] if known and alive else None,
         "watching_note": known["watching_note"] if known and alive else None,
         "agents": [_agent(settings, reader, agent, agents.get(agent.id), everything) for agent in settings.agents],
-        "alarms": reads.alarms(reader),
+        "alarms": _alarms(settings, reader),
         "spend": {"today_tokens": reads.tokens_since(reader, _midnight(settings)), "daily_tokens": None},
     }
+
+
+def _alarms(settings: Settings, reader: Reader) -> list[Row]:
+    """The open alarms; that of a disk which has no room for an alarm is found by asking the disk."""
+    found = reads.alarms(reader)
+    why = why_not_writable(settings.state_dir)
+    if why is None or any(alarm["kind"] == "disk" for alarm in found):
+        return found
+    text = f"the disk of the state folder {why}; ingest waits"
+    since = text_of(datetime.now(UTC))
+    return [*found, {"kind": "disk", "agent": None, "subject": "", "since": since, "text": text}]
 
 
 def _midnight(settings: Settings) -> str:
