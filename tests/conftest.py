@@ -22,3 +22,12 @@ def pytest_collection_modifyitems(config, items):
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say what the sweeps covered, also of tests that passed."""
+    reports = [one for kind in ("passed", "failed") for one in terminalreporter.stats.get(kind, [])]
+    for report in reports:
+        for name, value in getattr(report, "user_properties", ()):
+            if name == "covered":
+                terminalreporter.write_line(f"covered  {value}")

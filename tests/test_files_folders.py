@@ -108,3 +108,18 @@ def test_a_backup_keeps_every_version_a_run_rewrote(tmp_path: Path) -> None:
     for run, name in [("..", "a"), ("a", "../b"), ("", "a"), ("a", ""), ("a", "b\0")]:
         with pytest.raises(ValueError, match="plain file name"):
             backup(tmp_path, run, name, b"")
+
+
+def test_what_a_stopped_maker_left_is_cleared_and_nothing_else(tmp_path: Path) -> None:
+    left = tmp_path / ".continuum" / ".memoryd-new-0123456789abcdef-memory.tmp"
+    left.mkdir(parents=True)
+    (left / ".memoryd-new-0123456789abcdef-.gitignore.tmp").write_bytes(b"")
+    mine = tmp_path / ".continuum" / "mine.tmp"
+    mine.write_bytes(b"mine")
+    folder = continuum_folder(tmp_path)
+    assert sorted(path.name for path in (tmp_path / ".continuum").iterdir()) == ["memory", "mine.tmp"]
+    place = folder / "backup" / "run-1"
+    place.mkdir(parents=True)
+    (place / ".memoryd-new-0123456789abcdef-MEMORY.md.tmp").write_bytes(b"half")
+    backup(folder, "run-1", "MEMORY.md", b"whole")
+    assert [(path.name, path.read_bytes()) for path in place.iterdir()] == [("MEMORY.md", b"whole")]

@@ -57,7 +57,7 @@ def opened(scratch, time):
 
 def rows(app, columns="kind, state", where="1"):
     with sqlite.reading(app.engine) as connection:
-        sql = f"SELECT {columns} FROM job_run WHERE {where} ORDER BY created_at, id"  # noqa: S608 - a test's own
+        sql = f"SELECT {columns} FROM job_run WHERE {where} ORDER BY created_at, rowid"  # noqa: S608 - a test's own
         return [tuple(row) for row in connection.exec_driver_sql(sql)]
 
 

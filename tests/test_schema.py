@@ -229,8 +229,8 @@ SCHEMA_NUMBER = range(60, 64)  # https://sqlite.org/fileformat2.html §1.3
 def flips(size):
     """Every byte of the header; beyond it about one offset of each kind of page content."""
     yield from range(100)
-    step = max(1, size // 60)
-    for number in range(60):
+    step = max(1, size // 100)
+    for number in range(100):
         offset = 100 + number * step
         yield min(size - 1, offset + int(hashlib.sha256(str(number).encode()).hexdigest(), 16) % step)
 

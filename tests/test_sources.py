@@ -105,3 +105,10 @@ def test_a_file_is_found_by_its_identity(tmp_path: Path) -> None:
     assert sources.find_inode(str(tmp_path), stat.st_dev, stat.st_ino) == str(tmp_path / "b")
     assert sources.find_inode(str(tmp_path), stat.st_dev + 1, stat.st_ino) is None
     assert sources.find_inode(str(tmp_path / "none"), stat.st_dev, stat.st_ino) is None
+
+
+def test_a_folder_that_cannot_be_listed_is_reported_and_a_missing_one_is_not(tmp_path: Path) -> None:
+    impossible = tmp_path / ("x" * 300)  # longer than any file system's names
+    found = sources.walk(sources.pattern(f"{impossible}/*.jsonl"))
+    assert found.refused == ((str(impossible), "is a folder that cannot be listed: File name too long"),)
+    assert sources.walk(sources.pattern(f"{tmp_path}/missing/*.jsonl")).refused == ()

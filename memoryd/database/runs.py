@@ -22,11 +22,11 @@ OPEN = ("queued", "interrupted", "running", "blocked")
 FINAL = ("succeeded", "skipped", "declined", "failed", "dead", "cancelled")
 STATES = (*OPEN, *FINAL, "proposed")
 # Which waiting runs may be taken now. A run with an intent is not among them: it is completed, never begun again.
+# One made or tried at a time that is still to come was timed by a clock since set back, which must hold nothing up.
 _TAKEABLE = (
     "job_run r JOIN agent a ON a.id = r.agent_id"
     " WHERE r.state IN ('queued', 'interrupted')"
-    # A run queued while the clock was ahead is due, too.
-    " AND (r.scheduled_for <= :now OR r.created_at > :now)"
+    " AND (r.scheduled_for <= :now OR r.created_at > :now OR r.started_at > :now)"
     " AND r.agent_id IN (SELECT value FROM json_each(:agents))"
     " AND (r.actor = 'human' OR (a.paused = 0 AND a.enabled = 1))"
     " AND NOT EXISTS (SELECT 1 FROM intent i WHERE i.run_id = r.id)"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import URL, create_engine, event
 
 from memoryd.database.library import BUSY_TIMEOUT_MS, file_uri, library
+from memoryd.errors import StateError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +22,7 @@ def connect(path: Path) -> Engine:
     """Open an engine on the database file: WAL, synchronous=FULL, explicit transactions.
 
     `NORMAL` is not enough: a renamed Markdown file can survive a power cut while the row that recorded it does not.
+    An engine belongs to the process that made it: in a forked one each transaction raises StateError.
     """
     module = library()
 
@@ -40,8 +43,12 @@ def connect(path: Path) -> Engine:
         cursor.execute("PRAGMA journal_size_limit=16777216")
         cursor.close()
 
+    made_by = os.getpid()
+
     @event.listens_for(engine, "begin")
     def _on_begin(connection: Connection) -> None:
+        if os.getpid() != made_by:  # https://sqlite.org/howtocorrupt.html §2.6
+            raise StateError("a database connection was carried across a fork", where=str(path))
         mode = "IMMEDIATE" if connection.get_execution_options().get("write") else "DEFERRED"
         connection.exec_driver_sql(f"BEGIN {mode}")
 

@@ -444,7 +444,7 @@ def append(path: Path, block: bytes, create: bytes | None = None, step: Step = n
 
 
 def _open_append(path: Path, create: bytes | None, step: Step) -> int:
-    flags = os.O_WRONLY | os.O_APPEND
+    flags = os.O_RDWR | os.O_APPEND
     try:
         return open_regular(path, flags)
     except FileNotFoundError:
@@ -457,15 +457,24 @@ def _open_append(path: Path, create: bytes | None, step: Step) -> int:
 
 def _append(fd: int, block: bytes, step: Step) -> int:
     step("before:append")
-    written = os.write(fd, block) if block else 0
-    offset = os.lseek(fd, 0, os.SEEK_CUR) - written  # O_APPEND leaves the position behind what it wrote
-    if written < len(block):
-        _write_all(fd, block[written:])
+    written = _append_some(fd, block)
+    offset = os.lseek(fd, 0, os.SEEK_CUR) - written
+    while written < len(block):
+        written += _append_some(fd, block[written:])
     step("after:append")
     step("before:fsync-append")
     _fsync(fd)
     step("after:fsync-append")
     return offset
+
+
+def _append_some(fd: int, data: bytes) -> int:
+    """Append as much of `data` as one write takes, and read it back: what is torn is not built upon."""
+    written = os.write(fd, data) if data else 0
+    offset = os.lseek(fd, 0, os.SEEK_CUR) - written  # O_APPEND leaves the position behind what it wrote
+    if written and (offset < 0 or os.pread(fd, written, offset) != data[:written]):
+        raise OSError(errno.EIO, "what was read back is not what was written")
+    return written
 
 
 def find_block(data: bytes, block: bytes, offset: int) -> int | None:

@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
+import shutil
 import stat
 from typing import TYPE_CHECKING
 
-from memoryd.errors import StateError
-from memoryd.files.durable import MovedError, replace, sync_folder, temp_path
+from memoryd.errors import MemorydError, StateError
+from memoryd.files.durable import MovedError, leftovers, replace, sync_folder, temp_path
 from memoryd.files.regular import as_state_error, read
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+LEAST_ROOM = 64 * 1024  # bytes: less than a transaction may need
+
+
+def why_not_writable(folder: Path) -> str | None:
+    """Tell what keeps anybody from writing on the disk of a folder; None where nothing is known to.
+
+    Asked of the file system by statvfs(3): a full disk has no room for the row of an alarm that says so.
+    """
+    try:
+        found = os.statvfs(folder)
+    except OSError as error:
+        return f"cannot be asked: {os.strerror(error.errno or 0)}"
+    if found.f_flag & os.ST_RDONLY:
+        return "is read-only"
+    if found.f_blocks and found.f_bavail * found.f_frsize < LEAST_ROOM:
+        return "is full"
+    return "has no room for another file" if found.f_files and not found.f_favail else None
 
 
 def make_folder(path: Path) -> Path:
@@ -63,6 +81,10 @@ def continuum_folder(workspace: Path) -> Path:
         if not os.path.lexists(folder):
             _make_ignored(folder)
         _require_folder(folder)
+        # Whoever is still making one sees it vanish and takes the one that is there.
+        for left in leftovers(outer):
+            if left.target == folder.name and left.kind == "new":
+                shutil.rmtree(left.path, ignore_errors=True)
     return folder
 
 
@@ -77,13 +99,11 @@ def _make_ignored(folder: Path) -> None:
     try:
         replace(ready / ".gitignore", b"*\n", None)
         ready.rename(folder)  # fails on a folder with content: then somebody else was first
-    except OSError as error:
-        if error.errno not in {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}:
-            raise
+    except (OSError, MemorydError):
+        if not os.path.lexists(folder):
+            raise  # else somebody else was first
     finally:
-        if ready.exists():
-            (ready / ".gitignore").unlink(missing_ok=True)
-            ready.rmdir()
+        shutil.rmtree(ready, ignore_errors=True)
     sync_folder(folder.parent)
 
 
@@ -104,6 +124,8 @@ def backup(folder: Path, run_id: str, name: str, data: bytes) -> Path:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         sync_folder(place.parent)
         sync_folder(folder)
+        for left in leftovers(place):  # of this run, when it was stopped here
+            left.path.unlink()
     return _keep(place, name, data)
 
 

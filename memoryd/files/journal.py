@@ -35,7 +35,8 @@ class Journal:
             try:
                 if os.fstat(descriptor).st_size and not self._ends_with_newline():
                     line = b"\n" + line
-                os.write(descriptor, line)
+                while line:  # a short write is continued, or the next entry would be written into the torn line
+                    line = line[os.write(descriptor, line) :]
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)

@@ -143,7 +143,10 @@ def _entries(wanted: Pattern, refused: list[tuple[str, str]]) -> Iterator[os.Dir
         except PermissionError:
             refused.append((folder, "is a folder that may not be entered: check its owner and mode"))
             continue
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            refused.append((folder, f"is a folder that cannot be listed: {os.strerror(error.errno or 0)}"))
             continue
         for entry in listed:
             try:

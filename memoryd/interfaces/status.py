@@ -8,8 +8,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from memoryd.database import reads
+from memoryd.engine.clock import text_of
 from memoryd.errors import MemorydError
 from memoryd.files import regular
+from memoryd.files.folders import why_not_writable
 from memoryd.files.locks import Lock
 from memoryd.gauge import live, window
 from memoryd.interfaces.output import one_line
@@ -35,13 +37,24 @@ def status(settings: Settings, reader: Reader, *, everything: bool) -> dict[str,
         "watching": known["watching"] if known and alive else None,
         "watching_note": known["watching_note"] if known and alive else None,
         "agents": [_agent(settings, reader, agent, agents.get(agent.id), everything) for agent in settings.agents],
-        "alarms": reads.alarms(reader),
+        "alarms": _alarms(settings, reader),
         "spend": {
             "today_tokens": reads.spent(reader, datetime.now(settings.zone).date().isoformat()),
             "daily_tokens": settings.llm.daily_tokens,
         },
         "disk": {"state_bytes": disk_use(settings.state_dir)},
     }
+
+
+def _alarms(settings: Settings, reader: Reader) -> list[Row]:
+    """The open alarms; that of a disk which has no room for an alarm is found by asking the disk."""
+    found = reads.alarms(reader)
+    why = why_not_writable(settings.state_dir)
+    if why is None or any(alarm["kind"] == "disk" for alarm in found):
+        return found
+    text = f"the disk of the state folder {why}; ingest waits"
+    since = text_of(datetime.now(UTC))
+    return [*found, {"kind": "disk", "agent": None, "subject": "", "since": since, "text": text}]
 
 
 def _agent(settings: Settings, reader: Reader, agent: Agent, row: Row | None, everything: bool) -> dict[str, Any]:  # noqa: FBT001

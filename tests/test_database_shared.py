@@ -1,0 +1,62 @@
+"""The database under several processes: writers wait for each other, and no connection crosses a fork."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from memoryd.database import schema, sqlite
+from memoryd.errors import StateError
+
+NOW = "2026-03-04T09:00:00.000Z"
+ROUNDS = 150
+# Reads before it writes, in one transaction: begun as a reader it could not become a writer while another one writes.
+HAMMER = """
+import sys
+from pathlib import Path
+from memoryd.database import sqlite
+engine = sqlite.connect(Path(sys.argv[1]))
+for number in range(int(sys.argv[3])):
+    with sqlite.reading(engine) as connection:
+        connection.exec_driver_sql("SELECT count(*) FROM alarm").scalar_one()
+    with sqlite.writing(engine) as connection:
+        found = connection.exec_driver_sql("SELECT count(*) FROM alarm").scalar_one()
+        connection.exec_driver_sql(
+            "INSERT INTO alarm (kind, subject, since, text, agent_id) VALUES ('hammer', ?, ?, ?, '')",
+            (f"{sys.argv[2]}-{number}", "2026", str(found)),
+        )
+engine.dispose()
+"""
+
+
+def test_two_processes_that_read_and_write_at_once_never_fail_and_never_lose_a_row(tmp_path):
+    path = tmp_path / "memoryd.db"
+    opened = schema.open_database(path, now=NOW)
+    command = [sys.executable, "-c", HAMMER, str(path)]
+    both = [
+        subprocess.Popen([*command, name, str(ROUNDS)], stderr=subprocess.PIPE, text=True) for name in ("one", "two")
+    ]
+    assert [(process.communicate()[1], process.returncode) for process in both] == [("", 0)] * 2
+    with sqlite.reading(opened.engine) as connection:
+        found = connection.exec_driver_sql("SELECT text FROM alarm ORDER BY id").scalars().all()
+        assert connection.exec_driver_sql("PRAGMA integrity_check").scalar_one() == "ok"
+    assert found == [str(number) for number in range(2 * ROUNDS)]  # each saw all that came before it
+    opened.engine.dispose()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_connection_does_not_cross_a_fork(tmp_path):
+    opened = schema.open_database(tmp_path / "memoryd.db", now=NOW)
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            with sqlite.reading(opened.engine):
+                pass
+        except StateError:
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    opened.engine.dispose()

@@ -1,0 +1,101 @@
+"""A whole sleep, killed or failed at each system call that touches its files, comes to the same as an undisturbed one.
+
+In `make test` a sample of the points, chosen by a seed that is printed (and can be given: MEMORYD_SWEEP_SEED); in
+`make soak` all of them.
+"""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import syscall_sweep
+from swept_sleep import OLD
+
+SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
+SEED = int(os.environ.get("MEMORYD_SWEEP_SEED") or random.randrange(1_000_000))
+JOB = "swept_sleep:SLEEP"
+KILLED = -9
+EVERY = {"kill": 8, "short": 1, "lie": 1}  # of the points of each fault, in `make test`
+EVERY_OTHER = 32
+WHY_NOT = syscall_sweep.available()
+
+pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")
+
+
+def sweep(folder, how):
+    every = 1 if SOAK else EVERY.get(how, EVERY_OTHER)
+    script = Path(syscall_sweep.__file__)
+    command = [sys.executable, str(script), JOB, str(folder), how, "--every", str(every), "--seed", str(SEED)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=script.parent)
+    assert done.returncode == 0, done.stderr
+    first, *points = map(json.loads, done.stdout.splitlines())
+    assert (first["code"], first["again"]) == (0, 0)
+    return first, points
+
+
+def told(point):
+    return f"{point['how']} at {point['name']} {point['number']} ({point['path']}), index {point['index']}"
+
+
+def check(point, alone):
+    """A plain restart comes to the bytes and rows of a run that was left alone; a stored answer is not asked for."""
+    at = told(point)
+    assert point["hit"], f"the fault hit another call: {at}"
+    assert point["again"] == 0, f"{at}\n{point['trouble']}"
+    after, between = point["after"], point["between"]
+    assert after["sound"] == [["ok"]], at
+    assert after["files"] == alone["files"], at
+    assert after["rows"] == alone["rows"], at
+    assert after["asked"] == between["asked"] + (0 if between["stored"] else 1), at
+    assert after["asked"] <= 2, at
+
+
+def check_error_was_told(point, alone):
+    """What failed is on a row, in an alarm or in the process's end; else nothing that matters failed."""
+    between = point["between"]
+    is_told = point["code"] != 0 or between["alarms"] or any(error for _, error in between["runs"])
+    if not is_told:
+        assert between["files"].items() >= _memory(alone["files"]).items(), f"nobody was told: {told(point)}"
+        assert [state for state, _ in between["runs"]] == ["succeeded"], f"nobody was told: {told(point)}"
+
+
+def _memory(files):
+    return {name: text for name, text in files.items() if name == "workspace/MEMORY.md" or "/memory/2" in name}
+
+
+def old_or_new(point, alone):
+    """`MEMORY.md` is at every moment what it was or what it will be."""
+    core = "workspace/MEMORY.md"
+    assert point["between"]["files"][core] in {alone["files"][core], OLD}, told(point)
+
+
+def swept(tmp_path, record_property, how):
+    first, points = sweep(tmp_path, how)
+    record_property("covered", f"{how}: {len(points)} of {first['points']} points, seed {SEED}")
+    assert points
+    return first["after"], points
+
+
+def test_killed_at_a_call_it_comes_to_the_same(tmp_path, record_property):
+    alone, points = swept(tmp_path, record_property, "kill")
+    for point in points:
+        assert point["code"] == KILLED, told(point)
+        old_or_new(point, alone)
+        check(point, alone)
+
+
+ERRORS = ("EIO", "EIO+", "ENOSPC", "ENOSPC+", "EDQUOT", "EDQUOT+", "EROFS+")
+
+
+@pytest.mark.parametrize("how", [*ERRORS, "short", "lie"])
+def test_failed_at_a_call_it_tells_and_comes_to_the_same_later(tmp_path, record_property, how):
+    alone, points = swept(tmp_path, record_property, how)
+    for point in points:
+        assert point["code"] in {0, 1}, f"{told(point)} {point['said']}"
+        old_or_new(point, alone)
+        check_error_was_told(point, alone)
+        check(point, alone)
