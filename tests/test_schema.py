@@ -44,7 +44,7 @@ def test_the_migrations_come_to_the_declared_schema(tmp_path):
                 connection.exec_driver_sql(statement)
         connection.exec_driver_sql(f"PRAGMA user_version = {schema.migrations()[-1].number}")
     number = schema.migrate(declared)
-    assert set(shape(declared)) == set(tables.METADATA.tables)
+    assert set(shape(declared)) == set(tables.SQLModel.metadata.tables)
     assert shape(migrated) == shape(declared)
     assert number == schema.migrations()[-1].number == reads.newest_schema()
     assert schema.migrate(declared) == number

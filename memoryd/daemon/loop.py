@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from memoryd.database.runs import Run
 
 TICK_SECONDS = 5.0
-QUEUE_SECONDS = 0.5
+QUEUE_SECONDS = 1.0  # commands wake the loop by the control socket; this is for those that cannot
 CHECK_SECONDS = 300.0
 POLL_SECONDS = 2.0
 STOP_SECONDS = 8.0  # for runs to end by themselves; then the worker is killed, which ends what waits for it …

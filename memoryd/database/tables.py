@@ -8,8 +8,6 @@ from __future__ import annotations
 from sqlalchemy import Column, Index, LargeBinary, text
 from sqlmodel import Field, SQLModel
 
-METADATA = SQLModel.metadata
-
 
 class Agent(SQLModel, table=True):
     """One silo of memory."""
