@@ -392,7 +392,7 @@ class Ingest:
         if reader is None:
             return False
         if isinstance(reader, Unsupported):
-            self._leave(cursor, f"{reader.name}: {reader.why}")
+            self._pass_over(cursor, f"{reader.name}: {reader.why}")
             return False
         identity = reader.identify(head.whole + head.salvaged, reading.posix(cursor.path))
         if identity is None or not self._is_wanted(source, cursor, identity):
@@ -412,10 +412,10 @@ class Ingest:
         wanted = [form for project in projects if project is not None for form in _both_forms(str(project))]
         if any(folder.is_relative_to(project) for folder in folders for project in wanted):
             return True
-        self._leave(cursor, "recorded in another project")
+        self._pass_over(cursor, "recorded in another project")
         return False
 
-    def _leave(self, cursor: Cursor, why: str) -> None:
+    def _pass_over(self, cursor: Cursor, why: str) -> None:
         """Not for us, and not for lack of more to read: said once, where a person looks who misses a session."""
         if cursor.note != why:
             self.log.info("transcript not read", agent=cursor.agent_id, path=cursor.path, why=why)
