@@ -299,6 +299,8 @@ class Ingest:
         with self.files.borrow_known(cursor.device, cursor.inode) as handle:
             if handle is None or self.documents.is_one(cursor):
                 return
+            if not cursor.offset and str(handle.path) != cursor.path:
+                return  # nothing was consumed to know the file by, and another one has taken its inode
             size = handle.observe().size
             if size <= cursor.offset or not reading.is_same(cursor, handle):
                 return
