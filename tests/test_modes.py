@@ -36,6 +36,8 @@ def not_private(folder):
 
 def test_everything_a_daemon_makes(tmp_path, umask):
     scratch = Scratch(tmp_path / "deep" / "scratch", ingest={"settle": "20ms", "rescan": "1s"})
+    (scratch.workspace / "MEMORY.md").write_text("- mine\n", encoding="utf-8")
+    (scratch.workspace / "MEMORY.md").chmod(0o644)
     given = set(modes(scratch.root))
     # A state folder below folders that are missing too.
     scratch.write_config(state_dir=str(scratch.root / "new" / "state"))
@@ -53,7 +55,8 @@ def test_everything_a_daemon_makes(tmp_path, umask):
         assert not_private(scratch.root / "new") == {}
     made = {name: mode for name, mode in modes(scratch.workspace).items() if f"workspace/{name}" not in given}
     del made["."]
-    assert {"MEMORY.md", "memory", ".continuum", ".continuum/memory", ".continuum/memory/.lock"} <= set(made)
+    assert {"memory", ".continuum", ".continuum/memory", ".continuum/memory/.lock"} <= set(made)
+    assert [name for name in made if name.endswith("/MEMORY.md")], "a backup"
     for name, (is_dir, mode) in made.items():
         if name.startswith("sessions/"):
             continue  # the agent's own

@@ -37,7 +37,7 @@ def append(entry: Entry, block: bytes, create: bytes | None = None, step: Step =
         NotFoundError: there is no file, and `create` is None.
         StateError: no regular file of one name, disk full, no permission, or a failed fsync.
     """
-    with as_state_error("cannot be appended to", entry.path):
+    with as_state_error("cannot be appended to", entry):
         try:
             fd = open_to_append(entry, create, step)
         except FileNotFoundError as error:
@@ -54,7 +54,7 @@ def sync_file(entry: Entry, step: Step = no_step) -> None:
     Raises:
         StateError: it is no regular file, or the disk says no.
     """
-    with as_state_error("cannot be synced", entry.path):
+    with as_state_error("cannot be synced", entry):
         fd = open_regular(entry)
         try:
             step("before:fsync-append")

@@ -47,7 +47,7 @@ def make_folder(folder: OpenFolder, name: str) -> OpenFolder:
         StateError: something else is there, or permission is lacking.
     """
     entry = folder / name
-    with as_state_error("cannot be made", entry.path):
+    with as_state_error("cannot be made", entry):
         try:
             return folder.folder(name)
         except FileNotFoundError:
@@ -59,7 +59,7 @@ def make_folder(folder: OpenFolder, name: str) -> OpenFolder:
 
 @contextlib.contextmanager
 def made_way(folder: OpenFolder, relative: str) -> Iterator[Entry]:
-    """What lies under a relative path, as `OpenFolder.reached`; missing folders on the way are made.
+    """What lies under a relative path; its folders are open for the length of a `with`, missing ones are made.
 
     Raises:
         StateError: something on the way is a link or no folder, or permission is lacking.
@@ -100,7 +100,7 @@ def continuum_folder(workspace: OpenFolder) -> OpenFolder:
     """
     with make_folder(workspace, ".continuum") as outer:
         entry = outer / "memory"
-        with as_state_error("cannot be made", entry.path):
+        with as_state_error("cannot be made", entry):
             if not entry.exists():
                 _make_ignored(entry)
             folder = outer.folder(entry.name)
@@ -148,7 +148,7 @@ def backup(folder: OpenFolder, run_id: str, name: str, data: bytes) -> Path:
 
 def _private(folder: OpenFolder, name: str) -> OpenFolder:
     entry = folder / name
-    with as_state_error("cannot be made", entry.path):
+    with as_state_error("cannot be made", entry):
         with contextlib.suppress(FileExistsError):
             entry.make_folder(0o700)
         # Synced though it was there: whoever made it may have been stopped before.
