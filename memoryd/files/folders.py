@@ -103,13 +103,12 @@ def continuum_folder(workspace: OpenFolder) -> OpenFolder:
         with as_state_error("cannot be made", entry):
             if not entry.exists():
                 _make_ignored(entry)
-            folder = outer.folder(entry.name)
             # Whoever is still making one sees it vanish and takes the one that is there.
             for left in leftovers(outer):
                 if left.target == entry.name and left.kind == "new":
                     with contextlib.suppress(OSError, StateError):
                         left.entry.remove_folder()
-    return folder
+            return outer.folder(entry.name)
 
 
 def _make_ignored(entry: Entry) -> None:
