@@ -66,7 +66,8 @@ PURE_PARTS = {
     "pathlib": {"PurePath", "PurePosixPath", "PureWindowsPath"},
     "urllib": {"parse"},
 }
-PURE_LIBRARIES = {"orjson", "pydantic"}  # bytes to values and back; every other library does something
+# Bytes to values and back, and places of words in bytes; every other library does something.
+PURE_LIBRARIES = {"ahocorasick_rs", "orjson", "pydantic"}
 IMPURE_CALLS = {
     "open": "files", "input": "a terminal", "print": "a terminal", "breakpoint": "a terminal",
     "eval": "runs text", "exec": "runs text", "compile": "runs text", "__import__": "hides an import",
