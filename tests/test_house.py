@@ -38,6 +38,7 @@ SIDEWAYS = {
     ("config", "yaml_reader"): "the text the configuration is read from",
     ("config_values", "addresses"): "which URL may be asked is known when it is read",
     ("config_values", "cron"): "a schedule is a value",
+    ("config_values", "yaml_reader"): "the entries of a list come with their lines",
     ("config_values", "errors"): "a bad cron line is an error",
     ("cron", "errors"): "a bad cron line is an error",
     ("gauge", "transcripts"): "the picture's arrow: the gauge counts turns",
