@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 # Short and of few words, so that no secret passes for the name of a rule.
-PLACEHOLDER = re.compile(r"\[REDACTED:[a-z][a-z0-9]{0,19}(?:-[a-z0-9]{1,14}){0,3}\]")
+PLACEHOLDER = re.compile(rb"\[REDACTED:[a-z][a-z0-9]{0,19}(?:-[a-z0-9]{1,14}){0,3}\]")
 
 
 class Finding(NamedTuple):
@@ -23,6 +23,24 @@ class Scrubbed(NamedTuple):
     text: str
     findings: tuple[Finding, ...]
     dropped: bool = False  # there was a secret and the policy is to skip such texts: the text is empty
+
+
+class Span(NamedTuple):
+    """Where a rule has found something in a buffer of UTF-8."""
+
+    first: int
+    last: int  # exclusive, in bytes
+    rule: str
+
+
+class Place(NamedTuple):
+    """Where a keyword stands in a buffer, and the bounds of the text it stands in: no rule may look beyond them."""
+
+    buffer: bytes
+    first: int
+    last: int
+    begin: int
+    end: int
 
 
 def placeholder(rule: str) -> str:
