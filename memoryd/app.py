@@ -134,6 +134,7 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock) -> App:
         owner=owner.current(),
         log=log.bind(part="runner"),
         journal=journal,
+        renamed=ingest.forget,
         new_id=lambda: secrets.token_hex(4),
     )
     runner.recover()

@@ -104,7 +104,7 @@ def commit(writer: Writer, run: Run, edits: Sequence[Edit], outcome: Outcome) ->
             _write_rows(connection, _rows(connection, writer, run, edits, ()), run)
             _finish(connection, writer, run, outcome)
         return Committed()
-    with _agent_lock(writer.workspace):
+    with agent_lock(writer.workspace):
         for replan in range(REPLANS):
             intent = _make_intent(writer, run, edits, outcome, replan)
             try:
@@ -121,7 +121,12 @@ def commit(writer: Writer, run: Run, edits: Sequence[Edit], outcome: Outcome) ->
 
 
 @contextmanager
-def _agent_lock(workspace: Path) -> Iterator[None]:
+def agent_lock(workspace: Path) -> Iterator[None]:
+    """Hold the agent's lock, for the moments that touch its files.
+
+    Raises:
+        LockedError: another holds it for long.
+    """
     # In the workspace, not in the state folder: two daemons with two state folders may share one workspace.
     lock = Lock(folders.continuum_folder(workspace) / ".lock")
     lock.acquire(LOCK_TIMEOUT)
@@ -449,7 +454,7 @@ def settle(writer: Writer, run_id: str) -> Committed:
         OSError: the disk refused again; the intent stays.
         StateError: a memory file cannot be read or written.
     """
-    with _agent_lock(writer.workspace):
+    with agent_lock(writer.workspace):
         # Read inside the lock: a process on its way out may just have completed it.
         with sqlite.reading(writer.engine) as connection:
             row = connection.exec_driver_sql("SELECT plan FROM intent WHERE run_id = ?", (run_id,)).first()
