@@ -20,6 +20,7 @@ from memoryd.engine.commit import agent_lock
 from memoryd.engine.scrubbing import strings_of, with_strings
 from memoryd.errors import MemorydError, StateError
 from memoryd.files import durable, regular
+from memoryd.scrub.finding import placeholder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
     from memoryd.engine.scrubbing import Scrubber
     from memoryd.files.journal import Journal
     from memoryd.files.log import Log
+    from memoryd.scrub.finding import Finding
 
 KIND = "scrub"
+PRIVATE = "private"  # the tags are for what is said to an agent; in a person's file they are text like other
 AGAIN = 20  # times a file that moves is read again
 # Where a person's text of one file is parted: no secret spans two of these, and what hides the rest of a message must
 # not hide the rest of a file.
@@ -153,14 +156,16 @@ class Rescrub:
                 self.counts["texts"] += len(new)
                 self.renamed = self.renamed or table in {"session", "transcript"} or "record_id" in new
 
-    def _redacted(self, given: Sequence[str]) -> dict[str, str]:
-        """Redact texts by text; one that could not be scanned is left as it is, and counted."""
+    def _redacted(self, given: Sequence[str], *, but: str | None = None) -> dict[str, str]:
+        """Redact texts by text, `but` for one rule; one that could not be scanned is left as it is, and counted."""
         found = {}
         for text, scrubbed in zip(given, self.scrubber.scan_redacting(given), strict=True):
             if scrubbed is None:
                 self.counts["unscanned"] += 1
-            elif scrubbed.text != text:
+            elif not any(finding.rule == but for finding in scrubbed.findings):
                 found[text] = scrubbed.text
+            else:
+                found[text] = _without(text, [one for one in scrubbed.findings if one.rule != but])
         return found
 
     def _journal(self, journal: Journal) -> None:
@@ -244,8 +249,16 @@ class Rescrub:
         except UnicodeDecodeError:
             encoding, text = "latin-1", data.decode("latin-1")
         parts = parting.split(text)
-        kept = self._redacted(list(dict.fromkeys(part for part in parts if part.strip())))
+        kept = self._redacted(list(dict.fromkeys(part for part in parts if part.strip())), but=PRIVATE)
         return "".join(kept.get(part, part) for part in parts).encode(encoding)
+
+
+def _without(text: str, findings: Sequence[Finding]) -> str:
+    pieces, at = [], 0
+    for rule, first, last in findings:
+        pieces += [text[at:first], placeholder(rule)]
+        at = last
+    return "".join([*pieces, text[at:]])
 
 
 def _plain(kind: Kind, value: str) -> Any:
