@@ -16,7 +16,7 @@ _SCHEMES = (
     rb"(?:Bearer|Basic|Token|Digest|Negotiate|ApiKey|Api-Key|JWT|Key|SSWS|Splunk|GenieKey|OAuth|AWS4-HMAC-SHA256)"
 )
 _AUTHORIZATION = re.compile(
-    rb"(?i)\\{0,3}[\"'`]?\]?[ \t]{0,4}(?:[:=,]|=>)[ \t]{0,4}[fbr]?(?P<quote>\\{0,3}[\"'`]?)(?:"
+    rb"(?i)\\{0,3}[\"'`]?\]?[ \t]{0,4}(?:[:=,]|=>)[ \t]{0,4}(?:[fbr](?=[\"']))?(?P<quote>\\{0,3}[\"'`]?)(?:"
     + _SCHEMES
     + rb"[ \t:]+)?(?P<inner>[\"']?)"
 )
@@ -79,7 +79,7 @@ def _header(place: Place) -> Iterator[Span]:
 def _is_carried(text: bytes) -> bool:
     if len(text) < 8 or is_stand_in(text):
         return False
-    return (is_mixed(text) and b"(" not in text and is_token(text, quoted=True)) or looks_random(text)
+    return (is_mixed(text) and b"(" not in text) or looks_random(text)
 
 
 def _bearer(place: Place) -> Iterator[Span]:

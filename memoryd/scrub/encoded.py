@@ -108,9 +108,9 @@ def _base64(joined: Joined) -> Iterator[View]:
     while at >= 0:
         head = buffer[at : at + _RUN_LEAST]
         end = shape.find(b" ", at + _RUN_LEAST)
-        # Hexadecimal is of one case and names have no digits: by far the most of what has this shape.
+        # Hexadecimal is in lower case and names have no digits: by far the most of what has this shape.
         run = buffer[at : min(end, at + 256)]
-        if not (head.islower() or head.isupper()) and run.translate(None, b"0123456789") != run:
+        if not head.islower() and run.translate(None, b"0123456789") != run:
             first = shape.rfind(b" ", max(0, at - LENGTH_MAX), at) + 1
             data = _decoded(buffer[first : min(end, first + LENGTH_MAX)])
             if data is not None:

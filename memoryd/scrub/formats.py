@@ -186,10 +186,12 @@ _PATTERNS = {
 KEYWORDS: tuple[bytes, ...] = tuple(_PATTERNS)
 
 _PEM = re.compile(rb"-----BEGIN (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
-_PEM_END = re.compile(rb"-----END (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
+_PEM_GAP = rb"(?:\\+[nrt]|[\s\"',+\\])"  # between two lines of one, also as strings in code
 _PEM_BODY = re.compile(
-    rb"(?:[A-Za-z0-9+/=\s]|\\+[nrt]|[\"',\\](?=[\s\\]|$)|(?:Proc-Type|DEK-Info|Version|Comment):[^\n\\]{0,100})*+"
+    rb"(?:" + _PEM_GAP + rb"{1,24}(?:(?:Proc-Type|DEK-Info|Version|Comment):[^\n\\]{0,100}|[A-Za-z0-9+/=]{16,}+))*+"
+    rb"(?:" + _PEM_GAP + rb"{1,24}[A-Za-z0-9+/=]{1,15}(?=" + _PEM_GAP + rb"{0,24}-----END))?"
 )
+_PEM_END = re.compile(_PEM_GAP + rb"{0,24}-----END (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_MAX = 20_000
 PEM_KEYWORD = b"-----begin "
 

@@ -88,7 +88,7 @@ def _kind_by_word() -> dict[bytes, str]:
     return {word.encode(): kind for kind, words in _KINDS.items() for word in words.split()}
 
 
-KEYWORDS: dict[bytes, str] = _kind_by_word()
+KEYWORDS: dict[bytes, str] = {**_kind_by_word(), b"mot de passe": PASSWORD}
 _PLAUSIBLE: dict[str, Callable[..., bool]] = {PASSWORD: is_password, TOKEN: is_token, KEY: is_key}
 
 
@@ -194,23 +194,18 @@ def trimmed(text: bytes) -> bytes:
 
 # --- prose ---
 
+# The words and signs between a name and what it is, in the languages whose words for it are above.
 _LINK = (
-    rb"(?:is|was|are|will be|be|equals|reads|to|ist|lautet|war|es|era|est|\xc3\xa9|\xc3\xa8|jest|\xc3\xa4r|on|"
-    rb"\xd1\x8d\xd1\x82\xd0\xbe|:|=|->|\xe2\x86\x92|\xe2\x80\x94|-|\xe6\x98\xaf|\xe4\xb8\xba|\xef\xbc\x9a|\xe3\x81\xaf|\xeb\x8a\x94|\xec\x9d\x80)"
+    "(?:(?:is|was|are|will be|be|equals|reads|to|ist|lautet|war|es|era|est|é|è|jest|är|on|это)(?![\\w'\u2019-])"
+    "|:|=|->|→|—|-|是|为|\uff1a|は|는|은)"
+).encode()
+_ADVERB = rb"(?:[ \t]+(?:now|still|currently|set to|just|simply|actually|this|following))?"
+_OPENING = rb"[ \t]*(?P<quote>(?:" + _QUOTE + rb"|\*{1,2}|\xe2\x80[\x98-\x9f]|\xc2\xab ?)?)(?=[^\s])"
+_LINKED = re.compile(
+    rb"(?P<rest>" + _NAME_REST + rb"?)(?P<words>(?:[ \t]+[^\s:=\"'`]{1,40}){0,6}?)"
+    rb"[ \t]*(?P<link>" + _LINK + rb")(?:[ \t]*:)?" + _ADVERB + _OPENING
 )
-_SAID = re.compile(
-    rb"(?P<rest>" + _NAME_REST + rb")(?P<words>(?:[ \t]+[^\s:=\"'`]{1,40}){0,6}?)"
-    rb"(?:[ \t]*(?P<link>"
-    + _LINK
-    + rb")(?:[ \t]*:)?(?:[ \t]+(?:now|still|currently|set to|just|simply|actually|this|following))?|"
-    rb"[ \t]*[(,]?)"
-    rb"[ \t]*(?P<quote>(?:" + _QUOTE + rb"|\*{1,2}|\xe2\x80[\x98-\x9f]|\xc2\xab ?)?)(?=[^\s])"
-)
-_JOINED = re.compile(
-    rb"\s*(?:\xe6\x98\xaf|\xe4\xb8\xba|\xef\xbc\x9a|\xe3\x81\xaf|\xeb\x8a\x94|\xec\x9d\x80)\s*(?P<quote>(?:"
-    + _QUOTE
-    + rb")?)"
-)
+_BARE_NAME = re.compile(rb"(?P<rest>" + _NAME_REST + rb")(?P<words>)(?P<link>\x00)?[ \t]*[(,]?" + _OPENING)
 _NEGATIVE = re.compile(
     rb"(?i)\b(?:public|cache|primary|foreign|sort|partition|idempotency|not|no|wrong|expired|invalid|hash|length|file|path|name|id|"
     rb"type|url|field|header|count|size)\b"
@@ -223,7 +218,8 @@ _WORDS_MAX = 400
 def _said(place: Place, keyword: bytes, before: bytes) -> Iterator[Span]:
     """A secret that is told in a sentence: "my password is …", "der Token für X lautet …"."""
     kind = KEYWORDS[keyword]
-    found = _SAID.match(place.buffer, place.last, min(place.end, place.last + _WORDS_MAX))
+    end = min(place.end, place.last + _WORDS_MAX)
+    found = _LINKED.match(place.buffer, place.last, end) or _BARE_NAME.match(place.buffer, place.last, end)
     if found is None or (found["rest"] not in {b"", b"s", b"e"} and kind_of(before + keyword + found["rest"]) is None):
         return
     quote = found["quote"]
