@@ -42,8 +42,8 @@ class Scanner:
         self._state_dir = state_dir
 
     @cached_property
-    def _known(self) -> _Known:
-        return _Known(cache_folder(self._state_dir))
+    def _known(self) -> Known:
+        return Known(cache_folder(self._state_dir))
 
     def scan(self, texts: Sequence[str], policy: Policy) -> list[Scrubbed | None]:
         """Each text redacted, or None where that failed."""
@@ -63,7 +63,7 @@ class Scanner:
         return self._parted(texts[:middle], policy, least) + self._parted(texts[middle:], policy, least)
 
 
-class _Known:
+class Known:
     """The known formats of the library. It looks them up in its own tables and never asks a network."""
 
     def __init__(self, cache: Path) -> None:
