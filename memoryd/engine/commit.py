@@ -106,7 +106,7 @@ def commit(writer: Writer, run: Run, edits: Sequence[Edit], outcome: Outcome) ->
             _write_rows(connection, _rows(connection, writer, run, edits, ()), run)
             _finish(connection, writer, run, outcome)
         return Committed()
-    with _held(writer.workspace) as place:
+    with held(writer.workspace) as place:
         for replan in range(REPLANS):
             intent = _make_intent(writer, place, run, edits, outcome, replan)
             try:
@@ -123,7 +123,7 @@ def commit(writer: Writer, run: Run, edits: Sequence[Edit], outcome: Outcome) ->
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class Place:
     """The folders of one commit, opened once: what is planned on is what is written to, wherever their names point."""
 
     workspace: OpenFolder
@@ -131,8 +131,13 @@ class _Place:
 
 
 @contextmanager
-def _held(workspace: Path) -> Iterator[_Place]:
-    """The agent's folders, opened and locked."""
+def held(workspace: Path) -> Iterator[Place]:
+    """The agent's folders, opened, and locked for the moments that touch its files.
+
+    Raises:
+        LockedError: another holds the lock for long.
+        StateError: a folder cannot be opened.
+    """
     with regular.as_state_error("cannot be opened", workspace):
         opened = open_folder(workspace)
     with opened, folders.continuum_folder(opened) as continuum:
@@ -140,13 +145,13 @@ def _held(workspace: Path) -> Iterator[_Place]:
         lock = Lock(continuum / ".lock")
         lock.acquire(LOCK_TIMEOUT)
         try:
-            yield _Place(opened, continuum)
+            yield Place(opened, continuum)
         finally:
             lock.release()
 
 
 def _make_intent(
-    writer: Writer, place: _Place, run: Run, edits: Sequence[Edit], outcome: Outcome, replan: int
+    writer: Writer, place: Place, run: Run, edits: Sequence[Edit], outcome: Outcome, replan: int
 ) -> dict[str, Any]:
     additions = _additions(edits)
     rewrites, added = _plan_core(place.workspace, additions)
@@ -332,14 +337,14 @@ def _summary_row(edit: KeepSummary, now: str) -> dict[str, Any]:
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def _apply_files(writer: Writer, place: _Place, run_id: str, intent: Mapping[str, Any], *, settling: bool) -> None:
+def _apply_files(writer: Writer, place: Place, run_id: str, intent: Mapping[str, Any], *, settling: bool) -> None:
     for rewrite in intent["rewrites"]:
         _apply_rewrite(writer, place, run_id, rewrite, settling=settling)
     for append in intent["appends"]:
         _apply_append(writer, place, append, settling=settling)
 
 
-def _apply_rewrite(writer: Writer, place: _Place, run_id: str, rewrite: Mapping[str, Any], *, settling: bool) -> None:
+def _apply_rewrite(writer: Writer, place: Place, run_id: str, rewrite: Mapping[str, Any], *, settling: bool) -> None:
     with folders.made_way(place.workspace, rewrite["path"]) as entry:
         old = regular.read(entry)
         new = base64.b64decode(rewrite["bytes"])
@@ -358,7 +363,7 @@ def _apply_rewrite(writer: Writer, place: _Place, run_id: str, rewrite: Mapping[
         durable.replace(entry, new, found, writer.step)
 
 
-def _apply_append(writer: Writer, place: _Place, append: Mapping[str, Any], *, settling: bool) -> None:
+def _apply_append(writer: Writer, place: Place, append: Mapping[str, Any], *, settling: bool) -> None:
     block = append["block"].encode()
     with folders.made_way(place.workspace, append["path"]) as entry:
         if settling:
@@ -464,7 +469,7 @@ def settle(writer: Writer, run_id: str) -> Committed:
         OSError: the disk refused again; the intent stays.
         StateError: a memory file cannot be read or written.
     """
-    with _held(writer.workspace) as place:
+    with held(writer.workspace) as place:
         # Read inside the lock: a process on its way out may just have completed it.
         with sqlite.reading(writer.engine) as connection:
             row = connection.exec_driver_sql("SELECT plan FROM intent WHERE run_id = ?", (run_id,)).first()

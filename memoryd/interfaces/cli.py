@@ -213,6 +213,30 @@ def job_run(call: Call, kind: str, agent_id: str | None, session_id: str | None,
             raise MemorydError(f"the run ended as {row['state']}: {row['error'] or row['why']}", where=row["id"])
 
 
+@cli.command()
+@click.option("--again", is_flag=True, help="Look through everything that is stored already.")
+@agent_option
+@passed
+def scrub(call: Call, again: bool, agent_id: str | None) -> None:  # noqa: FBT001
+    """Redact what was stored before a rule was there: rows, memory files and their backups, the log."""
+    from memoryd.interfaces import work
+
+    if not again:
+        raise click.UsageError("new texts are redacted as they come; --again looks through the old ones")
+    settings = call.settings()
+    agent = call.agent(settings, agent_id).id if agent_id else None
+    with _logging(settings):
+        row = work.scrub_again(settings, agent)
+    done = row["receipt"]
+    if row["state"] != "succeeded":
+        raise MemorydError(f"the run ended as {row['state']}: {row['error'] or row['why']}", where=row["id"])
+    text = f"redacted {done['texts']} texts in {done['rows']} rows, and {done['files']} files"
+    if done["unscanned"]:
+        text += f"\n{done['unscanned']} texts could not be scanned and are as they were; run it again"
+    text += "".join(f"\nlook at it yourself, or delete it: {path}" for path in done["left"])
+    call.output.result({"run": row["id"], **done}, text)
+
+
 def _run_line(row: dict[str, Any]) -> str:
     files = ", ".join(item["path"] for item in row["receipt"].get("files", ()))
     return f"{row['id']} {row['kind']} {row['state']}" + "".join(

@@ -11,7 +11,7 @@ from memoryd.app import DATABASE, LOCK, open_app
 from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import read_all, run_once
 from memoryd.database import reads, runs, sqlite, turns
-from memoryd.engine import sleeping
+from memoryd.engine import rescrub, sleeping
 from memoryd.engine.clock import Clock
 from memoryd.engine.runner import check_kind
 from memoryd.errors import LockedError, NotFoundError, RefusedError
@@ -132,6 +132,63 @@ def run_job(
             for run_id in queued:
                 app.runner.run_next(only=run_id)
         return _rows(settings, queued)
+
+
+def scrub_again(settings: Settings, agent_id: str | None) -> dict[str, Any]:
+    """Redact again what is stored, and wait for it; returns the row of its run.
+
+    Raises:
+        RefusedError: nothing is to be redacted.
+    """
+    if settings.scrub.secrets == settings.scrub.pii == "off":
+        raise RefusedError("scrub.secrets and scrub.pii are off", str(settings.source), "say what is to be redacted")
+    agent = agent_id or settings.agents[0].id
+    wanted = None if agent_id is None else [agent_id]
+
+    def queue(engine: Engine) -> str:
+        with sqlite.writing(engine) as connection:
+            if not runs.knows_agent(connection, agent):
+                raise NotFoundError(f"the daemon does not know the agent {agent!r} yet", hint=RELOAD)
+            key = f"{rescrub.KIND}:{agent_id or ''}"
+            clock = Clock()
+            row = {
+                "id": sleeping.new_run_id(clock),
+                "kind": rescrub.KIND,
+                "agent_id": agent,
+                "actor": "human",
+                "trigger": "manual",
+                "key": key,
+                "created_at": clock.text(),
+                "scheduled_for": clock.text(),
+                "options": {"agents": wanted},
+            }
+            return str(row["id"]) if runs.enqueue(connection, row) else runs.open_by_key(connection, key) or ""
+
+    return _carried_out(settings, queue)
+
+
+def _carried_out(settings: Settings, queue: Callable[[Engine], str]) -> dict[str, Any]:
+    """Queue one run and wait until the daemon has carried it out, or carry it out where there is none."""
+    run_id = ""
+    while True:
+        try:
+            app = open_app(settings)
+        except LockedError:
+            if not run_id:
+                engine = _beside(settings)
+                try:
+                    run_id = queue(engine)
+                finally:
+                    engine.dispose()
+                control.ask(settings.state_dir, "wake")
+            rows = _wait(settings, [run_id])
+            if rows is not None:
+                return rows[0]
+            continue
+        with app:
+            run_id = run_id or queue(app.engine)
+            app.runner.run_next(only=run_id)
+        return _rows(settings, [run_id])[0]
 
 
 def _queue_beside(settings: Settings, agent_id: str, session_id: str | None, *, force: bool) -> list[str]:
