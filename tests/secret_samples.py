@@ -140,6 +140,10 @@ HARMLESS = [
     "curl -u username:password https://example.org",
     "postgres://user:password@localhost/db and http://localhost:8080/@scope/pkg",
     "if (a <b) private int x; std::vector<private_type>",
+    "see entire/auth-go/pull/5#issuecomment-4498401458 and max-tokens-3-5-sonnet-2024-07-15",
+    "BasicAuth(username=auth[0], password=auth[1])",
+    'dict.fromkeys(["username", "password", "repository"])',
+    "Signature: 8a477f597d28d172789f06886806bc55",
     "ssh-rsa and ssh-ed25519 are kinds of keys",
 ]
 

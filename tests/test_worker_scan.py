@@ -85,6 +85,11 @@ def test_batches_keep_their_order(worker: Worker, monkeypatch: pytest.MonkeyPatc
     ]
 
 
+def test_a_url_of_the_documentation_is_no_secret(worker: Worker) -> None:
+    text = "postgres://user:pass@localhost/db"
+    assert worker.scan([text], REDACT) == [Scrubbed(text, ())]
+
+
 def test_a_lone_surrogate_passes(worker: Worker) -> None:
     assert worker.scan([f"\ud83d {TOKEN}"], REDACT)[0] == Scrubbed(
         "\ud83d [REDACTED:github-pat]", (Finding("github-pat", 2, 42),)
@@ -96,9 +101,8 @@ def test_a_text_that_cannot_be_scanned_harms_no_other(
     worker: Worker, monkeypatch: pytest.MonkeyPatch, bad: str
 ) -> None:
     monkeypatch.setattr(client, "_BOOT", BAD_RULES)
-    texts = [f"a {TOKEN}", "b", f"c {bad}", "d", "e", f"f {bad}", "g"]
-    results = worker.scan(texts, REDACT)
-    assert [result is None for result in results] == [False, False, True, False, False, True, False]
+    results = worker.scan([f"a {TOKEN}", f"b {bad}", "c"], REDACT)
+    assert [result is None for result in results] == [False, True, False]
     assert results[0] is not None
     assert results[0].text == "a [REDACTED:github-pat]"
 

@@ -133,20 +133,27 @@ def find(place: Place, keyword: bytes) -> Iterator[Span]:
         found = _FLAG.match(place.buffer, place.last, place.end)
     if found is not None:
         yield from _assigned(place, before + place.buffer[place.first : place.last] + found["rest"], found)
-    yield from _said(place, keyword, before)
+    if keyword not in _NEVER_SAID and (found is None or _is_sentence(before, found)):
+        yield from _said(place, keyword, before)
     if not before and place.buffer[place.first - 1 : place.first] == b" ":
         yield from _said_before(place, keyword)
+
+
+def _is_sentence(before: bytes, found: re.Match[bytes]) -> bool:
+    return not before and found.groupdict().get("operator") == b":"
 
 
 def _assigned(place: Place, name: bytes, found: re.Match[bytes]) -> Iterator[Span]:
     kind = kind_of(name)
     if kind is None:
         return
-    operator = found.groupdict().get("operator", b"=")
+    operator = found.groupdict().get("operator", b"=") or b"="
     is_environment = _is_environment(name, operator)
     value = value_at(place, found.end(), found["quote"], to_space=is_environment)
     if value is not None:
-        plausible = _PLAUSIBLE[kind](value.text, quoted=value.quoted or is_environment)
+        # One string behind another may be the next of a list as well as the value of the first.
+        quoted = (value.quoted and b"," not in operator) or is_environment
+        plausible = _PLAUSIBLE[kind](value.text, quoted=quoted)
         yield Span(value.at, value.at + len(value.text), f"{kind}-value" if plausible else REJECTED)
 
 
@@ -197,7 +204,7 @@ def trimmed(text: bytes) -> bytes:
 # The words and signs between a name and what it is, in the languages whose words for it are above.
 _LINK = (
     "(?:(?:is|was|are|will be|be|equals|reads|to|ist|lautet|war|es|era|est|é|è|jest|är|on|это)(?![\\w'\u2019-])"
-    "|:|=|->|→|—|-|是|为|\uff1a|は|는|은)"
+    "|:|=|->|→|—|(?<=[ \\t])-(?=[ \\t])|是|为|\uff1a|は|는|은)"
 ).encode()
 _ADVERB = rb"(?:[ \t]+(?:now|still|currently|set to|just|simply|actually|this|following))?"
 _OPENING = rb"[ \t]*(?P<quote>(?:" + _QUOTE + rb"|\*{1,2}|\xe2\x80[\x98-\x9f]|\xc2\xab ?)?)(?=[^\s])"
@@ -212,6 +219,7 @@ _NEGATIVE = re.compile(
 )
 _BEFORE_LINKS = frozenset({b"as", b"is", b"for", b"being", b"="})
 _BEFORE_OWNERS = frozenset({b"my", b"the", b"our", b"a", b"your", b"its"})
+_NEVER_SAID = frozenset({b"auth", b"signature", b"dsn"})  # nobody's sentence tells one of these
 _WORDS_MAX = 400
 
 
@@ -223,6 +231,8 @@ def _said(place: Place, keyword: bytes, before: bytes) -> Iterator[Span]:
     if found is None or (found["rest"] not in {b"", b"s", b"e"} and kind_of(before + keyword + found["rest"]) is None):
         return
     quote = found["quote"]
+    if found["link"] is None and quote[-1:] not in {b'"', b"'", b"`"}:
+        return
     value = value_at(place, found.end(), quote if quote[-1:] in {b'"', b"'", b"`"} else b"")
     if value is None or len(value.text) < 5:
         return

@@ -45,6 +45,7 @@ _CODE = re.compile(
     rb"(?:\.|->|\?\.|::|!\.)"
 )
 _DOTTED = re.compile(rb"[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)+[;,)]*")
+_ITEM = re.compile(rb"[A-Za-z_][\w.]*\[[\w.\"', |]*\][;,)]*")
 _DOCUMENTED = frozenset(
     b"password passwd passphrase secret token apikey key none null nil true false undefined required optional string "
     b"text hidden invalid incorrect wrong missing empty bearer basic admin root user username postgres mysql test "
@@ -76,8 +77,8 @@ def _is_odd(value: bytes) -> bool:
 def is_code(value: bytes) -> bool:
     """Whether a value that stands there without quotes is an expression: a call, an item, a name with dots."""
     if _CODE.match(value) or value.endswith((b"()", b"();", b"(", b"{", b"[")):
-        return not is_mixed(value) or b"(" in value[:-1]
-    return bool(_DOTTED.fullmatch(value)) and is_wordy(value)
+        return not is_mixed(value) or b"(" in value[:-1] or bool(_ITEM.fullmatch(value))
+    return bool(_ITEM.fullmatch(value)) or (bool(_DOTTED.fullmatch(value)) and is_wordy(value))
 
 
 def common_neighbours(value: bytes) -> tuple[int, int]:

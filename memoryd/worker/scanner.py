@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from memoryd.scrub.policy import Policy
 
 SECONDS_LEAST = 3.0
+SECONDS_AGAIN = 1.0  # for each half of what was late
+TOO_BROAD = frozenset({"generic-credential-uri"})  # takes any `user:pass@host`; ours judges the password
 CHARACTERS_PER_SECOND = 1_000_000  # of the child's own time: a fortieth of what is usual
 _RULE_SHAPE = re.compile(r"[^a-z0-9]+")
 
@@ -59,7 +61,7 @@ class Scanner:
             if len(texts) <= 1:
                 return [None] * len(texts)
         middle = len(texts) // 2
-        least = max(1.0, least / 2)
+        least = min(least, SECONDS_AGAIN)
         return self._parted(texts[:middle], policy, least) + self._parted(texts[middle:], policy, least)
 
 
@@ -76,9 +78,10 @@ class Known:
         """(rule, first byte, last byte) of what is in a buffer."""
         found = []
         for finding in self._library.scan(buffer):
-            if finding.visible:
+            rule = rule_name(finding.rule_id)
+            if finding.visible and rule not in TOO_BROAD:
                 place = finding.location
-                found.append((rule_name(finding.rule_id), place["start_offset"], place["end_offset"]))
+                found.append((rule, place["start_offset"], place["end_offset"]))
         return found
 
 
