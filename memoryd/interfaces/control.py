@@ -193,6 +193,13 @@ def _is_ours(line: socket.socket) -> bool:
     return uid in {0, os.geteuid()}
 
 
+def data(state_dir: Path, verb: str) -> dict[str, Any]:
+    """Ask the daemon for something it knows; empty where none answers, or answers something else."""
+    answer = ask(state_dir, verb) or {}
+    told = answer.get("data") if answer.get("ok") else None
+    return told if isinstance(told, dict) else {}
+
+
 def ask(state_dir: Path, verb: str, **arguments: str) -> dict[str, Any] | None:
     """Ask the daemon; its answer, None where none listens or it does not answer in time."""
     line = socket_file.connect(state_dir / SOCKET, SLOW_SECONDS)
