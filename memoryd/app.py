@@ -86,17 +86,25 @@ def open_app(settings: Settings, clock: Clock | None = None, patience: timedelta
     make_private_dir(settings.state_dir)
     _require_local_disk(settings.state_dir)
     lock = Lock(settings.state_dir / LOCK)
-    try:
-        lock.acquire(patience)
-    except LockedError as error:
-        if not patience:
-            raise
-        raise StillLockedError(error.what, error.where, error.hint) from error
+    _take(lock, patience, log)
     try:
         return _build(settings, clock, log, lock)
     except BaseException:
         lock.release()
         raise
+
+
+def _take(lock: Lock, patience: timedelta, log: Log) -> None:
+    try:
+        lock.acquire()
+    except LockedError as error:
+        if not patience:
+            raise
+        log.info("waiting for the state folder", seconds=patience, why=str(error))
+        try:
+            lock.acquire(patience)
+        except LockedError as still:
+            raise StillLockedError(still.what, still.where, still.hint) from still
 
 
 def _require_local_disk(state_dir: Path) -> None:

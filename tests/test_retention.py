@@ -100,8 +100,8 @@ def test_only_rows_that_changed_cost_and_settled_nothing_go(scratch):
         with sqlite.writing(app.engine) as connection:
             for name, state, finished, slot in (
                 ("old", "skipped", OLD, None), ("older", "cancelled", OLD, None),
-                ("new", "skipped", "2026-05-31", None), ("slot", "skipped", OLD, "sleep:2026-01-02"), ("dead", "dead", OLD, None),
-                ("paid", "skipped", OLD, None), ("moved", "skipped", OLD, None),
+                ("new", "skipped", "2026-05-31", None), ("slot", "skipped", OLD, "sleep:2026-01-02"),
+                ("dead", "dead", OLD, None), ("paid", "skipped", OLD, None), ("moved", "skipped", OLD, None),
             ):  # fmt: skip
                 connection.exec_driver_sql(
                     'INSERT INTO job_run (id, kind, agent_id, actor, "trigger", state, slot, options, created_at,'
