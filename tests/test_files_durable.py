@@ -20,6 +20,7 @@ from memoryd.files.durable import (
     REPLACE_STEPS,
     MovedError,
     append,
+    fill_hole,
     find_block,
     leftovers,
     missing_part,
@@ -319,6 +320,30 @@ def test_what_is_missing_of_a_block() -> None:
     assert missing_part(b"block", b"block", 30) == b""
     assert find_block(b"block, block", b"block", 1) == 7
     assert find_block(b"block", b"block", 1) is None
+
+
+@pytest.mark.parametrize(
+    ("left", "mended"),
+    [
+        (b"old" + b"bl\0\0\0", b"oldblock"),
+        (b"old" + b"\0\0", b"oldbl"),
+        (b"old" + b"bl\0\0\0" + b"- theirs", b"oldblock- theirs"),
+        (b"old" + b"BL\0\0\0", b"oldBL\0\0\0"),
+        (b"old" + b"blo", b"oldblo"),
+        (b"old" + b"block", b"oldblock"),
+        (b"\0\0\0", b"\0\0\0"),
+    ],
+)
+def test_a_hole_that_a_power_cut_left_is_filled_with_what_belongs_there(
+    tmp_path: Path, left: bytes, mended: bytes
+) -> None:
+    path = tmp_path / "2026-01-02.md"
+    path.write_bytes(left)
+    fill_hole(path, b"block", 3)
+    assert path.read_bytes() == mended
+    path.unlink()
+    fill_hole(path, b"block", 3)
+    assert not path.exists()
 
 
 def test_an_append_says_where_it_landed(tmp_path: Path) -> None:

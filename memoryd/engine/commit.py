@@ -346,6 +346,7 @@ def _apply_append(writer: Writer, append: Mapping[str, Any], *, settling: bool) 
     path = writer.workspace / append["path"]
     block = append["block"].encode()
     if settling:
+        durable.fill_hole(path, block, append["offset"])
         block = durable.missing_part(regular.read(path) or b"", block, append["offset"])
         if not block:
             durable.sync_file(path, writer.step)

@@ -477,6 +477,29 @@ def _append_some(fd: int, data: bytes) -> int:
     return written
 
 
+def fill_hole(path: Path, block: bytes, offset: int) -> None:
+    """Finish an append that a power cut left as a hole: the file had grown, its last bytes were not there yet.
+
+    Only NUL bytes are written over, where the block's own bytes belong: nobody else's text is made of them.
+
+    Raises:
+        StateError: no regular file, disk full, no permission, or a failed fsync.
+    """
+    found = (read(path) or b"")[offset : offset + len(block)]
+    there = found.rstrip(b"\0")
+    if len(there) == len(found) or not block.startswith(there):
+        return
+    with as_state_error("cannot be mended", path):
+        fd = open_regular(path, os.O_WRONLY)
+        try:
+            position = len(there)
+            while position < len(found):
+                position += os.pwrite(fd, block[position : len(found)], offset + position)
+            _fsync(fd)
+        finally:
+            os.close(fd)
+
+
 def find_block(data: bytes, block: bytes, offset: int) -> int | None:
     """Where `block` lies in `data`, at or after `offset`; None where it does not."""
     found = data.find(block, offset)

@@ -56,7 +56,10 @@ def make_private_dir(path: Path) -> Path:
         StateError: something else is there, or permission is lacking.
     """
     with as_state_error("cannot be made a private folder", path):
+        made = [one for one in (path, *path.parents) if not one.exists()]
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for one in made:  # else a power cut takes the folder away, and what was done is done twice
+            sync_folder(one.parent)
         if stat.S_IMODE(path.stat().st_mode) != 0o700:
             path.chmod(0o700)
     return path

@@ -89,7 +89,10 @@ class Control:
             self._stop.send(b".")
             self._thread.join(SLOW_SECONDS)
             self._server.close()
-            socket_file.remove(self._path)
+            try:
+                socket_file.remove(self._path)
+            except (OSError, MemorydError) as why:  # a failed disk: the next start takes the name over
+                self._log.warning("the control socket's name was left", error_type=type(why).__name__)
         self._selector.close()
         self._stop.close()
         self._stopped.close()
