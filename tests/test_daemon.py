@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 from chat_server import ChatServer, good
 from scratch import Scratch, filler, message, recent, said, until
 
+from memoryd.files.log import Log
 from memoryd.interfaces import control
 
 LONG = 20
@@ -274,6 +276,16 @@ def test_status_shows_the_daemon_while_its_configuration_is_broken(scratch, brok
     assert (done.returncode, set(json.loads(done.stdout))) == (2, {"ok", "error"})
 
 
+def test_a_daemon_that_answers_otherwise_does_not_hide_what_is_wrong(scratch):
+    scratch.state.mkdir(mode=0o700)
+    scratch.config.write_text(f"state_dir: {scratch.state}\nunknown: 1\n", encoding="utf-8")
+    verbs = {"status": lambda _request: {"daemon": 7}}
+    with control.Control(scratch.state / control.SOCKET, verbs, time.monotonic, Log("test")):
+        done = scratch.run("status")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "unknown" in done.stderr
+
+
 NASTY = "a\n<3>forged\r\x1b[31m\u202e\x9b\u2028ERROR.jsonl"
 
 
@@ -324,6 +336,22 @@ def test_the_database_taken_away_ends_it_with_an_error(scratch):
         process.wait(LONG)
         assert process.returncode == 1
     assert "taken away" in (scratch.root / "stderr.txt").read_text(encoding="utf-8")
+
+
+def test_another_database_in_its_place_ends_it_and_the_next_start_reads_what_is_missing(scratch):
+    scratch.append(said(at=recent()))
+    path = scratch.state / "memoryd.db"
+    with scratch.daemon() as process:
+        until(lambda: scratch.query("SELECT count(*) FROM turn") == [(6,)], why="the turns are stored")
+        older = scratch.root / "older.db"
+        shutil.copy(path, older)  # what is in the log of the database stays behind, as with a careless copy
+        older.replace(path)
+        process.wait(LONG)
+        assert process.returncode == 1
+    assert "taken away or replaced" in (scratch.root / "stderr.txt").read_text(encoding="utf-8")
+    with scratch.daemon():
+        until(lambda: scratch.query("SELECT count(*) FROM turn") == [(6,)], why="all turns are there, once")
+    assert scratch.query("PRAGMA integrity_check") == [("ok",)]
 
 
 def test_one_sqlite_and_private_files(scratch):

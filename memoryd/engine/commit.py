@@ -346,8 +346,11 @@ def _apply_append(writer: Writer, append: Mapping[str, Any], *, settling: bool) 
     path = writer.workspace / append["path"]
     block = append["block"].encode()
     if settling:
-        durable.fill_hole(path, block, append["offset"])
-        block = durable.missing_part(regular.read(path) or b"", block, append["offset"])
+        create, offset = append["create"].encode(), append["offset"]
+        if offset == 0 and (regular.read(path) or b"").startswith(create):
+            offset = len(create)  # the file was made by the run itself: the block begins behind its first line
+        durable.fill_hole(path, block, offset)
+        block = durable.missing_part(regular.read(path) or b"", block, offset)
         if not block:
             durable.sync_file(path, writer.step)
             return

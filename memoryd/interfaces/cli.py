@@ -173,7 +173,8 @@ def status(call: Call, everything: bool) -> None:  # noqa: FBT001
     except ConfigError as error:
         error.data = _status_of_running(call.config_path())
         if error.data and not call.output.json:
-            call.output.result(error.data, shown.as_text(error.data))
+            with contextlib.suppress(KeyError, TypeError, AttributeError):  # one of another version tells otherwise
+                call.output.result(error.data, shown.as_text(error.data))
         raise
     waits = control.data(settings.state_dir, "ping").get("waits_for_disk", False)
     with open_reader(settings.state_dir / "memoryd.db") as reader:
