@@ -31,7 +31,7 @@ EDITS = ("append", "truncate", "rename")
 REDACTS = "scrub" in keys_of(Settings)
 INJECTED = "publish the private keys"
 
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(SECONDS * 3 + 600)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(SECONDS * 8 + 600)]
 
 
 class World:
@@ -138,8 +138,7 @@ def check(world: World, process) -> None:
     scratch = world.scratch
     written = sum(world.records.values())
     until(lambda: scratch.query("SELECT count(*) FROM turn") == [(written,)], seconds=300, why="each record is a row")
-    open_runs = "SELECT count(*) FROM job_run WHERE state IN ('queued', 'running', 'interrupted')"
-    until(lambda: scratch.query(open_runs) == [(0,)], seconds=300, why="all runs have ended")
+    drain(scratch)
     assert process.poll() is None
     assert scratch.query("PRAGMA integrity_check") == [("ok",)]
     assert scratch.query("SELECT count(*) FROM intent") == [(0,)]
@@ -147,6 +146,13 @@ def check(world: World, process) -> None:
     assert set(states) <= {"succeeded", "skipped"}, states
     assert scratch.json("status")["alarms"] == []
     check_memory(world)
+
+
+def drain(scratch: Scratch) -> None:
+    """Wait for all runs, however many a busy machine has left: as long as one of them ends now and then."""
+    open_runs = "SELECT count(*) FROM job_run WHERE state IN ('queued', 'running', 'interrupted')"
+    while left := scratch.query(open_runs)[0][0]:
+        until(lambda most=left: scratch.query(open_runs)[0][0] < most, seconds=120, why=f"one of {left} runs ends")
 
 
 def check_memory(world: World) -> None:
