@@ -21,6 +21,8 @@ from memoryd.engine.scrubbing import hashed
 from memoryd.files import durable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from memoryd.files.open_folder import Entry
 
 SECRET = next(one for one in planted("stored long ago") if one.name == "github-classic").secret

@@ -71,7 +71,7 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
         "trigger": Kind.OURS, "state": Kind.OURS, "key": Kind.SESSION, "slot": Kind.OURS, "options": Kind.JSON,
         "created_at": Kind.OURS, "scheduled_for": Kind.OURS, "started_at": Kind.OURS, "heartbeat_at": Kind.OURS,
         "finished_at": Kind.OURS, "owner": Kind.OURS, "input_hash": Kind.OURS, "why": Kind.TEXT, "error": Kind.TEXT,
-        "receipt": Kind.JSON, "reply": Kind.JSON,
+        "receipt": Kind.JSON, "reply": Kind.JSON, "refused": Kind.TEXT,
     },
     "spend": {
         "run_id": Kind.OURS, "agent_id": Kind.OURS, "endpoint": Kind.OURS, "day": Kind.OURS, "at": Kind.OURS,

@@ -298,7 +298,7 @@ class Runner:
                 reply = self.answerer.answer(asked)
                 step = kind.resume(inputs, asked.ask, reply)
                 if isinstance(step, Rejected) and reply.backend != OFFLINE:
-                    reply = self.answerer.after_rejection(asked, step.why)
+                    reply = self.answerer.after_rejection(asked, reply, step.why)
                     step = kind.resume(inputs, asked.ask, reply)
             else:
                 return step, reply
@@ -462,7 +462,7 @@ class Runner:
                 alarms.clear_alarm(connection, kind=kind, now=self.clock.text(), agent_id=agent_id, subject=subject)
 
     def _clear_alarms_of(self, run: Run) -> None:
-        for kind in ("dead", "waiting", "secret"):
+        for kind in ("dead", "waiting", "blocked", "secret"):
             self._clear(kind, run.agent_id, run.key or run.id)
 
     def _workspace(self, agent_id: str) -> Path | None:

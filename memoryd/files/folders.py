@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from memoryd.errors import MemorydError, StateError
 from memoryd.files.durable import MovedError, replace, sync_folder
-from memoryd.files.open_folder import require_plain
+from memoryd.files.open_folder import follow_folder, require_plain
 from memoryd.files.regular import as_state_error, read
 from memoryd.files.temporary import leftovers, temporary
 
@@ -79,9 +79,11 @@ def make_private_dir(path: Path) -> Path:
     """
     with as_state_error("cannot be made a private folder", path):
         for missing in reversed([path, *path.parents]):
-            with contextlib.suppress(FileExistsError):
-                if not missing.exists():
+            if not missing.exists():
+                with contextlib.suppress(FileExistsError):
                     missing.mkdir(mode=0o700)
+                with follow_folder(missing.parent) as above:  # else a power cut takes the folder and all that was done
+                    sync_folder(above)
         if not path.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
         if stat.S_IMODE(path.stat().st_mode) != 0o700:

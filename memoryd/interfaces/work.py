@@ -21,6 +21,7 @@ from memoryd.jobs.sleep import CONSUMER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from datetime import timedelta
 
     from sqlalchemy import Engine
 
@@ -32,9 +33,13 @@ POLL_SECONDS = 0.1
 WAITING = ("queued", "running", "interrupted")
 
 
-def forever(settings: Settings, relog: Callable[[Settings], None]) -> bool:
-    """Run the daemon until it is told to stop; False where a thread is left that the process must not wait for."""
-    with open_app(settings) as app:
+def forever(settings: Settings, relog: Callable[[Settings], None], patience: timedelta) -> bool:
+    """Run the daemon until it is told to stop; False where a thread is left that the process must not wait for.
+
+    Raises:
+        LockedError: another daemon holds the state folder, and has not let go of it within `patience`.
+    """
+    with open_app(settings, patience=patience) as app:
         loop = Loop(app, relog)
         path = settings.state_dir / control.SOCKET
         with control.Control(path, _verbs(app, loop), app.clock.monotonic, app.log.bind(part="control")):
@@ -46,7 +51,10 @@ def _verbs(app: App, loop: Loop) -> dict[str, Callable[[Mapping[str, Any]], Any]
 
     def shown(_request: Mapping[str, Any]) -> dict[str, Any]:
         with reads.open_reader(app.database) as reader:
-            return status.status(app.settings, reader, everything=False)
+            return status.status(app.settings, reader, everything=False, waits=not loop.disk_is_well)
+
+    def ping(_request: Mapping[str, Any]) -> dict[str, Any]:
+        return {"pid": os.getpid(), "version": memoryd.__version__, "waits_for_disk": not loop.disk_is_well}
 
     def wake(_request: Mapping[str, Any]) -> dict[str, Any]:
         loop.look_now()
@@ -60,16 +68,20 @@ def _verbs(app: App, loop: Loop) -> dict[str, Callable[[Mapping[str, Any]], Any]
         return {"session": row["id"]}
 
     return {
-        "ping": lambda _request: {"pid": os.getpid(), "version": memoryd.__version__},
+        "ping": ping,
         "status": shown,
         "wake": wake,
         "session_end": session_end,
     }
 
 
-def once(settings: Settings) -> dict[str, Any]:
-    """Read everything, run everything due, end."""
-    with open_app(settings) as app:
+def once(settings: Settings, patience: timedelta) -> dict[str, Any]:
+    """Read everything, run everything due, end.
+
+    Raises:
+        LockedError: another daemon holds the state folder, and has not let go of it within `patience`.
+    """
+    with open_app(settings, patience=patience) as app:
         return run_once(app)
 
 
