@@ -1,8 +1,10 @@
 """A scratch installation for tests: state folder, workspace, a session that is worth remembering, and its daemon."""
 
 import contextlib
+import copy
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -48,8 +50,18 @@ class Scratch:
         self._place(Path(root))
         self.sessions.mkdir(parents=True)
         self.agents = [self.agent("demo", self.workspace)]
-        self.settings = {"timezone": "UTC", "state_dir": str(self.state)} | settings
+        # Loading the scanner takes a second of each start: tests that are about more than reading ask for it.
+        defaults = {"timezone": "UTC", "state_dir": str(self.state), "scrub": {"secrets": "off"}}
+        self.settings = defaults | settings
         self.write_config()
+
+    def copied(self, pristine):
+        """This one as `pristine`, a copy of its folder, has it; in the same place, since rows and settings name it."""
+        shutil.rmtree(self.root)
+        shutil.copytree(pristine, self.root)
+        fresh = Scratch.at(self.root)
+        fresh.agents, fresh.settings = copy.deepcopy(self.agents), copy.deepcopy(self.settings)
+        return fresh
 
     def _place(self, root):
         self.root = root

@@ -29,7 +29,7 @@ DAILY = "memory/2026-03-04.md"
 
 def prepare(folder, *, daily):
     """A template: the session is stored and its sleep is queued."""
-    scratch = Scratch(folder)
+    scratch = Scratch(folder, scrub={"secrets": "redact"})
     (scratch.workspace / "MEMORY.md").write_text(OLD, encoding="utf-8")
     if daily:
         (scratch.workspace / "memory").mkdir()

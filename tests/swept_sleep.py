@@ -34,7 +34,7 @@ VOLATILE = {
 
 
 def prepare(root):
-    scratch = Scratch(root)
+    scratch = Scratch(root, scrub={"secrets": "redact"})
     (scratch.workspace / "MEMORY.md").write_text(OLD, encoding="utf-8")
     path = scratch.append([*said(), filler()])
     # Otherwise whether the file has rested would hang on today's date.

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shutil
 import stat
 import tarfile
 from pathlib import Path
@@ -15,12 +16,18 @@ from memoryd.errors import LockedError, MemorydError, StateError
 from memoryd.interfaces import backup
 
 
-@pytest.fixture
-def scratch(tmp_path):
-    made = Scratch(tmp_path / "scratch")
+@pytest.fixture(scope="module")
+def slept(tmp_path_factory):
+    made = Scratch(tmp_path_factory.mktemp("slept") / "scratch")
     made.append([*said(at=recent()), filler(at=recent())])
     assert made.run("run", "--once").returncode == 0
+    shutil.copytree(made.root, made.root.with_name("pristine"))
     return made
+
+
+@pytest.fixture
+def scratch(slept):
+    return slept.copied(slept.root.with_name("pristine"))
 
 
 def settings_of(scratch):
@@ -74,7 +81,7 @@ def test_a_backup_is_not_overwritten(scratch, tmp_path):
     assert (tmp_path / "b").read_text(encoding="utf-8") == "mine"
     (tmp_path / "c").symlink_to(tmp_path / "d")
     assert scratch.json("backup", str(tmp_path / "c"), code=1)["code"] == "state"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["b", "c", "scratch"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b", "c"]
 
 
 def test_any_umask_leaves_it_private(scratch, tmp_path):

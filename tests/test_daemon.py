@@ -24,7 +24,7 @@ LONG = 20
 
 @pytest.fixture
 def scratch(tmp_path):
-    return Scratch(tmp_path / "scratch", ingest={"settle": "20ms"})
+    return Scratch(tmp_path / "scratch", ingest={"settle": "20ms"}, scrub={"secrets": "redact"})
 
 
 def full(at=None):

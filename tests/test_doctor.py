@@ -1,6 +1,7 @@
 """`doctor`: each thing it looks at, made wrong once."""
 
 import os
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -24,12 +25,18 @@ no mount at all
 """
 
 
-@pytest.fixture
-def scratch(tmp_path):
-    made = Scratch(tmp_path / "scratch")
+@pytest.fixture(scope="module")
+def read(tmp_path_factory):
+    made = Scratch(tmp_path_factory.mktemp("read") / "scratch")
     made.append(said())
     assert made.run("run", "--once").returncode == 0
+    shutil.copytree(made.root, made.root.with_name("pristine"))
     return made
+
+
+@pytest.fixture
+def scratch(read):
+    return read.copied(read.root.with_name("pristine"))
 
 
 def found(scratch, name, now=None):

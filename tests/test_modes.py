@@ -35,7 +35,9 @@ def not_private(folder):
 
 
 def test_everything_a_daemon_makes(tmp_path, umask):
-    scratch = Scratch(tmp_path / "deep" / "scratch", ingest={"settle": "20ms", "rescan": "1s"})
+    scratch = Scratch(
+        tmp_path / "deep" / "scratch", ingest={"settle": "20ms", "rescan": "1s"}, scrub={"secrets": "redact"}
+    )
     (scratch.workspace / "MEMORY.md").write_text("- mine\n", encoding="utf-8")
     (scratch.workspace / "MEMORY.md").chmod(0o644)
     given = set(modes(scratch.root))

@@ -17,7 +17,7 @@ from power_loss import Change, Disk
 
 SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 SEED = int(os.environ.get("MEMORYD_SWEEP_SEED") or random.randrange(1_000_000))
-SAMPLE = 40
+SAMPLE = 15
 WHY_NOT = syscall_sweep.available()
 
 

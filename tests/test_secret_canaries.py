@@ -66,7 +66,13 @@ def everything(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def scratch(tmp_path):
-    return Scratch(tmp_path / "scratch", ingest={"settle": "20ms"}, log={"level": "debug"}, jobs={"attempts": 2})
+    return Scratch(
+        tmp_path / "scratch",
+        ingest={"settle": "20ms"},
+        log={"level": "debug"},
+        jobs={"attempts": 2},
+        scrub={"secrets": "redact"},
+    )
 
 
 def decoding(secret: str) -> Callable[[Connection, Request], None]:

@@ -39,7 +39,7 @@ class World:
         self.random = random.Random(SEED)
         self.scratch = Scratch(
             folder, ingest={"settle": "20ms"}, log={"level": "warning"}, sessions={"idle_end": "3650d"},
-            sleep={"cooldown": "0s"},
+            sleep={"cooldown": "0s"}, scrub={"secrets": "redact"},
         )  # fmt: skip
         self.scratch.agents[0]["context_window"] = 400
         self.scratch.write_config()
