@@ -17,7 +17,7 @@ from pathlib import Path
 
 from scratch import STARTED, Scratch, filler, in_process, said
 
-from memoryd.files.durable import APPEND_STEPS
+from memoryd.files.descriptor import APPEND_STEPS
 
 KILLED = 77
 WRITERS = 8

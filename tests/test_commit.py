@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from sweep import DAILY, KILLED, OLD, WRITERS
 
-from memoryd.files.durable import APPEND_STEPS, PLACE_STEPS, REPLACE_STEPS
+from memoryd.files.descriptor import APPEND_STEPS
+from memoryd.files.durable import PLACE_STEPS, REPLACE_STEPS
 
 pytestmark = pytest.mark.timeout(600)  # on a busy machine
 MODES = ("nobody+kill", "nobody+twice@after:swap", "truncates+kill", "renames", "appends+kill")

@@ -8,25 +8,17 @@ import resource
 import signal
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from memoryd.errors import NotFoundError, StateError
-from memoryd.files import durable
-from memoryd.files.durable import (
-    APPEND_STEPS,
-    PLACE_STEPS,
-    REPLACE_STEPS,
-    MovedError,
-    append,
-    find_block,
-    leftovers,
-    missing_part,
-    replace,
-    settle,
-)
-from memoryd.files.regular import digest, read
+from memoryd.files import appends, durable, regular, temporary
+from memoryd.files.appends import find_block, missing_part
+from memoryd.files.descriptor import APPEND_STEPS
+from memoryd.files.durable import PLACE_STEPS, REPLACE_STEPS, MovedError
+from memoryd.files.open_folder import open_folder
+from memoryd.files.regular import digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +26,34 @@ if TYPE_CHECKING:
 OLD = b"# Memory\r\n\r\n- one\r\n" + b"x" * 10_000
 NEW = b"\xef\xbb\xbf# Memory\n\n- one\n- two\n" + b"y" * 20_000
 EDIT = b"- an edit by a person\n"
+
+
+# What is tested takes a name in an open folder; here it is given a path, whose folder is opened for the call.
+
+
+def replace(path: Path, *arguments: Any, **named: Any) -> durable.Replaced:
+    with open_folder(path.parent) as folder:
+        return durable.replace(folder / path.name, *arguments, **named)
+
+
+def append(path: Path, *arguments: Any) -> int:
+    with open_folder(path.parent) as folder:
+        return appends.append(folder / path.name, *arguments)
+
+
+def read(path: Path, limit: int = regular.MAX_BYTES) -> bytes | None:
+    with open_folder(path.parent) as folder:
+        return regular.read(folder / path.name, limit)
+
+
+def settle(path: Path, before: str | None, after: str) -> list[str]:
+    with open_folder(path.parent) as folder:
+        return [entry.name for entry in durable.settle(folder / path.name, before, after)]
+
+
+def leftovers(path: Path) -> list[str]:
+    with open_folder(path) as folder:
+        return [left.kind for left in temporary.leftovers(folder)]
 
 
 @pytest.fixture(params=["exchange", "fallback"])
@@ -208,7 +228,7 @@ def test_an_edit_swapped_out_by_a_killed_writer_gets_its_place_back(path: Path) 
 
     in_child(lambda: replace(path, NEW, digest(OLD), lambda name: (edit_late(name), die_at("after:swap")(name))[0]))
     assert path.read_bytes() == NEW
-    assert [left.kind for left in leftovers(path.parent)] == ["swap"]
+    assert leftovers(path.parent) == ["swap"]
     settle(path, digest(OLD), digest(NEW))
     assert path.read_bytes() == OLD + EDIT
     assert names(path.parent) == ["MEMORY.md"]

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.database import runs, sqlite
 from memoryd.errors import MemorydError, StateError
-from memoryd.files import durable, folders, regular
+from memoryd.files import appends, durable, folders, regular
 from memoryd.files.locks import Lock
+from memoryd.files.open_folder import open_folder
 from memoryd.jobs.job import AddMemories, AppendDaily, KeepSummary, MoveWatermark, NewMemory
 from memoryd.tiers import core, daily
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
     from memoryd.database.runs import Run
+    from memoryd.files.open_folder import OpenFolder
     from memoryd.jobs.job import Edit
 
 CORE_FILE = "MEMORY.md"
@@ -104,11 +106,11 @@ def commit(writer: Writer, run: Run, edits: Sequence[Edit], outcome: Outcome) ->
             _write_rows(connection, _rows(connection, writer, run, edits, ()), run)
             _finish(connection, writer, run, outcome)
         return Committed()
-    with _agent_lock(writer.workspace):
+    with _held(writer.workspace) as place:
         for replan in range(REPLANS):
-            intent = _make_intent(writer, run, edits, outcome, replan)
+            intent = _make_intent(writer, place, run, edits, outcome, replan)
             try:
-                _apply_files(writer, run.id, intent, settling=False)
+                _apply_files(writer, place, run.id, intent, settling=False)
             except durable.MovedError:
                 _withdraw(writer, run)
                 continue
@@ -120,21 +122,35 @@ def commit(writer: Writer, run: Run, edits: Sequence[Edit], outcome: Outcome) ->
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The folders of one commit, opened once: what is planned on is what is written to, wherever their names point."""
+
+    workspace: OpenFolder
+    continuum: OpenFolder
+
+
 @contextmanager
-def _agent_lock(workspace: Path) -> Iterator[None]:
-    # In the workspace, not in the state folder: two daemons with two state folders may share one workspace.
-    lock = Lock(folders.continuum_folder(workspace) / ".lock")
-    lock.acquire(LOCK_TIMEOUT)
-    try:
-        yield
-    finally:
-        lock.release()
+def _held(workspace: Path) -> Iterator[_Place]:
+    """The agent's folders, opened and locked."""
+    with regular.as_state_error("cannot be opened", workspace):
+        opened = open_folder(workspace)
+    with opened, folders.continuum_folder(opened) as continuum:
+        # In the workspace, not in the state folder: two daemons with two state folders may share one workspace.
+        lock = Lock(continuum / ".lock")
+        lock.acquire(LOCK_TIMEOUT)
+        try:
+            yield _Place(opened, continuum)
+        finally:
+            lock.release()
 
 
-def _make_intent(writer: Writer, run: Run, edits: Sequence[Edit], outcome: Outcome, replan: int) -> dict[str, Any]:
+def _make_intent(
+    writer: Writer, place: _Place, run: Run, edits: Sequence[Edit], outcome: Outcome, replan: int
+) -> dict[str, Any]:
     additions = _additions(edits)
-    rewrites, added = _plan_core(writer.workspace, additions)
-    appends = [_plan_append(writer.workspace, edit) for edit in edits if isinstance(edit, AppendDaily)]
+    rewrites, added = _plan_core(place.workspace, additions)
+    appends = [_plan_append(place.workspace, edit) for edit in edits if isinstance(edit, AppendDaily)]
     with sqlite.writing(writer.engine) as connection:
         intent = {
             "fence": run.fence,
@@ -202,7 +218,7 @@ def _additions(edits: Sequence[Edit]) -> list[NewMemory]:
     return [memory for edit in edits if isinstance(edit, AddMemories) for memory in edit.memories]
 
 
-def _plan_core(workspace: Path, additions: Sequence[NewMemory]) -> tuple[list[dict[str, Any]], list[NewMemory]]:
+def _plan_core(workspace: OpenFolder, additions: Sequence[NewMemory]) -> tuple[list[dict[str, Any]], list[NewMemory]]:
     """Plan the rewrite of `MEMORY.md` on what it holds now; ones it already holds are not added."""
     if not additions:
         return [], []
@@ -232,9 +248,9 @@ def _texts(data: bytes | None) -> set[str]:
     return {core.normal(bullet.text) for bullet in core.bullets(core.parse(data or b""))}
 
 
-def _plan_append(workspace: Path, edit: AppendDaily) -> dict[str, Any]:
+def _plan_append(workspace: OpenFolder, edit: AppendDaily) -> dict[str, Any]:
     path = f"memory/{edit.day.isoformat()}.md"
-    old = regular.read(workspace / path)
+    old = regular.read_below(workspace, path)
     block = daily.block(edit.reason, edit.clock, edit.body).decode()
     if old is not None and daily.needs_newline(old):
         block = "\n" + block
@@ -316,42 +332,41 @@ def _summary_row(edit: KeepSummary, now: str) -> dict[str, Any]:
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def _apply_files(writer: Writer, run_id: str, intent: Mapping[str, Any], *, settling: bool) -> None:
+def _apply_files(writer: Writer, place: _Place, run_id: str, intent: Mapping[str, Any], *, settling: bool) -> None:
     for rewrite in intent["rewrites"]:
-        _apply_rewrite(writer, run_id, rewrite, settling=settling)
+        _apply_rewrite(writer, place, run_id, rewrite, settling=settling)
     for append in intent["appends"]:
-        _apply_append(writer, append, settling=settling)
+        _apply_append(writer, place, append, settling=settling)
 
 
-def _apply_rewrite(writer: Writer, run_id: str, rewrite: Mapping[str, Any], *, settling: bool) -> None:
-    path = writer.workspace / rewrite["path"]
-    old = regular.read(path)
-    new = base64.b64decode(rewrite["bytes"])
-    found = None if old is None else regular.digest(old)
-    if settling and found == rewrite["after"]:
-        durable.sync_folder(path.parent, writer.step)
-        return
-    if found != rewrite["before"]:
-        if not settling:
-            raise durable.MovedError("was changed by somebody else meanwhile", str(path))
-        new = core.add(core.parse(old or b""), [(heading, text) for heading, text in rewrite["additions"]])
-        if new == old:
+def _apply_rewrite(writer: Writer, place: _Place, run_id: str, rewrite: Mapping[str, Any], *, settling: bool) -> None:
+    with folders.made_way(place.workspace, rewrite["path"]) as entry:
+        old = regular.read(entry)
+        new = base64.b64decode(rewrite["bytes"])
+        found = None if old is None else regular.digest(old)
+        if settling and found == rewrite["after"]:
+            durable.sync_folder(entry.folder, writer.step)
             return
-    if old is not None:
-        folders.backup(folders.continuum_folder(writer.workspace), run_id, path.name, old)
-    durable.replace(path, new, found, writer.step)
+        if found != rewrite["before"]:
+            if not settling:
+                raise durable.MovedError("was changed by somebody else meanwhile", str(entry.path))
+            new = core.add(core.parse(old or b""), [(heading, text) for heading, text in rewrite["additions"]])
+            if new == old:
+                return
+        if old is not None:
+            folders.backup(place.continuum, run_id, entry.name, old)
+        durable.replace(entry, new, found, writer.step)
 
 
-def _apply_append(writer: Writer, append: Mapping[str, Any], *, settling: bool) -> None:
-    path = writer.workspace / append["path"]
+def _apply_append(writer: Writer, place: _Place, append: Mapping[str, Any], *, settling: bool) -> None:
     block = append["block"].encode()
-    if settling:
-        block = durable.missing_part(regular.read(path) or b"", block, append["offset"])
-        if not block:
-            durable.sync_file(path, writer.step)
-            return
-    folders.make_folder(path.parent)
-    durable.append(path, block, append["create"].encode(), writer.step)
+    with folders.made_way(place.workspace, append["path"]) as entry:
+        if settling:
+            block = appends.missing_part(regular.read(entry) or b"", block, append["offset"])
+            if not block:
+                appends.sync_file(entry, writer.step)
+                return
+        appends.append(entry, block, append["create"].encode(), writer.step)
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
@@ -449,7 +464,7 @@ def settle(writer: Writer, run_id: str) -> Committed:
         OSError: the disk refused again; the intent stays.
         StateError: a memory file cannot be read or written.
     """
-    with _agent_lock(writer.workspace):
+    with _held(writer.workspace) as place:
         # Read inside the lock: a process on its way out may just have completed it.
         with sqlite.reading(writer.engine) as connection:
             row = connection.exec_driver_sql("SELECT plan FROM intent WHERE run_id = ?", (run_id,)).first()
@@ -457,10 +472,10 @@ def settle(writer: Writer, run_id: str) -> Committed:
             return Committed()
         intent = json.loads(row[0])
         run = runs.get_run(writer.engine, run_id)
-        kept = _clear_leftovers(writer, intent)
+        kept = _clear_leftovers(place.workspace, intent)
         for _ in range(REPLANS):
             try:
-                _apply_files(writer, run_id, intent, settling=True)
+                _apply_files(writer, place, run_id, intent, settling=True)
                 break
             except durable.MovedError:
                 continue
@@ -473,15 +488,14 @@ def settle(writer: Writer, run_id: str) -> Committed:
         return _complete(writer, run, intent, None, 0)
 
 
-def _clear_leftovers(writer: Writer, intent: Mapping[str, Any]) -> list[str]:
+def _clear_leftovers(workspace: OpenFolder, intent: Mapping[str, Any]) -> list[str]:
     """Clear away what a stopped rewrite left; names the files that hold an edit which has no place any more."""
     kept: list[str] = []
     for item in intent["rewrites"]:
-        path = writer.workspace / item["path"]
-        kept += [left.name for left in durable.settle(path, item["before"], item["after"])]
+        with folders.made_way(workspace, item["path"]) as entry:
+            kept += [left.name for left in durable.settle(entry, item["before"], item["after"])]
     for item in intent["appends"]:
-        path = writer.workspace / item["path"]
-        if path.parent.is_dir():
-            made = regular.digest(item["create"].encode())
-            kept += [left.name for left in durable.settle(path, None, made)]
+        made = regular.digest(item["create"].encode())
+        with folders.made_way(workspace, item["path"]) as entry:
+            kept += [left.name for left in durable.settle(entry, None, made)]
     return kept

@@ -423,7 +423,7 @@ def summary_text(workspace: Path, files: Sequence[dict[str, Any]]) -> str | None
     for item in files:
         if "appended" not in item:
             continue
-        data = regular.read(workspace / item["path"]) or b""
+        data = regular.read_in(workspace, item["path"]) or b""
         block = _find_block(data, item["appended"], item["bytes"], item["offset"])
         if block is None:
             return None

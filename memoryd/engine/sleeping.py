@@ -401,7 +401,7 @@ def _inputs(
     summary: str | None,
 ) -> SleepInputs:
     settings = source.settings
-    old = regular.read(source.workspace / "MEMORY.md")
+    old = regular.read_in(source.workspace, "MEMORY.md")
     return SleepInputs(
         agent_id=run.agent_id,
         session_id=row["id"],
@@ -430,7 +430,7 @@ def _dailies(source: Source, covered: Sequence[StoredTurn]) -> str:
             days.add(moment_of(at).astimezone(source.settings.zone).date())
     texts = []
     for day in sorted(days)[-DAYS_MAX:]:
-        data = regular.read(source.workspace / "memory" / f"{day.isoformat()}.md")
+        data = regular.read_in(source.workspace, f"memory/{day.isoformat()}.md")
         texts.append((data or b"").decode("utf-8", "replace"))
     return "\n".join(texts)
 

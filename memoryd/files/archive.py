@@ -21,6 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from memoryd.errors import StateError
 from memoryd.files.durable import sync_folder
+from memoryd.files.open_folder import follow_folder
 from memoryd.files.regular import as_state_error, open_regular
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ def write(path: Path, files: Mapping[str, Path], about: Mapping[str, Any]) -> di
             raise
         finally:
             temp.unlink(missing_ok=True)
-        sync_folder(path.parent)
+        with follow_folder(path.parent) as folder:
+            sync_folder(folder)
     return manifest
 
 
@@ -110,7 +112,8 @@ def unpack(path: Path, folder: Path, known: Collection[str]) -> dict[str, Any]:
         StateError: it is damaged, is no backup of memoryd, or holds what no backup of memoryd holds.
     """
     with as_state_error("cannot be read", path):
-        raw = os.fdopen(open_regular(path), "rb")
+        with follow_folder(path.parent) as place:
+            raw = os.fdopen(open_regular(place / path.name, shared=True), "rb")
         try:
             with raw, tarfile.open(fileobj=raw, mode="r|gz") as tar:
                 return _unpack(tar, path, folder, known)

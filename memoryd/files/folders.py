@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
-import shutil
 import stat
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from memoryd.errors import MemorydError, StateError
-from memoryd.files.durable import MovedError, leftovers, replace, sync_folder, temp_path
+from memoryd.files.durable import MovedError, replace, sync_folder
+from memoryd.files.open_folder import require_plain
 from memoryd.files.regular import as_state_error, read
+from memoryd.files.temporary import leftovers, temporary
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from memoryd.files.open_folder import Entry, OpenFolder
 
 LEAST_ROOM = 64 * 1024  # bytes: less than a transaction may need
 
@@ -34,19 +40,35 @@ def why_not_writable(folder: Path) -> str | None:
     return "has no room for another file" if found.f_files and not found.f_favail else None
 
 
-def make_folder(path: Path) -> Path:
-    """Make one folder of a workspace, with the modes its owner's umask gives.
+def make_folder(folder: OpenFolder, name: str) -> OpenFolder:
+    """Open one folder of a workspace, made where it is missing: for its owner to write, whatever the umask.
 
     Raises:
-        StateError: something else is there, the folder above is missing, or permission is lacking.
+        StateError: something else is there, or permission is lacking.
     """
-    with as_state_error("cannot be made", path):
-        if not os.path.lexists(path):
+    entry = folder / name
+    with as_state_error("cannot be made", entry.path):
+        try:
+            return folder.folder(name)
+        except FileNotFoundError:
             with contextlib.suppress(FileExistsError):
-                path.mkdir()
-                sync_folder(path.parent)
-        _require_folder(path)
-    return path
+                entry.make_folder(0o755)
+                sync_folder(folder)
+        return folder.folder(name)
+
+
+@contextlib.contextmanager
+def made_way(folder: OpenFolder, relative: str) -> Iterator[Entry]:
+    """What lies under a relative path, as `OpenFolder.reached`; missing folders on the way are made.
+
+    Raises:
+        StateError: something on the way is a link or no folder, or permission is lacking.
+    """
+    *between, name = PurePosixPath(relative).parts
+    with contextlib.ExitStack() as opened:
+        for part in between:
+            folder = opened.enter_context(make_folder(folder, part))
+        yield folder / name
 
 
 def make_private_dir(path: Path) -> Path:
@@ -56,87 +78,92 @@ def make_private_dir(path: Path) -> Path:
         StateError: something else is there, or permission is lacking.
     """
     with as_state_error("cannot be made a private folder", path):
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for missing in reversed([path, *path.parents]):
+            with contextlib.suppress(FileExistsError):
+                if not missing.exists():
+                    missing.mkdir(mode=0o700)
+        if not path.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
         if stat.S_IMODE(path.stat().st_mode) != 0o700:
             path.chmod(0o700)
     return path
 
 
-def continuum_folder(workspace: Path) -> Path:
-    """The workspace's `.continuum/memory/`, made on first use.
+def continuum_folder(workspace: OpenFolder) -> OpenFolder:
+    """The workspace's `.continuum/memory/`, opened, and made on first use.
 
     A new one appears with a `.gitignore` of `*` already inside, so that no `git add` can catch it without. In one
     that exists nothing is changed: whether it is tracked is then its owner's choice.
 
     Raises:
-        StateError: the workspace is missing, a part of the path is a link or no folder, or cannot be written.
+        StateError: a part of the path is a link or no folder, or cannot be written.
     """
-    outer = workspace / ".continuum"
-    folder = outer / "memory"
-    with as_state_error("cannot be made", folder):
-        with contextlib.suppress(FileExistsError):
-            outer.mkdir()
-            sync_folder(workspace)
-        _require_folder(outer)
-        if not os.path.lexists(folder):
-            _make_ignored(folder)
-        _require_folder(folder)
-        # Whoever is still making one sees it vanish and takes the one that is there.
-        for left in leftovers(outer):
-            if left.target == folder.name and left.kind == "new":
-                shutil.rmtree(left.path, ignore_errors=True)
+    with make_folder(workspace, ".continuum") as outer:
+        entry = outer / "memory"
+        with as_state_error("cannot be made", entry.path):
+            if not entry.exists():
+                _make_ignored(entry)
+            folder = outer.folder(entry.name)
+            # Whoever is still making one sees it vanish and takes the one that is there.
+            for left in leftovers(outer):
+                if left.target == entry.name and left.kind == "new":
+                    with contextlib.suppress(OSError, StateError):
+                        left.entry.remove_folder()
     return folder
 
 
-def _require_folder(path: Path) -> None:
-    if not stat.S_ISDIR(path.lstat().st_mode):
-        raise StateError("is not a folder", str(path), "move it away; memoryd does not write through links")
-
-
-def _make_ignored(folder: Path) -> None:
-    ready = temp_path(folder, "new")
-    ready.mkdir()
+def _make_ignored(entry: Entry) -> None:
+    ready = temporary(entry, "new")
+    ready.make_folder(0o755)
     try:
-        replace(ready / ".gitignore", b"*\n", None)
-        ready.rename(folder)  # fails on a folder with content: then somebody else was first
+        with ready.folder.folder(ready.name) as folder:
+            replace(folder / ".gitignore", b"*\n", None)
+        ready.rename(entry)  # fails on a folder with content: then somebody else was first
     except (OSError, MemorydError):
-        if not os.path.lexists(folder):
+        if not entry.exists():
             raise  # else somebody else was first
     finally:
-        shutil.rmtree(ready, ignore_errors=True)
-    sync_folder(folder.parent)
+        with contextlib.suppress(OSError, StateError):
+            ready.remove_folder()
+    sync_folder(entry.folder)
 
 
-def backup(folder: Path, run_id: str, name: str, data: bytes) -> Path:
+def backup(folder: OpenFolder, run_id: str, name: str, data: bytes) -> Path:
     """Keep the old bytes of a file a run is about to rewrite, as `folder/backup/RUN/NAME` (0600), on disk.
 
     The same bytes again are left alone; other bytes of the same name (the run planned anew) get `NAME.2`, `NAME.3`, …
 
     Raises:
         ValueError: `run_id` or `name` is not a plain file name.
-        StateError: the folder cannot be written.
+        StateError: a part of the path is a link or no folder, or cannot be written.
     """
     for part in (run_id, name):
-        if not part or part in {".", ".."} or set(part) & {"/", "\0"}:
-            raise ValueError(f"not a plain file name: {part!r}")
-    place = folder / "backup" / run_id
-    with as_state_error("cannot be made", place):
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        sync_folder(place.parent)
+        require_plain(part)  # before anything is made
+    with _private(folder, "backup") as backups, _private(backups, run_id) as place:
+        with as_state_error("cannot be cleared", place.path):
+            for left in leftovers(place):  # of this run, when it was stopped here
+                left.entry.unlink()
+        return _keep(place, name, data)
+
+
+def _private(folder: OpenFolder, name: str) -> OpenFolder:
+    entry = folder / name
+    with as_state_error("cannot be made", entry.path):
+        with contextlib.suppress(FileExistsError):
+            entry.make_folder(0o700)
+        # Synced though it was there: whoever made it may have been stopped before.
         sync_folder(folder)
-        for left in leftovers(place):  # of this run, when it was stopped here
-            left.path.unlink()
-    return _keep(place, name, data)
+        return folder.folder(name)
 
 
-def _keep(place: Path, name: str, data: bytes) -> Path:
+def _keep(place: OpenFolder, name: str, data: bytes) -> Path:
     number = 1
     while True:
-        path = place / (name if number == 1 else f"{name}.{number}")
-        there = read(path)
+        entry = place / (name if number == 1 else f"{name}.{number}")
+        there = read(entry)
         if there == data:
-            return path
+            return entry.path
         if there is None:
             with contextlib.suppress(MovedError):
-                return replace(path, data, None, mode=0o600).path
+                return replace(entry, data, None, mode=0o600).path
         number += 1

@@ -12,7 +12,8 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from memoryd.files.durable import replace
-from memoryd.files.regular import digest, read
+from memoryd.files.open_folder import follow_folder
+from memoryd.files.regular import as_state_error, digest, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -69,7 +70,14 @@ def unite(target: Path, sources: Iterable[Path]) -> None:
     Raises:
         StateError: one cannot be read, or `target` cannot be written.
     """
-    lines = [line for source in sources for line in (read(source) or b"").split(b"\n") if line]
-    old = read(target)
-    data = b"".join(line + b"\n" for line in dict.fromkeys(lines))
-    replace(target, data, None if old is None else digest(old), mode=0o600)
+    with as_state_error("cannot be written", target), follow_folder(target.parent) as folder:
+        lines = [line for source in sources for line in (_read(source) or b"").split(b"\n") if line]
+        entry = folder / target.name
+        old = read(entry)
+        data = b"".join(line + b"\n" for line in dict.fromkeys(lines))
+        replace(entry, data, None if old is None else digest(old), mode=0o600)
+
+
+def _read(path: Path) -> bytes | None:
+    with follow_folder(path.parent) as folder:
+        return read(folder / path.name)

@@ -9,11 +9,13 @@ import contextlib
 import errno
 import fcntl
 import os
+import stat
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
 from memoryd.errors import LockedError, StateError
+from memoryd.files.open_folder import Entry
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,8 +32,17 @@ class Lock:
     Two `Lock`s of one path exclude each other, in one process too. A process made by `fork` shares the lock.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, place: Path | Entry) -> None:
+        """Nothing is opened yet.
+
+        Args:
+            place: the lock file: by path in a folder of memoryd's own, else by its name in an open folder.
+        """
+        self._folder: int | None = None
+        if isinstance(place, Entry):
+            self.path, self._name, self._folder = place.path, place.name, place.folder.fd
+        else:
+            self.path, self._name = place, str(place)
         self._fd: int | None = None
 
     @property
@@ -66,7 +77,7 @@ class Lock:
     def holder(self) -> int | None:
         """Pid of the process that holds the lock now; None where nobody does, 0 where the holder did not say."""
         try:
-            fd = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            fd = self._open(os.O_RDONLY)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -79,13 +90,22 @@ class Lock:
     def _try(self) -> int | None:
         """A descriptor that holds the lock on the file the path names now; None where somebody else holds it."""
         try:
-            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            fd = self._open(os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise self._unusable(error) from error
         if self._flock(fd, fcntl.LOCK_EX) and self._still_named(fd):
             return fd
         os.close(fd)
         return None
+
+    def _open(self, flags: int) -> int:
+        fd = os.open(self._name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600, dir_fd=self._folder)
+        status = os.fstat(fd)
+        # The pid is written into it: by a second name that would be another file's end.
+        if stat.S_ISREG(status.st_mode) and status.st_nlink <= 1:
+            return fd
+        os.close(fd)
+        raise StateError("is not a regular file of one name", str(self.path), "move it away; a lock is made anew")
 
     def _flock(self, fd: int, how: int) -> bool:
         try:
@@ -100,7 +120,8 @@ class Lock:
     def _still_named(self, fd: int) -> bool:
         # Deleted and made anew between open and flock: a lock on the old inode would exclude nobody.
         with contextlib.suppress(FileNotFoundError):
-            return os.path.samestat(os.fstat(fd), self.path.lstat())
+            there = os.stat(self._name, dir_fd=self._folder, follow_symlinks=False)
+            return os.path.samestat(os.fstat(fd), there)
         return False
 
     def _locked(self) -> LockedError:

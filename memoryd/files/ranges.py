@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from memoryd.errors import NotFoundError, StateError
+from memoryd.files.open_folder import open_folder
 from memoryd.files.regular import open_regular
 
 if TYPE_CHECKING:
@@ -77,10 +78,11 @@ class Handle:
 
         Raises:
             NotFoundError: there is none.
-            StateError: it is no regular file, or cannot be opened.
+            StateError: it is no regular file, a folder on the way is a link, or it cannot be opened.
         """
         try:
-            self._fd = open_regular(path)
+            with open_folder(path.parent) as folder:
+                self._fd = open_regular(folder / path.name, shared=True)
         except FileNotFoundError as error:
             raise NotFoundError("does not exist", str(path)) from error
         except OSError as error:

@@ -10,13 +10,19 @@ import stat
 from typing import TYPE_CHECKING
 
 from memoryd.errors import StateError
+from memoryd.files.open_folder import open_folder
+from memoryd.files.temporary import is_twin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from memoryd.files.open_folder import Entry, OpenFolder
+
 MAX_BYTES = 64 * 1024 * 1024
 _CHUNK = 1024 * 1024
+_NO_FILE = frozenset({errno.ELOOP, errno.EMLINK, errno.EISDIR, errno.ENXIO})
+_HINT = "put a regular file there; memoryd left it alone"
 
 
 def digest(data: bytes) -> str:
@@ -24,43 +30,93 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def read(path: Path, limit: int = MAX_BYTES) -> bytes | None:
+def read(entry: Entry, limit: int = MAX_BYTES) -> bytes | None:
     """The bytes of a regular file; None where there is none.
 
     Raises:
-        StateError: it is a symbolic link, FIFO, device or folder, larger than `limit` bytes, or cannot be read.
+        StateError: it is a symbolic link, FIFO, device or folder, has a second name elsewhere, is larger than `limit`
+            bytes, or cannot be read.
     """
-    with as_state_error("cannot be read", path):
+    with as_state_error("cannot be read", entry.path):
         try:
-            fd = open_regular(path)
+            fd = open_regular(entry)
         except FileNotFoundError:
             return None
         try:
-            return _read_all(fd, path, limit)
+            return read_all(fd, entry.path, limit)
         finally:
             os.close(fd)
 
 
-def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
-    """A descriptor of a regular file. Never follows a link in the last place, never waits for a FIFO's other end.
+def read_below(folder: OpenFolder, relative: str) -> bytes | None:
+    """The bytes of a regular file under a relative path; None where it, or a folder on the way, is missing.
 
     Raises:
-        StateError: it is no regular file.
+        StateError: as `read`; or a part of the path is a link or no folder.
+    """
+    with as_state_error("cannot be read", folder.path / relative):
+        try:
+            with folder.reached(relative) as entry:
+                return read(entry)
+        except FileNotFoundError:
+            return None
+
+
+def read_in(workspace: Path, relative: str) -> bytes | None:
+    """As `read_below`, in a workspace that is opened for this alone."""
+    with as_state_error("cannot be read", workspace):
+        try:
+            folder = open_folder(workspace)
+        except FileNotFoundError:
+            return None
+    with folder:
+        return read_below(folder, relative)
+
+
+def open_regular(entry: Entry, flags: int = os.O_RDONLY, *, shared: bool = False) -> int:
+    """A descriptor of a regular file. Never follows a link, never waits for a FIFO's other end.
+
+    A second name, elsewhere, may be one that its owner never meant to be read or written by way of a workspace.
+
+    Args:
+        entry: the file's name in its open folder.
+        flags: as of `os.open`.
+        shared: whether it may have other names.
+
+    Raises:
+        StateError: it is no regular file, or has a second name that memoryd did not give it.
         OSError: as `os.open`, FileNotFoundError among them.
     """
     try:
-        fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = entry.open(flags | os.O_NONBLOCK)
     except OSError as error:
-        if error.errno in {errno.ELOOP, errno.EMLINK, errno.EISDIR, errno.ENXIO}:
-            raise _not_regular(path) from error
+        if error.errno in _NO_FILE:
+            raise _not_regular(entry.path) from error
         raise
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
+    try:
+        _require_regular(fd, entry, shared=shared)
+    except BaseException:
         os.close(fd)
-        raise _not_regular(path)
+        raise
     return fd
 
 
-def _read_all(fd: int, path: Path, limit: int) -> bytes:
+def _require_regular(fd: int, entry: Entry, *, shared: bool) -> None:
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
+        raise _not_regular(entry.path)
+    if not shared and status.st_nlink > 1 and not is_twin(entry, status):
+        hint = "copy it, and put the copy in its place; memoryd left it alone"
+        raise StateError("is a hard link: the file has another name elsewhere", str(entry.path), hint)
+
+
+def read_all(fd: int, path: Path, limit: int = MAX_BYTES) -> bytes:
+    """All that an open file holds, from its position on.
+
+    Raises:
+        StateError: it is larger than `limit` bytes.
+        OSError: the disk fails.
+    """
     chunks: list[bytes] = []
     left = limit + 1
     while left and (chunk := os.read(fd, min(left, _CHUNK))):
@@ -82,7 +138,7 @@ def _not_regular(path: Path) -> StateError:
         kind = kinds.get(stat.S_IFMT(path.lstat().st_mode), "a device")
     except OSError:
         kind = "something else"
-    return StateError(f"is {kind}, not a regular file", str(path), "put a regular file there; memoryd left it alone")
+    return StateError(f"is {kind}, not a regular file", str(path), _HINT)
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from memoryd.files.durable import sync_folder
+from memoryd.files.open_folder import follow_folder
 from memoryd.files.regular import as_state_error
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def exchange(staged: Path, folder: Path, names: Sequence[str], sides: Sequence[s
         for name in names:
             if (staged / name).exists():
                 (staged / name).replace(folder / name)
-        if there:
-            sync_folder(place)
-        sync_folder(folder)
+        for changed in (place, folder) if there else (folder,):
+            with follow_folder(changed) as opened:
+                sync_folder(opened)
     return place if there else None

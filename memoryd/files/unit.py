@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.files.durable import replace, sync_folder
+from memoryd.files.open_folder import follow_folder
 from memoryd.files.regular import as_state_error, digest, read
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from memoryd.files.open_folder import Entry, OpenFolder
 
 
 class Placed(NamedTuple):
@@ -32,11 +34,13 @@ def place(path: Path, data: bytes, now: str) -> Placed:
     """
     with as_state_error("cannot be made", path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
-    old = read(path)
-    if old == data:
-        return Placed(changed=False, backup=None)
-    backup = None if old is None else _keep(path, old, now)
-    replace(path, data, None if old is None else digest(old))
+    with _opened(path.parent) as folder:
+        entry = folder / path.name
+        old = read(entry)
+        if old == data:
+            return Placed(changed=False, backup=None)
+        backup = None if old is None else _keep(entry, old, now)
+        replace(entry, data, None if old is None else digest(old))
     return Placed(changed=True, backup=backup)
 
 
@@ -46,20 +50,30 @@ def remove(path: Path, ours: bytes, now: str) -> Placed:
     Raises:
         StateError: a link or anything but a regular file is there, or it cannot be removed.
     """
-    old = read(path)
-    if old is None:
+    if not path.parent.exists():
         return Placed(changed=False, backup=None)
-    backup = None if old == ours else _keep(path, old, now)
-    with as_state_error("cannot be removed", path):
-        path.unlink()
-        sync_folder(path.parent)
+    with _opened(path.parent) as folder:
+        entry = folder / path.name
+        old = read(entry)
+        if old is None:
+            return Placed(changed=False, backup=None)
+        backup = None if old == ours else _keep(entry, old, now)
+        with as_state_error("cannot be removed", path):
+            entry.unlink()
+            sync_folder(folder)
     return Placed(changed=True, backup=backup)
 
 
-def _keep(path: Path, old: bytes, now: str) -> Path:
+def _opened(path: Path) -> OpenFolder:
+    # A person's own configuration folder, which may well be a link.
+    with as_state_error("cannot be opened", path):
+        return follow_folder(path)
+
+
+def _keep(entry: Entry, old: bytes, now: str) -> Path:
     """The name ends in no suffix that a service manager reads."""
-    stem = f"{path.name}.before-{now.replace(':', '').replace('-', '')}"
+    stem = f"{entry.name}.before-{now.replace(':', '').replace('-', '')}"
     number = 1
-    while os.path.lexists(kept := path.with_name(stem if number == 1 else f"{stem}-{number}")):
+    while (kept := entry.beside(stem if number == 1 else f"{stem}-{number}")).exists():
         number += 1
     return replace(kept, old, None).path

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 from memoryd.database import library, reads
 from memoryd.engine import ingest
 from memoryd.errors import MemorydError
-from memoryd.files import durable, mounts, sources, trust
+from memoryd.files import mounts, sources, trust
 from memoryd.files.locks import Lock
+from memoryd.files.open_folder import open_folder
+from memoryd.files.temporary import leftovers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -243,15 +245,20 @@ def _leftovers(settings: Settings, now: datetime) -> Iterator[Check]:
 
 
 def _left_in(folder: Path, now: datetime) -> Iterator[Check]:
-    if not folder.is_dir():
+    try:
+        opened = open_folder(folder)
+    except FileNotFoundError:
         return
-    for path in sorted(folder.iterdir()):
-        if _KEPT.fullmatch(path.name):
-            yield Check("leftovers", WARN, f"{path} holds a second edit", "merge it by hand, then remove it")
-    for left in durable.leftovers(folder):
-        if now.timestamp() - _modified(left.path) > SETTLED_SECONDS:
-            hint = "the next job of this agent clears it away"
-            yield Check("leftovers", WARN, f"{left.path} was left by a stopped write", hint)
+    with opened:
+        for name in opened.names():
+            if _KEPT.fullmatch(name):
+                yield Check(
+                    "leftovers", WARN, f"{folder / name} holds a second edit", "merge it by hand, then remove it"
+                )
+        for left in leftovers(opened):
+            if now.timestamp() - _modified(left.entry.path) > SETTLED_SECONDS:
+                hint = "the next job of this agent clears it away"
+                yield Check("leftovers", WARN, f"{left.entry.path} was left by a stopped write", hint)
 
 
 _LOOKS: tuple[Callable[[Settings, datetime], Iterator[Check]], ...] = (

@@ -76,7 +76,7 @@ def _agent(settings: Settings, reader: Reader, agent: Agent, row: Row | None, ev
 def _core(workspace: Path) -> dict[str, int]:
     """Count what `MEMORY.md` holds now, whoever wrote it, with estimated tokens, ceil(characters / 4)."""
     try:
-        data = regular.read(workspace / "MEMORY.md") or b""
+        data = regular.read_in(workspace, "MEMORY.md") or b""
     except MemorydError:
         data = b""  # a link or a folder: the next run says so
     texts = [bullet.text for bullet in core.bullets(core.parse(data))]

@@ -1,0 +1,83 @@
+"""Appends: one `O_APPEND` write, so that lines of other writers are never overwritten.
+
+A writer that was stopped may leave part of its block: `missing_part` tells what is still to be written.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from memoryd.errors import NotFoundError
+from memoryd.files.descriptor import extend, no_step, sync
+from memoryd.files.durable import open_to_append, sync_folder
+from memoryd.files.regular import as_state_error, open_regular
+
+if TYPE_CHECKING:
+    from memoryd.files.descriptor import Step
+    from memoryd.files.open_folder import Entry
+
+
+def append(entry: Entry, block: bytes, create: bytes | None = None, step: Step = no_step) -> int:
+    """Add `block` at the end of a file in one write, and wait until the disk has it.
+
+    A short write (a full disk) is continued by a further append; what an error leaves unwritten, `missing_part`
+    tells later.
+
+    Args:
+        entry: the file's name in its open folder.
+        block: the bytes to add.
+        create: the first bytes of the file where it does not exist yet; it appears with them already in it.
+        step: called with a stable name before and after every system call that changes something.
+
+    Returns:
+        The offset at which the block begins.
+
+    Raises:
+        NotFoundError: there is no file, and `create` is None.
+        StateError: no regular file of one name, disk full, no permission, or a failed fsync.
+    """
+    with as_state_error("cannot be appended to", entry.path):
+        try:
+            fd = open_to_append(entry, create, step)
+        except FileNotFoundError as error:
+            raise NotFoundError("does not exist", str(entry.path)) from error
+        try:
+            return extend(fd, block, step)
+        finally:
+            os.close(fd)
+
+
+def sync_file(entry: Entry, step: Step = no_step) -> None:
+    """Make bytes that are in a file already, and its name, survive a power cut.
+
+    Raises:
+        StateError: it is no regular file, or the disk says no.
+    """
+    with as_state_error("cannot be synced", entry.path):
+        fd = open_regular(entry)
+        try:
+            step("before:fsync-append")
+            sync(fd)
+            step("after:fsync-append")
+        finally:
+            os.close(fd)
+        sync_folder(entry.folder, step)
+
+
+def find_block(data: bytes, block: bytes, offset: int) -> int | None:
+    """Where `block` lies in `data`, at or after `offset`; None where it does not."""
+    found = data.find(block, offset)
+    return None if found < 0 else found
+
+
+def missing_part(data: bytes, block: bytes, offset: int) -> bytes:
+    """What of `block` still has to be appended to `data`, after an append planned for `offset` was stopped.
+
+    Empty: it is there. The rest: a torn write ended inside it. All of it: nothing is there, or others wrote in
+    between, and a block is never stitched together around other people's lines.
+    """
+    # A file shorter than planned was shortened by a person since, and the block may lie anywhere in it.
+    if find_block(data, block, offset if len(data) >= offset else 0) is not None:
+        return b""
+    return block.removeprefix(data[offset:])

@@ -1,0 +1,231 @@
+"""Folders that are held open, and what is named in them, reached by the open folder and never by a path.
+
+A path is looked up anew by every call that is given one, so whoever may write a folder on the way can send the second
+call elsewhere than the first. What lies in a workspace, where agents and people write too, is therefore reached in one
+way: `open_folder` goes down to it one name at a time and follows no link, and from there on every file is opened,
+made, renamed and removed relative to the descriptor of its folder. A folder that is moved away meanwhile stays the
+folder that was opened; a link in its place leads nobody anywhere.
+
+The configuration resolves the links that lead to a workspace once, when it is read. A link found on the way later was
+put there since; it is refused, and reading the configuration again accepts it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from contextlib import ExitStack, contextmanager
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from memoryd.errors import StateError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+_FOLDER = os.O_DIRECTORY | os.O_CLOEXEC
+# Linux can pass through a folder that may be entered but not listed; elsewhere it has to be readable.
+_PASS = getattr(os, "O_PATH", os.O_RDONLY) | _FOLDER | os.O_NOFOLLOW
+
+
+class OpenFolder:
+    """A folder by its descriptor. Closed by whoever opened it."""
+
+    def __init__(self, fd: int, path: Path) -> None:
+        self.fd = fd
+        self.path = path  # as it was reached, for people to read
+
+    def __truediv__(self, name: str) -> Entry:
+        """What is called `name` in this folder, whether there is such a thing or not.
+
+        Raises:
+            ValueError: it is no plain file name.
+        """
+        require_plain(name)
+        return Entry(self, name)
+
+    def folder(self, name: str) -> OpenFolder:
+        """Open a folder in this one.
+
+        Raises:
+            FileNotFoundError: there is nothing of that name.
+            StateError: it is a link or no folder.
+            OSError: it may not be opened.
+        """
+        path = (self / name).path
+        return OpenFolder(_open_next(self.fd, name, path, os.O_RDONLY | _FOLDER | os.O_NOFOLLOW), path)
+
+    def names(self) -> list[str]:
+        """What is in it, sorted."""
+        return sorted(os.listdir(self.fd))  # noqa: PTH208 - a path has no descriptor
+
+    @contextmanager
+    def reached(self, relative: str) -> Iterator[Entry]:
+        """What lies under a relative path below this folder; the folders between are open for the length of a `with`.
+
+        Raises:
+            FileNotFoundError: a folder on the way is missing.
+            StateError: something on the way is a link or no folder.
+            OSError: one may not be opened.
+        """
+        *between, name = PurePosixPath(relative).parts
+        with ExitStack() as opened:
+            folder = self
+            for part in between:
+                folder = opened.enter_context(folder.folder(part))
+            yield folder / name
+
+    def close(self) -> None:
+        """Close the descriptor; a second time does nothing."""
+        if self.fd >= 0:
+            fd, self.fd = self.fd, -1
+            os.close(fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+class Entry(NamedTuple):
+    """A name in an open folder: what all that reads and writes other people's files is given."""
+
+    folder: OpenFolder
+    name: str
+
+    @property
+    def path(self) -> Path:
+        """Where it was reached, for people to read."""
+        return self.folder.path / self.name
+
+    def beside(self, name: str) -> Entry:
+        """Another name in the same folder."""
+        return self.folder / name
+
+    def open(self, flags: int, mode: int = 0o600) -> int:
+        """A descriptor, close-on-exec; a link is not followed."""
+        return os.open(self.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=self.folder.fd)
+
+    def lstat(self) -> os.stat_result:
+        """What it is, a link being a link."""
+        return os.stat(self.name, dir_fd=self.folder.fd, follow_symlinks=False)
+
+    def exists(self) -> bool:
+        """Whether there is anything of this name."""
+        try:
+            self.lstat()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def make_folder(self, mode: int) -> None:
+        """Make a folder with this mode, less the umask; it belongs to whom the folder it lies in belongs to.
+
+        Raises:
+            FileExistsError: there is something of this name.
+        """
+        os.mkdir(self.name, mode, dir_fd=self.folder.fd)
+        above = os.fstat(self.folder.fd)
+        if os.geteuid() == 0 and above.st_uid != 0:
+            with self.folder.folder(self.name) as made:
+                give_to(made.fd, above)
+
+    def rename(self, to: Entry) -> None:
+        """Give it another name, which may be taken: then that is replaced."""
+        os.rename(self.name, to.name, src_dir_fd=self.folder.fd, dst_dir_fd=to.folder.fd)
+
+    def link(self, to: Entry) -> None:
+        """Give it a second name, which must be free."""
+        os.link(self.name, to.name, src_dir_fd=self.folder.fd, dst_dir_fd=to.folder.fd, follow_symlinks=False)
+
+    def unlink(self, *, missing_ok: bool = False) -> None:
+        """Take this name away from a file."""
+        try:
+            os.unlink(self.name, dir_fd=self.folder.fd)
+        except FileNotFoundError:
+            if not missing_ok:
+                raise
+
+    def remove_folder(self) -> None:
+        """Take away a folder and the files in it; one that holds folders stays.
+
+        Raises:
+            OSError: it is no folder, holds one, or may not be removed.
+        """
+        with self.folder.folder(self.name) as folder:
+            for name in folder.names():
+                (folder / name).unlink()
+        os.rmdir(self.name, dir_fd=self.folder.fd)
+
+
+def require_plain(name: str) -> None:
+    """Refuse a name that leads elsewhere than to something in a folder.
+
+    Raises:
+        ValueError: it is no plain file name.
+    """
+    if not name or name in {".", ".."} or "/" in name or "\0" in name:
+        raise ValueError(f"not a plain file name: {name!r}")
+
+
+def give_to(fd: int, owner: os.stat_result) -> None:
+    """Give an open file or folder the owner and group of another, as far as this process may."""
+    made = os.fstat(fd)
+    if (made.st_uid, made.st_gid) != (owner.st_uid, owner.st_gid):
+        with contextlib.suppress(PermissionError):  # only root may give files away
+            os.fchown(fd, owner.st_uid, owner.st_gid)
+
+
+def open_folder(path: Path) -> OpenFolder:
+    """Open a folder of other people's, going down from the root of the file system without following any link.
+
+    Raises:
+        FileNotFoundError: a part of the path is missing.
+        StateError: a part of the path is a link or no folder.
+        OSError: one may not be entered or opened.
+    """
+    *between, name = path.absolute().parts[1:] or (".",)
+    here = Path("/")
+    fd = os.open("/", _PASS)
+    try:
+        for part in between:
+            here /= part
+            below = _open_next(fd, part, here, _PASS)
+            os.close(fd)
+            fd = below
+        return OpenFolder(_open_next(fd, name, path, os.O_RDONLY | _FOLDER | os.O_NOFOLLOW), path)
+    finally:
+        os.close(fd)
+
+
+def _open_next(fd: int, name: str, path: Path, flags: int) -> int:
+    try:
+        return os.open(name, flags, dir_fd=fd)
+    except OSError as error:
+        if error.errno in {errno.ELOOP, errno.ENOTDIR, errno.EMLINK}:
+            raise _no_folder(path, fd, name) from error
+        raise
+
+
+def _no_folder(path: Path, fd: int, name: str) -> StateError:
+    try:
+        is_link = stat.S_ISLNK(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode)
+    except OSError:
+        is_link = False
+    what = "is a symbolic link, not a folder" if is_link else "is not a folder"
+    hint = "move it away; memoryd does not follow links" + (" made after its configuration was read" if is_link else "")
+    return StateError(what, str(path), hint)
+
+
+def follow_folder(path: Path) -> OpenFolder:
+    """Open a folder of this user's own, such as the state folder, wherever links on the way lead.
+
+    Raises:
+        FileNotFoundError: it is missing.
+        OSError: it is no folder, or may not be opened.
+    """
+    return OpenFolder(os.open(path, os.O_RDONLY | _FOLDER), path)

@@ -1,0 +1,56 @@
+"""The names of temporary files, which say whose they are after a kill and which nobody can foresee.
+
+A killed writer leaves files named `.memoryd-new-…tmp` (ours, perhaps half written) or `.memoryd-swap-…tmp` (ours
+before the exchange, the old file or somebody's edit after it).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from memoryd.files.open_folder import Entry, OpenFolder
+
+_TEMP_NAME = re.compile(r"\.memoryd-(new|swap)-[0-9a-f]{16}-(.+)\.tmp", re.DOTALL)
+
+
+class Leftover(NamedTuple):
+    """A temporary file of a writer that was stopped."""
+
+    entry: Entry
+    kind: str  # new | swap
+    target: str  # name of the file it was made for
+
+
+def temporary(entry: Entry, kind: str) -> Entry:
+    """A fresh name beside `entry` that `leftovers` recognises; kind: new | swap."""
+    return entry.beside(f".memoryd-{kind}-{secrets.token_hex(8)}-{entry.name}.tmp")
+
+
+def leftovers(folder: OpenFolder) -> list[Leftover]:
+    """The temporary files that stopped writers left in a folder, sorted by name.
+
+    Raises:
+        OSError: the folder cannot be listed.
+    """
+    named = [(name, _TEMP_NAME.fullmatch(name)) for name in folder.names()]
+    return [Leftover(folder / name, match[1], match[2]) for name, match in named if match]
+
+
+def is_twin(entry: Entry, status: os.stat_result) -> bool:
+    """Say whether the second name of a file is a temporary one beside its first.
+
+    A writer gives it that for an instant where the system cannot exchange two names, and leaves it when it is killed.
+    """
+    beside = [left.entry for left in leftovers(entry.folder) if left.target == entry.name]
+    return status.st_nlink <= 1 + sum(_is_same(one, status) for one in beside)
+
+
+def _is_same(entry: Entry, status: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(entry.lstat(), status)
+    except FileNotFoundError:
+        return False
