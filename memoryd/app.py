@@ -13,6 +13,7 @@ from memoryd.engine.clock import Clock
 from memoryd.engine.ingest import Ingest
 from memoryd.engine.restore import Restorer
 from memoryd.engine.runner import Runner
+from memoryd.engine.scrubbing import Scrubber
 from memoryd.errors import StateError
 from memoryd.files import mounts, trust
 from memoryd.files.folders import make_private_dir
@@ -46,6 +47,7 @@ class App:
     lock: Lock
     engine: Engine
     worker: Worker
+    scrubber: Scrubber
     ingest: Ingest
     runner: Runner
     database: Path
@@ -60,6 +62,7 @@ class App:
     def close(self) -> None:
         """Let go of everything, the lock last."""
         self.worker.close()
+        self.scrubber.close()
         self.runner.answerer.models.close()
         self.ingest.files.close()
         self.engine.dispose()
@@ -114,14 +117,19 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock) -> App:
             )
     journal = Journal(settings.state_dir / JOURNAL)
     worker = Worker(settings.state_dir)
-    ingest = Ingest(engine, settings, clock, log.bind(part="ingest"), OpenFiles())
+    # A worker of its own: a scan never waits behind an answer.
+    scrubber = Scrubber(Worker(settings.state_dir), log.bind(part="scrub"))
+    ingest = Ingest(engine, settings, clock, log.bind(part="ingest"), OpenFiles(), scrubber)
     if entries := journal.entries():
         ingest.restored = Restorer(entries, clock.text())
     runner = Runner(
         engine=engine,
         settings=settings,
         worker=worker,
-        answerer=Answerer(engine, Pool(lambda: Worker(settings.state_dir)), clock, log.bind(part="answering")),
+        scrubber=scrubber,
+        answerer=Answerer(
+            engine, Pool(lambda: Worker(settings.state_dir)), scrubber, clock, log.bind(part="answering")
+        ),
         clock=clock,
         owner=owner.current(),
         log=log.bind(part="runner"),
@@ -129,4 +137,4 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock) -> App:
         new_id=lambda: secrets.token_hex(4),
     )
     runner.recover()
-    return App(settings, clock, log, lock, engine, worker, ingest, runner, path, path.stat().st_ino)
+    return App(settings, clock, log, lock, engine, worker, scrubber, ingest, runner, path, path.stat().st_ino)

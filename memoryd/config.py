@@ -105,6 +105,15 @@ class Ingest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Scrub:
+    """What is taken out of every text before it is kept."""
+
+    secrets: str = _key(values.one_of("redact", "skip", "off"), "redact")
+    pii: str = _key(values.one_of("off", "mask"), "off")
+    allow: tuple[str, ...] = _key(values.texts(values.allowed_value), ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sleep:
     """When an agent's context is turned into memory, and how small its compressed form is."""
 
@@ -177,6 +186,7 @@ class Settings:
     timezone: str = _key(values.zone_name, "local")
     agents: tuple[Agent, ...] = _list(Agent)
     ingest: Ingest = _section(Ingest())
+    scrub: Scrub = _section(Scrub())
     sleep: Sleep = _section(Sleep())
     sessions: Sessions = _section(Sessions())
     jobs: Jobs = _section(Jobs())

@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 from memoryd.addresses import AddressError, parse_base_url
 from memoryd.cron import parse_cron
 from memoryd.errors import ConfigError
+from memoryd.yaml_reader import Marked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -225,6 +226,29 @@ def duration_text(span: timedelta) -> str:
 def text(_: Place, value: object) -> str:
     """Text that says something."""
     return _text(value)
+
+
+def texts(parse: Parser) -> Parser:
+    """A list of texts, each of which `parse` takes."""
+
+    def parse_all(place: Place, value: object) -> tuple[str, ...]:
+        if not isinstance(value, list):
+            raise RefusedValueError(f"a list is needed, not {shown(value)}", "in brackets, or each entry after a -")
+        return tuple(parse(place, entry.value if isinstance(entry, Marked) else entry) for entry in value)
+
+    return parse_all
+
+
+def allowed_value(_: Place, value: object) -> str:
+    """A value that is no secret, or a regular expression between slashes."""
+    entry = _text(value)
+    if len(entry) > 2 and entry.startswith("/") and entry.endswith("/"):
+        try:
+            re.compile(entry[1:-1])
+        except (re.error, OverflowError, RecursionError):
+            hint = "write it as Python's re reads it, or leave the slashes out if it is a value"
+            raise RefusedValueError(f"{shown(entry)} is no regular expression", hint) from None
+    return entry
 
 
 def base_url(_: Place, value: object) -> str:

@@ -13,15 +13,20 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from memoryd.config import Agent, Settings, TranscriptSource
+from memoryd.config import Agent, Scrub, Settings, TranscriptSource
 from memoryd.database import schema, sqlite
 from memoryd.engine.clock import Clock
 from memoryd.engine.ingest import Ingest
+from memoryd.engine.scrubbing import Scrubber
 from memoryd.files.log import Log
 from memoryd.files.ranges import OpenFiles
+from memoryd.scrub.scan import scan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+
+    from memoryd.scrub.finding import Scrubbed
+    from memoryd.scrub.policy import Policy
 
 SESSION = "0b5c0a1e-0000-4000-8000-000000000001"
 
@@ -69,11 +74,29 @@ class Row:
     sha256: bytes
 
 
+class OwnRules:
+    """The scanner's own rules, in this process; the library's take a second to load."""
+
+    def scan(self, texts: Sequence[str], policy: Policy) -> list[Scrubbed | None]:
+        return [*scan(texts, policy, lambda _: ())]
+
+    def tick(self, _: float) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
 class World:
     """Agents with a workspace each, whose transcripts lie in `sessions`, and what memoryd makes of them."""
 
     def __init__(
-        self, root: Path, *sources: dict[str, Any], agents: tuple[str, ...] = ("ann",), kept: int = 64
+        self,
+        root: Path,
+        *sources: dict[str, Any],
+        agents: tuple[str, ...] = ("ann",),
+        kept: int = 64,
+        scanner: Any = None,
     ) -> None:
         self.root = root
         self.sessions = root / "sessions"
@@ -83,6 +106,7 @@ class World:
         self.sources = sources or ({},)
         self.agents = agents
         self.disabled: set[str] = set()
+        self.scrub = Scrub()
         self.database = root / "memoryd.db"
         self.database.write_bytes(_empty_database())
         self.engine = sqlite.connect(self.database)
@@ -90,6 +114,8 @@ class World:
             lambda: datetime.now(UTC) + timedelta(seconds=self.offset), lambda: time.monotonic() + self.offset
         )
         self.files = OpenFiles(kept)
+        self.scanner = scanner or OwnRules()
+        self.scrubber = Scrubber(self.scanner, Log("test"))
         self.ingest = self._start()
 
     def __enter__(self) -> Self:
@@ -99,7 +125,8 @@ class World:
         self.close()
 
     def settings(self) -> Settings:
-        return Settings(state_dir=self.root, agents=tuple(self._agent(name) for name in self.agents))
+        agents = tuple(self._agent(name) for name in self.agents)
+        return Settings(state_dir=self.root, agents=agents, scrub=self.scrub)
 
     def _agent(self, name: str) -> Agent:
         workspace = self.root / name
@@ -111,7 +138,7 @@ class World:
         return Agent(id=name, workspace=workspace, transcripts=tuple(found), enabled=name not in self.disabled)
 
     def _start(self) -> Ingest:
-        return Ingest(self.engine, self.settings(), self.clock, Log("test"), self.files)
+        return Ingest(self.engine, self.settings(), self.clock, Log("test"), self.files, self.scrubber)
 
     def restart(self) -> None:
         """A new process: nothing is known but what the database holds, no file is open."""

@@ -66,7 +66,7 @@ def written_paths(mark, at=""):
     if isinstance(mark.value, dict):
         for name, child in mark.value.items():
             yield from written_paths(child, f"{at}.{name}" if at else name)
-    elif isinstance(mark.value, list):
+    elif isinstance(mark.value, list) and any(isinstance(child.value, dict) for child in mark.value):
         for number, child in enumerate(mark.value):
             yield from written_paths(child, f"{at}[{number}]")
     else:

@@ -38,6 +38,7 @@ SIDEWAYS = {
     ("config", "yaml_reader"): "the text the configuration is read from",
     ("config_values", "addresses"): "which URL may be asked is known when it is read",
     ("config_values", "cron"): "a schedule is a value",
+    ("config_values", "yaml_reader"): "the entries of a list come with their lines",
     ("config_values", "errors"): "a bad cron line is an error",
     ("cron", "errors"): "a bad cron line is an error",
     ("gauge", "transcripts"): "the picture's arrow: the gauge counts turns",
@@ -67,7 +68,8 @@ PURE_PARTS = {
     "pathlib": {"PurePath", "PurePosixPath", "PureWindowsPath"},
     "urllib": {"parse"},
 }
-PURE_LIBRARIES = {"orjson", "pydantic"}  # bytes to values and back; every other library does something
+# Bytes to values and back, and places of words in bytes; every other library does something.
+PURE_LIBRARIES = {"ahocorasick_rs", "orjson", "pydantic"}
 IMPURE_CALLS = {
     "open": "files", "input": "a terminal", "print": "a terminal", "breakpoint": "a terminal",
     "eval": "runs text", "exec": "runs text", "compile": "runs text", "__import__": "hides an import",

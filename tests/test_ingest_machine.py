@@ -24,12 +24,19 @@ from ingest_world import Row, World, claude, copy_of, message
 
 from memoryd.engine import cursor as reading
 from memoryd.engine import ingest as ingesting
+from memoryd.engine import store
 
 NAMES = ("a.jsonl", "b.jsonl", "sub/a.jsonl", "sub/c.jsonl")
 WORDS = ("yes, do so", "no, do not", "try it now")  # of one length
 # The same examples every time in the default run, other ones at each soak, where a failure can be looked into.
 STEPS = settings(stateful_step_count=25, derandomize=os.environ.get("HYPOTHESIS_PROFILE") != "soak")
-SMALL = {(ingesting, "READ_LIMIT"): 700, (reading, "CHUNK"): 256, (reading, "LONGEST_LINE"): 1 << 16}
+# So small that a few records are read in several goes, and that a batch is handed to the scanner while others are read.
+SMALL = {
+    (ingesting, "READ_LIMIT"): 700,
+    (reading, "CHUNK"): 256,
+    (reading, "LONGEST_LINE"): 1 << 16,
+    (store, "FLUSH_TURNS"): 4,
+}
 
 words = st.sampled_from(WORDS)
 names = st.sampled_from(NAMES)
@@ -230,6 +237,16 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
+        self.world.restart()
+
+    @rule(some=st.lists(names, min_size=1, max_size=4))
+    def crash_while_scanning(self, some: list[str]) -> None:
+        """One batch is with the scanner, the next is being read; neither has been stored."""
+        for name in some:
+            source = next(one for one in self.world.ingest.sources if one.format != "now")
+            with contextlib.suppress(StoppedError):
+                self.world.ingest.look(source, str(self.world.path(name)))
+                self.world.ingest.pass_on()
         self.world.restart()
 
     @rule(some=st.lists(names, max_size=4))

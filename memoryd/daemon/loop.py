@@ -397,6 +397,7 @@ class Loop:
         if app.runner.is_unsettled_due():
             self._start_chores(app.runner.settle)
         app.worker.tick(now)
+        app.scrubber.tick(now)
         app.runner.answerer.tend(now)
         self._run_schedules()
         before = (self.watcher.watching, self.watcher.polling_why)

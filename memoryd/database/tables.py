@@ -83,6 +83,7 @@ class Turn(SQLModel, table=True):
     __table_args__ = (
         Index("turn_identity", "agent_id", "record_id", "part", unique=True),
         Index("turn_in_session", "session_id", "seq", unique=True),
+        Index("turn_withheld", "withheld", sqlite_where=text("withheld IS NOT NULL")),
     )
 
     id: int | None = Field(default=None, primary_key=True)
@@ -108,6 +109,7 @@ class Turn(SQLModel, table=True):
     first_byte: int
     last_byte: int
     sha256: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+    withheld: str | None = None  # why the text is empty: unscanned (yet), lost (and never will be), skipped
 
 
 class BadSpan(SQLModel, table=True):

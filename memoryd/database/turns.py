@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.database import sqlite
@@ -17,26 +18,35 @@ _STORED = "seq, record_id, part, role, origin, kind, text, at, tokens, sidechain
 _TURN_COLUMNS = (
     "agent_id", "session_id", "seq", "transcript_id", "generation", "record_id", "part", "role", "origin", "kind",
     "text", "at", "message_id", "usage", "model", "sidechain", "tool_call_id", "tool_name", "first_byte", "last_byte",
-    "sha256",
+    "sha256", "withheld",
 )  # fmt: skip
 INSERT_TURNS = f"INSERT INTO turn ({', '.join(_TURN_COLUMNS)}) VALUES ({', '.join('?' * len(_TURN_COLUMNS))})"  # noqa: S608
+
+
+class Known(NamedTuple):
+    """Where a stored turn was read last, and whether its text is kept."""
+
+    transcript_id: int
+    generation: int
+    sha256: bytes
+    withheld: str | None
 
 
 class Seen:
     """Which record ids of an agent are stored already."""
 
     def __init__(self, connection: Connection, agent_id: str, record_ids: Sequence[str]) -> None:
-        self.rows: dict[tuple[str, int], tuple[int, int, bytes]] = {}
+        self.rows: dict[tuple[str, int], Known] = {}
         for start in range(0, len(record_ids), LOOKUP_CHUNK):
             chunk = record_ids[start : start + LOOKUP_CHUNK]
             marks = ", ".join("?" * len(chunk))
             result = connection.exec_driver_sql(
-                "SELECT record_id, part, transcript_id, generation, sha256 FROM turn"  # noqa: S608
+                "SELECT record_id, part, transcript_id, generation, sha256, withheld FROM turn"  # noqa: S608
                 f" WHERE agent_id = ? AND record_id IN ({marks})",
                 (agent_id, *chunk),
             )
-            for record_id, part, transcript_id, generation, sha256 in result:
-                self.rows[record_id, part] = (transcript_id, generation, sha256)
+            for record_id, part, *known in result:
+                self.rows[record_id, part] = Known(*known)
 
 
 class Version(NamedTuple):
@@ -47,12 +57,13 @@ class Version(NamedTuple):
     sha256: bytes
     transcript_id: int
     generation: int
+    withheld: str | None
 
 
 def versions_of(connection: Connection, agent_id: str, record_id: str, part: int) -> list[Version]:
     """Read all that is stored of one turn: as it was first, and as it was changed under its id (`id~hash`)."""
     rows = connection.exec_driver_sql(
-        "SELECT record_id, text, sha256, transcript_id, generation FROM turn"
+        "SELECT record_id, text, sha256, transcript_id, generation, withheld FROM turn"
         " WHERE agent_id = ? AND (record_id = ? OR (record_id > ? AND record_id < ?)) AND part = ? ORDER BY id",
         (agent_id, record_id, f"{record_id}~", f"{record_id}\x7f", part),
     )
@@ -67,6 +78,66 @@ def confirm_spans(connection: Connection, rows: Sequence[tuple[int, int, int, by
             " WHERE agent_id = ? AND record_id = ? AND part = ?",
             list(rows),
         )
+
+
+def withheld_turn(connection: Connection, agent_id: str, record_id: str, part: int) -> RowMapping | None:
+    """Read a turn that was stored without its text."""
+    rows = connection.exec_driver_sql(
+        "SELECT id, session_id, seq FROM turn WHERE agent_id = ? AND record_id = ? AND part = ?"
+        " AND withheld IS NOT NULL",
+        (agent_id, record_id, part),
+    )
+    return rows.mappings().first()
+
+
+def unscanned(connection: Connection) -> set[int]:
+    """Find the turns whose text waits for a scan."""
+    return {row[0] for row in connection.exec_driver_sql("SELECT id FROM turn WHERE withheld = 'unscanned'")}
+
+
+def with_places(connection: Connection, turn_ids: Sequence[int]) -> list[RowMapping]:
+    """Read where turns are in their transcripts."""
+    rows = connection.exec_driver_sql(
+        "SELECT t.id, t.agent_id, t.record_id, t.part, t.kind, t.first_byte, t.last_byte, t.sha256, t.transcript_id,"
+        " p.path, p.format, p.session_id FROM turn t JOIN transcript p ON p.id = t.transcript_id"
+        " WHERE t.id IN (SELECT value FROM json_each(?)) ORDER BY t.id",
+        (json.dumps(list(turn_ids)),),
+    )
+    return list(rows.mappings())
+
+
+def set_withheld(connection: Connection, turn_ids: Iterable[int], why: str) -> None:
+    """Record why turns are kept without their text."""
+    rows = [(why, turn_id) for turn_id in turn_ids]
+    if rows:
+        connection.exec_driver_sql("UPDATE turn SET withheld = ? WHERE id = ?", rows)
+
+
+def give_text(connection: Connection, turn_id: int, seq: int, text: str) -> None:
+    """Give a turn its text and its place; its tokens are counted anew."""
+    connection.exec_driver_sql(
+        "UPDATE turn SET text = ?, seq = ?, withheld = NULL, tokens = NULL WHERE id = ?", (text, seq, turn_id)
+    )
+
+
+def passed(connection: Connection, session_id: str) -> int:
+    """Tell up to which turn a session has been consumed, or will be by a run that has settled on its turns."""
+    return int(
+        connection.exec_driver_sql(
+            "SELECT max(coalesce((SELECT max(seq) FROM watermark WHERE session_id = :id), 0), coalesce(("
+            "SELECT max(json_extract(options, '$.upto')) FROM job_run WHERE session_id = :id"
+            " AND state IN ('queued', 'running', 'interrupted', 'blocked')), 0))",
+            {"id": session_id},
+        ).scalar_one()
+    )
+
+
+def seq_of_record(connection: Connection, session_id: str, record_id: str) -> int:
+    """Tell the place of a record's first turn in a session, 0 where it has none."""
+    seq = connection.exec_driver_sql(
+        "SELECT min(seq) FROM turn WHERE session_id = ? AND record_id = ?", (session_id, record_id)
+    ).scalar_one()
+    return int(seq or 0)
 
 
 def stored_turns(

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from memoryd.config import Settings
     from memoryd.database.runs import Run
     from memoryd.engine.clock import Clock
+    from memoryd.engine.scrubbing import Scrubber
     from memoryd.files.log import Log
     from memoryd.jobs.job import Ask
     from memoryd.worker.client import Worker
@@ -67,6 +68,7 @@ class Answerer:
 
     engine: Engine
     models: Pool
+    scrubber: Scrubber
     clock: Clock
     log: Log
     circuits: dict[str, Circuit] = field(default_factory=dict)
@@ -120,8 +122,9 @@ class Answerer:
     def _offline(self, asked: Asked, instead: str | None) -> Reply:
         if instead is not None:
             self.log.warning("answered offline", run=asked.run.id, agent=asked.run.agent_id, why=instead)
+        self._require_clean(asked.ask, asked.run)
         asked.step("before:answer")
-        reply = replace(asked.worker.answer(asked.ask, OFFLINE, OFFLINE_DEADLINE), instead=instead)
+        reply = self._redacted(replace(asked.worker.answer(asked.ask, OFFLINE, OFFLINE_DEADLINE), instead=instead))
         asked.step("before:reply")
         with sqlite.writing(self.engine) as connection:
             self._keep(connection, asked, OFFLINE, reply)
@@ -159,12 +162,15 @@ class Answerer:
     def _ask(self, asked: Asked, part: Ask, endpoint: Endpoint) -> Reply | None:
         """Ask one part; None where it is too long for the model."""
         size = _measure(asked, part)
+        self._require_clean(part, asked.run)
         self._admit(endpoint, by_hand=asked.run.actor == "human")
         reservation = self._reserve(asked, endpoint, size + part.max_tokens)
         asked.step("before:answer")
         try:
             with self.models.one() as worker:
                 result = worker.answer_of(endpoint, part)
+            if isinstance(result, Reply):
+                result = self._redacted(result)
         except WorkerError as error:  # the reservation stands: nobody knows what was paid
             self._note(endpoint, Failure(Trouble.UNAVAILABLE, error.what))
             raise ModelError(Failure(Trouble.UNAVAILABLE, error.what), endpoint.name) from error
@@ -188,6 +194,18 @@ class Answerer:
         if result.trouble is Trouble.OVERFLOW:
             return None
         raise ModelError(result, endpoint.name)
+
+    # --- secrets --------------------------------------------------------------------------------------------------
+
+    def _require_clean(self, ask: Ask, run: Run) -> None:
+        quoted = [text for one in ask.material for text in (one.text, one.at or "")]
+        known = [text for pair in ask.context for text in pair]
+        self.scrubber.require_clean([ask.instructions, *quoted, *known], f"the question of run {run.id}")
+
+    def _redacted(self, reply: Reply) -> Reply:
+        """A reply is another's text: a model may have been told to decode what was redacted, or make a secret up."""
+        text, model = self.scrubber.redact([reply.text, reply.model or ""])
+        return replace(reply, text=text, model=model or None)
 
     # --- sizes ----------------------------------------------------------------------------------------------------
 

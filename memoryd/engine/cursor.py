@@ -113,6 +113,7 @@ class Found(NamedTuple):
     first_byte: int
     last_byte: int
     sha256: bytes
+    withheld: str | None = None  # why its text is empty now: unscanned, skipped
 
 
 def examine(cursor: Cursor, path: str, stat: Stat, handle: Handle) -> Fate:

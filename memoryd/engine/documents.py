@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from memoryd.database import sqlite, turns
 from memoryd.engine import cursor as reading
 from memoryd.engine.cursor import Found
+from memoryd.engine.scrubbing import UnscannedError
 from memoryd.transcripts import messages, now_file, registry
 from memoryd.transcripts.fields import utc
 from memoryd.transcripts.lines import Pass
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 LARGEST = 16 << 20  # bytes; parsed it takes many times as much
 QUIET_SECONDS = 5.0
+UNSCANNED_SECONDS = 60.0
 HEAD = 64
 LINES_HEAD = 1 << 20
 
@@ -87,7 +89,13 @@ class Documents:
         cursor.hasher, cursor.offset = hasher, stat.size
         cursor.generation += int(known and not unchanged)
         is_now = source.format == now_file.NAME or self.is_one(cursor)
-        found = self._now(cursor, data) if is_now else self._array(cursor, data)
+        try:
+            found = self._now(cursor, data) if is_now else self._array(cursor, data)
+        except UnscannedError:
+            reading.start(cursor)
+            cursor.unfinished = True
+            ingest.look_again(path, UNSCANNED_SECONDS)
+            raise
         cursor.note = "the document is not complete yet" if found is None else None
         if found is None:
             reading.start(cursor)  # nothing is consumed, and it may turn out to be lines
@@ -100,11 +108,15 @@ class Documents:
         now = now_file.parse(data, closed=not cursor.unfinished)
         cursor.format = now_file.NAME
         if cursor.session_id is None:
-            cursor.session_id = self.ingest.session_for(cursor, now_file.identify(now, reading.posix(cursor.path)))
+            identity = now_file.identify(now, reading.posix(cursor.path))
+            cursor.session_id = self.ingest.session_for(cursor, self.ingest.without_secrets(identity))
         seen = self._lines.get(cursor.session_id)
         if seen is None:
             seen = self._lines_of(cursor.session_id)
-        fresh, self._lines[cursor.session_id] = now_file.new_turns(now.entries, seen, cursor.session_id)
+        # Lines are compared as they are stored; and what is no secret by itself may be one together with its lines.
+        said = self.ingest.scrubber.redact(["\n".join(entry.lines) for entry in now.entries])
+        entries = [entry._replace(lines=tuple(text.split("\n"))) for entry, text in zip(now.entries, said, strict=True)]
+        fresh, self._lines[cursor.session_id] = now_file.new_turns(entries, seen, cursor.session_id)
         ended = utc(now.front_matter.get("timestamp_end"))
         if ended:
             self.ingest.batch.ended[cursor.session_id] = ended
@@ -115,8 +127,10 @@ class Documents:
         """Which lines of a session are stored: rebuilt from its turns after a start."""
         lines: Counter[str] = Counter()
         with sqlite.reading(self.ingest.engine) as connection:
-            for turn in turns.stored_turns(connection, session_id):
-                lines.update(now_file.line_key(turn.role, line) for line in turn.text.split("\n") if line.strip())
+            stored = turns.stored_turns(connection, session_id)
+        # What was stored by another version of the rules is known again as well.
+        for turn, text in zip(stored, self.ingest.scrubber.redact([turn.text for turn in stored]), strict=True):
+            lines.update(now_file.line_key(turn.role, line) for line in text.split("\n") if line.strip())
         return lines
 
     def _array(self, cursor: Cursor, data: bytes) -> list[Found] | None:
@@ -127,6 +141,7 @@ class Documents:
         identity = reader.identify([record.value for record in records], reading.posix(cursor.path))
         if identity is None:
             return None
+        identity = self.ingest.without_secrets(identity)
         cursor.format = reader.name
         cursor.session_id = cursor.session_id or self.ingest.session_for(cursor, identity)
         meetings = Pass(cursor.session_id)

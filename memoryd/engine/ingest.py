@@ -1,11 +1,13 @@
-"""Ingest: transcripts are looked at, read on, and stored exactly once in effect.
+"""Ingest: transcripts are looked at, read on, and stored exactly once in effect, without their secrets.
 
-Turns and the cursor that read them move in one transaction, so a kill between any two instructions costs nothing but
-reading the last stretch again; and a record whose id is stored already, from this file or a copy of it, is not new.
+While one batch is being scanned the next is read. Turns and the cursor that read them move in one transaction, so a
+kill between any two instructions costs nothing but reading the last stretch again; and a record whose id is stored
+already, from this file or a copy of it, is not new.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import traceback
 from collections import Counter
@@ -23,6 +25,7 @@ from memoryd.engine.cursors import Cursors
 from memoryd.engine.documents import Documents
 from memoryd.engine.store import Batch
 from memoryd.engine.unreadable import Unreadable
+from memoryd.engine.unscanned import Unscanned
 from memoryd.errors import MemorydError, NotFoundError, StateError
 from memoryd.files import ranges, sources
 from memoryd.transcripts import now_file, registry
@@ -32,13 +35,16 @@ from memoryd.transcripts.lines import clean
 from memoryd.transcripts.messages import Messages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Future
 
     from sqlalchemy import Engine
 
     from memoryd.config import Agent, Settings, TranscriptSource
     from memoryd.engine.clock import Clock
+    from memoryd.engine.scrubbing import Scrubber
     from memoryd.files.log import Log
+    from memoryd.scrub.finding import Scrubbed
     from memoryd.transcripts.format import LineFormat
 
 READ_LIMIT = 8 << 20  # bytes of one transcript before the others have their turn
@@ -79,15 +85,26 @@ def _source(agent: Agent, source: TranscriptSource, state_dir: Path) -> Source:
 class Ingest:
     """Reads all transcripts of all agents. Used by one thread."""
 
-    def __init__(self, engine: Engine, settings: Settings, clock: Clock, log: Log, files: ranges.OpenFiles) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        settings: Settings,
+        clock: Clock,
+        log: Log,
+        files: ranges.OpenFiles,
+        scrubber: Scrubber,
+    ) -> None:
         self.engine = engine
         self.clock = clock
         self.log = log
         self.files = files
+        self.scrubber = scrubber
         self.documents = Documents(self)
         self.cursors = Cursors()
-        self.unreadable = Unreadable(engine, clock, log)
+        self.unreadable = Unreadable(engine, clock, log, scrubber)
+        self.unscanned = Unscanned(self)
         self.batch = Batch()
+        self._frozen: tuple[Batch, Future[list[Scrubbed | None]]] | None = None  # read, and being scanned
         self.changed: set[str] = set()  # sessions with new turns since somebody last asked
         self.unread: set[str] = set()  # sessions with a file that has more to read
         self.stopping = False
@@ -103,6 +120,7 @@ class Ingest:
 
     def configure(self, settings: Settings) -> None:
         """Take new settings: agents come and go, patterns change; cursors stay."""
+        self.scrubber.configure(settings)
         self.settings = settings
         self.sources = sources_of(settings)
         now = self.clock.text()
@@ -127,6 +145,7 @@ class Ingest:
         refused: set[tuple[str, str]] = set()
         for source in self.sources:
             found = sources.walk(source.pattern)
+            self.scrubber.names(path for path in found.paths if unreadable.printable(path) == path)  # all at once
             for path in found.paths:
                 if not self.stopping and (source.agent.id, path) not in seen:
                     seen.add((source.agent.id, path))
@@ -138,6 +157,8 @@ class Ingest:
             self._look_at_missing(seen)
             self.unreadable.review(seen | refused)
         self.flush()
+        if not self.stopping:
+            self.unscanned.retry()
 
     def _look_at_missing(self, seen: set[tuple[str, str]]) -> None:
         """Look at the transcripts that no pattern led to: rotated, moved or deleted ones."""
@@ -206,7 +227,7 @@ class Ingest:
         finally:
             self._looking.discard(key)
         if self.batch.full():
-            self.flush()
+            self.pass_on()
         self.progress()
 
     def _give_up(self, agent_id: str, path: str, error: Exception) -> None:
@@ -219,6 +240,8 @@ class Ingest:
     def _look(self, source: Source, path: str) -> None:
         if unreadable.printable(path) != path:
             raise StateError("its name is no text", unreadable.printable(path), "rename it")
+        if self.scrubber.name(path) != path:
+            raise StateError("its name holds a secret, so it is not read", path, "rename it")
         stat = ranges.observe(Path(path))
         cursor = self.cursors.at(source.agent.id, path)
         poisoned, until = self._poison.pop((source.agent.id, path), (None, 0.0))
@@ -399,9 +422,23 @@ class Ingest:
         identity = reader.identify(head.whole + head.salvaged, reading.posix(cursor.path))
         if identity is None or not self._is_wanted(source, cursor, identity):
             return False
+        identity = self.without_secrets(identity)
         cursor.reader, cursor.identity, cursor.format = reader, identity, reader.name
         cursor.session_id = cursor.session_id or self.session_for(cursor, identity)
         return True
+
+    def without_secrets(self, identity: Identity) -> Identity:
+        """Return whose session it is, as it may be kept.
+
+        Raises:
+            UnscannedError: it could not be scanned.
+        """
+        parent, cwd = identity.parent_session_id, identity.cwd
+        return identity._replace(
+            session_id=self.scrubber.name(identity.session_id),
+            parent_session_id=parent and self.scrubber.name(parent),
+            cwd=cwd and self.scrubber.redact_path(clean(cwd)),
+        )
 
     def _is_wanted(self, source: Source, cursor: Cursor, identity: Identity) -> bool:
         """Whether the session's recorded folder lies in the project of a source that names the file."""
@@ -442,23 +479,61 @@ class Ingest:
 
     def session_for(self, cursor: Cursor, identity: Identity) -> str:
         """Find or make the session of a transcript; a copy or a moved file joins the one it is of."""
-        return store.session_for(self.engine, self.batch, cursor, identity, self.clock.text())
+        waiting = [] if self._frozen is None else [self._frozen[0]]
+        return store.session_for(self.engine, [*waiting, self.batch], cursor, identity, self.clock.text())
 
     def flush(self) -> None:
-        """Store everything read so far: turns, cursors and sessions in one transaction."""
+        """Store everything read so far."""
+        self.finish()
         batch, self.batch = self.batch, Batch()
-        if not (batch.found or batch.cursors or batch.bad):
+        if batch.is_empty():
             return
+        batch.freeze()
+        with self._losing_place(batch):
+            self._store_scanned(batch, self.scrubber.scan(batch.texts()))
+
+    def pass_on(self) -> None:
+        """Hand what was read to the scanner and read on meanwhile; what it was handed before is stored first."""
+        self.finish()
+        batch, self.batch = self.batch, Batch()
+        if not batch.is_empty():
+            batch.freeze()
+            self._frozen = batch, self.scrubber.begin(batch.texts())
+
+    def finish(self) -> None:
+        """Store what is being scanned, if anything is."""
+        if self._frozen is None:
+            return
+        (batch, scan), self._frozen = self._frozen, None
+        with self._losing_place(batch):
+            self._store_scanned(batch, scan.result())
+
+    @contextlib.contextmanager
+    def _losing_place(self, batch: Batch) -> Iterator[None]:
+        """Where a batch cannot be stored, its cursors go back to what is, and so do those read on since."""
+        try:
+            yield
+        except BaseException:
+            self._lose_place(batch)
+            self._lose_rest()
+            raise
+
+    def _lose_rest(self) -> None:
+        batch, self.batch = self.batch, Batch()
+        self._lose_place(batch)
+
+    def _store_scanned(self, batch: Batch, scanned: Sequence[Scrubbed | None]) -> None:
+        """Store a batch: turns, cursors and sessions in one transaction."""
+        batch.take_scanned(scanned, self.scrubber.names(batch.names()))
         try:
             self._store(batch)
         except Exception as error:
             if _is_trouble(error):
-                self._lose_place(batch)
                 raise
+            # What was read since may go on from what cannot be stored.
+            self._lose_rest()
             self._store_apart(batch)
-        except BaseException:
-            self._lose_place(batch)
-            raise
+        self.unscanned.note(batch)
 
     def _store_apart(self, batch: Batch) -> None:
         """Something in the batch cannot be stored: find whose it is, say so, and store the rest."""
@@ -466,9 +541,9 @@ class Ingest:
             try:
                 self._store(part)
             except Exception as error:
-                self._lose_place(batch if _is_trouble(error) else part)
                 if _is_trouble(error):
                     raise
+                self._lose_place(part)
                 batch.sessions.update(part.sessions)
                 for cursor in part.cursors.values():
                     self.again.pop(cursor.path, None)

@@ -6,6 +6,7 @@ import errno
 from dataclasses import dataclass
 from datetime import timedelta
 
+from memoryd.engine.scrubbing import SecretError
 from memoryd.errors import StateError
 from memoryd.llm.failure import Failure, ModelError, Trouble
 
@@ -69,6 +70,8 @@ def decide(error: BaseException, *, attempt: int, attempts: int, jitter: float =
     delay = min(FIRST_DELAY * 2 ** min(attempt - 1, 16), LONGEST_DELAY)
     if isinstance(error, AwayError) or is_disk_trouble(error):
         return RetryAfter(delay, refund=True)
+    if isinstance(error, SecretError):
+        return Block(LONGEST_DELAY)
     if isinstance(error, ModelError):
         return _about_model(error.failure, delay, attempt >= attempts, jitter)
     return GiveUp() if attempt >= attempts else RetryAfter(delay, refund=False)

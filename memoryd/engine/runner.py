@@ -16,11 +16,23 @@ from memoryd.engine import commit as committing
 from memoryd.engine import restore, retry, sleeping
 from memoryd.engine.answering import OFFLINE, Answerer, Asked
 from memoryd.engine.hooks import run_hook
+from memoryd.engine.scrubbing import SecretError, strings_of
 from memoryd.errors import MemorydError, NotFoundError, RefusedError, StateError
 from memoryd.files import regular
 from memoryd.jobs import reply as replies
 from memoryd.jobs import sleep
-from memoryd.jobs.job import AppendDaily, Ask, Done, Enter, NothingToDo, Rejected, Reply
+from memoryd.jobs.job import (
+    AddMemories,
+    AppendDaily,
+    Ask,
+    Done,
+    Enter,
+    KeepSummary,
+    MoveWatermark,
+    NothingToDo,
+    Rejected,
+    Reply,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,9 +43,10 @@ if TYPE_CHECKING:
     from memoryd.config import Settings
     from memoryd.database.runs import Run
     from memoryd.engine.clock import Clock
+    from memoryd.engine.scrubbing import Scrubber
     from memoryd.files.journal import Journal
     from memoryd.files.log import Log
-    from memoryd.jobs.job import Step
+    from memoryd.jobs.job import Edit, Step
     from memoryd.worker.client import Worker
 
 MAX_STEPS = 64
@@ -97,6 +110,7 @@ class Runner:
     engine: Engine
     settings: Settings
     worker: Worker
+    scrubber: Scrubber
     answerer: Answerer
     clock: Clock
     owner: str
@@ -221,7 +235,7 @@ class Runner:
             raise retry.AwayError(
                 "the workspace is gone", where=str(workspace), hint="bring it back; the run is tried again"
             )
-        source = sleeping.Source(self.engine, self.settings, self.worker, self.clock, workspace)
+        source = sleeping.Source(self.engine, self.settings, self.worker, self.scrubber, self.clock, workspace)
         inputs = kind.gather(source, run)
         if isinstance(inputs, NothingToDo):
             self._commit(run, inputs, [], None, workspace)
@@ -280,6 +294,7 @@ class Runner:
             receipt=receipt,
             late=lambda: {"phases": self._durations(phases)},
         )
+        self.scrubber.require_clean(_texts(step.edits, receipt, outcome.why), f"what run {run.id} would write")
         done = committing.commit(self._writer(workspace), run, step.edits, outcome)
         self._record_watermarks(run)
         self._clear_alarms_of(run)
@@ -373,7 +388,10 @@ class Runner:
             if waits and verdict.refund:
                 self._alarm("waiting", f"{run.kind} run {run.id} waits: {text}", run.agent_id, run.key or run.id)
         elif isinstance(verdict, retry.Block):
-            runs.block(self.engine, run, due=self.clock.text(ahead=verdict.delay), why=f"config: {text}")
+            kind = "secret" if isinstance(error, SecretError) else "config"
+            blocked = runs.block(self.engine, run, due=self.clock.text(ahead=verdict.delay), why=f"{kind}: {text}")
+            if blocked and kind == "secret":
+                self._alarm("secret", f"{run.kind} run {run.id} {error_text(error)}", run.agent_id, run.key or run.id)
         elif self._end(run, "dead", error=text):
             self._alarm_dead(run)
 
@@ -396,7 +414,7 @@ class Runner:
                 alarms.clear_alarm(connection, kind=kind, now=self.clock.text(), agent_id=agent_id, subject=subject)
 
     def _clear_alarms_of(self, run: Run) -> None:
-        for kind in ("dead", "waiting"):
+        for kind in ("dead", "waiting", "secret"):
             self._clear(kind, run.agent_id, run.key or run.id)
 
     def _workspace(self, agent_id: str) -> Path | None:
@@ -410,6 +428,22 @@ def _why(step: Done | NothingToDo, reply: Reply | None) -> str | None:
     instead = f"answered offline: {reply.instead}" if reply and reply.instead else None
     said = [step.why] if isinstance(step, NothingToDo) else []
     return "; ".join([*said, *([instead] if instead else [])]) or None
+
+
+def _texts(edits: Sequence[Edit], receipt: dict[str, Any], why: str | None) -> list[str]:
+    """List every text that a commit would put into files and rows."""
+    found = [why or "", *strings_of(receipt)]
+    for edit in edits:
+        match edit:
+            case AppendDaily():
+                found += [edit.reason, edit.body]
+            case AddMemories():
+                found += [memory.text for memory in edit.memories]
+            case KeepSummary():
+                found += [edit.summary, *(message.text for message in edit.messages)]
+            case MoveWatermark():
+                pass
+    return found
 
 
 def _jitter(run: Run) -> float:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from memoryd.config import Settings
     from memoryd.database.runs import Run
     from memoryd.engine.clock import Clock
+    from memoryd.engine.scrubbing import Scrubber
     from memoryd.files.log import Log
     from memoryd.transcripts.turn import StoredTurn
     from memoryd.worker.client import Worker
@@ -54,6 +55,7 @@ class Source:
     engine: Engine
     settings: Settings
     worker: Worker
+    scrubber: Scrubber
     clock: Clock
     workspace: Path
 
@@ -402,6 +404,9 @@ def _inputs(
 ) -> SleepInputs:
     settings = source.settings
     old = regular.read_in(source.workspace, "MEMORY.md")
+    bullets = [bullet.text for bullet in core.bullets(core.parse(old or b""))]
+    # Files of people: what they keep there is theirs, but it is not sent.
+    days, *known = source.scrubber.redact([_dailies(source, covered), *bullets])
     return SleepInputs(
         agent_id=run.agent_id,
         session_id=row["id"],
@@ -410,8 +415,8 @@ def _inputs(
         turns=tuple(map(_timed, covered)),
         live=tuple(map(_timed, held)),
         previous_summary=summary,
-        core=tuple(bullet.text for bullet in core.bullets(core.parse(old or b""))),
-        daily=_dailies(source, covered),
+        core=tuple(known),
+        daily=days,
         window=gauge_of(row, window_of(settings, run.agent_id)).window.tokens,
         budget=settings.sleep.budget,
         keep_recent=settings.sleep.keep_recent,

@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Any
 from memoryd.database import sqlite, turns
 from memoryd.engine import cursor as reading
 from memoryd.engine.clock import moment_of, text_of
+from memoryd.engine.scrubbing import named
 from memoryd.gauge import live
 from memoryd.transcripts import now_file
 from memoryd.transcripts.claude_code import ClaudeCode, is_session_id
 from memoryd.transcripts.lines import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from sqlalchemy import Connection, Engine
 
     from memoryd.engine.cursor import Cursor, Found
+    from memoryd.scrub.finding import Scrubbed
     from memoryd.transcripts.format import Identity
     from memoryd.transcripts.lines import BadSpan
     from memoryd.transcripts.turn import Turn
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 FLUSH_TURNS = 2000
 FLUSH_BYTES = 4 << 20
+UNSCANNED, LOST, SKIPPED = "unscanned", "lost", "skipped"  # why a turn is kept without its text
 
 
 @dataclass(slots=True)
@@ -42,10 +45,45 @@ class Batch:
     sessions: dict[str, dict[str, Any]] = field(default_factory=dict)  # rows to be made, by id
     ended: dict[str, str] = field(default_factory=dict)  # session id → when its file says it ended
     size: int = 0
+    rows: dict[int, dict[str, Any]] = field(default_factory=dict)  # of the cursors as they were when it was frozen
 
     def full(self) -> bool:
         """Whether it is time to store."""
         return len(self.found) >= FLUSH_TURNS or self.size >= FLUSH_BYTES
+
+    def is_empty(self) -> bool:
+        """Whether there is nothing to store."""
+        return not (self.found or self.cursors or self.bad)
+
+    def freeze(self) -> None:
+        """Keep the cursors' rows as they are now: the cursors read on while the texts are being scanned."""
+        for key, cursor in self.cursors.items():
+            reading.seal(cursor)
+            self.rows[key] = cursor.row()
+
+    def texts(self) -> list[str]:
+        """List the texts of its turns, in their order."""
+        return [found.turn.text for found in self.found]
+
+    def names(self) -> set[str]:
+        """Gather what else of its turns a transcript decides: ids and names."""
+        return {
+            name
+            for _, turn, *_ in self.found
+            for name in (turn.record_id, turn.message_id, turn.model, turn.tool_call_id, turn.tool_name)
+            if name is not None
+        }
+
+    def take_scanned(self, scanned: Sequence[Scrubbed | None], kept: Mapping[str, str | None]) -> None:
+        """Put redacted texts and names in the place of those that were read."""
+        changed = {name for name, as_kept in kept.items() if as_kept != name}
+        for place, (found, scrubbed) in enumerate(zip(self.found, scanned, strict=True)):
+            turn = found.turn
+            withheld = UNSCANNED if scrubbed is None else SKIPPED if scrubbed.dropped else None
+            text = "" if scrubbed is None else scrubbed.text
+            if text == turn.text and not (changed and changed.intersection(turn)):
+                continue
+            self.found[place] = found._replace(turn=_renamed(turn._replace(text=text), kept), withheld=withheld)
 
 
 @dataclass(slots=True)
@@ -57,12 +95,22 @@ class Stored:
     bad: list[tuple[Cursor, BadSpan]] = field(default_factory=list)  # recorded for the first time
 
 
+def _renamed(turn: Turn, kept: Mapping[str, str | None]) -> Turn:
+    return turn._replace(
+        record_id=named(kept, turn.record_id) or "",
+        message_id=named(kept, turn.message_id),
+        model=named(kept, turn.model),
+        tool_call_id=named(kept, turn.tool_call_id),
+        tool_name=named(kept, turn.tool_name),
+    )
+
+
 def store(engine: Engine, batch: Batch, now: str, restored: Restore | None) -> Stored:
     """Store a batch, all or none.
 
     Args:
         engine: the state database.
-        batch: what was read.
+        batch: what was read, frozen and scanned.
         now: the time.
         restored: told of the new turns and their seqs inside the transaction, where the database was made anew.
     """
@@ -95,24 +143,26 @@ def apart(batch: Batch) -> Iterator[Batch]:
             cursors={key: cursor},
             sessions={session_id: batch.sessions.pop(session_id)} if session_id in batch.sessions else {},
             ended={session_id: batch.ended[session_id]} if session_id in batch.ended else {},
+            rows={key: batch.rows[key]},
         )
 
 
-def session_for(engine: Engine, batch: Batch, cursor: Cursor, identity: Identity, now: str) -> str:
-    """Find the session of a transcript, or have it made with the batch; a copy of a file joins the session it is of."""
+def session_for(engine: Engine, batches: Sequence[Batch], cursor: Cursor, identity: Identity, now: str) -> str:
+    """Find the session of a transcript, or have it made with the last batch; a copy joins the session it is of."""
     number = 1
     with sqlite.reading(engine) as connection:
         while True:
             candidate = identity.session_id if number == 1 else f"{identity.session_id}~{number}"
-            waiting = batch.sessions.get(candidate)
+            waiting = next((batch.sessions[candidate] for batch in batches if candidate in batch.sessions), None)
             row = waiting or turns.session_row(connection, candidate)
             if row is None:
                 break
             same = row["agent_id"] == cursor.agent_id and row["format"] == cursor.format
-            if same and (_is_own(cursor, identity) or (not waiting and _is_free(connection, candidate))):
+            free = not waiting and _is_free(connection, batches, candidate)
+            if same and (_is_own(cursor, identity) or free):
                 return candidate
             number += 1
-    batch.sessions[candidate] = {
+    batches[-1].sessions[candidate] = {
         "id": candidate,
         "agent_id": cursor.agent_id,
         "native_id": identity.session_id,
@@ -138,7 +188,9 @@ def _is_own(cursor: Cursor, identity: Identity) -> bool:
     return cursor.format == ClaudeCode.name and is_session_id(identity.parent_session_id or identity.session_id)
 
 
-def _is_free(connection: Connection, session_id: str) -> bool:
+def _is_free(connection: Connection, batches: Sequence[Batch], session_id: str) -> bool:
+    if any(cursor.session_id == session_id for batch in batches for cursor in batch.cursors.values()):
+        return False
     others = connection.exec_driver_sql("SELECT count(*) FROM transcript WHERE session_id = ?", (session_id,))
     return int(others.scalar_one()) == 0
 
@@ -152,11 +204,9 @@ def _store_sessions(connection: Connection, batch: Batch) -> None:
 
 
 def _store_cursors(connection: Connection, batch: Batch) -> None:
-    for cursor in batch.cursors.values():
-        reading.seal(cursor)
-        row = cursor.row()
+    for key, cursor in batch.cursors.items():
+        row = {name: value for name, value in batch.rows[key].items() if name != "id"}
         if cursor.id is None:
-            del row["id"]
             names = ", ".join(f'"{name}"' for name in row)
             result = connection.exec_driver_sql(
                 f"INSERT INTO transcript ({names}) VALUES ({', '.join('?' * len(row))})",  # noqa: S608
@@ -188,28 +238,30 @@ def _store_turns(connection: Connection, batch: Batch, result: Stored, restored:
         by_agent.setdefault(found.cursor.agent_id, []).append(found)
     for agent_id, listed in by_agent.items():
         seen = turns.Seen(connection, agent_id, list({found.turn.record_id for found in listed}))
-        new = list(_unseen(connection, listed, seen))
-        seqs = _insert(connection, agent_id, new, result)
+        new = list(_unseen(connection, batch, listed, seen, result))
+        seqs = _insert(connection, agent_id, batch, new, result)
         if restored is not None and new:
             restored(connection, agent_id, new, seqs)
 
 
-def _insert(connection: Connection, agent_id: str, new: Sequence[Found], result: Stored) -> list[int]:
+def _insert(connection: Connection, agent_id: str, batch: Batch, new: Sequence[Found], result: Stored) -> list[int]:
     states: dict[str, _SessionState] = {}
     rows: list[tuple[Any, ...]] = []
     seqs: list[int] = []
     for found in new:
         cursor, turn = found.cursor, found.turn
-        session_id = cursor.session_id or ""
+        read_as = batch.rows[id(cursor)]
+        session_id = read_as["session_id"] or ""
         state = states.get(session_id)
         if state is None:
             state = states[session_id] = _SessionState(connection, session_id)
-        seq = state.take(turn, cursor)
+        seq = state.take(turn, read_as["mtime_ns"])
         seqs.append(seq)
         rows.append((
-            agent_id, session_id, seq, cursor.id, cursor.generation, turn.record_id, turn.part, str(turn.role),
+            agent_id, session_id, seq, cursor.id, read_as["generation"], turn.record_id, turn.part, str(turn.role),
             str(turn.origin), str(turn.kind), turn.text, turn.at, turn.message_id, turn.usage, turn.model,
             int(turn.sidechain), turn.tool_call_id, turn.tool_name, found.first_byte, found.last_byte, found.sha256,
+            found.withheld,
         ))  # fmt: skip
     if rows:
         connection.exec_driver_sql(turns.INSERT_TURNS, rows)
@@ -230,11 +282,14 @@ def _end_sessions(connection: Connection, batch: Batch, result: Stored) -> None:
             result.sessions.add(session_id)
 
 
-def _unseen(connection: Connection, listed: Sequence[Found], seen: turns.Seen) -> Iterable[Found]:
+def _unseen(
+    connection: Connection, batch: Batch, listed: Sequence[Found], seen: turns.Seen, result: Stored
+) -> Iterable[Found]:
     """Pass on what is new; a record whose text was changed under its id is new under an id of its own."""
     confirmed: list[tuple[int, int, int, bytes, str, str, int]] = []
     waiting: dict[tuple[str, int], list[Found]] = {}  # passed on in this batch, by the record's own id
     for found in listed:
+        generation = batch.rows[id(found.cursor)]["generation"]
         key = found.turn.record_id, found.turn.part
         known, earlier = seen.rows.get(key), waiting.get(key, [])
         if known is None and not earlier:
@@ -243,35 +298,75 @@ def _unseen(connection: Connection, listed: Sequence[Found], seen: turns.Seen) -
             continue
         if any(_says_the_same(one, found) for one in earlier):
             continue
-        if known is not None and known[2] == found.sha256 and not _is_later(known[0], known[1], found):
+        if known is not None and known.sha256 == found.sha256 and not _is_later(known, found, generation):
+            if known.withheld is not None:
+                result.sessions |= reveal(connection, found.cursor.agent_id, found.turn.record_id, found)
             continue
         same = None if known is None else _same_version(connection, found)
         if same is None:
             waiting[key] = [*earlier, found]
             changed = f"{found.turn.record_id}~{found.sha256.hex()[:12]}"
             yield found._replace(turn=found.turn._replace(record_id=changed))
-        elif _is_later(same.transcript_id, same.generation, found):
+            continue
+        if same.withheld is not None:
+            result.sessions |= reveal(connection, found.cursor.agent_id, same.record_id, found)
+        if _is_later(same, found, generation):
             confirmed.append((
-                found.first_byte, found.last_byte, found.cursor.generation, found.sha256,
+                found.first_byte, found.last_byte, generation, found.sha256,
                 found.cursor.agent_id, same.record_id, found.turn.part,
             ))  # fmt: skip
             if same.record_id == found.turn.record_id:
-                seen.rows[key] = (same.transcript_id, found.cursor.generation, found.sha256)
+                seen.rows[key] = turns.Known(same.transcript_id, generation, found.sha256, None)
     turns.confirm_spans(connection, confirmed)
 
 
 def _says_the_same(one: Found, other: Found) -> bool:
-    return one.sha256 == other.sha256 or one.turn.text == other.turn.text
+    return one.sha256 == other.sha256 or (not (one.withheld or other.withheld) and one.turn.text == other.turn.text)
 
 
-def _is_later(transcript_id: int, generation: int, found: Found) -> bool:
-    return transcript_id == found.cursor.id and generation < found.cursor.generation
+def _is_later(known: turns.Known | turns.Version, found: Found, generation: int) -> bool:
+    return known.transcript_id == found.cursor.id and known.generation < generation
 
 
 def _same_version(connection: Connection, found: Found) -> turns.Version | None:
-    """The stored version that says the same."""
+    """The stored version that says the same; else one whose text is not known, and may be taken to."""
     versions = turns.versions_of(connection, found.cursor.agent_id, found.turn.record_id, found.turn.part)
-    return next((one for one in versions if one.sha256 == found.sha256 or one.text == found.turn.text), None)
+    exact = (
+        one
+        for one in versions
+        if one.sha256 == found.sha256 or (not (one.withheld or found.withheld) and one.text == found.turn.text)
+    )
+    return next(exact, None) or next((one for one in versions if one.withheld in {UNSCANNED, LOST}), None)
+
+
+def reveal(connection: Connection, agent_id: str, record_id: str, found: Found) -> set[str]:
+    """Give a turn its text that was stored without one; gauge, counts and what has not slept yet follow.
+
+    Where a consumer has passed the turn, or a run that is open already settled on passing it, the turn moves to the
+    end of its session: it is consumed late rather than never.
+
+    Returns:
+        The session, where there was such a turn and the text may be kept now.
+    """
+    row = turns.withheld_turn(connection, agent_id, record_id, found.turn.part)
+    if row is None or found.withheld is not None or not found.turn.text:
+        return set()
+    session_id, seq = row["session_id"], row["seq"]
+    state = _SessionState(connection, session_id)
+    passed = turns.passed(connection, session_id)
+    new_seq = state.seq + 1 if seq <= passed else seq
+    turns.give_text(connection, row["id"], new_seq, found.turn.text)
+    state.reveal(found.turn, seq, new_seq, turns.seq_of_record(connection, session_id, state.gauge.record_id))
+    state.store(connection)
+    connection.exec_driver_sql(
+        "UPDATE session SET counted_seq = min(counted_seq, ?) WHERE id = ?", (new_seq - 1, session_id)
+    )
+    return {session_id}
+
+
+def withhold(connection: Connection, turn_ids: Collection[int], why: str) -> None:
+    """Record another reason why turns have no text."""
+    turns.set_withheld(connection, turn_ids, why)
 
 
 class _SessionState:
@@ -290,17 +385,24 @@ class _SessionState:
         self.file_time = 0
         self.moment = row["last_turn_at"] if row["turns"] else ""
 
-    def take(self, turn: Turn, cursor: Cursor) -> int:
+    def take(self, turn: Turn, mtime_ns: int) -> int:
         """Add one turn; returns its seq."""
         self.seq += 1
         self.turns += bool(turn.text)  # an empty one only carries usage
         self.gauge = live.advance(self.gauge, turn, self.seq)
         if turn.model and not turn.sidechain and not turn.model.startswith("<"):
             self.model = turn.model
-        at = turn.at or text_of(datetime.fromtimestamp(cursor.mtime_ns / 1e9, UTC))
+        at = turn.at or text_of(datetime.fromtimestamp(mtime_ns / 1e9, UTC))
         if at > self.latest:
-            self.latest, self.file_time = at, cursor.mtime_ns
+            self.latest, self.file_time = at, mtime_ns
         return int(self.seq)
+
+    def reveal(self, turn: Turn, seq: int, new_seq: int, measured_at: int) -> None:
+        """Add the text of a turn that had been taken without it."""
+        self.seq = max(self.seq, new_seq)
+        self.turns += 1
+        if seq >= measured_at and seq >= self.gauge.since_seq:
+            self.gauge = live.with_text(self.gauge, turn)
 
     def store(self, connection: Connection) -> None:
         """Write the row; a session that had ended goes on."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memoryd.database import alarms, sqlite
+from memoryd.engine.scrubbing import UnscannedError, hashed
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
     from memoryd.engine.clock import Clock
+    from memoryd.engine.scrubbing import Scrubber
     from memoryd.files.log import Log
 
 KIND = "unreadable"
@@ -21,10 +23,11 @@ KIND = "unreadable"
 class Unreadable:
     """What is reported of which path of which agent; it outlives the process as alarms."""
 
-    def __init__(self, engine: Engine, clock: Clock, log: Log) -> None:
+    def __init__(self, engine: Engine, clock: Clock, log: Log, scrubber: Scrubber) -> None:
         self.engine = engine
         self.clock = clock
         self.log = log
+        self.scrubber = scrubber
         self._reported: dict[tuple[str, str], str] = {}
 
     def load(self, connection: Connection) -> None:
@@ -36,7 +39,8 @@ class Unreadable:
 
     def report(self, agent_id: str, path: str, why: str) -> None:
         """Say that a path cannot be read."""
-        subject, why = printable(path), printable(why)
+        subject = self._shown(path)
+        why = printable(why).replace(printable(path), subject)
         if self._reported.get((agent_id, subject)) == why:
             return
         with sqlite.writing(self.engine) as connection:
@@ -48,7 +52,7 @@ class Unreadable:
 
     def take_back(self, agent_id: str, path: str) -> None:
         """Say that it can be read, or is there no more."""
-        key = agent_id, printable(path)
+        key = agent_id, self._shown(path)
         if key not in self._reported:
             return
         with sqlite.writing(self.engine) as connection:
@@ -57,7 +61,9 @@ class Unreadable:
 
     def review(self, met: AbstractSet[tuple[str, str]]) -> None:
         """After a scan: take back what was not met on it, except what cannot even be looked for."""
-        known = {(agent_id, printable(path)) for agent_id, path in met}
+        if not self._reported:
+            return
+        known = {(agent_id, self._shown(path)) for agent_id, path in met}
         for agent_id, path in [key for key in self._reported if key not in known]:
             try:
                 Path(path).lstat()
@@ -66,6 +72,14 @@ class Unreadable:
             except OSError:
                 pass
             self.take_back(agent_id, path)
+
+    def _shown(self, path: str) -> str:
+        """A path as it may be shown: one that holds a secret is masked, one that could not be scanned is its hash."""
+        text = printable(path)
+        try:
+            return self.scrubber.redact_path(text)
+        except UnscannedError:
+            return hashed(text)
 
 
 def printable(path: str) -> str:

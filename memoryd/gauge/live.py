@@ -73,7 +73,12 @@ def advance(gauge: Gauge, turn: Turn, seq: int) -> Gauge:
         return _compacted(gauge, turn, seq)
     if turn.usage and not _is_counted(gauge, turn.message_id):
         gauge = _measured(gauge, turn, turn.usage)
-    if turn.kind is Kind.SUMMARY and gauge.after_compaction:
+    return with_text(gauge, turn)
+
+
+def with_text(gauge: Gauge, turn: Turn) -> Gauge:
+    """The gauge with the text of a turn added to what came since its figure."""
+    if turn.sidechain or turn.model == _SYNTHETIC or (turn.kind is Kind.SUMMARY and gauge.after_compaction):
         return gauge  # the figure the compaction gave includes its summary
     text = turn.text
     if not text:

@@ -56,7 +56,7 @@ def _section(settings: Settings, section: Any, at: str, indent: str) -> Iterator
         if _is_section(value):
             yield f"{indent}{name}:"
             yield from _section(settings, value, path, indent + "  ")
-        elif isinstance(value, tuple) and value:
+        elif isinstance(value, tuple) and value and _is_section(value[0]):
             yield f"{indent}{name}:"
             for number, entry in enumerate(value):
                 lines = list(_section(settings, entry, f"{path}[{number}]", indent + "    "))
@@ -73,7 +73,7 @@ def _paths(section: Any, at: str) -> Iterator[str]:
         value, path = getattr(section, name), f"{at}.{name}" if at else name
         if _is_section(value):
             yield from _paths(value, path)
-        elif isinstance(value, tuple) and value:
+        elif isinstance(value, tuple) and value and _is_section(value[0]):
             for number, entry in enumerate(value):
                 yield from _paths(entry, f"{path}[{number}]")
         else:

@@ -18,7 +18,17 @@ from pathlib import Path
 from typing import IO, Any
 
 from memoryd.errors import MemorydError, RefusedError
-from memoryd.worker.protocol import Message, ask_from_json, endpoint_from_json, receive, result_to_json, send
+from memoryd.worker.protocol import (
+    Message,
+    ask_from_json,
+    endpoint_from_json,
+    policy_from_json,
+    receive,
+    result_to_json,
+    scrubbed_to_json,
+    send,
+)
+from memoryd.worker.scanner import Scanner
 from memoryd.worker.tokens import TokenCounter
 
 NICENESS = 5  # the person's own programs come first
@@ -56,7 +66,13 @@ def operations(state_dir: Path) -> dict[str, Operation]:
         tokens, how = counter.count(request["texts"])
         return {"tokens": tokens, "how": how}
 
-    return {"count": count, "answer": _answer}
+    scanner = Scanner(state_dir)
+
+    def scan(request: Message) -> Message:
+        texts = request["texts"]
+        return scrubbed_to_json(texts, scanner.scan(texts, policy_from_json(request["policy"])))
+
+    return {"count": count, "answer": _answer, "scan": scan}
 
 
 def _answer(request: Message) -> Message:

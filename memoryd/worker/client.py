@@ -16,7 +16,17 @@ from typing import IO, TYPE_CHECKING
 import memoryd
 from memoryd.errors import ConfigError, LockedError, MemorydError, NotFoundError, RefusedError, StateError
 from memoryd.llm.failure import Failure
-from memoryd.worker.protocol import Message, ask_to_json, endpoint_to_json, receive, result_from_json, send
+from memoryd.scrub import scan as rules
+from memoryd.worker.protocol import (
+    Message,
+    ask_to_json,
+    endpoint_to_json,
+    policy_to_json,
+    receive,
+    result_from_json,
+    scrubbed_from_json,
+    send,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,8 +35,13 @@ if TYPE_CHECKING:
 
     from memoryd.jobs.job import Ask, Reply
     from memoryd.llm.endpoint import Endpoint
+    from memoryd.scrub.finding import Scrubbed
+    from memoryd.scrub.policy import Policy
 
 COUNT_DEADLINE = timedelta(seconds=60)
+SCANNER_DEADLINE = timedelta(seconds=120)  # for starting the child and compiling the rules, once a user
+SCAN_DEADLINE = timedelta(seconds=20)  # on top of what the size of a batch asks for
+SCAN_DEADLINE_PER_MB = timedelta(seconds=5)
 BATCH_CHARACTERS = 4_000_000
 STOP_DEADLINE = timedelta(seconds=5)
 MODEL_GRACE = timedelta(seconds=15)  # for starting the child, loading the library, and naming the host
@@ -52,6 +67,10 @@ class WorkerError(StateError):
     """The worker cannot be started, died twice on one request, or did not answer in time."""
 
     code = "worker"
+
+
+class LostError(WorkerError):
+    """The child had the request and died of it, or was killed for being late: the request may be to blame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +118,36 @@ class Worker:
             tokens += answer["tokens"]
             how = answer["how"]
         return Counted(tokens, how)
+
+    def scan(self, texts: Sequence[str], policy: Policy) -> list[Scrubbed | None]:
+        """Each text as the policy allows it to be kept; None for one that could not be scanned, whatever the reason.
+
+        A text of which the child dies, or which keeps it at work for too long, is found by halving the batch; the
+        others come to no harm.
+
+        Raises:
+            WorkerError: the child cannot be started, or has been stopped.
+            MemorydError: the scanner cannot be loaded.
+        """
+        if policy.secrets == "off" and policy.pii == "off":
+            return [*rules.scan(texts, policy, lambda _: ())]
+        return [result for batch in _batches(texts) for result in self._scan_batch(batch, policy)]
+
+    def _scan_batch(self, texts: list[str], policy: Policy) -> list[Scrubbed | None]:
+        alone = len(texts) == 1
+        request = {"do": "scan", "policy": policy_to_json(policy)}
+        deadline = SCAN_DEADLINE + SCAN_DEADLINE_PER_MB * (sum(map(len, texts)) / 1e6)
+        try:
+            # Loading the rules is not the texts' fault: it is asked for on its own, and costs nothing once done.
+            self._ask({**request, "texts": []}, SCANNER_DEADLINE)
+            answer = self._ask({**request, "texts": texts}, deadline, again=alone)
+        except LostError:
+            if alone:
+                _log.warning("a text of %d characters could not be scanned", len(texts[0]))
+                return [None]
+            middle = len(texts) // 2
+            return self._scan_batch(texts[:middle], policy) + self._scan_batch(texts[middle:], policy)
+        return scrubbed_from_json(texts, answer)
 
     def answer(self, ask: Ask, backend: str, deadline: timedelta) -> Reply:
         """The answer to a question, of a backend that needs nothing but the question.
@@ -156,7 +205,7 @@ class Worker:
             except _GoneError as error:
                 self._refuse_if_closed()
                 if not again:
-                    raise WorkerError("the worker died", f"operation {request['do']}", "see the log") from error
+                    raise LostError("the worker died", f"operation {request['do']}", "see the log") from error
                 _log.warning("worker died; asking a new one")
                 answer = self._ask_again(request, deadline)
             self._used_at = time.monotonic()
@@ -174,7 +223,7 @@ class Worker:
         try:
             return self._ask_once(request, deadline)
         except _GoneError as error:
-            raise WorkerError("the worker died twice", f"operation {request['do']}", "see the log") from error
+            raise LostError("the worker died twice", f"operation {request['do']}", "see the log") from error
 
     def _ask_once(self, request: Message, deadline: timedelta) -> Message:
         child = self._running()
@@ -187,7 +236,7 @@ class Worker:
             self._stop()
             if late.is_set():
                 what = f"the worker had not answered after {deadline.total_seconds():g} s"
-                raise WorkerError(what, f"operation {request['do']}", "the machine may be overloaded")
+                raise LostError(what, f"operation {request['do']}", "the machine may be overloaded")
             raise _GoneError
         return answer
 

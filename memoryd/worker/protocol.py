@@ -4,20 +4,30 @@
     → {"do": "answer", "backend": "offline", "ask": {…}}  ← {"ok": true, "reply": {…}}
     → {"do": "answer", "backend": "openai", "ask": {…}, "endpoint": {…}}
                                                          ← {"ok": true, "failure": {…}}, or a reply
+    → {"do": "scan", "texts": ["…"], "policy": {…}}      ← {"ok": true, "failed": [2],
+                                                            "changed": [[0, "…", [["rule", 3, 9]], false]]}
                                                          ← {"ok": false, "code": "state", "what": "…", …}
 
-ASCII with escapes, so that a lone surrogate of a transcript passes unharmed.
+UTF-8, as orjson writes it at the speed a backfill needs. A message that holds a lone surrogate, which UTF-8 has no form
+for, is written in ASCII with escapes by the standard library, so that it passes unharmed.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
+
+import orjson
 
 from memoryd.jobs.job import Ask, Quoted, Reply
 from memoryd.llm.endpoint import Endpoint
 from memoryd.llm.failure import Failure, Trouble
+from memoryd.scrub.finding import Finding, Scrubbed
+from memoryd.scrub.policy import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Message = dict[str, Any]
 
@@ -28,7 +38,11 @@ def send(pipe: IO[bytes], message: Message) -> None:
     Raises:
         OSError: the other side is gone.
     """
-    pipe.write(json.dumps(message).encode() + b"\n")
+    try:
+        line = orjson.dumps(message)
+    except orjson.JSONEncodeError:
+        line = json.dumps(message).encode()
+    pipe.write(line + b"\n")
     pipe.flush()
 
 
@@ -42,7 +56,10 @@ def receive(pipe: IO[bytes]) -> Message | None:
     line = pipe.readline()
     if not line.endswith(b"\n"):
         return None
-    message = json.loads(line)
+    try:
+        message = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        message = json.loads(line)
     if not isinstance(message, dict):
         raise ValueError("a message is an object")  # noqa: TRY004 - the sender's error, as malformed JSON is
     return message
@@ -103,3 +120,41 @@ def result_from_json(data: Message) -> Reply | Failure:
         return Reply(**data["reply"])
     given = data["failure"]
     return Failure(**{**given, "trouble": Trouble(given["trouble"])})
+
+
+def policy_to_json(policy: Policy) -> Message:
+    """A policy as JSON."""
+    return asdict(policy)
+
+
+def policy_from_json(data: Message) -> Policy:
+    """The policy that `policy_to_json` wrote.
+
+    Raises:
+        ConfigError, TypeError: it is none.
+    """
+    return Policy(**{**data, "allow": tuple(data["allow"])})
+
+
+def scrubbed_to_json(texts: Sequence[str], scrubbed: Sequence[Scrubbed | None]) -> Message:
+    """What became of texts, as JSON; those that did not change are left out."""
+    changed = [
+        (place, result.text, result.findings, result.dropped)
+        for place, result in enumerate(scrubbed)
+        if result is not None and (result.findings or result.text != texts[place])
+    ]
+    return {"changed": changed, "failed": [place for place, result in enumerate(scrubbed) if result is None]}
+
+
+def scrubbed_from_json(texts: Sequence[str], data: Message) -> list[Scrubbed | None]:
+    """What `scrubbed_to_json` wrote of these texts.
+
+    Raises:
+        KeyError, TypeError, ValueError, IndexError: it is of none or of others.
+    """
+    results: list[Scrubbed | None] = [Scrubbed(text, ()) for text in texts]
+    for place, text, findings, dropped in data["changed"]:
+        results[place] = Scrubbed(text, tuple(Finding(*finding) for finding in findings), dropped)
+    for place in data["failed"]:
+        results[place] = None
+    return results

@@ -1,0 +1,1 @@
+"""Turn text to redacted text: no secret is stored or sent, because none gets past here."""

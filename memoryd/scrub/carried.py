@@ -1,0 +1,143 @@
+"""Secrets that a request carries: authorization headers, cookies, `-u user:password`, the user part of a URL."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from memoryd.scrub.finding import Place, Span
+from memoryd.scrub.named import trimmed, value_at
+from memoryd.scrub.plausible import is_mixed, is_stand_in, is_token, looks_random
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SCHEMES = (
+    rb"(?:Bearer|Basic|Token|Digest|Negotiate|ApiKey|Api-Key|JWT|Key|SSWS|Splunk|GenieKey|OAuth|AWS4-HMAC-SHA256)"
+)
+_AUTHORIZATION = re.compile(
+    rb"(?i)\\{0,3}[\"'`]?\]?[ \t]{0,4}(?:[:=,]|=>)[ \t]{0,4}[fbr]?(?P<quote>\\{0,3}[\"'`]?)(?:"
+    + _SCHEMES
+    + rb"[ \t:]+)?(?P<inner>[\"']?)"
+)
+_BEARER = re.compile(rb"(?i)[ \t]+(?:token[ \t:]+)?(?P<quote>\\{0,3}[\"'`]?)")
+_COOKIE = re.compile(
+    rb"(?i)(?:[ \t]*\\{0,3}[\"'`])?[ \t]{0,4}[:=][ \t]{0,4}\\{0,3}[\"'`]?(?P<pairs>[^\n\"'`\x00]{8,4096})"
+)
+_COOKIE_VALUE = re.compile(rb"[\w.\-]{1,80}=([^;\s,]{12,4096})")
+_USER = re.compile(
+    rb"(?:er)?(?:=|[ \t]{1,4})(?P<quote>[\"']?)(?P<user>\"?[^\s:\"']{0,128}\"?):(?P<password>[^\s\"']{1,256}|\"[^\"\n]{1,256}\")"
+)
+_COMMAND = re.compile(rb"(?i)\b(?:curl|wget|http|https|xh|ftp|lftp|smbclient|mysql|mongo|psql|twine|helm|docker)\b|://")
+_USERINFO = re.compile(rb"(?P<user>[^\s/:@\"'<>`|\\]{0,256}):(?P<password>[^\s/\"'<>`\\]{1,512})@(?=[\w\[%.$-])")
+_ONLY_USER = re.compile(rb"(?P<user>[^\s/:@\"'<>`|\\]{16,512})@(?=[\w\[%-])")
+_WELL_KNOWN = {
+    b"password",
+    b"pass",
+    b"passwd",
+    b"pwd",
+    b"secret",
+    b"user",
+    b"username",
+    b"token",
+    b"x",
+    b"...",
+    b"port",
+    b"pw",
+}
+
+KEYWORDS = (b"authorization", b"bearer", b"cookie", b"-u", b"--us", b"://")
+
+
+def find(place: Place, keyword: bytes) -> Iterator[Span]:
+    """The secrets behind a keyword of this module."""
+    if keyword == b"authorization":
+        yield from _header(place)
+    elif keyword == b"bearer":
+        yield from _bearer(place)
+    elif keyword == b"cookie":
+        yield from _cookies(place)
+    elif keyword == b"://":
+        yield from _userinfo(place)
+    else:
+        yield from _user_flag(place)
+
+
+def _header(place: Place) -> Iterator[Span]:
+    found = _AUTHORIZATION.match(place.buffer, place.last, place.end)
+    if found is None:
+        return
+    around = place.buffer[max(place.begin, place.first - 1) : place.first]
+    outer = around if around in {b'"', b"'"} and not found["quote"] else b""
+    value = value_at(place, found.end(), found["inner"] or found["quote"] or outer)
+    if value is not None and _is_carried(value.text):
+        yield Span(value.at, value.at + len(value.text), "authorization")
+
+
+def _is_carried(text: bytes) -> bool:
+    if len(text) < 8 or is_stand_in(text):
+        return False
+    return (is_mixed(text) and b"(" not in text and is_token(text, quoted=True)) or looks_random(text)
+
+
+def _bearer(place: Place) -> Iterator[Span]:
+    found = _BEARER.match(place.buffer, place.last, place.end)
+    if found is None:
+        return
+    value = value_at(place, found.end(), found["quote"])
+    if value is not None and len(value.text) >= 12 and is_mixed(value.text) and is_token(value.text, quoted=False):
+        yield Span(value.at, value.at + len(value.text), "bearer-token")
+
+
+def _cookies(place: Place) -> Iterator[Span]:
+    found = _COOKIE.match(place.buffer, place.last, place.end)
+    if found is None:
+        return
+    for pair in _COOKIE_VALUE.finditer(place.buffer, found.start("pairs"), found.end("pairs")):
+        if len(pair[1]) >= 16 and is_token(pair[1], quoted=True):
+            yield Span(pair.start(1), pair.end(1), "cookie")
+
+
+def _user_flag(place: Place) -> Iterator[Span]:
+    if place.first > place.begin and place.buffer[place.first - 1 : place.first] not in {
+        b" ",
+        b"\t",
+        b"\n",
+        b'"',
+        b"'",
+    }:
+        return
+    found = _USER.match(place.buffer, place.last, place.end)
+    if found is None:
+        return
+    line = place.buffer.rfind(b"\n", max(place.begin, place.first - 400), place.first)
+    around = place.buffer[max(place.begin, place.first - 400, line) : min(place.end, found.end() + 200)]
+    if not _COMMAND.search(around):
+        return
+    password = trimmed(found["password"].strip(b'"'))
+    user = found["user"].strip(b'"')
+    at = found.start("password") + found["password"].find(password)
+    if not password and len(user) >= 8 and looks_random(user):
+        yield Span(found.start("user"), found.end("user"), "basic-auth")
+    elif password and is_userinfo_secret(user, password):
+        yield Span(at, at + len(password), "basic-auth")
+
+
+def is_userinfo_secret(user: bytes, password: bytes) -> bool:
+    """Whether what stands behind a user's name and a colon is a password of somebody's."""
+    low = password.lower()
+    if low in _WELL_KNOWN or is_stand_in(password) or low == user.lower() or len(password) < 4:
+        return False
+    return not (password.isdigit() and len(password) < 6) and not low.startswith((b"your", b"my-", b"my_", b"some"))
+
+
+def _userinfo(place: Place) -> Iterator[Span]:
+    end = min(place.end, place.last + 800)
+    found = _USERINFO.match(place.buffer, place.last, end)
+    if found:
+        if is_userinfo_secret(found["user"], found["password"]):
+            yield Span(found.start("password"), found.end("password"), "url-password")
+        return
+    alone = _ONLY_USER.match(place.buffer, place.last, end)
+    if alone and is_token(alone["user"], quoted=True):
+        yield Span(alone.start("user"), alone.end("user"), "url-password")

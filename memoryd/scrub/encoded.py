@@ -1,0 +1,141 @@
+r"""One layer of what may hide a secret: escapes, percent signs, base64, colour codes and characters of no width.
+
+Each encoded stretch of a text is decoded into a view that is scanned in its place; what is found in a view hides the
+whole stretch it was decoded from. Stretches are short runs without spaces, except that colours and widthless characters
+are taken out of a whole text, whose places are then mapped back one by one.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from bisect import bisect_right
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote_to_bytes
+
+from memoryd.scrub.finding import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from memoryd.scrub.joined import Joined
+
+LENGTH_MAX = 64 * 1024  # of one stretch; a longer one is looked at by its beginning
+_RUN_LEAST = 20
+
+_ESCAPED = re.compile(rb"\\+u00[0-7][0-9a-fA-F]|\\+x[2-7][0-9a-fA-F]")
+_ESCAPE = re.compile(rb"\\+(?:u00|x)([0-7][0-9a-fA-F])")
+_PERCENT = re.compile(rb"%[2-7][0-9A-Fa-f]")
+_NOT_IN_STRETCH = re.compile(rb"[\s\"'<>\x1e`]")
+_BASE64_LETTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_")
+_SHAPE = bytes(65 if byte in _BASE64_LETTERS else 32 for byte in range(256))
+_NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/_-]")
+_TO_STANDARD = bytes.maketrans(b"-_", b"+/")
+_NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
+_WIDTHLESS = re.compile(
+    rb"\x1b\[[0-9;:?]{0,40}[A-Za-z]|\x1b\][^\x07\x1b\n]{0,200}(?:\x07|\x1b\\)|\xe2\x80[\x8b-\x8f\xaa-\xae]|"
+    rb"\xe2\x81[\xa0-\xa4]|\xef\xbb\xbf|\xc2\xad|\xcd\x8f|\xe1\xa0\x8e"
+)
+
+
+class View(NamedTuple):
+    """What a stretch of a buffer says once decoded."""
+
+    data: bytes
+    first: int
+    last: int  # exclusive
+    cuts: tuple[
+        tuple[int, int], ...
+    ] = ()  # where something was cut out: (place in the view, place in the buffer behind)
+
+    def span(self, first: int, last: int, rule: str) -> Span:
+        """The part of the buffer that a part of the view comes from."""
+        if not self.cuts:
+            return Span(self.first, self.last, rule)
+        return Span(self._origin(first), self._origin(last - 1) + 1, rule)
+
+    def _origin(self, place: int) -> int:
+        index = bisect_right(self.cuts, (place, 1 << 62)) - 1
+        if index < 0:
+            return self.first + place
+        at, behind = self.cuts[index]
+        return behind + place - at
+
+
+def views(joined: Joined) -> Iterator[View]:
+    """The views of all encoded stretches of the texts."""
+    yield from _escaped(joined)
+    yield from _base64(joined)
+    yield from _stripped(joined)
+
+
+def _escaped(joined: Joined) -> Iterator[View]:
+    buffer = joined.buffer
+    for pattern, decode in ((_ESCAPED, _unescape), (_PERCENT, unquote_to_bytes)):
+        behind = 0
+        for found in pattern.finditer(buffer):
+            if found.start() < behind:
+                continue
+            begin = max(behind, found.start() - 512)
+            first = begin
+            for edge in _NOT_IN_STRETCH.finditer(buffer, begin, found.start()):
+                first = edge.end()
+            edge_behind = _NOT_IN_STRETCH.search(buffer, found.end(), found.end() + LENGTH_MAX)
+            behind = edge_behind.start() if edge_behind else min(len(buffer), found.end() + LENGTH_MAX)
+            if behind - first >= 8:
+                yield View(decode(buffer[first:behind]), first, behind)
+
+
+def _unescape(stretch: bytes) -> bytes:
+    return _ESCAPE.sub(lambda found: bytes([int(found[1], 16)]), stretch)
+
+
+def _base64(joined: Joined) -> Iterator[View]:
+    buffer = joined.buffer
+    shape = buffer.translate(_SHAPE)
+    least = b"A" * _RUN_LEAST
+    at = shape.find(least)
+    while at >= 0:
+        found = _NOT_BASE64.search(buffer, at + _RUN_LEAST)
+        end = found.start() if found else len(buffer)
+        data = _decoded(buffer[at : min(end, at + LENGTH_MAX)])
+        if data is not None:
+            padded = end + len(buffer[end : end + 2]) - len(buffer[end : end + 2].lstrip(b"="))
+            yield View(data, at, padded)
+        at = shape.find(least, end)
+
+
+def _decoded(run: bytes) -> bytes | None:
+    head = _plain(run[:20])
+    if head is None:
+        return None
+    return _plain(run[: len(run) // 4 * 4] if len(run) % 4 == 1 else run + b"=" * (-len(run) % 4))
+
+
+def _plain(run: bytes) -> bytes | None:
+    """The text that base64 stands for; None where it stands for something else."""
+    try:
+        data = binascii.a2b_base64(run.translate(_TO_STANDARD))
+        data.decode("ascii" if len(run) == 20 else "utf-8")
+    except (ValueError, binascii.Error):
+        return None
+    return None if _NOT_TEXT.search(data) else data
+
+
+def _stripped(joined: Joined) -> Iterator[View]:
+    buffer = joined.buffer
+    current, pieces, cuts, size, behind = -1, [b""], [(0, 0)], 0, 0
+    for found in _WIDTHLESS.finditer(buffer):
+        text = joined.at(found.start())
+        if text != current:
+            if current >= 0:
+                pieces.append(buffer[behind : joined.ends[current]])
+                yield View(b"".join(pieces), joined.begins[current], joined.ends[current], tuple(cuts))
+            current, pieces, cuts, size, behind = text, [], [], 0, joined.begins[text]
+        pieces.append(buffer[behind : found.start()])
+        size += found.start() - behind
+        behind = found.end()
+        cuts.append((size, behind))
+    if current >= 0:
+        pieces.append(buffer[behind : joined.ends[current]])
+        yield View(b"".join(pieces), joined.begins[current], joined.ends[current], tuple(cuts))

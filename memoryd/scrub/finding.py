@@ -1,0 +1,48 @@
+"""What was found in a text and what became of the text. The secret itself is in neither."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+# Short and of few words, so that no secret passes for the name of a rule.
+PLACEHOLDER = re.compile(rb"\[REDACTED:[a-z][a-z0-9]{0,19}(?:-[a-z0-9]{1,14}){0,3}\]")
+
+
+class Finding(NamedTuple):
+    """One redacted part of a text, by the rule that knew it and its place in the text as it was given."""
+
+    rule: str
+    first: int
+    last: int  # exclusive, in characters
+
+
+class Scrubbed(NamedTuple):
+    """A text that may be kept, and what was taken out of it, in order."""
+
+    text: str
+    findings: tuple[Finding, ...]
+    dropped: bool = False  # there was a secret and the policy is to skip such texts: the text is empty
+
+
+class Span(NamedTuple):
+    """Where a rule has found something in a buffer of UTF-8."""
+
+    first: int
+    last: int  # exclusive, in bytes
+    rule: str
+
+
+class Place(NamedTuple):
+    """Where a keyword stands in a buffer, and the bounds of the text it stands in: no rule may look beyond them."""
+
+    buffer: bytes
+    first: int
+    last: int
+    begin: int
+    end: int
+
+
+def placeholder(rule: str) -> str:
+    """What stands in place of a secret. It is found again by `PLACEHOLDER`, and left alone."""
+    return f"[REDACTED:{rule}]"

@@ -1,0 +1,216 @@
+"""Secrets that are known by how they begin, wherever they stand.
+
+Each entry is written from what its issuer documents or shows of its keys. Many of them the library knows too; here they
+may be a little longer or shorter than it allows, since issuers change lengths more often than prefixes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from memoryd.scrub.finding import Place, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_WORD = rb"[A-Za-z0-9]"
+_SAFE = rb"[A-Za-z0-9_-]"
+_HEX = rb"[0-9a-fA-F]"
+
+# Prefix: (rule, what follows). The prefix is compared as it is written, the hit for it is found in any case.
+_TABLE: dict[str, tuple[str, bytes]] = {
+    # clouds and hosting
+    "AKIA": ("aws-access-key", rb"[A-Z0-9]{16}"),
+    "ASIA": ("aws-access-key", rb"[A-Z0-9]{16}"),
+    "ABSK": ("aws-bedrock-key", rb"[A-Za-z0-9+/]{60,}={0,2}"),
+    "AIza": ("google-key", _SAFE + rb"{30,40}"),
+    "ya29.": ("google-oauth", rb"[A-Za-z0-9_.-]{20,}"),
+    "GOCSPX-": ("google-oauth", _SAFE + rb"{20,}"),
+    "1//0": ("google-oauth", _SAFE + rb"{30,}"),
+    "LTAI": ("alibaba-key", _WORD + rb"{12,24}"),
+    "AKID": ("tencent-key", _WORD + rb"{28,36}"),
+    "dop_v1_": ("digitalocean", _HEX + rb"{40,}"),
+    "doo_v1_": ("digitalocean", _HEX + rb"{40,}"),
+    "dor_v1_": ("digitalocean", _HEX + rb"{40,}"),
+    "HRKU-": ("heroku-key", _SAFE + rb"{30,}"),
+    "fo1_": ("flyio-token", _SAFE + rb"{30,}"),
+    "fm1": ("flyio-token", rb"[ar]?_[A-Za-z0-9+/=_-]{40,}"),
+    "vercel_": ("vercel-token", _WORD + rb"{20,}"),
+    "nfp_": ("netlify-token", _WORD + rb"{30,}"),
+    "rnd_": ("render-key", _WORD + rb"{28,}"),
+    "sbp_": ("supabase-token", _HEX + rb"{32,}"),
+    "sb_secret_": ("supabase-token", _SAFE + rb"{16,}"),
+    "pscale_": ("planetscale", rb"(?:tkn|pw|oauth)_[A-Za-z0-9_.=-]{16,}"),
+    "dapi": ("databricks-token", rb"[0-9a-f]{32}(?:-[0-9])?"),
+    "hvs.": ("vault-token", _SAFE + rb"{24,}"),
+    "hvb.": ("vault-token", _SAFE + rb"{24,}"),
+    "pul-": ("pulumi-token", _HEX + rb"{36,}"),
+    "dp.pt.": ("doppler-token", _WORD + rb"{36,}"),
+    "dp.st.": ("doppler-token", rb"(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{36,}"),
+    "ops_": ("onepassword", rb"eyJ[A-Za-z0-9+/=_-]{60,}"),
+    "A3-": ("onepassword", rb"[A-Z0-9]{6}-[A-Z0-9]{5,11}(?:-[A-Z0-9]{5,6}){2,4}"),
+    "tskey-": ("tailscale-key", rb"[a-z]+-[A-Za-z0-9]{8,}-[A-Za-z0-9]{16,}"),
+    # hosts of code and packages
+    "ghp_": ("github-token", _WORD + rb"{30,}"),
+    "gho_": ("github-token", _WORD + rb"{30,}"),
+    "ghu_": ("github-token", _WORD + rb"{30,}"),
+    "ghs_": ("github-token", rb"[A-Za-z0-9_.-]{30,}"),
+    "ghr_": ("github-token", _WORD + rb"{30,}"),
+    "github_pat_": ("github-token", rb"[A-Za-z0-9_]{36,}"),
+    "glpat-": ("gitlab-token", rb"[A-Za-z0-9_.-]{18,}"),
+    "gldt-": ("gitlab-token", _SAFE + rb"{18,}"),
+    "glptt-": ("gitlab-token", _SAFE + rb"{30,}"),
+    "glrt-": ("gitlab-token", rb"[A-Za-z0-9_.-]{18,}"),
+    "glcbt-": ("gitlab-token", _SAFE + rb"{18,}"),
+    "glsoat-": ("gitlab-token", _SAFE + rb"{18,}"),
+    "glft-": ("gitlab-token", _SAFE + rb"{18,}"),
+    "glimt-": ("gitlab-token", _SAFE + rb"{18,}"),
+    "gloas-": ("gitlab-token", _SAFE + rb"{30,}"),
+    "glagent-": ("gitlab-token", _SAFE + rb"{30,}"),
+    "GR1348941": ("gitlab-token", _SAFE + rb"{18,}"),
+    "ATBB": ("bitbucket-token", _WORD + rb"{28,}"),
+    "ATATT3": ("atlassian-token", rb"[A-Za-z0-9_=-]{100,}"),
+    "npm_": ("npm-token", _WORD + rb"{34,}"),
+    "pypi-": ("pypi-token", rb"Ag[A-Za-z0-9_-]{40,}"),
+    "rubygems_": ("rubygems-key", _HEX + rb"{40,}"),
+    "cio": ("crates-token", _WORD + rb"{32}"),
+    "dckr_pat_": ("docker-token", _SAFE + rb"{20,}"),
+    "dckr_oat_": ("docker-token", _SAFE + rb"{20,}"),
+    "CLOJARS_": ("clojars-token", rb"[A-Za-z0-9]{40,}"),
+    "oy2": ("nuget-key", rb"[a-z0-9]{43}"),
+    "AKCp": ("artifactory-key", _WORD + rb"{60,}"),
+    "lin_api_": ("linear-key", _WORD + rb"{32,}"),
+    "sgp_": ("sourcegraph", rb"(?:(?:local|[0-9a-fA-F]{16})_)?[0-9a-fA-F]{40}"),
+    "snyk_": ("snyk-token", rb"(?:uat|sat)\.[A-Za-z0-9]{8}\.[A-Za-z0-9_.-]{40,}"),
+    "sqp_": ("sonar-token", _HEX + rb"{40}"),
+    "squ_": ("sonar-token", _HEX + rb"{40}"),
+    # models
+    "sk-ant-": ("anthropic-key", _SAFE + rb"{24,}"),
+    "sk-proj-": ("openai-key", _SAFE + rb"{20,}"),
+    "sk-svcacct-": ("openai-key", _SAFE + rb"{20,}"),
+    "sk-admin-": ("openai-key", _SAFE + rb"{20,}"),
+    "sk-or-": ("openrouter-key", rb"v1-[0-9a-f]{40,}"),
+    "sk-lf-": ("langfuse-key", rb"[0-9a-f-]{36}"),
+    "sk-": ("openai-key", rb"[A-Za-z0-9]{32,}"),
+    "hf_": ("huggingface", rb"[A-Za-z]{30,}|[A-Za-z0-9]{30,}"),
+    "api_org_": ("huggingface", rb"[A-Za-z]{30,}"),
+    "gsk_": ("groq-key", _WORD + rb"{40,}"),
+    "xai-": ("xai-key", _WORD + rb"{60,}"),
+    "r8_": ("replicate-token", _WORD + rb"{32,}"),
+    "pplx-": ("perplexity-key", _WORD + rb"{40,}"),
+    "tgp_v1_": ("together-key", _SAFE + rb"{32,}"),
+    "fw_": ("fireworks-key", _WORD + rb"{20,}"),
+    "nvapi-": ("nvidia-key", _SAFE + rb"{50,}"),
+    "lsv2_": ("langsmith-key", rb"(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{8,}"),
+    "pcsk_": ("pinecone-key", rb"[A-Za-z0-9_]{40,}"),
+    "tvly-": ("tavily-key", _SAFE + rb"{24,}"),
+    "fc-": ("firecrawl-key", rb"[0-9a-f]{32}"),
+    "jina_": ("jina-key", _WORD + rb"{40,}"),
+    "e2b_": ("e2b-key", _HEX + rb"{40}"),
+    # payment
+    "sk_live_": ("stripe-key", _WORD + rb"{10,}"),
+    "sk_test_": ("stripe-key", _WORD + rb"{10,}"),
+    "sk_prod_": ("stripe-key", _WORD + rb"{10,}"),
+    "rk_live_": ("stripe-key", _WORD + rb"{10,}"),
+    "rk_test_": ("stripe-key", _WORD + rb"{10,}"),
+    "rk_prod_": ("stripe-key", _WORD + rb"{10,}"),
+    "whsec_": ("stripe-key", rb"[A-Za-z0-9+/=]{24,}"),
+    "sq0atp-": ("square-token", _SAFE + rb"{20,}"),
+    "sq0csp-": ("square-token", _SAFE + rb"{40,}"),
+    "EAAA": ("square-token", rb"[A-Za-z0-9_+=-]{60,}"),
+    "rzp_": ("razorpay-key", rb"(?:live|test)_[A-Za-z0-9]{14,}"),
+    "access_token$production$": ("paypal-token", rb"[a-z0-9]{16}\$[0-9a-f]{32}"),
+    "FLWSECK": ("flutterwave-key", rb"(?:_TEST)?-[0-9a-zA-Z]{12,}(?:-X)?"),
+    "live_": ("payment-key", rb"(?:pub_[0-9a-f]{28,}|[0-9a-f]{32,}|[A-Za-z0-9_=-]{36,})"),
+    # chat and mail
+    "xoxb-": ("slack-token", rb"[0-9A-Za-z-]{20,}"),
+    "xoxp-": ("slack-token", rb"[0-9A-Za-z-]{20,}"),
+    "xoxa-": ("slack-token", rb"[0-9A-Za-z-]{20,}"),
+    "xoxs-": ("slack-token", rb"[0-9A-Za-z-]{20,}"),
+    "xoxr-": ("slack-token", rb"[0-9A-Za-z-]{20,}"),
+    "xoxo-": ("slack-token", rb"[0-9A-Za-z-]{20,}"),
+    "xoxe": ("slack-token", rb"(?:\.xox[bp])?-[0-9]-?[0-9A-Za-z-]{20,}"),
+    "xapp-": ("slack-token", rb"[0-9]-[A-Z0-9]+-[0-9]+-[0-9a-zA-Z]+"),
+    "hooks.slack.com/": ("slack-webhook", rb"(?:services|workflows|triggers)/[A-Za-z0-9+/]{20,}"),
+    "discord.com/api/webhooks/": ("discord-webhook", rb"[0-9]{16,}/[A-Za-z0-9_-]{40,}"),
+    "discordapp.com/api/webhooks/": ("discord-webhook", rb"[0-9]{16,}/[A-Za-z0-9_-]{40,}"),
+    "webhook.office.com/": ("teams-webhook", rb"webhookb2/[A-Za-z0-9@/-]{60,}"),
+    "api.telegram.org/bot": ("telegram-token", rb"[0-9]{5,16}:[A-Za-z0-9_-]{30,}"),
+    "SG.": ("sendgrid-key", rb"[A-Za-z0-9_.-]{40,}"),
+    "xkeysib-": ("brevo-key", rb"[0-9a-f]{40,}-[A-Za-z0-9]{10,}"),
+    "pubkey-": ("mailgun-key", _HEX + rb"{32}"),
+    "key-": ("mailgun-key", _HEX + rb"{32}"),
+    "re_": ("resend-key", rb"[A-Za-z0-9]{6,12}_[A-Za-z0-9]{16,}"),
+    # the rest
+    "shpat_": ("shopify-token", _HEX + rb"{32}"),
+    "shpss_": ("shopify-token", _HEX + rb"{32}"),
+    "shpca_": ("shopify-token", _HEX + rb"{32}"),
+    "shppa_": ("shopify-token", _HEX + rb"{32}"),
+    "ntn_": ("notion-token", _WORD + rb"{40,}"),
+    "secret_": ("notion-token", _WORD + rb"{43}"),
+    "figd_": ("figma-token", _SAFE + rb"{36,}"),
+    "PMAK-": ("postman-key", rb"[0-9a-f]{24}-[0-9a-f]{34}"),
+    "glsa_": ("grafana-token", rb"[A-Za-z0-9]{32}_[0-9a-fA-F]{8}"),
+    "glc_": ("grafana-token", rb"[A-Za-z0-9+/=]{32,}"),
+    "NRAK-": ("newrelic-key", rb"[A-Za-z0-9]{24,}"),
+    "NRII-": ("newrelic-key", rb"[A-Za-z0-9-]{24,}"),
+    "phc_": ("posthog-key", _WORD + rb"{40,}"),
+    "phx_": ("posthog-key", _WORD + rb"{40,}"),
+    "sntrys_": ("sentry-token", rb"[A-Za-z0-9+/=_-]{40,}"),
+    "sntryu_": ("sentry-token", _HEX + rb"{60,}"),
+    "dnkey-": ("defined-key", rb"[A-Za-z0-9=_-]{20,}-[A-Za-z0-9=_-]{40,}"),
+    "tfp_": ("typeform-token", rb"[A-Za-z0-9_.=-]{40,}"),
+    "AQVN": ("yandex-key", _SAFE + rb"{35,}"),
+    "t1.": ("yandex-key", rb"[A-Z0-9a-z_-]{60,}={0,2}\.[A-Z0-9a-z_-]{80,}={0,2}"),
+    "pnu_": ("prefect-key", _WORD + rb"{36}"),
+    "rdme_": ("readme-key", rb"[a-z0-9]{60,}"),
+    "API-": ("octopus-key", rb"[A-Z0-9]{26}"),
+    "EZAK": ("easypost-key", rb"[A-Za-z0-9]{54}"),
+    "EZTK": ("easypost-key", rb"[A-Za-z0-9]{54}"),
+    "s-s4t2": ("intra42-secret", rb"(?:ud|af)-[0-9a-f]{60,}"),
+    "ico-": ("infracost-key", rb"[A-Za-z0-9]{32}"),
+    "dt0c01.": ("dynatrace-token", rb"[A-Z0-9]{24}\.[A-Z0-9]{64}"),
+    "AGE-SECRET-KEY-1": ("age-key", rb"[0-9A-Z]{50,}"),
+    "eyJ": ("jwt", rb"[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){0,3}"),
+}  # fmt: skip
+_BEFORE = rb"(?<![A-Za-z0-9])|(?<=\\[nrtfb])|(?<=%[0-9A-F][0-9A-F])|(?<=\\u00[0-9a-f][0-9a-f])|(?<=\x1b\[[0-9]m)"
+_PATTERNS = {
+    prefix.lower().encode(): [
+        (rule, re.compile(rb"(?:" + _BEFORE + rb")" + re.escape(own.encode()) + rb"(?:" + body + rb")"))
+        for own, (rule, body) in _TABLE.items()
+        if own.lower() == prefix.lower()
+    ]
+    for prefix in _TABLE
+}
+KEYWORDS: tuple[bytes, ...] = tuple(_PATTERNS)
+
+_PEM = re.compile(rb"-----BEGIN (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
+_PEM_END = re.compile(rb"-----END (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
+_PEM_BODY = re.compile(
+    rb"(?:[A-Za-z0-9+/=\s]|\\+[nrt]|[\"',\\](?=[\s\\]|$)|(?:Proc-Type|DEK-Info|Version|Comment):[^\n\\]{0,100})*+"
+)
+_PEM_MAX = 20_000
+PEM_KEYWORD = b"-----begin "
+
+
+def find(place: Place, keyword: bytes) -> Iterator[Span]:
+    """The secret that begins at a keyword, if there is one."""
+    for rule, pattern in _PATTERNS[keyword]:
+        found = pattern.match(place.buffer, place.first, place.end)
+        if found and _is_varied(found[0]):
+            yield Span(found.start(), found.end(), rule)
+
+
+def _is_varied(value: bytes) -> bool:
+    return len(set(value[-24:].lower())) > 5
+
+
+def find_pem(place: Place) -> Iterator[Span]:
+    """A private key in PEM (RFC 7468), also on one line with `\\n` written out, also cut off before its end."""
+    begin = _PEM.match(place.buffer, place.first, place.end)
+    if begin:
+        limit = min(place.end, begin.end() + _PEM_MAX)
+        end = _PEM_END.search(place.buffer, begin.end(), limit)
+        body = _PEM_BODY.match(place.buffer, begin.end(), limit)
+        yield Span(begin.start(), end.end() if end else (body.end() if body else begin.end()), "private-key")

@@ -1,0 +1,44 @@
+"""What is to be taken out of texts, as the configuration says."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+
+from memoryd.errors import ConfigError
+
+WHERE = "scrub.allow"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What to look for, and what is left alone. Private parts are taken out whatever the policy.
+
+    Raises:
+        ConfigError: an entry of `allow` is empty, or between slashes and no regular expression.
+    """
+
+    secrets: str = "redact"  # redact | skip (the whole text) | off
+    pii: str = "off"  # off | mask: e-mail addresses, phone, card and account numbers
+    allow: tuple[str, ...] = ()  # found values that are no secrets: themselves, or /a regular expression/ of all of it
+
+    def __post_init__(self) -> None:
+        for entry in self.allow:
+            _pattern(entry)
+
+    def allows(self, value: str) -> bool:
+        """Whether a value that a rule has found is to be left alone."""
+        return any(_pattern(entry).fullmatch(value) for entry in self.allow)
+
+
+@functools.lru_cache(maxsize=1024)
+def _pattern(entry: str) -> re.Pattern[str]:
+    if not entry:
+        raise ConfigError("is empty", WHERE, "name a value, or a regular expression as /…/")
+    is_expression = len(entry) > 2 and entry.startswith("/") and entry.endswith("/")
+    try:
+        return re.compile(entry[1:-1] if is_expression else re.escape(entry), re.DOTALL)
+    except (re.error, OverflowError, RecursionError) as error:
+        hint = "write it as Python's re reads it, or without the slashes if it is a value"
+        raise ConfigError(f"{entry!r} is no regular expression: {error}", WHERE, hint) from error

@@ -1,0 +1,244 @@
+"""Texts in, redacted texts out.
+
+All texts are one buffer. One pass over it finds every keyword of every rule (Aho and Corasick, "Efficient string
+matching", 1975), and a rule's pattern runs only where its keyword stands, over a bounded stretch: the work is linear in
+the texts, whatever they are. What is redacted is scanned again until nothing more is found, so that a text that comes
+back in is left as it is.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
+
+from memoryd.scrub import carried, formats, named, personal, private
+from memoryd.scrub.encoded import views
+from memoryd.scrub.finding import PLACEHOLDER, Finding, Place, Scrubbed, Span, placeholder
+from memoryd.scrub.joined import Joined
+
+if TYPE_CHECKING:
+    from memoryd.scrub.policy import Policy
+
+# Finds the known formats in a buffer: (rule, first byte, last byte), the last exclusive.
+FindKnown = Callable[[bytes], Iterable[tuple[str, int, int]]]
+_Find = Callable[[Place, bytes], Iterator[Span]]
+
+ROUNDS_MAX = 8
+UNSETTLED = "unsettled"
+_MARK = b"[redacted:"
+
+
+class _Keyword(NamedTuple):
+    text: bytes
+    offset: int  # in the keyword that contains it
+    finds: tuple[_Find, ...]
+
+
+def scan(texts: Sequence[str], policy: Policy, find_known: FindKnown) -> list[Scrubbed]:
+    """Take out of each text what the policy names, and say what and where it was.
+
+    Args:
+        texts: what is to be kept; no match goes from one to the next.
+        policy: what to look for.
+        find_known: the library's known formats; what else there is to know is known here.
+
+    Raises:
+        Exception: whatever `find_known` raises.
+    """
+    parts = [text.encode("utf-8", "surrogatepass") for text in texts]
+    found = _search(parts, policy, find_known)
+    settled = {place: _settle(parts[place], spans, policy, find_known) for place, spans in found.items()}
+    return [
+        _scrubbed(text, parts[place], settled[place], policy) if place in settled else Scrubbed(text, ())
+        for place, text in enumerate(texts)
+    ]
+
+
+def _settle(part: bytes, spans: list[Span], policy: Policy, find_known: FindKnown) -> list[Span]:
+    """The spans, and what comes to light once they are redacted."""
+    for _ in range(ROUNDS_MAX):
+        redacted = _Redacted(part, spans)
+        more = _search([redacted.data], policy, find_known).get(0)
+        if not more:
+            return spans
+        spans = _merged([*spans, *(redacted.origin(span) for span in more)])
+    return [Span(0, len(part), UNSETTLED)]
+
+
+def _search(parts: Sequence[bytes], policy: Policy, find_known: FindKnown) -> dict[int, list[Span]]:
+    """What is to be redacted in each text that has something, in order, and apart from each other."""
+    joined = Joined(parts)
+    low = joined.buffer.lower()
+    spans = [*private.find(_places(joined, low, _private()))]
+    if policy.secrets != "off":
+        spans += _secrets(joined, low, find_known)
+        decoded = [*views(joined)]
+        if decoded:
+            inner = Joined([view.data for view in decoded])
+            for span in _secrets(inner, inner.buffer.lower(), find_known):
+                text = inner.at(span.first)
+                view, begin = decoded[text], inner.begins[text]
+                spans.append(view.span(span.first - begin, span.last - begin, span.rule))
+    if policy.pii == "mask":
+        spans += personal.find(joined.buffer)
+    by_text: dict[int, list[Span]] = {}
+    for first, last, rule in spans:
+        text = joined.at(first)
+        begin = joined.begins[text]
+        by_text.setdefault(text, []).append(Span(first - begin, min(last - begin, len(parts[text])), rule))
+    kept = {text: _kept(parts[text], found, policy) for text, found in by_text.items()}
+    return {text: found for text, found in kept.items() if found}
+
+
+def _secrets(joined: Joined, low: bytes, find_known: FindKnown) -> Iterator[Span]:
+    hits = {joined.at(first) for _, first, _ in find_known(joined.buffer)}
+    for text in hits:
+        # Alone, so that what stands in the next text cannot be what made it match.
+        begin, end = joined.begins[text], joined.ends[text]
+        for rule, first, last in find_known(b"\n" + joined.parts[text]):
+            yield Span(max(begin, begin + first - 1), min(end, begin + last - 1), rule)
+    automaton, keywords = _rules()
+    for index, at, begin, end in _hits(automaton, joined, low):
+        for keyword in keywords[index]:
+            first = at + keyword.offset
+            place = Place(joined.buffer, first, first + len(keyword.text), begin, end)
+            for find in keyword.finds:
+                yield from find(place, keyword.text)
+
+
+def _hits(automaton: BytesAhoCorasick, joined: Joined, low: bytes) -> Iterator[tuple[int, int, int, int]]:
+    """(keyword, place, begin and end of the text) of every keyword in a text."""
+    text, begin, end = -1, 0, 0
+    for index, first, last in automaton.find_matches_as_indexes(low):
+        if first >= end:
+            text = bisect_right(joined.begins, first, max(text, 0)) - 1
+            begin, end = joined.begins[text], joined.ends[text]
+        if last <= end:
+            yield index, first, begin, end
+
+
+def _places(joined: Joined, low: bytes, automaton: BytesAhoCorasick) -> Iterator[Place]:
+    for _, first, begin, end in _hits(automaton, joined, low):
+        yield Place(joined.buffer, first, first + len(private.KEYWORD), begin, end)
+
+
+@cache
+def _private() -> BytesAhoCorasick:
+    return BytesAhoCorasick([private.KEYWORD])
+
+
+@cache
+def _rules() -> tuple[BytesAhoCorasick, list[list[_Keyword]]]:
+    """The automaton of all keywords, and for each keyword the rules of it and of those it contains."""
+    finds: dict[bytes, list[_Find]] = {}
+    for prefix in formats.KEYWORDS:
+        finds.setdefault(prefix, []).append(formats.find)
+    finds.setdefault(formats.PEM_KEYWORD, []).append(formats.find_pem)
+    for word in named.KEYWORDS:
+        finds.setdefault(word, []).extend((named.find, named.find_said, named.find_before))
+    for word in carried.KEYWORDS:
+        finds.setdefault(word, []).append(carried.find)
+    words = sorted(finds)
+    contained = [
+        [
+            _Keyword(inner, offset, tuple(finds[inner]))
+            for inner in words
+            for offset in range(len(word) - len(inner) + 1)
+            if word.startswith(inner, offset)
+        ]
+        for word in words
+    ]
+    return BytesAhoCorasick(words, MatchKind.LeftmostLongest, Implementation.DFA), contained
+
+
+def _kept(part: bytes, spans: list[Span], policy: Policy) -> list[Span]:
+    """The spans that are no placeholder, not allowed, and not empty; overlapping ones become one."""
+    marks = [found.span() for found in PLACEHOLDER.finditer(part)] if _MARK in part.lower() else []
+    kept = []
+    for span in spans:
+        first, last, rule = span
+        for begin, end in marks:
+            if first < end and begin < last:
+                first, last = (last, last) if begin <= first and last <= end else (min(first, begin), max(last, end))
+        if first >= last:
+            continue
+        if policy.allow and rule != private.RULE:
+            value = part[first:last].decode("utf-8", "replace")
+            if policy.allows(value):
+                continue
+        kept.append(Span(*_whole_characters(part, first, last), rule))
+    return _merged(kept)
+
+
+def _whole_characters(part: bytes, first: int, last: int) -> tuple[int, int]:
+    while first > 0 and part[first] & 0xC0 == 0x80:
+        first -= 1
+    while last < len(part) and part[last] & 0xC0 == 0x80:
+        last += 1
+    return first, last
+
+
+def _merged(spans: list[Span]) -> list[Span]:
+    merged: list[Span] = []
+    for span in sorted(spans, key=lambda span: (span.first, -span.last)):
+        if merged and span.first < merged[-1].last:
+            before = merged[-1]
+            rule = min((before, span), key=lambda one: (_rank(one.rule), one.first - one.last)).rule
+            merged[-1] = Span(before.first, max(before.last, span.last), rule)
+        else:
+            merged.append(span)
+    return merged
+
+
+def _rank(rule: str) -> int:
+    if rule in {private.RULE, "private-key"}:
+        return 0
+    return 2 if rule.endswith(("-value", "-told")) or rule in {"bearer-token", "authorization", "cookie"} else 1
+
+
+class _Redacted:
+    """A text with placeholders in it, and the way back to the text as it was given."""
+
+    def __init__(self, part: bytes, spans: list[Span]) -> None:
+        pieces: list[bytes] = []
+        self._steps: list[tuple[int, int, int]] = []  # place, place in the given text, 1 where a placeholder begins
+        size = at = 0
+        for first, last, rule in spans:
+            mark = placeholder(rule).encode()
+            self._steps += [(size, at, 0), (size + first - at, first, 1)]
+            pieces += [part[at:first], mark]
+            size += first - at + len(mark)
+            at = last
+        self._steps.append((size, at, 0))
+        self.data = b"".join([*pieces, part[at:]])
+
+    def origin(self, span: Span) -> Span:
+        """The span of the given text that a span of the redacted one comes from."""
+        first = bisect_right(self._steps, (span.first, 1 << 62, 1)) - 1
+        last = bisect_right(self._steps, (span.last - 1, 1 << 62, 1)) - 1
+        place, given, is_mark = self._steps[first]
+        begin = given if is_mark else given + span.first - place
+        place, given, is_mark = self._steps[last]
+        end = self._steps[last + 1][1] if is_mark else given + span.last - place
+        return Span(begin, end, span.rule)
+
+
+def _scrubbed(text: str, part: bytes, spans: list[Span], policy: Policy) -> Scrubbed:
+    findings: list[Finding] = []
+    pieces: list[str] = []
+    at = characters = 0
+    for first, last, rule in spans:
+        before = part[at:first].decode("utf-8", "surrogatepass")
+        begin = characters + len(before)
+        characters = begin + len(part[first:last].decode("utf-8", "surrogatepass"))
+        at = last
+        pieces += [before, placeholder(rule)]
+        findings.append(Finding(rule, begin, characters))
+    secrets = any(finding.rule not in personal.RULES and finding.rule != private.RULE for finding in findings)
+    if policy.secrets == "skip" and secrets:
+        return Scrubbed("", tuple(findings), dropped=True)
+    return Scrubbed("".join([*pieces, text[characters:]]), tuple(findings))

@@ -1,0 +1,118 @@
+"""The scanner of the child: the library's rules, loaded once, and a bound on the time any text may take.
+
+The library compiles its rules at first use, which takes seconds, and keeps them in a folder. That is the user's cache
+folder, so that all state folders share it; where it cannot be written, as in a service that may not see the home
+folder, it is the state folder. The library makes the folder itself, 0700, and trusts none that is not its user's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import platformdirs
+
+from memoryd.scrub import scan as rules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+    from types import FrameType
+
+    from memoryd.scrub.finding import Scrubbed
+    from memoryd.scrub.policy import Policy
+
+SECONDS_LEAST = 3.0
+CHARACTERS_PER_SECOND = 1_000_000  # of the child's own time: a fortieth of what is usual
+_RULE_SHAPE = re.compile(r"[^a-z0-9]+")
+
+
+class LateError(Exception):
+    """The rules took too long."""
+
+
+class Scanner:
+    """Scans texts; what makes a rule fail, or takes too long, is not scanned and harms no other text."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._state_dir = state_dir
+
+    @cached_property
+    def _known(self) -> _Known:
+        return _Known(cache_folder(self._state_dir))
+
+    def scan(self, texts: Sequence[str], policy: Policy) -> list[Scrubbed | None]:
+        """Each text redacted, or None where that failed."""
+        return self._parted(texts, policy, SECONDS_LEAST)
+
+    def _parted(self, texts: Sequence[str], policy: Policy, least: float) -> list[Scrubbed | None]:
+        find_known = self._known.find if policy.secrets != "off" else _nothing
+        size = sum(map(len, texts))
+        try:
+            with _own_time(least + size / CHARACTERS_PER_SECOND):
+                return [*rules.scan(texts, policy, find_known)]
+        except Exception:  # noqa: BLE001 - whatever a rule does, a text is either scanned or not kept
+            if len(texts) <= 1:
+                return [None] * len(texts)
+        middle = len(texts) // 2
+        least = max(1.0, least / 2)
+        return self._parted(texts[:middle], policy, least) + self._parted(texts[middle:], policy, least)
+
+
+class _Known:
+    """The known formats of the library. It looks them up in its own tables and never asks a network."""
+
+    def __init__(self, cache: Path) -> None:
+        from kingfisher_sdk import Rules
+        from kingfisher_sdk import Scanner as Library
+
+        self._library = Library(Rules(cache_dir=cache), base64=False)
+
+    def find(self, buffer: bytes) -> list[tuple[str, int, int]]:
+        """(rule, first byte, last byte) of what is in a buffer."""
+        found = []
+        for finding in self._library.scan(buffer):
+            if finding.visible:
+                place = finding.location
+                found.append((rule_name(finding.rule_id), place["start_offset"], place["end_offset"]))
+        return found
+
+
+def _nothing(_buffer: bytes) -> list[tuple[str, int, int]]:
+    return []
+
+
+def rule_name(rule_id: str) -> str:
+    """Our name for a rule of the library: its own without the name of the collection, short and in kebab-case."""
+    own = re.split(r"[./]", rule_id.lower(), maxsplit=1)[-1].removeprefix("secrets/")
+    words = [word[:14] for word in _RULE_SHAPE.split(own) if word][:4]
+    if not words or not words[0][0].isalpha():
+        words = ["key", *words[:3]]
+    return "-".join(words)
+
+
+def cache_folder(state_dir: Path) -> Path:
+    """Where the compiled rules are kept."""
+    shared = platformdirs.user_cache_path("memoryd") / "secret-rules"
+    there = next((folder for folder in (shared, *shared.parents) if folder.exists()), state_dir)
+    is_ours = os.access(there, os.W_OK | os.X_OK) and (there != shared or there.stat().st_uid == os.geteuid())
+    return shared if is_ours else state_dir / "secret-rules"
+
+
+@contextlib.contextmanager
+def _own_time(seconds: float) -> Iterator[None]:
+    # Time of this process alone, so that a busy machine is not taken for a slow rule; `re` looks for signals at work.
+    def late(_number: int, _frame: FrameType | None) -> None:
+        raise LateError
+
+    before = signal.signal(signal.SIGVTALRM, late)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
