@@ -68,8 +68,8 @@ PURE_PARTS = {
     "pathlib": {"PurePath", "PurePosixPath", "PureWindowsPath"},
     "urllib": {"parse"},
 }
-# Bytes to values and back, and places of words in bytes; every other library does something.
-PURE_LIBRARIES = {"ahocorasick_rs", "orjson", "pydantic"}
+# Bytes to values and back, places of words in bytes, how alike two texts are; every other library does something.
+PURE_LIBRARIES = {"ahocorasick_rs", "orjson", "pydantic", "rapidfuzz"}
 IMPURE_CALLS = {
     "open": "files", "input": "a terminal", "print": "a terminal", "breakpoint": "a terminal",
     "eval": "runs text", "exec": "runs text", "compile": "runs text", "__import__": "hides an import",
