@@ -135,6 +135,14 @@ class Sessions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Guards:
+    """How much of an agent's core jobs may take away."""
+
+    retention_floor: float = _key(values.share(zero=True, one=True), 0.5)
+    erosion_percent: float = _key(values.percent, 25.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Jobs:
     """How often a job is tried and how many run at once."""
 
@@ -189,6 +197,7 @@ class Settings:
     scrub: Scrub = _section(Scrub())
     sleep: Sleep = _section(Sleep())
     sessions: Sessions = _section(Sessions())
+    guards: Guards = _section(Guards())
     jobs: Jobs = _section(Jobs())
     llm: Llm = _section(Llm())
     modes: Modes = _section(Modes())

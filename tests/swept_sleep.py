@@ -24,7 +24,10 @@ VOLATILE = {
     "turn": {"id"},
     "watermark": {"moved_at", "run_id"},
     "session_summary": {"updated_at", "run_id"},
-    "memory": {"id", "created_at", "updated_at"},
+    "memory": {"id", "created_at", "updated_at", "salt"},
+    "audit": {"at", "run_id", "memory_id", "before", "after", "prev_hash", "hash"},
+    "content": {"sha256", "text"},
+    "core_file": {"agreed_at"},
     "job_run": {
         *("id", "created_at", "scheduled_for", "started_at", "heartbeat_at", "finished_at", "attempt", "fence"),
         *("owner", "receipt"),

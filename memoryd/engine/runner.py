@@ -30,9 +30,12 @@ from memoryd.jobs.job import (
     KeepSummary,
     MoveWatermark,
     NothingToDo,
+    Operate,
     Rejected,
     Reply,
 )
+from memoryd.ledger.guards import Limits
+from memoryd.ledger.operation import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -296,6 +299,8 @@ class Runner:
         )
         self.scrubber.require_clean(_texts(step.edits, receipt, outcome.why), f"what run {run.id} would write")
         done = committing.commit(self._writer(workspace), run, step.edits, outcome)
+        for refusal in done.refused:
+            self.log.warning("refused by a guard", run=run.id, agent=run.agent_id, **refusal)
         self._record_watermarks(run)
         self._clear_alarms_of(run)
         self.log.info(
@@ -421,7 +426,16 @@ class Runner:
         return next((agent.workspace for agent in self.settings.agents if agent.id == agent_id), None)
 
     def _writer(self, workspace: Path) -> committing.Writer:
-        return committing.Writer(self.engine, workspace, self.clock.text, self.new_id, self.step)
+        guards = self.settings.guards
+        return committing.Writer(
+            self.engine,
+            workspace,
+            self.clock.text,
+            self.new_id,
+            self.step,
+            Limits(guards.retention_floor, guards.erosion_percent),
+            self.settings.ingest.settle.total_seconds(),
+        )
 
 
 def _why(step: Done | NothingToDo, reply: Reply | None) -> str | None:
@@ -441,6 +455,8 @@ def _texts(edits: Sequence[Edit], receipt: dict[str, Any], why: str | None) -> l
                 found += [memory.text for memory in edit.memories]
             case KeepSummary():
                 found += [edit.summary, *(message.text for message in edit.messages)]
+            case Operate():
+                found += [text for one in edit.operations if (text := text_of(one)) is not None]
             case MoveWatermark():
                 pass
     return found
