@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from memoryd.ledger.memory import TOMBSTONES, Ending, Kind, Memory, canonical, sources_from_json, sources_to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from sqlalchemy import Connection, RowMapping
 
@@ -20,7 +20,8 @@ COLUMNS = (
 )  # fmt: skip
 _SELECT = f"SELECT {', '.join(COLUMNS)} FROM memory"  # noqa: S608
 _WRITE = (
-    f"INSERT INTO memory ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))}) ON CONFLICT (id) DO UPDATE SET "  # noqa: S608
+    f"INSERT INTO memory ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
+    " ON CONFLICT (id) DO UPDATE SET "
     + ", ".join(f"{name} = excluded.{name}" for name in COLUMNS if name not in {"id", "agent_id", "kind"})
 )
 # How a core memory can end so that its tokens are lost to the core.

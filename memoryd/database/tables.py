@@ -154,7 +154,7 @@ class Memory(SQLModel, table=True):
 
     __table_args__ = (
         Index("memory_by_agent", "agent_id", "kind", "deleted_at"),
-        Index("memory_by_text", "agent_id", "kind", "content_hash"),
+        Index("memory_by_text", "agent_id", "kind", "content_hash", sqlite_where=text("deleted_at IS NULL")),
     )
 
     id: str = Field(primary_key=True)

@@ -14,14 +14,16 @@ import base64
 import hashlib
 import json
 import secrets
+from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.database import audit, memories, runs, sqlite
 from memoryd.engine import gate
 from memoryd.engine.core_import import CORE_FILE, Hand, agree, bring, places
+from memoryd.engine.time_machine import encoded
 from memoryd.errors import MemorydError, StateError
 from memoryd.files import appends, durable, folders, regular
 from memoryd.files.locks import Lock
@@ -35,13 +37,14 @@ from memoryd.ledger.places import placed
 from memoryd.tiers import core, daily
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from sqlalchemy import Connection, Engine
 
     from memoryd.database.runs import Run
     from memoryd.engine.core_import import Brought
+    from memoryd.engine.time_machine import Revision
     from memoryd.files.open_folder import OpenFolder
     from memoryd.jobs.job import Edit
     from memoryd.ledger.guards import Refusal
@@ -85,6 +88,7 @@ class Committed:
     replans: int = 0
     run: Run | None = None  # None: there was nothing to settle
     refused: tuple[dict[str, Any], ...] = ()  # by guards, as the receipt has it
+    put_back: tuple[str, ...] = ()  # ids of protected memories that an edit had taken out of the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,7 @@ class Writer:
     now: Callable[[], str]
     new_id: Callable[[], str]
     step: Callable[[str], None] = lambda _name: None
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
     settle_seconds: float = 0.0
 
     def hand(self) -> Hand:
@@ -114,22 +118,42 @@ class Writer:
         return Hand(self.engine, self.now, self.new_id, self.step, self.settle_seconds)
 
 
-def commit(writer: Writer, run: Run, edits: Sequence[Edit], outcome: Outcome) -> Committed:
+Revise = Callable[["Connection", "tuple[OpenFolder, OpenFolder]", "Brought"], "Revision"]
+
+
+def commit(
+    writer: Writer,
+    run: Run,
+    edits: Sequence[Edit],
+    outcome: Outcome,
+    *,
+    revise: Revise | None = None,
+    settled: bool = False,
+) -> Committed:
     """Carry out a run's edits and end the run, all or none.
+
+    Args:
+        writer: what to work with.
+        run: the run.
+        edits: what its job decided.
+        outcome: how it ends.
+        revise: says, inside the plan's transaction, what earlier states rows and files go back to; given the
+            workspace, its `.continuum/memory`, and `MEMORY.md` as it is.
+        settled: `MEMORY.md` is whole, however little it holds.
 
     Raises:
         StaleRunError: another claim owns the run by now; nothing was changed.
         StateError: a memory file cannot be read or written.
         OSError: the disk refused; the intent stays and is settled later.
     """
-    if not any(isinstance(edit, AppendDaily | AddMemories | Operate) for edit in edits):
+    if revise is None and not any(isinstance(edit, AppendDaily | AddMemories | Operate) for edit in edits):
         with sqlite.writing(writer.engine) as connection:
             _write_rows(connection, writer, _rows(writer, edits), run, ACTOR)
             _finish(connection, writer, run, outcome)
         return Committed()
-    with _held(writer.workspace) as place:
+    with held(writer.workspace) as place:
         for replan in range(REPLANS):
-            intent = _make_intent(writer, place, run, edits, outcome, replan)
+            intent = _make_intent(writer, place, run, edits, outcome, _How(replan, revise, settled))
             try:
                 _apply_files(writer, place, run.id, intent, settling=False)
             except durable.MovedError:
@@ -144,7 +168,7 @@ def commit(writer: Writer, run: Run, edits: Sequence[Edit], outcome: Outcome) ->
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class Place:
     """The folders of one commit, opened once: what is planned on is what is written to, wherever their names point."""
 
     workspace: OpenFolder
@@ -152,8 +176,8 @@ class _Place:
 
 
 @contextmanager
-def _held(workspace: Path) -> Iterator[_Place]:
-    """The agent's folders, opened and locked."""
+def held(workspace: Path) -> Iterator[Place]:
+    """The agent's folders, opened and locked against every other writer of memoryd."""
     with regular.as_state_error("cannot be opened", workspace):
         opened = open_folder(workspace)
     with opened, folders.continuum_folder(opened) as continuum:
@@ -161,28 +185,40 @@ def _held(workspace: Path) -> Iterator[_Place]:
         lock = Lock(continuum / ".lock")
         lock.acquire(LOCK_TIMEOUT)
         try:
-            yield _Place(opened, continuum)
+            yield Place(opened, continuum)
         finally:
             lock.release()
 
 
+class _How(NamedTuple):
+    """How often a commit has been planned, and what it goes by."""
+
+    replan: int
+    revise: Revise | None
+    settled: bool
+
+
 def _make_intent(
-    writer: Writer, place: _Place, run: Run, edits: Sequence[Edit], outcome: Outcome, replan: int
+    writer: Writer, place: Place, run: Run, edits: Sequence[Edit], outcome: Outcome, how: _How
 ) -> dict[str, Any]:
-    brought = bring(writer.hand(), place.workspace, run.agent_id)
+    brought = bring(writer.hand(), place.workspace, run.agent_id, settled=how.settled)
     appends = [_plan_append(place.workspace, edit) for edit in edits if isinstance(edit, AppendDaily)]
     with sqlite.writing(writer.engine) as connection:
-        planned = _plan_core(connection, writer, run, edits, brought)
+        if how.revise is None:
+            revision = None
+        else:
+            revision = how.revise(connection, (place.workspace, place.continuum), brought)
+        planned = _plan_core(connection, writer, run, edits, brought, revision)
         intent = {
             "fence": run.fence,
-            "actor": actor_of(edits),
+            "actor": gate.HUMAN if revision is not None else actor_of(edits),
             "rewrites": planned.rewrites,
             "appends": appends,
             "changes": _change_rows(planned.changes),
             "put_back": [one.memory_id for one in brought.put_back],
             "agrees": brought.agrees,
-            "rows": _rows(writer, edits),
-            "outcome": _outcome_json(outcome, planned, appends, replan),
+            "rows": _rows(writer, edits) | _reverted(revision),
+            "outcome": _outcome_json(outcome, planned, appends, how.replan),
         }
         if not _owns(connection, run):
             raise StaleRunError("the run belongs to another claim by now", where=run.id)
@@ -253,11 +289,16 @@ class _Planned:
 
 
 def _plan_core(
-    connection: Connection, writer: Writer, run: Run, edits: Sequence[Edit], brought: Brought
+    connection: Connection,
+    writer: Writer,
+    run: Run,
+    edits: Sequence[Edit],
+    brought: Brought,
+    revision: Revision | None,
 ) -> _Planned:
     """Plan what becomes of the ledger and of `MEMORY.md` on what both hold now."""
     file = core.parse(brought.data or b"")
-    changes: list[Change] = []
+    changes = list(revision.changes) if revision is not None else []
     refusals: list[Refusal] = []
     for operations, door in _operations(connection, run, edits, file):
         passed = gate.judge(
@@ -271,12 +312,16 @@ def _plan_core(
         )
         changes += passed.changes
         refusals += passed.refusals
+    others = () if revision is None else tuple(encoded(*one) for one in revision.rewrites)
+    if revision is not None and revision.core is not None:
+        rewrite = encoded(CORE_FILE, brought.data or b"", revision.core)
+        return _Planned((rewrite, *others), tuple(changes), tuple(refusals))
     live = memories.live(connection, run.agent_id, Kind.CORE)
     kept = [one for one in changes if one.after.kind is Kind.CORE]
     file_edits = [*(one.edit for one in brought.put_back), *_file_edits(kept, places(live, file))]
     lines = [(one.after.heading or "", one.after.content) for one in kept if _comes(one)]
     if not file_edits and not lines:
-        return _Planned((), tuple(changes), tuple(refusals))
+        return _Planned(others, tuple(changes), tuple(refusals))
     new = core.add(core.parse(core.edit(file, file_edits)), lines)
     rewrite = {
         "path": CORE_FILE,
@@ -285,7 +330,9 @@ def _plan_core(
         "bytes": base64.b64encode(new).decode(),
         "additions": [list(line) for line in lines],
     }
-    return _Planned((rewrite,), tuple(_placed(changes, live, new)), tuple(refusals))
+    if revision is None:  # what goes back keeps the number it had
+        changes = list(_placed(changes, live, new))
+    return _Planned((rewrite, *others), tuple(changes), tuple(refusals))
 
 
 def _operations(
@@ -380,6 +427,14 @@ def _rows(writer: Writer, edits: Sequence[Edit]) -> dict[str, Any]:
     }
 
 
+def _reverted(revision: Revision | None) -> dict[str, Any]:
+    """The watermarks and notes of a revision, as an intent holds them."""
+    if revision is None:
+        return {}
+    marks = [[one.session_id, one.consumer, one.values] for one in revision.marks]
+    return {"reverted": marks, "notes": [list(note) for note in revision.notes]}
+
+
 def _sources(connection: Connection, session_id: str, seqs: Iterable[int]) -> tuple[Source, ...]:
     wanted = sorted(set(seqs))
     if not wanted:
@@ -409,14 +464,14 @@ def _summary_row(edit: KeepSummary, now: str) -> dict[str, Any]:
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def _apply_files(writer: Writer, place: _Place, run_id: str, intent: Mapping[str, Any], *, settling: bool) -> None:
+def _apply_files(writer: Writer, place: Place, run_id: str, intent: Mapping[str, Any], *, settling: bool) -> None:
     for rewrite in intent["rewrites"]:
         _apply_rewrite(writer, place, run_id, rewrite, settling=settling)
     for append in intent["appends"]:
         _apply_append(writer, place, append, settling=settling)
 
 
-def _apply_rewrite(writer: Writer, place: _Place, run_id: str, rewrite: Mapping[str, Any], *, settling: bool) -> None:
+def _apply_rewrite(writer: Writer, place: Place, run_id: str, rewrite: Mapping[str, Any], *, settling: bool) -> None:
     with folders.made_way(place.workspace, rewrite["path"]) as entry:
         old = regular.read(entry)
         new = base64.b64decode(rewrite["bytes"])
@@ -435,7 +490,7 @@ def _apply_rewrite(writer: Writer, place: _Place, run_id: str, rewrite: Mapping[
         durable.replace(entry, new, found, writer.step)
 
 
-def _apply_append(writer: Writer, place: _Place, append: Mapping[str, Any], *, settling: bool) -> None:
+def _apply_append(writer: Writer, place: Place, append: Mapping[str, Any], *, settling: bool) -> None:
     block = append["block"].encode()
     with folders.made_way(place.workspace, append["path"]) as entry:
         if settling:
@@ -463,7 +518,9 @@ def _complete(writer: Writer, run: Run, intent: Mapping[str, Any], outcome: Outc
     writer.step("after:rows")
     files = [item["path"] for item in intent["rewrites"]] + [item["path"] for item in intent["appends"]]
     refused = tuple(intent["outcome"]["receipt"].get("refused", ()))
-    return Committed(tuple(files), intent["outcome"]["receipt"]["memories_added"], replan, run, refused)
+    return Committed(
+        tuple(files), intent["outcome"]["receipt"]["memories_added"], replan, run, refused, tuple(intent["put_back"])
+    )
 
 
 def _write_ledger(connection: Connection, writer: Writer, run: Run, intent: Mapping[str, Any]) -> None:
@@ -482,7 +539,7 @@ def _write_ledger(connection: Connection, writer: Writer, run: Run, intent: Mapp
     ]
     audit.note(connection, states, at=now, agent_id=run.agent_id, actor=actor, run_id=run.id)
     for item in intent["rewrites"]:
-        if intent["agrees"]:
+        if intent["agrees"] and item["path"] == CORE_FILE:
             agree(connection, run.agent_id, item["after"], now, operation="write", actor=actor, run_id=run.id)
 
 
@@ -501,7 +558,17 @@ def _write_rows(connection: Connection, writer: Writer, rows: Mapping[str, Any],
             " moved_at = excluded.moved_at, run_id = excluded.run_id",
             (row["session_id"], row["consumer"], row["seq"], row["moved_at"], run.id),
         )
-    states = [("watermark", *_watermark_state(connection, row)) for row in rows["watermarks"]]
+    for session_id, consumer, values in rows.get("reverted", ()):
+        connection.exec_driver_sql(
+            "DELETE FROM watermark WHERE session_id = ? AND consumer = ?", (session_id, consumer)
+        )
+        if values is not None:
+            connection.exec_driver_sql(
+                "INSERT INTO watermark (session_id, consumer, seq, moved_at, run_id) VALUES (?, ?, ?, ?, ?)",
+                tuple(values[name] for name in ("session_id", "consumer", "seq", "moved_at", "run_id")),
+            )
+    states: list[tuple[str, str, str | None]] = [tuple(note) for note in rows.get("notes", ())]
+    states += [("watermark", *_watermark_state(connection, row)) for row in rows["watermarks"]]
     audit.note(connection, states, at=writer.now(), agent_id=run.agent_id, actor=actor, run_id=run.id)
 
 
@@ -551,7 +618,7 @@ def settle(writer: Writer, run_id: str) -> Committed:
         OSError: the disk refused again; the intent stays.
         StateError: a memory file cannot be read or written.
     """
-    with _held(writer.workspace) as place:
+    with held(writer.workspace) as place:
         # Read inside the lock: a process on its way out may just have completed it.
         with sqlite.reading(writer.engine) as connection:
             row = connection.exec_driver_sql("SELECT plan FROM intent WHERE run_id = ?", (run_id,)).first()

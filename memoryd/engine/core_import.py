@@ -21,8 +21,8 @@ from memoryd.engine.gate import HUMAN
 from memoryd.engine.retry import AwayError
 from memoryd.files import regular
 from memoryd.ledger import audit as chain
-from memoryd.ledger.memory import Kind, draw_id
 from memoryd.ledger.matching import PutBack, is_conflicted, match
+from memoryd.ledger.memory import Kind, draw_id
 from memoryd.ledger.operation import apply
 from memoryd.tiers import core
 
@@ -127,9 +127,7 @@ def _import(hand: Hand, agent_id: str, data: bytes | None) -> Brought:
     with sqlite.writing(hand.engine) as connection:
         live = memories.live(connection, agent_id, Kind.CORE)
         taken = memories.Taken(connection)
-        found = match(
-            live, core.bullets(core.parse(data or b"")), lambda: draw_id(Kind.CORE, hand.new_id, taken)
-        )
+        found = match(live, core.bullets(core.parse(data or b"")), lambda: draw_id(Kind.CORE, hand.new_id, taken))
         now = hand.now()
         changes = apply(
             {memory.id: memory for memory in live},

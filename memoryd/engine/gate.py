@@ -15,7 +15,8 @@ from memoryd.gauge.estimate import estimate
 from memoryd.ledger import guards
 from memoryd.ledger.guards import Context, Door, Ended
 from memoryd.ledger.memory import Kind, hash_of
-from memoryd.ledger.operation import Delete, apply, ids_of, text_of as text_of_operation
+from memoryd.ledger.operation import Delete, apply, ids_of
+from memoryd.ledger.operation import text_of as text_of_operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

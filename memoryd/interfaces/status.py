@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.database import reads
 from memoryd.engine.clock import text_of
-from memoryd.errors import MemorydError
-from memoryd.files import regular
 from memoryd.files.folders import why_not_writable
 from memoryd.files.locks import Lock
 from memoryd.gauge import live, window
 from memoryd.interfaces.output import one_line
-from memoryd.tiers import core
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,21 +63,11 @@ def _agent(settings: Settings, reader: Reader, agent: Agent, row: Row | None, ev
         "paused": bool(row and row["paused"]),
         **reads.transcript_counts(reader, agent.id),
         "sessions": [_session(row, agent.context_window) for row in rows],
-        "core": _core(agent.workspace),
+        "core": reads.core_counts(reader, agent.id),
         "facts": reads.facts(reader, agent.id),
         "runs": reads.last_runs(reader, agent.id),
         "next": _next(settings) if agent.enabled else {},
     }
-
-
-def _core(workspace: Path) -> dict[str, int]:
-    """Count what `MEMORY.md` holds now, whoever wrote it, with estimated tokens, ceil(characters / 4)."""
-    try:
-        data = regular.read_in(workspace, "MEMORY.md") or b""
-    except MemorydError:
-        data = b""  # a link or a folder: the next run says so
-    texts = [bullet.text for bullet in core.bullets(core.parse(data))]
-    return {"count": len(texts), "tokens": sum(-(-len(text) // 4) for text in texts)}
 
 
 def _next(settings: Settings) -> dict[str, str]:

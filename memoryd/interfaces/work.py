@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 RELOAD = "reload it: SIGHUP, or stop and start it"
 POLL_SECONDS = 0.1
+SLEEP = "sleep"
 WAITING = ("queued", "running", "interrupted")
 
 
@@ -113,13 +114,36 @@ def run_job(
     """
     check_kind(kind)
     agent = agent_id()
+    if kind != SLEEP:
+        return run_now(settings, agent, lambda engine, clock: [request(engine, clock, agent, kind)])
+
+    def queue(engine: Engine, clock: Clock) -> list[str]:
+        return _queue(engine, clock, agent, session_id, force=force)
+
+    return run_now(settings, agent, queue, fresh=True)
+
+
+def run_now(
+    settings: Settings, agent_id: str, queue: Callable[[Engine, Clock], list[str]], *, fresh: bool = False
+) -> list[dict[str, Any]]:
+    """Have runs carried out, by the daemon or here, and wait for them; returns their rows.
+
+    Args:
+        settings: the configuration.
+        agent_id: whose runs they are.
+        queue: puts them into the job table; returns their ids.
+        fresh: the transcripts are to be read first.
+
+    Raises:
+        NotFoundError: the daemon does not know the agent.
+    """
     queued: list[str] = []
     while True:
         try:
             app = open_app(settings)
         except LockedError:
             if not queued:
-                queued = _queue_beside(settings, agent, session_id, force=force)
+                queued = _queue_beside(settings, agent_id, queue)
                 control.ask(settings.state_dir, "wake")
             rows = _wait(settings, queued)
             if rows is not None:
@@ -127,25 +151,45 @@ def run_job(
             continue  # who held the lock is gone, and was no daemon: then the work is done here
         with app:
             if not queued:
-                read_all(app)
-                queued = _queue(app.engine, app.clock, agent, session_id, force=force)
+                if fresh:
+                    read_all(app)
+                _require_known(app.engine, agent_id)
+                queued = queue(app.engine, app.clock)
             for run_id in queued:
                 app.runner.run_next(only=run_id)
         return _rows(settings, queued)
 
 
-def _queue_beside(settings: Settings, agent_id: str, session_id: str | None, *, force: bool) -> list[str]:
+def request(engine: Engine, clock: Clock, agent_id: str, kind: str, options: dict[str, Any] | None = None) -> str:
+    """Queue a run that a person asks for; one of a kind without options that waits already is theirs then."""
+    now = clock.text()
+    key = f"{kind}:{agent_id}" if options is None else None
+    run_id = sleeping.new_run_id(clock)
+    row: dict[str, Any] = {"id": run_id, "kind": kind, "agent_id": agent_id, "actor": "human", "trigger": "manual"}
+    row |= {"key": key, "created_at": now, "scheduled_for": now, "options": options or {}}
+    with sqlite.writing(engine) as connection:
+        if not runs.enqueue(connection, row) and key is not None:
+            run_id = runs.open_by_key(connection, key) or run_id
+    runs.hurry(engine, run_id, now)
+    return run_id
+
+
+def _require_known(engine: Engine, agent_id: str) -> None:
+    with sqlite.reading(engine) as connection:
+        if not runs.knows_agent(connection, agent_id):
+            raise NotFoundError(f"the daemon does not know the agent {agent_id!r} yet", hint=RELOAD)
+
+
+def _queue_beside(settings: Settings, agent_id: str, queue: Callable[[Engine, Clock], list[str]]) -> list[str]:
     engine = _beside(settings)
     try:
-        return _queue(engine, Clock(), agent_id, session_id, force=force)
+        _require_known(engine, agent_id)
+        return queue(engine, Clock())
     finally:
         engine.dispose()
 
 
 def _queue(engine: Engine, clock: Clock, agent_id: str, session_id: str | None, *, force: bool) -> list[str]:
-    with sqlite.reading(engine) as connection:
-        if not runs.knows_agent(connection, agent_id):
-            raise NotFoundError(f"the daemon does not know the agent {agent_id!r} yet", hint=RELOAD)
     rows = sleeping.candidates(engine, agent_id, ended=force or session_id is not None)
     if session_id is not None:
         chosen = _session_id(engine, agent_id, session_id)

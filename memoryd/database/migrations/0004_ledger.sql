@@ -4,7 +4,7 @@ ALTER TABLE memory ADD COLUMN successors VARCHAR NOT NULL DEFAULT '[]';
 
 ALTER TABLE memory ADD COLUMN salt VARCHAR NOT NULL DEFAULT '';
 
-CREATE INDEX memory_by_text ON memory (agent_id, kind, content_hash);
+CREATE INDEX memory_by_text ON memory (agent_id, kind, content_hash) WHERE deleted_at IS NULL;
 
 CREATE TABLE audit (
   id INTEGER NOT NULL,
