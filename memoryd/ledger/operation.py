@@ -25,7 +25,7 @@ from memoryd.ledger.memory import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
 _T = TypeVar("_T")
 
@@ -165,7 +165,7 @@ def apply(
     agent_id: str,
     now: str,
     new_hex: Callable[[], str],
-    taken: Collection[str] = (),
+    taken: Container[str] = (),
 ) -> list[Change]:
     """What the operations do, one after the other; all of them or none.
 
@@ -196,7 +196,7 @@ class _Ledger:
     agent_id: str
     now: str
     new_hex: Callable[[], str]
-    taken: Collection[str]
+    taken: Container[str]
 
     def changes(self, operation: Operation) -> Iterator[Change]:
         for name, after in self._results(operation):
@@ -349,8 +349,8 @@ class _Ledger:
 
 @dataclass(frozen=True, slots=True)
 class _Either:
-    one: Collection[str]
-    other: Collection[str]
+    one: Container[str]
+    other: Container[str]
 
     def __contains__(self, item: object) -> bool:
         return item in self.one or item in self.other
