@@ -21,6 +21,7 @@ from memoryd.daemon import readiness, schedule
 from memoryd.daemon.watch import Watcher
 from memoryd.database import alarms, runs, sqlite
 from memoryd.engine import owner, retry, sleeping
+from memoryd.engine.core_watch import CoreWatch
 from memoryd.errors import MemorydError, StateError
 from memoryd.files import trust
 
@@ -115,6 +116,7 @@ class Loop:
         self.counts: dict[str, Future[None]] = {}
         self.chores: Future[None] | None = None
         self.reconsider: dict[str, str] = {}
+        self.core = CoreWatch(app.runner)
         self.disk_is_well = True
         self.stop_asked = False
         self.interrupted = False
@@ -394,8 +396,7 @@ class Loop:
             raise StateError("the schedule's thread has died", hint="the service manager starts memoryd anew")
         app.ingest.changed.update(sleeping.end_idle(app.engine, app.settings, app.clock))
         app.runner.beat()
-        if app.runner.is_unsettled_due():
-            self._start_chores(app.runner.settle)
+        self._start_chores(app.runner.settle if app.runner.is_unsettled_due() else self._look_at_core)
         app.worker.tick(now)
         app.scrubber.tick(now)
         app.runner.answerer.tend(now)
@@ -406,6 +407,10 @@ class Loop:
             self.watcher.check_limits()
         if (self.watcher.watching, self.watcher.polling_why) != before:
             self._note_watching()
+
+    def _look_at_core(self) -> None:
+        if self.core.look():
+            self.queue.at = 0
 
     def _run_schedules(self) -> None:
         app = self.app

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 from memoryd.ledger.memory import TOMBSTONES, Ending, Kind, Memory, canonical, sources_from_json, sources_to_json
@@ -103,7 +102,7 @@ def live(connection: Connection, agent_id: str, kind: Kind) -> list[Memory]:
 def by_ids(connection: Connection, agent_id: str, ids: Iterable[str]) -> dict[str, Memory]:
     """Read an agent's memories with these ids, ended ones too; what is another agent's is not found."""
     rows = connection.exec_driver_sql(
-        f"{_SELECT} WHERE agent_id = ? AND id IN (SELECT value FROM json_each(?))",
+        f"{_SELECT} WHERE agent_id = ? AND id IN (SELECT value FROM json_each(?))",  # noqa: S608
         (agent_id, json.dumps(sorted(set(ids)))),
     )
     return {row["id"]: of_row(row) for row in rows.mappings()}
@@ -134,7 +133,7 @@ def losses(connection: Connection, agent_id: str, since: str, *, but: str) -> li
     """Core memories that ended after `since` without a successor, other than by the actor `but`."""
     marks = ", ".join("?" * len(_LOSSES))
     rows = connection.exec_driver_sql(
-        f"{_SELECT} m WHERE agent_id = ? AND kind = 'core' AND deleted_at > ? AND successors = '[]'"
+        f"{_SELECT} m WHERE agent_id = ? AND kind = 'core' AND deleted_at > ? AND successors = '[]'"  # noqa: S608
         f" AND ended_as IN ({marks}) AND ? IS NOT (SELECT a.actor FROM audit a WHERE a.agent_id = m.agent_id"
         " AND a.memory_id = m.id ORDER BY a.id DESC LIMIT 1)",
         (agent_id, since, *map(str, _LOSSES), but),
@@ -149,7 +148,7 @@ def write(connection: Connection, states: Iterable[Memory]) -> None:
         connection.exec_driver_sql(_WRITE, values)
 
 
-class Taken(Collection[str]):
+class Taken:
     """Every id a memory of any agent has ever had."""
 
     def __init__(self, connection: Connection) -> None:
@@ -158,12 +157,6 @@ class Taken(Collection[str]):
     def __contains__(self, item: object) -> bool:
         found = self._connection.exec_driver_sql("SELECT 1 FROM memory WHERE id = ?", (item,))
         return found.first() is not None
-
-    def __iter__(self) -> Iterator[str]:
-        return (row[0] for row in self._connection.exec_driver_sql("SELECT id FROM memory"))
-
-    def __len__(self) -> int:
-        return int(self._connection.exec_driver_sql("SELECT count(*) FROM memory").scalar_one())
 
 
 def agreed(connection: Connection, agent_id: str) -> str | None:

@@ -34,6 +34,7 @@ from memoryd.ledger.guards import Door, Limits
 from memoryd.ledger.memory import Kind, from_json, source_of, to_json
 from memoryd.ledger.operation import Add, Change
 from memoryd.ledger.places import placed
+from memoryd.ledger.projection import edits_of
 from memoryd.tiers import core, daily
 
 if TYPE_CHECKING:
@@ -204,10 +205,8 @@ def _make_intent(
     brought = bring(writer.hand(), place.workspace, run.agent_id, settled=how.settled)
     appends = [_plan_append(place.workspace, edit) for edit in edits if isinstance(edit, AppendDaily)]
     with sqlite.writing(writer.engine) as connection:
-        if how.revise is None:
-            revision = None
-        else:
-            revision = how.revise(connection, (place.workspace, place.continuum), brought)
+        folders_of = (place.workspace, place.continuum)
+        revision = None if how.revise is None else how.revise(connection, folders_of, brought)
         planned = _plan_core(connection, writer, run, edits, brought, revision)
         intent = {
             "fence": run.fence,
@@ -317,12 +316,11 @@ def _plan_core(
         rewrite = encoded(CORE_FILE, brought.data or b"", revision.core)
         return _Planned((rewrite, *others), tuple(changes), tuple(refusals))
     live = memories.live(connection, run.agent_id, Kind.CORE)
-    kept = [one for one in changes if one.after.kind is Kind.CORE]
-    file_edits = [*(one.edit for one in brought.put_back), *_file_edits(kept, places(live, file))]
-    lines = [(one.after.heading or "", one.after.content) for one in kept if _comes(one)]
-    if not file_edits and not lines:
+    file_edits = [*(one.edit for one in brought.put_back), *_file_edits(live, changes, file)]
+    if not file_edits:
         return _Planned(others, tuple(changes), tuple(refusals))
-    new = core.add(core.parse(core.edit(file, file_edits)), lines)
+    new = core.edit(file, file_edits)
+    lines = [(one.after.heading or "", one.after.content) for one in changes if _comes(one)]
     rewrite = {
         "path": CORE_FILE,
         "before": None if brought.data is None else regular.digest(brought.data),
@@ -365,18 +363,20 @@ def _operations(
 
 
 def _comes(change: Change) -> bool:
-    """Whether a memory was not in the file before and is after."""
-    return change.after.is_live and (change.before is None or not change.before.is_live)
+    """Whether a bullet was not in the file before and is after."""
+    is_core = change.after.kind is Kind.CORE
+    return is_core and change.after.is_live and (change.before is None or not change.before.is_live)
 
 
-def _file_edits(changes: Sequence[Change], at: Mapping[str, int]) -> Iterator[core.Edit]:
-    for change in changes:
-        if change.before is None or not change.before.is_live or change.memory_id not in at:
-            continue
-        if not change.after.is_live:
-            yield core.Remove(at[change.memory_id])
-        elif change.after.content != change.before.content:
-            yield core.Replace(at[change.memory_id], change.after.content)
+def _file_edits(live: Sequence[Memory], changes: Sequence[Change], file: core.CoreFile) -> Iterator[core.Edit]:
+    """The edits of the file that the changes come to; it may hold bullets that the ledger does not know yet."""
+    at = places(live, file)
+    order = sorted((one for one in live if one.id in at), key=lambda one: at[one.id])
+    slots = [at[one.id] for one in order]
+    for edit in edits_of(order, changes):
+        if isinstance(edit, core.Insert | core.Move) and edit.before is not None:
+            edit = replace(edit, before=slots[edit.before])  # noqa: PLW2901
+        yield edit if isinstance(edit, core.Insert) else replace(edit, position=slots[edit.position])
 
 
 def _placed(changes: Sequence[Change], live: Sequence[Memory], new: bytes) -> Iterator[Change]:

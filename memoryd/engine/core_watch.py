@@ -45,14 +45,16 @@ class CoreWatch:
     looks: dict[str, _Look] = field(default_factory=dict)
     done: dict[str, _Stat] = field(default_factory=dict)
 
-    def look(self) -> None:
-        """Look at the file of each agent once; import it where it has changed and settled."""
+    def look(self) -> bool:
+        """Look at the file of each agent once, import it where it has changed and settled; whether one was."""
+        before = dict(self.done)
         for agent in self.runner.settings.agents:
             if agent.enabled and not self.runner.stopping:
                 try:
                     self._look(agent)
                 except (MemorydError, OSError) as error:
                     self.runner.log.warning("core file not imported", agent=agent.id, why=type(error).__name__)
+        return self.done != before
 
     def _look(self, agent: Agent) -> None:
         stat = _stat(agent.workspace / CORE_FILE)
@@ -126,7 +128,7 @@ class CoreWatch:
                     "agent_id": agent_id,
                     "actor": "memoryd",
                     "trigger": "recovery",
-                    "key": f"{ledger_runs.IMPORT}:{agent_id}",
+                    "key": ledger_runs.import_key(agent_id),
                     "created_at": now,
                     "scheduled_for": now,
                 },

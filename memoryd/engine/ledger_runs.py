@@ -68,6 +68,11 @@ def _operation(verb: str, memory_id: str) -> Operation:
     return VERBS[verb](memory_id)
 
 
+def import_key(agent_id: str) -> str:
+    """What keeps an agent's runs of that kind from waiting twice."""
+    return f"{IMPORT}:{agent_id}"
+
+
 def target_of(options: dict[str, Any]) -> Target:
     """What a rollback's options name."""
     return Target(options.get("run"), options.get("to"))

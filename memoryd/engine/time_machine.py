@@ -156,12 +156,12 @@ def _backed_up(continuum: OpenFolder, step: Step, brought: Brought) -> bytes | N
     if not (continuum / "backup").exists():
         return None
     with continuum.folder("backup") as backups:
-        for name in reversed(sorted(backups.names())):
+        for name in sorted(backups.names(), reverse=True):
             with backups.folder(name) as place:
-                for file in place.names():
-                    if file.startswith(CORE_FILE) and (data := regular.read(place / file)) is not None:
-                        if regular.digest(data) == goal:
-                            return data
+                kept = (regular.read(place / file) for file in place.names() if file.startswith(CORE_FILE))
+                found = next((data for data in kept if data is not None and regular.digest(data) == goal), None)
+                if found is not None:
+                    return found
     return None
 
 

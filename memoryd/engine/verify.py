@@ -61,7 +61,7 @@ def _database(reader: Reader) -> list[Problem]:
 
 
 def _chain(reader: Reader) -> Iterator[Problem]:
-    entries = (Entry(*row) for row in reader.stream(f"SELECT {reads.AUDIT} FROM audit ORDER BY id"))
+    entries = (Entry(*row) for row in reader.stream(f"SELECT {reads.AUDIT} FROM audit ORDER BY id"))  # noqa: S608
     for one in chain.check(entries):
         hint = "somebody changed the database by hand: restore a backup, or ask who"
         yield _problem(one.what, f"audit {one.entry_id} ({one.memory_id})", hint)

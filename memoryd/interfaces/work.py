@@ -11,21 +11,25 @@ from memoryd.app import DATABASE, LOCK, open_app
 from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import read_all, run_once
 from memoryd.database import reads, runs, sqlite, turns
-from memoryd.engine import sleeping
+from memoryd.engine import ledger_runs, sleeping, time_machine
 from memoryd.engine.clock import Clock
+from memoryd.engine.core_import import CORE_FILE, digest_of
+from memoryd.engine.core_watch import CoreWatch
 from memoryd.engine.runner import check_kind
 from memoryd.errors import LockedError, NotFoundError, RefusedError
+from memoryd.files import regular
 from memoryd.files.locks import Lock
 from memoryd.interfaces import control, status
 from memoryd.jobs.sleep import CONSUMER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from sqlalchemy import Engine
 
     from memoryd.app import App
-    from memoryd.config import Settings
+    from memoryd.config import Agent, Settings
 
 RELOAD = "reload it: SIGHUP, or stop and start it"
 POLL_SECONDS = 0.1
@@ -60,7 +64,12 @@ def _verbs(app: App, loop: Loop) -> dict[str, Callable[[Mapping[str, Any]], Any]
         loop.look_now(row["id"])
         return {"session": row["id"]}
 
+    def take(request: Mapping[str, Any]) -> dict[str, Any]:
+        found = [agent for agent in app.settings.agents if agent.id == request.get("agent")]
+        return {"agrees": all(loop.core.take(agent, settled=False) for agent in found)}
+
     return {
+        "import": take,
         "ping": lambda _request: {"pid": os.getpid(), "version": memoryd.__version__},
         "status": shown,
         "wake": wake,
@@ -172,6 +181,47 @@ def request(engine: Engine, clock: Clock, agent_id: str, kind: str, options: dic
             run_id = runs.open_by_key(connection, key) or run_id
     runs.hurry(engine, run_id, now)
     return run_id
+
+
+def database(settings: Settings) -> Path:
+    """The state database's file."""
+    return settings.state_dir / DATABASE
+
+
+def catch_up(settings: Settings, agent: Agent) -> None:
+    """Bring the ledger to what an agent's `MEMORY.md` says, by the daemon where one runs; a file being saved waits."""
+    path = database(settings)
+    if not path.exists():
+        return
+    with reads.open_reader(path) as reader:
+        known = reads.agreed(reader, agent.id)
+    data = regular.read_in(agent.workspace, CORE_FILE)
+    if known == digest_of(data) or (known is None and not data):
+        return
+    try:
+        with open_app(settings) as app:
+            CoreWatch(app.runner).take(agent, settled=False)
+            with sqlite.reading(app.engine) as connection:
+                waiting = runs.open_by_key(connection, ledger_runs.import_key(agent.id))
+            if waiting is not None:
+                app.runner.run_next(only=waiting)
+    except LockedError:
+        control.ask(settings.state_dir, "import", agent=agent.id)
+
+
+def planned_rollback(settings: Settings, agent_id: str, options: dict[str, Any]) -> dict[str, Any]:
+    """What a rollback would do.
+
+    Raises:
+        NotFoundError: there is nothing of that name to take back.
+    """
+    engine = _beside(settings)
+    try:
+        with sqlite.reading(engine) as connection:
+            plan = time_machine.plan(connection, agent_id, ledger_runs.target_of(options), Clock().text())
+    finally:
+        engine.dispose()
+    return time_machine.as_row(plan)
 
 
 def _require_known(engine: Engine, agent_id: str) -> None:
