@@ -30,11 +30,12 @@ if TYPE_CHECKING:
 
 ACTOR = "memoryd"
 BATCH = 1000
+_MIDDLE = 1 << 62
 
 # Texts are looked at only where another has the same hash of its normalised form.
 _CANDIDATES = (
-    "SELECT m.content_hash, m.content, m.constitutional, m.created_at, m.id FROM memory m WHERE m.agent_id = :agent"
-    " AND m.kind = :kind AND m.deleted_at IS NULL AND m.content_hash IN (SELECT content_hash FROM memory"
+    "SELECT m.content_hash, m.content, m.constitutional, m.created_at, m.id, m.position FROM memory m"
+    " WHERE m.agent_id = :agent AND m.kind = :kind AND m.deleted_at IS NULL AND m.content_hash IN (SELECT content_hash FROM memory"
     " WHERE agent_id = :agent AND kind = :kind AND deleted_at IS NULL GROUP BY content_hash HAVING count(*) > 1)"
     " ORDER BY m.content_hash"
 )
@@ -45,9 +46,15 @@ def duplicates(connection: Connection, agent_id: str, kind: Kind) -> Iterator[Re
     rows = connection.exec_driver_sql(_CANDIDATES, {"agent": agent_id, "kind": str(kind)})
     for _, group in groupby(rows, key=lambda row: row[0]):
         copies = (
-            Copy(str(kind), hashlib.sha256(row[1].encode()).hexdigest(), bool(row[2]), row[3], row[4]) for row in group
+            Copy(str(kind), hashlib.sha256(row[1].encode()).hexdigest(), bool(row[2]), _age(row[3], row[5]), row[4])
+            for row in group
         )
         yield from redundant(sorted(copies, key=lambda one: (one.digest, not one.constitutional, one[3], one.id)))
+
+
+def _age(created_at: str, position: int | None) -> str:
+    """What orders copies by age; of those that came at once, as the bullets of a new file do, the first is oldest."""
+    return f"{created_at} {_MIDDLE + (position or 0):020d}"
 
 
 def run(
