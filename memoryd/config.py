@@ -135,6 +135,13 @@ class Sessions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Dedup:
+    """When memories that say the same are made one."""
+
+    schedule: str | None = _key(values.or_null(values.cron_line), "30 2 * * *")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Guards:
     """How much of an agent's core jobs may take away."""
 
@@ -169,6 +176,7 @@ class Modes:
     """What each kind of job may do by itself."""
 
     sleep: str = _key(values.one_of("off", "auto", later=("propose",)), "auto")
+    dedup: str = _key(values.one_of("off", "auto", later=("propose",)), "auto")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +205,7 @@ class Settings:
     scrub: Scrub = _section(Scrub())
     sleep: Sleep = _section(Sleep())
     sessions: Sessions = _section(Sessions())
+    dedup: Dedup = _section(Dedup())
     guards: Guards = _section(Guards())
     jobs: Jobs = _section(Jobs())
     llm: Llm = _section(Llm())

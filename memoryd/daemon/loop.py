@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import memoryd
 from memoryd import config
-from memoryd.daemon import readiness, schedule
+from memoryd.daemon import readiness, schedule, slots
 from memoryd.daemon.watch import Watcher
 from memoryd.database import alarms, runs, sqlite
 from memoryd.engine import owner, retry, sleeping
@@ -417,7 +417,7 @@ class Loop:
         for slot in schedule.due(app.settings, app.clock.now()):
             on_time = (app.clock.now() - slot.at).total_seconds() < LATE_SECONDS
             trigger = "schedule" if on_time else "catch-up"
-            if sleeping.flush_live(app.engine, app.settings, app.clock, slot.slot, slot.at, trigger):
+            if slots.queue(app, slot, trigger):
                 self.queue.at = 0
 
     def _note_watching(self) -> None:

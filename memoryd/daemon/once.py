@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from memoryd.daemon import schedule
+from memoryd.daemon import schedule, slots
 from memoryd.engine import sleeping
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def run_once(app: App) -> dict[str, Any]:
     read_all(app)
     sleeping.end_idle(app.engine, app.settings, app.clock)
     for slot in schedule.due(app.settings, app.clock.now()):
-        sleeping.flush_live(app.engine, app.settings, app.clock, slot.slot, slot.at, "catch-up")
+        slots.queue(app, slot, "catch-up")
     app.ingest.changed.update(sleeping.unfinished(app.engine, app.settings, app.clock))
     app.runner.tell_pending()
     carried_out: list[str] = []

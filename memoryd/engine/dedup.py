@@ -35,7 +35,8 @@ _MIDDLE = 1 << 62
 # Texts are looked at only where another has the same hash of its normalised form.
 _CANDIDATES = (
     "SELECT m.content_hash, m.content, m.constitutional, m.created_at, m.id, m.position FROM memory m"
-    " WHERE m.agent_id = :agent AND m.kind = :kind AND m.deleted_at IS NULL AND m.content_hash IN (SELECT content_hash FROM memory"
+    " WHERE m.agent_id = :agent AND m.kind = :kind AND m.deleted_at IS NULL"
+    " AND m.content_hash IN (SELECT content_hash FROM memory"
     " WHERE agent_id = :agent AND kind = :kind AND deleted_at IS NULL GROUP BY content_hash HAVING count(*) > 1)"
     " ORDER BY m.content_hash"
 )

@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from memoryd.database import sqlite
-from memoryd.engine import dedup, restore, time_machine
+from memoryd.database import runs, sqlite, turns
+from memoryd.engine import dedup, restore, sleeping, time_machine
+from memoryd.engine.clock import text_of
 from memoryd.engine.time_machine import Target
 from memoryd.errors import RefusedError
 from memoryd.jobs.job import Done, NothingToDo, Operate
@@ -17,9 +18,13 @@ from memoryd.ledger.guards import Door
 from memoryd.ledger.operation import Protect, Restore, Unprotect
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from datetime import datetime
 
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.config import Settings
     from memoryd.database.runs import Run
+    from memoryd.engine.clock import Clock
     from memoryd.engine.commit import Revise, Writer
     from memoryd.engine.core_import import Brought
     from memoryd.files.journal import Journal
@@ -71,6 +76,24 @@ def _operation(verb: str, memory_id: str) -> Operation:
 def import_key(agent_id: str) -> str:
     """What keeps an agent's runs of that kind from waiting twice."""
     return f"{IMPORT}:{agent_id}"
+
+
+def queue_dedup(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
+    """Queue a dedup of each agent, once for this slot; returns how many. One first seen later has no part in it."""
+    queued = 0
+    for agent in settings.agents:
+        name = f"{DEDUP}:{agent.id}:{slot}"
+        with sqlite.reading(engine) as connection:
+            if not agent.enabled or not runs.knows_agent(connection, agent.id) or runs.slot_is_used(connection, name):
+                continue
+            if turns.agent_seen_at(connection, agent.id) > text_of(at):
+                continue
+        now = clock.text()
+        row = {"id": sleeping.new_run_id(clock), "kind": DEDUP, "agent_id": agent.id, "actor": "memoryd"}
+        row |= {"trigger": trigger, "slot": name, "created_at": now, "scheduled_for": now}
+        with sqlite.writing(engine) as connection:
+            queued += runs.enqueue(connection, row)
+    return queued
 
 
 def target_of(options: dict[str, Any]) -> Target:

@@ -71,12 +71,24 @@ def _agent(settings: Settings, reader: Reader, agent: Agent, row: Row | None, ev
 
 
 def _next(settings: Settings) -> dict[str, str]:
-    if not settings.sleep.schedule or settings.modes.sleep == "off":
+    on = {
+        kind
+        for kind, line, mode in (
+            ("sleep", settings.sleep.schedule, settings.modes.sleep),
+            ("dedup", settings.dedup.schedule, settings.modes.dedup),
+        )
+        if line and mode != "off"
+    }
+    if not on:
         return {}
     from memoryd.daemon.schedule import next_times  # the clock's library is dear to import
 
     times = next_times(settings, datetime.now(UTC))
-    return {kind: at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") for kind, at in times.items()}
+    return {
+        kind: at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        for kind, at in times.items()
+        if kind in on
+    }
 
 
 def gauged(row: Row, configured: int | None) -> tuple[live.Live, window.Window]:
