@@ -121,7 +121,8 @@ def duplicates(folder: Path) -> None:
                 row = (f"fact_{number:08x}", "demo", "fact", text, hash_of(text), "[]", 0, NOW, NOW, "[]", "[]")
                 values.append((*row, f"{number:032x}"))
             connection.exec_driver_sql(
-                f"INSERT INTO memory ({columns}, sources, salt) VALUES ({', '.join('?' * 12)})", values
+                f"INSERT INTO memory ({columns}, sources, salt) VALUES ({', '.join('?' * 12)})",  # noqa: S608
+                values,
             )
     engine.dispose()
     script = Path(__file__)

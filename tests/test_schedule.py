@@ -87,7 +87,7 @@ def test_weekdays_mean_what_cron_means(tmp_path):
 
 
 def test_no_schedule_no_slot(tmp_path):
-    scratch = Scratch(tmp_path / "scratch")
+    scratch = Scratch(tmp_path / "scratch", dedup={"schedule": None})
     settings = config.load(scratch.config)
     assert schedule.due(settings, STARTED) == []
     assert schedule.next_times(settings, STARTED) == {}
