@@ -64,7 +64,7 @@ def files_of(root):
         name = RANDOM.sub("*", str(path.relative_to(root)))
         if path.is_dir():
             found[name + "/"] = ""
-        elif not re.search(r"^asked$|^memoryd\.yaml$|/memoryd\.db(-|$)|\.lock$", name):
+        elif not re.search(r"^asked$|^memoryd\.yaml$|/memoryd\.db(-|$)|\.lock$|/\.late-", name):
             text = path.read_text(encoding="utf-8", errors="replace")
             found[name] = _entries(text) if path.name == "watermarks.jsonl" else text
     return found

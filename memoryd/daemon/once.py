@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.daemon import schedule, slots
 from memoryd.engine import sleeping
+from memoryd.engine.core_watch import CoreWatch
 
 if TYPE_CHECKING:
     from memoryd.app import App
@@ -18,6 +19,7 @@ PATIENCE_SECONDS = 60.0
 def run_once(app: App) -> dict[str, Any]:
     """Read and run until nothing is due; returns counts and the ids of the runs carried out."""
     before = sleeping.count_turns(app.engine)
+    CoreWatch(app.runner).look_late()
     read_all(app)
     sleeping.end_idle(app.engine, app.settings, app.clock)
     for slot in schedule.due(app.settings, app.clock.now()):

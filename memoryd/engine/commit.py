@@ -25,7 +25,7 @@ from memoryd.engine import gate
 from memoryd.engine.core_import import CORE_FILE, Hand, agree, bring, places
 from memoryd.engine.time_machine import encoded
 from memoryd.errors import MemorydError, StateError
-from memoryd.files import appends, durable, folders, regular
+from memoryd.files import appends, durable, folders, late, regular
 from memoryd.files.locks import Lock
 from memoryd.files.open_folder import open_folder
 from memoryd.jobs.job import AddMemories, AppendDaily, KeepSummary, MoveWatermark, Operate
@@ -487,7 +487,13 @@ def _apply_rewrite(writer: Writer, place: Place, run_id: str, rewrite: Mapping[s
                 return
         if old is not None:
             folders.backup(place.continuum, run_id, entry.name, old)
-        durable.replace(entry, new, found, writer.step)
+        is_core = rewrite["path"] == CORE_FILE
+        durable.replace(entry, new, found, writer.step, keep=_kept_in(place, entry.name) if is_core else None)
+
+
+def _kept_in(place: Place, name: str) -> durable.Keep:
+    """Keeps the replaced file for a while: an editor may have it open still."""
+    return lambda version, data: late.keep(version, place.continuum, data, name)
 
 
 def _apply_append(writer: Writer, place: Place, append: Mapping[str, Any], *, settling: bool) -> None:

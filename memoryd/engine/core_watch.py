@@ -17,7 +17,7 @@ from memoryd.engine.commit import held
 from memoryd.engine.core_import import CORE_FILE, ConflictedError, bring, is_shortened
 from memoryd.engine.runner import PROTECTED
 from memoryd.errors import MemorydError
-from memoryd.files import regular
+from memoryd.files import late, regular
 from memoryd.ledger.memory import Kind
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 _Stat = tuple[int, ...] | None
 CONFLICT = "conflict"
+LATE = "late-edit"
+CONTINUUM = ".continuum/memory"
+GRACE_SECONDS = 30.0  # an editor that takes longer to write what it has open is not at work but hung
 
 
 class _Look(NamedTuple):
@@ -47,6 +50,7 @@ class CoreWatch:
 
     def look(self) -> bool:
         """Look at the file of each agent once, import it where it has changed and settled; whether one was."""
+        self.look_late()
         before = dict(self.done)
         for agent in self.runner.settings.agents:
             if agent.enabled and not self.runner.stopping:
@@ -55,6 +59,26 @@ class CoreWatch:
                 except (MemorydError, OSError) as error:
                     self.runner.log.warning("core file not imported", agent=agent.id, why=type(error).__name__)
         return self.done != before
+
+    def look_late(self) -> None:
+        """Find what was written to versions of files that had lost their name, and let go of those that are over."""
+        for agent in self.runner.settings.agents:
+            if any(agent.workspace.glob(f"{CONTINUUM}/.late-*")):
+                try:
+                    self._look_late(agent)
+                except (MemorydError, OSError) as error:
+                    self.runner.log.warning("late edits not looked for", agent=agent.id, why=type(error).__name__)
+
+    def _look_late(self, agent: Agent) -> None:
+        now = self.runner.clock.now().timestamp()
+        with held(agent.workspace) as place:
+            for one in late.kept(place.continuum):
+                # A clock that was set back must not keep them for ever.
+                is_over = not 0 <= late.age(one, now) < GRACE_SECONDS
+                conflict = late.settle(one, place.workspace / one.name, is_over=is_over)
+                if conflict is not None:
+                    text = f"{one.name} was written by somebody who had an older version open: {conflict.name}"
+                    self._alarm(agent.id, LATE, text)
 
     def _look(self, agent: Agent) -> None:
         stat = _stat(agent.workspace / CORE_FILE)
