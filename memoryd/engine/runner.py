@@ -503,6 +503,7 @@ class Runner:
             self.step,
             Limits(guards.retention_floor, guards.erosion_percent),
             self.settings.ingest.settle.total_seconds(),
+            self.scrubber.redact,
         )
 
 
