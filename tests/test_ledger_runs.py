@@ -426,3 +426,39 @@ def test_a_memory_that_is_redacted_later_is_audited_and_its_earlier_states_are_e
     assert ("memoryd", "redact", memory_id) in world.audited()
     assert world.scratch.query("SELECT count(*) FROM content WHERE text LIKE '%\"an old one\"%'") == [(0,)]
     assert [one for one in world.problems() if "MEMORY.md" not in one["where"]] == []
+
+
+def test_a_job_does_not_take_a_file_that_is_being_saved_for_the_whole(world):
+    world.take()
+    before = {one.id for one in world.live()}
+    world.path.write_bytes(b"")  # truncated, and not written yet
+    world.sleep()
+    assert before < {one.id for one in world.live()}
+    ours = world.text()
+    assert "- an old one\n" not in ours
+    world.write(OLD + "\n" + ours)  # the editor writes what it had
+    world.take()
+    assert before < {one.id for one in world.live()}
+    assert world.problems() == []
+
+
+def test_a_file_that_was_emptied_for_good_is_taken_over_though_a_job_wrote_to_it_meanwhile(world):
+    world.take()
+    before = {one.id for one in world.live()}
+    world.path.write_bytes(b"")
+    world.sleep()
+    world.take()
+    assert not before & {one.id for one in world.live()}
+    assert world.problems() == []
+
+
+def test_a_rollback_does_not_go_by_rows_that_somebody_changed_by_hand(world):
+    world.take()
+    run_id = world.sleep()
+    ours = next(one for one in world.live() if one.sources)
+    world.scratch.change("UPDATE memory SET importance = 0.123 WHERE id = ?", ours.id)
+    before = world.text()
+    row = world.do(ledger_runs.ROLLBACK, run=run_id)
+    assert row["state"] == "queued"
+    assert "not what the audit says" in row["error"]
+    assert world.text() == before
