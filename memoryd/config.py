@@ -136,6 +136,21 @@ class Sessions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Dedup:
+    """When memories that say the same are made one."""
+
+    schedule: str | None = _key(values.or_null(values.cron_line), "30 2 * * *")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guards:
+    """How much of an agent's core jobs may take away."""
+
+    retention_floor: float = _key(values.share(zero=True, one=True), 0.5)
+    erosion_percent: float = _key(values.percent, 25.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Jobs:
     """How often a job is tried and how many run at once."""
 
@@ -162,6 +177,7 @@ class Modes:
     """What each kind of job may do by itself."""
 
     sleep: str = _key(values.one_of("off", "auto", later=("propose",)), "auto")
+    dedup: str = _key(values.one_of("off", "auto", later=("propose",)), "auto")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +215,8 @@ class Settings:
     scrub: Scrub = _section(Scrub())
     sleep: Sleep = _section(Sleep())
     sessions: Sessions = _section(Sessions())
+    dedup: Dedup = _section(Dedup())
+    guards: Guards = _section(Guards())
     jobs: Jobs = _section(Jobs())
     llm: Llm = _section(Llm())
     modes: Modes = _section(Modes())

@@ -151,6 +151,15 @@ def share(*, zero: bool, one: bool) -> Parser:
     return parse
 
 
+def percent(_: Place, value: object) -> float:
+    """A number from 0 to 100."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise RefusedValueError(f"a number is needed, not {shown(value)}", "percent, such as 25")
+    if not 0 <= value <= 100:
+        raise RefusedValueError(f"{value} is out of range", "0 or more, 100 at most")
+    return float(value)
+
+
 def duration(low: timedelta = timedelta(0)) -> Parser:
     """A whole number with its unit, `low` or more."""
 

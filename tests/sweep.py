@@ -160,6 +160,26 @@ def swapped(template, root, part, number):
 ACTS = {act.__name__: act for act in (nobody, truncates, renames, appends)}
 
 
+def ledger_problems(scratch):
+    """Where the audit is broken, or does not come to the rows."""
+    from memoryd.database import audit, memories, sqlite
+    from memoryd.ledger import audit as chain
+    from memoryd.ledger.memory import to_json
+
+    engine = sqlite.connect(scratch.state / "memoryd.db")
+    with sqlite.reading(engine) as connection:
+        problems = [one.what for one in chain.check(audit.entries(connection, "demo"))]
+        states = chain.replay(audit.entries(connection, "demo"), audit.texts(connection)).states
+        told = {name: state for name, state in states.items() if name.startswith("core_")}
+        rows = connection.exec_driver_sql("SELECT * FROM memory").mappings()
+        held = {row["id"]: to_json(memories.of_row(row)) for row in rows}
+        problems += sorted(name for name in {*told, *held} if told.get(name) != held.get(name))
+        marks = connection.exec_driver_sql("SELECT session_id, consumer FROM watermark").all()
+        problems += [mark for mark in marks if chain.watermark(*mark) not in states]
+    engine.dispose()
+    return problems
+
+
 def state_of(root):
     """What the point came to."""
     scratch = Scratch.at(root)
@@ -172,7 +192,8 @@ def state_of(root):
     return {
         "files": files,
         "runs": run,
-        "memories": [row[0] for row in scratch.query("SELECT content FROM memory ORDER BY content")],
+        "memories": [row[0] for row in scratch.query("SELECT content FROM memory WHERE sources <> '[]' ORDER BY 1")],
+        "ledger": ledger_problems(scratch),
         "watermark": scratch.query("SELECT consumer, seq FROM watermark"),
         "summaries": scratch.query("SELECT count(*) FROM session_summary")[0][0],
         "intents": scratch.query("SELECT count(*) FROM intent")[0][0],

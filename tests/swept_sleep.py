@@ -24,7 +24,10 @@ VOLATILE = {
     "turn": {"id"},
     "watermark": {"moved_at", "run_id"},
     "session_summary": {"updated_at", "run_id"},
-    "memory": {"id", "created_at", "updated_at"},
+    "memory": {"id", "created_at", "updated_at", "salt"},
+    "audit": {"at", "run_id", "memory_id", "before", "after", "prev_hash", "hash"},
+    "content": {"sha256", "text"},
+    "core_file": {"agreed_at"},
     "job_run": {
         *("id", "created_at", "scheduled_for", "started_at", "heartbeat_at", "finished_at", "attempt", "fence"),
         *("owner", "receipt"),
@@ -61,7 +64,7 @@ def files_of(root):
         name = RANDOM.sub("*", str(path.relative_to(root)))
         if path.is_dir():
             found[name + "/"] = ""
-        elif not re.search(r"^asked$|^memoryd\.yaml$|/memoryd\.db(-|$)|\.lock$", name):
+        elif not re.search(r"^asked$|^memoryd\.yaml$|/memoryd\.db(-|$)|\.lock$|/\.late-", name):
             text = path.read_text(encoding="utf-8", errors="replace")
             found[name] = _entries(text) if path.name == "watermarks.jsonl" else text
     return found

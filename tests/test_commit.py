@@ -15,7 +15,7 @@ from memoryd.files.durable import PLACE_STEPS, REPLACE_STEPS
 pytestmark = pytest.mark.timeout(600)  # on a busy machine
 MODES = ("nobody+kill", "nobody+twice@after:swap", "truncates+kill", "renames", "appends+kill")
 MORE_MODES = ("truncates", "renames+kill", "appends", "nobody+twice@after:intent", "nobody+twice@before:rows")
-TRANSACTIONS = ("before:intent", "after:intent", "before:rows", "after:rows")
+TRANSACTIONS = ("before:import", "after:import", "before:intent", "after:intent", "before:rows", "after:rows")
 
 
 def sweep(folder, *modes):
@@ -44,6 +44,7 @@ def check_ended_well(point, alone):
     assert [row[0] for row in point["runs"]] == ["succeeded"], at
     assert point["runs"][0][3] is None, f"the kept reply is still there: {at}"
     assert point["memories"] == alone["memories"], at
+    assert point["ledger"] == [], at
     assert point["watermark"] == alone["watermark"] == [["sleep", 7]], at
     assert (point["summaries"], point["intents"], point["journal"]) == (1, 0, 1), at
     assert point["strays"] == [], at

@@ -42,6 +42,7 @@ SIDEWAYS = {
     ("config_values", "errors"): "a bad cron line is an error",
     ("cron", "errors"): "a bad cron line is an error",
     ("gauge", "transcripts"): "the picture's arrow: the gauge counts turns",
+    ("ledger", "tiers"): "the picture's arrow: what makes two bullets the same, and how one is put back, is the file's",
     ("scrub", "transcripts"): "the picture's arrow: what is redacted is a turn",
     ("worker", "llm"): "model calls live in the child process, so the child loads the backend it is told to",
     ("daemon", "app"): "the loop runs the app it is given; the composition root does not know who runs it",
@@ -67,8 +68,8 @@ PURE_PARTS = {
     "pathlib": {"PurePath", "PurePosixPath", "PureWindowsPath"},
     "urllib": {"parse"},
 }
-# Bytes to values and back, and places of words in bytes; every other library does something.
-PURE_LIBRARIES = {"ahocorasick_rs", "orjson", "pydantic"}
+# Bytes to values and back, places of words in bytes, how alike two texts are; every other library does something.
+PURE_LIBRARIES = {"ahocorasick_rs", "orjson", "pydantic", "rapidfuzz"}
 IMPURE_CALLS = {
     "open": "files", "input": "a terminal", "print": "a terminal", "breakpoint": "a terminal",
     "eval": "runs text", "exec": "runs text", "compile": "runs text", "__import__": "hides an import",

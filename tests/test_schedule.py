@@ -27,7 +27,7 @@ CHANGES = {
 
 def settings_for(tmp_path, zone="UTC", line="0 3 * * *", **more):
     scratch = Scratch(tmp_path / f"scratch-{zone.replace('/', '-')}-{abs(hash(line))}", timezone=zone)
-    scratch.write_config(sleep={"schedule": line}, **more)
+    scratch.write_config(**{"sleep": {"schedule": line}, "dedup": {"schedule": None}} | more)
     return scratch, config.load(scratch.config)
 
 
@@ -87,7 +87,7 @@ def test_weekdays_mean_what_cron_means(tmp_path):
 
 
 def test_no_schedule_no_slot(tmp_path):
-    scratch = Scratch(tmp_path / "scratch")
+    scratch = Scratch(tmp_path / "scratch", dedup={"schedule": None})
     settings = config.load(scratch.config)
     assert schedule.due(settings, STARTED) == []
     assert schedule.next_times(settings, STARTED) == {}
@@ -183,3 +183,22 @@ def test_the_clock_wakes_the_loop_and_says_when_its_thread_is_gone(tmp_path):
         clock._scheduler = None
     finally:
         clock.stop()
+
+
+def test_every_night_the_duplicates_of_each_agent_are_looked_for_once(tmp_path):
+    scratch = Scratch(tmp_path / "scratch", dedup={"schedule": "30 2 * * *"})
+    night = STARTED.replace(hour=2, minute=40) + DAY
+    for now, told in (
+        (STARTED, []),
+        (night, ["skipped"]),
+        (night + DAY / 2, ["skipped"]),
+        (night + DAY, ["skipped"] * 2),
+    ):
+        with in_process(scratch, lambda now=now: now) as app:
+            run_once(app)
+        rows = scratch.query("SELECT state FROM job_run WHERE kind = 'dedup' ORDER BY created_at")
+        assert [state for (state,) in rows] == told
+    scratch.write_config(modes={"dedup": "off"})
+    with in_process(scratch, lambda: night + 2 * DAY) as app:
+        run_once(app)
+    assert scratch.query("SELECT count(*) FROM job_run WHERE kind = 'dedup'") == [(2,)]

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import memoryd
 from memoryd import config
-from memoryd.daemon import readiness, schedule
+from memoryd.daemon import readiness, schedule, slots
 from memoryd.daemon.watch import Watcher
 from memoryd.database import alarms, runs, sqlite
 from memoryd.engine import owner, retention, retry, sleeping
+from memoryd.engine.core_watch import CoreWatch
 from memoryd.errors import MemorydError, StateError
 from memoryd.files import trust
 from memoryd.worker.client import ClosedError
@@ -117,6 +118,7 @@ class Loop:
         self.counts: dict[str, Future[None]] = {}
         self.chores: Future[None] | None = None
         self.reconsider: dict[str, str] = {}
+        self.core = CoreWatch(app.runner)
         self.disk_is_well = True
         self.stop_asked = False
         self.hurried = False
@@ -407,10 +409,9 @@ class Loop:
             raise StateError("the schedule's thread has died", hint="the service manager starts memoryd anew")
         app.ingest.changed.update(sleeping.end_idle(app.engine, app.settings, app.clock))
         app.runner.beat()
-        if app.runner.is_unsettled_due():
-            self._start_chores(app.runner.settle)
         if self.prune.is_due(now):
             self._start_chores(lambda: retention.prune(app.engine, app.settings, app.clock, app.log))
+        self._start_chores(app.runner.settle if app.runner.is_unsettled_due() else self._look_at_core)
         app.worker.tick(now)
         app.scrubber.tick(now)
         app.runner.answerer.tend(now)
@@ -422,12 +423,16 @@ class Loop:
         if (self.watcher.watching, self.watcher.polling_why) != before:
             self._note_watching()
 
+    def _look_at_core(self) -> None:
+        if self.core.look():
+            self.queue.at = 0
+
     def _run_schedules(self) -> None:
         app = self.app
         for slot in schedule.due(app.settings, app.clock.now()):
             on_time = (app.clock.now() - slot.at).total_seconds() < LATE_SECONDS
             trigger = "schedule" if on_time else "catch-up"
-            if sleeping.flush_live(app.engine, app.settings, app.clock, slot.slot, slot.at, trigger):
+            if slots.queue(app, slot, trigger):
                 self.queue.at = 0
 
     def _note_watching(self) -> None:

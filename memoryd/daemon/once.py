@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from memoryd.daemon import schedule
+from memoryd.daemon import schedule, slots
 from memoryd.engine import sleeping
+from memoryd.engine.core_watch import CoreWatch
 
 if TYPE_CHECKING:
     from memoryd.app import App
@@ -18,10 +19,11 @@ PATIENCE_SECONDS = 60.0
 def run_once(app: App) -> dict[str, Any]:
     """Read and run until nothing is due; returns counts and the ids of the runs carried out."""
     before = sleeping.count_turns(app.engine)
+    CoreWatch(app.runner).look_late()
     read_all(app)
     sleeping.end_idle(app.engine, app.settings, app.clock)
     for slot in schedule.due(app.settings, app.clock.now()):
-        sleeping.flush_live(app.engine, app.settings, app.clock, slot.slot, slot.at, "catch-up")
+        slots.queue(app, slot, "catch-up")
     app.ingest.changed.update(sleeping.unfinished(app.engine, app.settings, app.clock))
     app.runner.tell_pending()
     carried_out: list[str] = []

@@ -56,7 +56,12 @@ class Due:
 
 def scheduled(settings: Settings) -> tuple[Scheduled, ...]:
     """List the kinds that the configuration gives a schedule."""
-    return (Scheduled("sleep", settings.sleep.schedule),) if settings.sleep.schedule else ()
+    found = []
+    if settings.sleep.schedule:
+        found.append(Scheduled("sleep", settings.sleep.schedule))
+    if settings.dedup.schedule and settings.modes.dedup != "off":
+        found.append(Scheduled("dedup", settings.dedup.schedule))
+    return tuple(found)
 
 
 def last_fire(trigger: CronTrigger, now: datetime) -> datetime | None:

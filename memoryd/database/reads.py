@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.database.library import BUSY_TIMEOUT_MS, file_uri, library
 from memoryd.errors import NotFoundError, StateError
+from memoryd.gauge.estimate import estimate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -32,6 +33,10 @@ class Reader:
         cursor = self._connection.execute(sql, values)
         names = [column[0] for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def stream(self, sql: str, *values: object) -> Iterator[tuple[Any, ...]]:
+        """The rows of a query, one at a time."""
+        return iter(self._connection.execute(sql, values))
 
     def row(self, sql: str, *values: object) -> Row | None:
         """The first row of a query."""
@@ -167,6 +172,86 @@ def compressed(reader: Reader, session_id: str) -> list[Row]:
     return listed
 
 
+# --- the ledger -------------------------------------------------------------------------------------------------------
+
+AUDIT = 'id, at, agent_id, actor, run_id, operation, memory_id, "before", "after", prev_hash, hash'
+
+
+def core_memories(reader: Reader, agent_id: str) -> list[Row]:
+    """Read the live core memories of an agent, in the order of the file, with estimated tokens."""
+    rows = reader.rows(
+        "SELECT id, content, heading, tags, constitutional, origin_at, created_at FROM memory"
+        " WHERE agent_id = ? AND kind = 'core' AND deleted_at IS NULL"
+        " ORDER BY position IS NULL, position, created_at, id",
+        agent_id,
+    )
+    return [
+        row
+        | {
+            "tags": json.loads(row["tags"]),
+            "constitutional": bool(row["constitutional"]),
+            "tokens": estimate(row["content"]),
+        }
+        for row in rows
+    ]
+
+
+def find_memory(reader: Reader, agent_id: str, memory_id: str) -> Row:
+    """Read one memory of an agent, ended ones too; a unique beginning of its id is enough.
+
+    Raises:
+        NotFoundError: none or several have this id.
+    """
+    rows = reader.rows(
+        "SELECT * FROM memory WHERE agent_id = ? AND substr(id, 1, length(?)) = ? ORDER BY id <> ?, id LIMIT 2",
+        agent_id, memory_id, memory_id, memory_id,
+    )  # fmt: skip
+    exact = [row for row in rows if row["id"] == memory_id]
+    if not memory_id or (not exact and len(rows) != 1):
+        what = f"{memory_id!r} begins several memories' ids" if rows else f"there is no memory {memory_id!r}"
+        raise NotFoundError(what, hint="memoryd core list shows them")
+    return (exact or rows)[0]
+
+
+def history(reader: Reader, agent_id: str, memory_id: str) -> list[Row]:
+    """Read what became of a memory, in order: each audited change with the state it left."""
+    rows = reader.rows(
+        "SELECT a.id, a.at, a.actor, a.run_id, a.operation, c.text FROM audit a"
+        ' LEFT JOIN content c ON c.sha256 = a."after" WHERE a.agent_id = ? AND a.memory_id = ? ORDER BY a.id',
+        agent_id, memory_id,
+    )  # fmt: skip
+    told = []
+    for row in rows:
+        state = json.loads(row.pop("text") or "{}")
+        shown = ("content", "heading", "constitutional", "deleted_at", "ended_as", "successors")
+        told.append(row | {name: state.get(name) for name in shown})
+    return told
+
+
+def audit_rows(
+    reader: Reader, *, agent_id: str | None = None, run_id: str | None = None, since: str | None = None
+) -> list[Row]:
+    """Read entries of the audit, in order.
+
+    Args:
+        reader: of the database.
+        agent_id: of this agent only.
+        run_id: of this run only; a unique beginning of its id is not enough.
+        since: not older than this, UTC, ISO 8601.
+    """
+    return reader.rows(
+        f"SELECT {AUDIT} FROM audit WHERE (? IS NULL OR agent_id = ?) AND (? IS NULL OR run_id = ?)"  # noqa: S608
+        " AND (? IS NULL OR at >= ?) ORDER BY id",
+        agent_id, agent_id, run_id, run_id, since, since,
+    )  # fmt: skip
+
+
+def agreed(reader: Reader, agent_id: str) -> str | None:
+    """The sha256 of what `MEMORY.md` held when it and the ledger last agreed; None where they never have."""
+    row = reader.row("SELECT sha256 FROM core_file WHERE agent_id = ?", agent_id)
+    return None if row is None else str(row["sha256"])
+
+
 # --- status -----------------------------------------------------------------------------------------------------------
 
 
@@ -188,6 +273,15 @@ def last_runs(reader: Reader, agent_id: str) -> dict[str, Row]:
         agent_id,
     )
     return {row["kind"]: {name: row[name] for name in ("run", "state", "why", "finished_at")} for row in rows}
+
+
+def core_counts(reader: Reader, agent_id: str) -> Row:
+    """Count the live core memories of an agent, with estimated tokens."""
+    rows = reader.stream(
+        "SELECT content FROM memory WHERE agent_id = ? AND kind = 'core' AND deleted_at IS NULL", agent_id
+    )
+    tokens = [estimate(row[0]) for row in rows]
+    return {"count": len(tokens), "tokens": sum(tokens)}
 
 
 def facts(reader: Reader, agent_id: str) -> Row:

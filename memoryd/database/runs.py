@@ -282,6 +282,11 @@ def has_intent(connection: Connection, run_id: str) -> bool:
     return connection.exec_driver_sql("SELECT 1 FROM intent WHERE run_id = ?", (run_id,)).first() is not None
 
 
+def agent_has_intent(connection: Connection, agent_id: str) -> bool:
+    """Say whether a run of this agent has begun to change files and is not completed."""
+    return connection.exec_driver_sql("SELECT 1 FROM intent WHERE agent_id = ?", (agent_id,)).first() is not None
+
+
 def cancel(engine: Engine, run_id: str, now: str) -> str | None:
     """Cancel a waiting run at once, ask a running one to stop; one that has begun to change files is left alone.
 

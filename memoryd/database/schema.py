@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from memoryd.database import sqlite
+from memoryd.database import first_entries, sqlite
 from memoryd.database.library import library
 from memoryd.errors import StateError
 
@@ -21,6 +21,8 @@ _SIDE_FILES = ("", "-wal", "-shm")
 # PERM BUSY LOCKED NOMEM READONLY IOERR FULL CANTOPEN PROTOCOL AUTH. Such a file is not moved from under its user.
 _NOT_DAMAGE = frozenset({3, 5, 6, 7, 8, 10, 13, 14, 15, 23})
 _READONLY = 8
+# What a migration needs besides its SQL, in the same transaction: the audit's hashes cannot be made there.
+_FILLS = {5: first_entries.write}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,8 @@ def migrate(engine: Engine) -> int:
                 continue
             for statement in step.statements:
                 connection.exec_driver_sql(statement)
+            if step.number in _FILLS:
+                _FILLS[step.number](connection)
             connection.exec_driver_sql(f"PRAGMA user_version = {step.number}")
     return newest
 

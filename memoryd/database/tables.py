@@ -152,7 +152,10 @@ class SessionSummary(SQLModel, table=True):
 class Memory(SQLModel, table=True):
     """One memory of the ledger."""
 
-    __table_args__ = (Index("memory_by_agent", "agent_id", "kind", "deleted_at"),)
+    __table_args__ = (
+        Index("memory_by_agent", "agent_id", "kind", "deleted_at"),
+        Index("memory_by_text", "agent_id", "kind", "content_hash", sqlite_where=text("deleted_at IS NULL")),
+    )
 
     id: str = Field(primary_key=True)
     agent_id: str = Field(foreign_key="agent.id")
@@ -172,6 +175,50 @@ class Memory(SQLModel, table=True):
     sources: str = "[]"
     heading: str | None = None
     position: int | None = None
+    ended_as: str | None = None
+    successors: str = "[]"
+    salt: str = ""  # keeps the digest of an erased state from being guessed
+
+
+class Audit(SQLModel, table=True):
+    """One change of one thing, linked to the one before it. Triggers refuse every update and delete."""
+
+    __table_args__ = (
+        # No entry has two that follow it: the chain of an agent cannot fork.
+        Index("audit_order", "agent_id", "prev_hash", unique=True),
+        Index("audit_by_agent", "agent_id"),
+        Index("audit_by_memory", "agent_id", "memory_id", "id"),
+        Index("audit_by_run", "run_id", sqlite_where=text("run_id IS NOT NULL")),
+    )
+
+    id: int | None = Field(default=None, primary_key=True)
+    at: str
+    agent_id: str
+    actor: str
+    run_id: str | None = None
+    operation: str
+    memory_id: str
+    before: str | None = None
+    after: str | None = None
+    prev_hash: str
+    hash: str
+
+
+class Content(SQLModel, table=True):
+    """The states that the audit's digests are of. An erased one loses its text and keeps its row."""
+
+    sha256: str = Field(primary_key=True)
+    text: str | None = None
+
+
+class CoreFile(SQLModel, table=True):
+    """What `MEMORY.md` held when the ledger and the file last agreed."""
+
+    __tablename__ = "core_file"
+
+    agent_id: str = Field(primary_key=True, foreign_key="agent.id")
+    sha256: str
+    agreed_at: str
 
 
 class JobRun(SQLModel, table=True):

@@ -64,8 +64,14 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
         "id": Kind.OURS, "agent_id": Kind.OURS, "kind": Kind.OURS, "content": Kind.TEXT, "content_hash": Kind.OURS,
         "category": Kind.TEXT, "tags": Kind.JSON, "origin_at": Kind.OURS, "created_at": Kind.OURS,
         "updated_at": Kind.OURS, "deleted_at": Kind.OURS, "derived_from": Kind.JSON, "sources": Kind.NAMES,
-        "heading": Kind.TEXT,
+        "heading": Kind.TEXT, "ended_as": Kind.OURS, "successors": Kind.OURS, "salt": Kind.OURS,
     },
+    "audit": {
+        "at": Kind.OURS, "agent_id": Kind.OURS, "actor": Kind.OURS, "run_id": Kind.OURS, "operation": Kind.OURS,
+        "memory_id": Kind.OURS, "before": Kind.OURS, "after": Kind.OURS, "prev_hash": Kind.OURS, "hash": Kind.OURS,
+    },
+    "content": {"sha256": Kind.OURS, "text": Kind.JSON},
+    "core_file": {"agent_id": Kind.OURS, "sha256": Kind.OURS, "agreed_at": Kind.OURS},
     "job_run": {
         "id": Kind.OURS, "kind": Kind.OURS, "agent_id": Kind.OURS, "session_id": Kind.SESSION, "actor": Kind.OURS,
         "trigger": Kind.OURS, "state": Kind.OURS, "key": Kind.SESSION, "slot": Kind.OURS, "options": Kind.JSON,
@@ -126,6 +132,8 @@ def _columns(connection: Connection, table: str) -> set[str]:
 def change(connection: Connection, table: str, row: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     """Put new values in the place of those of a row; False where others changed it meanwhile: it is left alone."""
     values = dict(new)
+    if table == "content":
+        values["text"] = None  # a state is what its digest says, or nothing
     if table == "turn" and "text" in new:
         values["tokens"] = None  # counted anew
     if table == "memory" and "content" in new:

@@ -13,30 +13,46 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import secrets
+from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memoryd.database import runs, sqlite
+from memoryd.database import audit, memories, runs, sqlite
+from memoryd.engine import gate
+from memoryd.engine.core_import import CORE_FILE, Hand, agree, bring, bullets_of, places
+from memoryd.engine.time_machine import encoded
 from memoryd.errors import MemorydError, StateError
-from memoryd.files import appends, durable, folders, regular
+from memoryd.files import appends, durable, folders, late, regular
 from memoryd.files.locks import Lock
 from memoryd.files.open_folder import open_folder
-from memoryd.jobs.job import AddMemories, AppendDaily, KeepSummary, MoveWatermark, NewMemory
+from memoryd.jobs.job import AddMemories, AppendDaily, KeepSummary, MoveWatermark, Operate
+from memoryd.ledger import audit as chain
+from memoryd.ledger.guards import Door, Limits
+from memoryd.ledger.memory import Kind, from_json, source_of, to_json
+from memoryd.ledger.operation import Add, Change
+from memoryd.ledger.places import placed
+from memoryd.ledger.projection import edits_of
 from memoryd.tiers import core, daily
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from sqlalchemy import Connection, Engine
 
     from memoryd.database.runs import Run
+    from memoryd.engine.core_import import Brought
+    from memoryd.engine.time_machine import Revision
     from memoryd.files.open_folder import OpenFolder
     from memoryd.jobs.job import Edit
+    from memoryd.ledger.guards import Refusal
+    from memoryd.ledger.memory import Memory, Source
+    from memoryd.ledger.operation import Operation
 
-CORE_FILE = "MEMORY.md"
+ACTOR = "memoryd"
 REPLANS = 50
 LOCK_TIMEOUT = timedelta(seconds=30)
 HEADINGS = {
@@ -72,6 +88,8 @@ class Committed:
     memories: int = 0
     replans: int = 0
     run: Run | None = None  # None: there was nothing to settle
+    refused: tuple[dict[str, Any], ...] = ()  # by guards, as the receipt has it
+    put_back: tuple[str, ...] = ()  # ids of protected memories that an edit had taken out of the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +102,9 @@ class Writer:
         now: tells the time as the database writes it.
         new_id: draws the eight hex digits of a memory's id.
         step: called with a name before and after every write, fsync, rename and transaction.
+        limits: of the guards.
+        settle_seconds: how long a file must have been left alone to be taken for whole.
+        redact: takes the secrets out of texts.
     """
 
     engine: Engine
@@ -91,24 +112,51 @@ class Writer:
     now: Callable[[], str]
     new_id: Callable[[], str]
     step: Callable[[str], None] = lambda _name: None
+    limits: Limits = field(default_factory=Limits)
+    settle_seconds: float = 0.0
+    redact: Callable[[Sequence[str]], list[str]] = list
+
+    def hand(self) -> Hand:
+        """What an import works with."""
+        return Hand(self.engine, self.now, self.new_id, self.step, self.settle_seconds, self.redact)
 
 
-def commit(writer: Writer, run: Run, edits: Sequence[Edit], outcome: Outcome) -> Committed:
+Revise = Callable[["Connection", "tuple[OpenFolder, OpenFolder]", "Brought"], "Revision"]
+
+
+def commit(
+    writer: Writer,
+    run: Run,
+    edits: Sequence[Edit],
+    outcome: Outcome,
+    *,
+    revise: Revise | None = None,
+    settled: bool = False,
+) -> Committed:
     """Carry out a run's edits and end the run, all or none.
+
+    Args:
+        writer: what to work with.
+        run: the run.
+        edits: what its job decided.
+        outcome: how it ends.
+        revise: says, inside the plan's transaction, what earlier states rows and files go back to; given the
+            workspace, its `.continuum/memory`, and `MEMORY.md` as it is.
+        settled: `MEMORY.md` is whole, however little it holds.
 
     Raises:
         StaleRunError: another claim owns the run by now; nothing was changed.
         StateError: a memory file cannot be read or written.
         OSError: the disk refused; the intent stays and is settled later.
     """
-    if not any(isinstance(edit, AppendDaily | AddMemories) for edit in edits):
+    if revise is None and not any(isinstance(edit, AppendDaily | AddMemories | Operate) for edit in edits):
         with sqlite.writing(writer.engine) as connection:
-            _write_rows(connection, _rows(connection, writer, run, edits, ()), run)
+            _write_rows(connection, writer, _rows(writer, edits), run, ACTOR)
             _finish(connection, writer, run, outcome)
         return Committed()
     with held(writer.workspace) as place:
         for replan in range(REPLANS):
-            intent = _make_intent(writer, place, run, edits, outcome, replan)
+            intent = _make_intent(writer, place, run, edits, outcome, _How(replan, revise, settled))
             try:
                 _apply_files(writer, place, run.id, intent, settling=False)
             except durable.MovedError:
@@ -150,19 +198,35 @@ def held(workspace: Path) -> Iterator[Place]:
             lock.release()
 
 
+class _How(NamedTuple):
+    """How often a commit has been planned, and what it goes by."""
+
+    replan: int
+    revise: Revise | None
+    settled: bool
+
+
 def _make_intent(
-    writer: Writer, place: Place, run: Run, edits: Sequence[Edit], outcome: Outcome, replan: int
+    writer: Writer, place: Place, run: Run, edits: Sequence[Edit], outcome: Outcome, how: _How
 ) -> dict[str, Any]:
-    additions = _additions(edits)
-    rewrites, added = _plan_core(place.workspace, additions)
+    brought = bring(writer.hand(), place.workspace, run.agent_id, settled=how.settled)
+    # Ahead of the transaction, which would hold everybody up while a text is scanned.
+    bullets = bullets_of(core.parse(brought.data or b""), writer.redact)
     appends = [_plan_append(place.workspace, edit) for edit in edits if isinstance(edit, AppendDaily)]
     with sqlite.writing(writer.engine) as connection:
+        folders_of = (place.workspace, place.continuum)
+        revision = None if how.revise is None else how.revise(connection, folders_of, brought)
+        planned = _plan_core(connection, writer, run, edits, brought, _Told(bullets, revision))
         intent = {
             "fence": run.fence,
-            "rewrites": rewrites,
+            "actor": gate.HUMAN if revision is not None else actor_of(edits),
+            "rewrites": planned.rewrites,
             "appends": appends,
-            "rows": _rows(connection, writer, run, edits, added),
-            "outcome": _outcome_json(outcome, rewrites, appends, added, replan),
+            "changes": _change_rows(planned.changes),
+            "put_back": [one.memory_id for one in brought.put_back],
+            "agrees": brought.agrees,
+            "rows": _rows(writer, edits) | _reverted(revision),
+            "outcome": _outcome_json(outcome, planned, appends, how.replan),
         }
         if not _owns(connection, run):
             raise StaleRunError("the run belongs to another claim by now", where=run.id)
@@ -173,6 +237,12 @@ def _make_intent(
         writer.step("before:intent")
     writer.step("after:intent")
     return intent
+
+
+def actor_of(edits: Sequence[Edit]) -> str:
+    """Who the audit says it was: a run's own decisions are memoryd's, whoever asked for the run."""
+    own = any(isinstance(edit, Operate) and edit.door is Door.OWNER for edit in edits)
+    return gate.HUMAN if own else ACTOR
 
 
 def _owns(connection: Connection, run: Run) -> bool:
@@ -186,15 +256,11 @@ def _owns(connection: Connection, run: Run) -> bool:
 
 
 def _outcome_json(
-    outcome: Outcome,
-    rewrites: Sequence[Mapping[str, Any]],
-    appends: Sequence[Mapping[str, Any]],
-    added: Sequence[NewMemory],
-    replan: int,
+    outcome: Outcome, planned: _Planned, appends: Sequence[Mapping[str, Any]], replan: int
 ) -> dict[str, Any]:
     receipt = dict(outcome.receipt)
     receipt["files"] = [
-        {"path": item["path"], "before": item["before"], "after": item["after"]} for item in rewrites
+        {"path": item["path"], "before": item["before"], "after": item["after"]} for item in planned.rewrites
     ] + [
         {
             "path": item["path"],
@@ -204,7 +270,9 @@ def _outcome_json(
         }
         for item in appends
     ]
-    receipt["memories_added"] = len(added)
+    receipt["memories_added"] = sum(change.before is None for change in planned.changes)
+    if planned.refusals:
+        receipt["refused"] = gate.refusal_rows(planned.refusals)
     if replan:
         receipt["replans"] = replan
     return {
@@ -219,38 +287,135 @@ def _outcome_json(
 # --- planning ---------------------------------------------------------------------------------------------------------
 
 
-def _additions(edits: Sequence[Edit]) -> list[NewMemory]:
-    return [memory for edit in edits if isinstance(edit, AddMemories) for memory in edit.memories]
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """What a commit is going to do to the core, and what the guards refused of it."""
+
+    rewrites: tuple[dict[str, Any], ...] = ()
+    changes: tuple[Change, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
 
 
-def _plan_core(workspace: OpenFolder, additions: Sequence[NewMemory]) -> tuple[list[dict[str, Any]], list[NewMemory]]:
-    """Plan the rewrite of `MEMORY.md` on what it holds now; ones it already holds are not added."""
-    if not additions:
-        return [], []
-    old = regular.read(workspace / CORE_FILE)
-    there = _texts(old)
-    fresh: list[NewMemory] = []
-    for memory in additions:
-        known = core.normal(memory.text)
-        if known not in there:
-            there.add(known)
-            fresh.append(memory)
-    if not fresh:
-        return [], []
-    lines = [(HEADINGS[memory.type], memory.text) for memory in fresh]
-    new = core.add(core.parse(old or b""), lines)
+class _Told(NamedTuple):
+    """The bullets of `MEMORY.md` as the ledger may hold them, and what is to go back, if anything is."""
+
+    bullets: Sequence[core.Bullet]
+    revision: Revision | None
+
+
+def _plan_core(
+    connection: Connection,
+    writer: Writer,
+    run: Run,
+    edits: Sequence[Edit],
+    brought: Brought,
+    told: _Told,
+) -> _Planned:
+    """Plan what becomes of the ledger and of `MEMORY.md` on what both hold now."""
+    file, revision = core.parse(brought.data or b""), told.revision
+    changes = list(revision.changes) if revision is not None else []
+    refusals: list[Refusal] = []
+    for operations, door in _operations(connection, run, edits, file):
+        passed = gate.judge(
+            connection,
+            run.agent_id,
+            operations,
+            door=door,
+            now=writer.now(),
+            new_hex=writer.new_id,
+            limits=writer.limits,
+        )
+        changes += passed.changes
+        refusals += passed.refusals
+    others = () if revision is None else tuple(encoded(*one) for one in revision.rewrites)
+    if revision is not None and revision.core is not None:
+        rewrite = encoded(CORE_FILE, brought.data, revision.core)
+        return _Planned((rewrite, *others), tuple(changes), tuple(refusals))
+    live = memories.live(connection, run.agent_id, Kind.CORE)
+    file_edits = [*(one.edit for one in brought.put_back), *_file_edits(live, changes, told.bullets)]
+    if not file_edits:
+        return _Planned(others, tuple(changes), tuple(refusals))
+    new = core.edit(file, file_edits)
+    lines = [(one.after.heading or "", one.after.content) for one in changes if _comes(one)]
     rewrite = {
         "path": CORE_FILE,
-        "before": None if old is None else regular.digest(old),
+        "before": None if brought.data is None else regular.digest(brought.data),
         "after": regular.digest(new),
         "bytes": base64.b64encode(new).decode(),
         "additions": [list(line) for line in lines],
     }
-    return [rewrite], fresh
+    if revision is None:  # what goes back keeps the number it had
+        changes = list(_placed(changes, live, new))
+    return _Planned((rewrite, *others), tuple(changes), tuple(refusals))
 
 
-def _texts(data: bytes | None) -> set[str]:
-    return {core.normal(bullet.text) for bullet in core.bullets(core.parse(data or b""))}
+def _operations(
+    connection: Connection, run: Run, edits: Sequence[Edit], file: core.CoreFile
+) -> Iterator[tuple[list[Operation], Door]]:
+    """What the edits ask of the ledger; what the file holds already is not added."""
+    there = {core.normal(bullet.text) for bullet in core.bullets(file)}
+    fresh: list[Operation] = []
+    for memory in [memory for edit in edits if isinstance(edit, AddMemories) for memory in edit.memories]:
+        if core.normal(memory.text) in there:
+            continue
+        there.add(core.normal(memory.text))
+        cites = _sources(connection, run.session_id or "", memory.sources)
+        heading = HEADINGS[memory.type]
+        fresh.append(
+            Add(
+                Kind.CORE,
+                memory.text,
+                cites=cites,
+                category=str(memory.type),
+                importance=memory.importance,
+                heading=heading,
+            )
+        )
+    if fresh:
+        yield fresh, Door.EXTRACTION
+    for edit in edits:
+        if isinstance(edit, Operate):
+            yield list(edit.operations), edit.door
+
+
+def _comes(change: Change) -> bool:
+    """Whether a bullet was not in the file before and is after."""
+    is_core = change.after.kind is Kind.CORE
+    return is_core and change.after.is_live and (change.before is None or not change.before.is_live)
+
+
+def _file_edits(
+    live: Sequence[Memory], changes: Sequence[Change], bullets: Sequence[core.Bullet]
+) -> Iterator[core.Edit]:
+    """The edits of the file that the changes come to; it may hold bullets that the ledger does not know yet."""
+    at = places(live, bullets)
+    order = sorted((one for one in live if one.id in at), key=lambda one: at[one.id])
+    slots = [at[one.id] for one in order]
+    for edit in edits_of(order, changes):
+        if isinstance(edit, core.Insert | core.Move) and edit.before is not None:
+            edit = replace(edit, before=slots[edit.before])  # noqa: PLW2901
+        yield edit if isinstance(edit, core.Insert) else replace(edit, position=slots[edit.position])
+
+
+def _placed(changes: Sequence[Change], live: Sequence[Memory], new: bytes) -> Iterator[Change]:
+    """The changes, each new memory with the number of its place in the file as it is going to be."""
+    coming = {change.memory_id: change.after for change in changes if _comes(change)}
+    at = places([*live, *coming.values()], core.bullets(core.parse(new)))
+    order = sorted((one for one in [*live, *coming.values()] if one.id in at), key=lambda one: at[one.id])
+    numbers = placed([None if one.id in coming else one.position for one in order])
+    number_of = {one.id: number for one, number in zip(order, numbers, strict=True)}
+    for change in changes:
+        if change.memory_id in coming and change.memory_id in number_of:
+            yield replace(change, after=replace(change.after, position=number_of[change.memory_id]))
+        else:
+            yield change
+
+
+def _change_rows(changes: Sequence[Change]) -> list[list[str | None]]:
+    return [
+        [one.operation, one.memory_id, None if one.before is None else to_json(one.before), to_json(one.after)]
+        for one in changes
+    ]
 
 
 def _plan_append(workspace: OpenFolder, edit: AppendDaily) -> dict[str, Any]:
@@ -268,12 +433,9 @@ def _plan_append(workspace: OpenFolder, edit: AppendDaily) -> dict[str, Any]:
     }
 
 
-def _rows(
-    connection: Connection, writer: Writer, run: Run, edits: Sequence[Edit], added: Sequence[NewMemory]
-) -> dict[str, Any]:
+def _rows(writer: Writer, edits: Sequence[Edit]) -> dict[str, Any]:
     now = writer.now()
     return {
-        "memories": [_memory_row(connection, writer, run, memory, now) for memory in added],
         "summaries": [_summary_row(edit, now) for edit in edits if isinstance(edit, KeepSummary)],
         "watermarks": [
             {"session_id": edit.session_id, "consumer": edit.consumer, "seq": edit.seq, "moved_at": now}
@@ -283,42 +445,25 @@ def _rows(
     }
 
 
-def _memory_row(connection: Connection, writer: Writer, run: Run, memory: NewMemory, now: str) -> dict[str, Any]:
-    sources = _sources(connection, run.session_id or "", memory.sources)
-    return {
-        "id": _free_id(connection, writer.new_id),
-        "agent_id": run.agent_id,
-        "kind": "core",
-        "content": memory.text,
-        "content_hash": hashlib.sha256(core.normal(memory.text).encode()).hexdigest(),
-        "category": str(memory.type),
-        "importance": memory.importance,
-        "origin_at": max((source["at"] for source in sources if source["at"]), default=None),
-        "created_at": now,
-        "updated_at": now,
-        "sources": json.dumps(sources, sort_keys=True),
-        "heading": HEADINGS[memory.type],
-    }
+def _reverted(revision: Revision | None) -> dict[str, Any]:
+    """The watermarks and notes of a revision, as an intent holds them."""
+    if revision is None:
+        return {}
+    marks = [[one.session_id, one.consumer, one.values] for one in revision.marks]
+    return {"reverted": marks, "notes": [list(note) for note in revision.notes]}
 
 
-def _free_id(connection: Connection, new_id: Callable[[], str]) -> str:
-    while True:
-        candidate = f"core_{new_id()}"
-        if connection.exec_driver_sql("SELECT 1 FROM memory WHERE id = ?", (candidate,)).first() is None:
-            return candidate
-
-
-def _sources(connection: Connection, session_id: str, seqs: Iterable[int]) -> list[dict[str, Any]]:
+def _sources(connection: Connection, session_id: str, seqs: Iterable[int]) -> tuple[Source, ...]:
     wanted = sorted(set(seqs))
     if not wanted:
-        return []
+        return ()
     rows = connection.exec_driver_sql(
         "SELECT t.session_id AS session, t.seq, t.record_id, t.part, t.origin, t.at, t.first_byte, t.last_byte,"  # noqa: S608
         " lower(hex(t.sha256)) AS sha256, p.path AS transcript FROM turn t JOIN transcript p ON p.id = t.transcript_id"
         f" WHERE t.session_id = ? AND t.seq IN ({', '.join('?' * len(wanted))}) ORDER BY t.seq",
         (session_id, *wanted),
     )
-    return [dict(row) for row in rows.mappings()]
+    return tuple(source_of(dict(row)) for row in rows.mappings())
 
 
 def _summary_row(edit: KeepSummary, now: str) -> dict[str, Any]:
@@ -360,7 +505,13 @@ def _apply_rewrite(writer: Writer, place: Place, run_id: str, rewrite: Mapping[s
                 return
         if old is not None:
             folders.backup(place.continuum, run_id, entry.name, old)
-        durable.replace(entry, new, found, writer.step)
+        is_core = rewrite["path"] == CORE_FILE
+        durable.replace(entry, new, found, writer.step, keep=_kept_in(place, entry.name) if is_core else None)
+
+
+def _kept_in(place: Place, name: str) -> durable.Keep:
+    """Keeps the replaced file for a while: an editor may have it open still."""
+    return lambda version, data: late.keep(version, place.continuum, data, name)
 
 
 def _apply_append(writer: Writer, place: Place, append: Mapping[str, Any], *, settling: bool) -> None:
@@ -387,39 +538,40 @@ def _complete(writer: Writer, run: Run, intent: Mapping[str, Any], outcome: Outc
     # Once files may have changed, the run has happened: whatever its row was made to say meanwhile is overruled.
     states = ("running", "interrupted") if outcome is not None else runs.STATES
     with sqlite.writing(writer.engine) as connection:
-        _write_rows(connection, intent["rows"], run)
+        _write_ledger(connection, writer, run, intent)
+        _write_rows(connection, writer, intent["rows"], run, intent["actor"])
         _finish_row(connection, writer, run, intent["outcome"], states)
         connection.exec_driver_sql("DELETE FROM intent WHERE run_id = ?", (run.id,))
         writer.step("before:rows")
     writer.step("after:rows")
     files = [item["path"] for item in intent["rewrites"]] + [item["path"] for item in intent["appends"]]
-    return Committed(tuple(files), len(intent["rows"]["memories"]), replan, run)
+    refused = tuple(intent["outcome"]["receipt"].get("refused", ()))
+    return Committed(
+        tuple(files), intent["outcome"]["receipt"]["memories_added"], replan, run, refused, tuple(intent["put_back"])
+    )
 
 
-def _write_rows(connection: Connection, rows: Mapping[str, Any], run: Run) -> None:
-    for row in rows["memories"]:
-        connection.exec_driver_sql(
-            "INSERT OR IGNORE INTO memory (id, agent_id, kind, content, content_hash, category, importance, origin_at,"
-            " created_at, updated_at, sources, heading, tags, constitutional, derived_from)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '[]', 0, '[]')",
-            tuple(
-                row[name]
-                for name in (
-                    "id",
-                    "agent_id",
-                    "kind",
-                    "content",
-                    "content_hash",
-                    "category",
-                    "importance",
-                    "origin_at",
-                    "created_at",
-                    "updated_at",
-                    "sources",
-                    "heading",
-                )
-            ),
-        )
+def _write_ledger(connection: Connection, writer: Writer, run: Run, intent: Mapping[str, Any]) -> None:
+    """Make the rows what the plan says, and audit them, and what was put back, and the files."""
+    now, actor = writer.now(), intent["actor"]
+    changes = [
+        Change(operation, memory_id, None if before is None else from_json(before), from_json(after))
+        for operation, memory_id, before, after in intent["changes"]
+    ]
+    audit.record(connection, changes, at=now, agent_id=run.agent_id, actor=actor, run_id=run.id)
+    here = memories.by_ids(connection, run.agent_id, intent["put_back"])
+    states = [("put back", memory_id, to_json(here[memory_id])) for memory_id in intent["put_back"]]
+    states += [
+        ("append", chain.file(item["path"]), chain.state(path=item["path"], appended=item["sha256"], run_id=run.id))
+        for item in intent["appends"]
+    ]
+    audit.note(connection, states, at=now, agent_id=run.agent_id, actor=actor, run_id=run.id)
+    for item in intent["rewrites"]:
+        if intent["agrees"] and item["path"] == CORE_FILE:
+            agree(connection, run.agent_id, item["after"], now, operation="write", actor=actor, run_id=run.id)
+
+
+def _write_rows(connection: Connection, writer: Writer, rows: Mapping[str, Any], run: Run, actor: str) -> None:
     for row in rows["summaries"]:
         connection.exec_driver_sql(
             "INSERT INTO session_summary (session_id, summary, messages, updated_at, run_id) VALUES (?, ?, ?, ?, ?)"
@@ -434,10 +586,31 @@ def _write_rows(connection: Connection, rows: Mapping[str, Any], run: Run) -> No
             " moved_at = excluded.moved_at, run_id = excluded.run_id",
             (row["session_id"], row["consumer"], row["seq"], row["moved_at"], run.id),
         )
+    for session_id, consumer, values in rows.get("reverted", ()):
+        connection.exec_driver_sql(
+            "DELETE FROM watermark WHERE session_id = ? AND consumer = ?", (session_id, consumer)
+        )
+        if values is not None:
+            connection.exec_driver_sql(
+                "INSERT INTO watermark (session_id, consumer, seq, moved_at, run_id) VALUES (?, ?, ?, ?, ?)",
+                tuple(values[name] for name in ("session_id", "consumer", "seq", "moved_at", "run_id")),
+            )
+    states: list[tuple[str, str, str | None]] = [tuple(note) for note in rows.get("notes", ())]
+    states += [("watermark", *_watermark_state(connection, row)) for row in rows["watermarks"]]
+    audit.note(connection, states, at=writer.now(), agent_id=run.agent_id, actor=actor, run_id=run.id)
+
+
+def _watermark_state(connection: Connection, row: Mapping[str, Any]) -> tuple[str, str]:
+    """A watermark's name in the audit, and its state there."""
+    found = connection.exec_driver_sql(
+        "SELECT session_id, consumer, seq, moved_at, run_id FROM watermark WHERE session_id = ? AND consumer = ?",
+        (row["session_id"], row["consumer"]),
+    )
+    return chain.watermark(row["session_id"], row["consumer"]), chain.state(**dict(found.mappings().one()))
 
 
 def _finish(connection: Connection, writer: Writer, run: Run, outcome: Outcome) -> None:
-    late = _outcome_json(outcome, (), (), (), 0)
+    late = _outcome_json(outcome, _Planned(), (), 0)
     late["receipt"].update(outcome.late())
     _finish_row(connection, writer, run, late, ("running",))
 
@@ -479,7 +652,7 @@ def settle(writer: Writer, run_id: str) -> Committed:
             row = connection.exec_driver_sql("SELECT plan FROM intent WHERE run_id = ?", (run_id,)).first()
         if row is None:
             return Committed()
-        intent = json.loads(row[0])
+        intent = _of_this_version(json.loads(row[0]))
         run = runs.get_run(writer.engine, run_id)
         kept = _clear_leftovers(place.workspace, intent)
         for _ in range(REPLANS):
@@ -495,6 +668,22 @@ def settle(writer: Writer, run_id: str) -> Committed:
         if kept:
             receipt["conflicts"] = kept
         return _complete(writer, run, intent, None, 0)
+
+
+def _of_this_version(intent: dict[str, Any]) -> dict[str, Any]:
+    """An intent that a version without a ledger left behind: its rows become changes."""
+    if "changes" in intent:
+        return intent
+    changes = [
+        Change("add", row["id"], None, memories.of_row(_NO_VALUES | row | {"salt": secrets.token_hex(16)}))
+        for row in intent["rows"]["memories"]
+    ]
+    return intent | {"actor": ACTOR, "changes": _change_rows(changes), "put_back": [], "agrees": False}
+
+
+_NO_VALUES = dict.fromkeys(memories.COLUMNS) | {
+    "tags": "[]", "derived_from": "[]", "successors": "[]", "constitutional": 0,
+}  # fmt: skip
 
 
 def _clear_leftovers(workspace: OpenFolder, intent: Mapping[str, Any]) -> list[str]:

@@ -17,12 +17,13 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from memoryd.database import sqlite, texts
+from memoryd.database import audit, sqlite, texts
 from memoryd.database.texts import Kind
-from memoryd.engine.commit import held
+from memoryd.engine.clock import text_of, utc_now
+from memoryd.engine.commit import ACTOR, held
 from memoryd.engine.scrubbing import strings_of, with_strings
 from memoryd.errors import MemorydError, StateError
-from memoryd.files import durable, regular, temporary
+from memoryd.files import durable, late, regular, temporary
 from memoryd.files.open_folder import follow_folder
 from memoryd.scrub.finding import placeholder
 
@@ -155,10 +156,13 @@ class Rescrub:
             self._write(engine, table, changes)
 
     def _write(self, engine: Engine, table: str, changes: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> None:
+        is_audited = table == "memory" and "audit" in texts.tables(engine)
         with sqlite.writing(engine) as connection:
             for row, new in changes:
                 if not texts.change(connection, table, row, new):
                     continue
+                if is_audited:
+                    audit.redacted(connection, row["rowid"], at=text_of(utc_now()), actor=ACTOR)
                 self.counts["rows"] += 1
                 self.counts["texts"] += len(new)
                 self.renamed = self.renamed or table in {"session", "transcript"} or "record_id" in new
@@ -206,6 +210,8 @@ class Rescrub:
     def _workspace(self, workspace: Path) -> None:
         with held(workspace) as place:
             own = place.continuum
+            for one in late.kept(own):
+                late.settle(one, place.workspace / one.name, is_over=True)
             for folder, pattern in ((place.workspace, "MEMORY.md"), (own, "MEMORY*.md"), (own, "RECENT.md"),
                                     (own, "consolidation.log")):  # fmt: skip
                 self._folder(folder, pattern, deep=False)

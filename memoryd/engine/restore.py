@@ -43,14 +43,30 @@ class Restorer:
 
 
 def marks_of(entries: Sequence[Mapping[str, Any]]) -> list[Mark]:
-    """Read the journal's entries; what a damaged line says is passed over."""
-    found = []
+    """Read the journal's entries, but for those taken back later; what a damaged line says is passed over."""
+    found: dict[Mark, None] = {}
     for entry in entries:
         named = (entry.get("agent"), entry.get("consumer"), entry.get("record_id"))
         part = entry.get("part", 0)
         if all(isinstance(name, str) for name in named) and isinstance(part, int):
-            found.append((str(named[0]), str(named[1]), str(named[2]), part))
-    return found
+            mark = (str(named[0]), str(named[1]), str(named[2]), part)
+            if entry.get("undone") is True:
+                found.pop(mark, None)
+            else:
+                found[mark] = None
+    return list(found)
+
+
+def retract(connection: Connection, journal: Journal, agent_id: str, session_id: str, consumer: str, seq: int) -> None:
+    """Take back what the journal says a consumer has consumed of a session behind `seq`."""
+    told = set(marks_of(journal.entries()))
+    rows = connection.exec_driver_sql(
+        "SELECT record_id, part FROM turn WHERE session_id = ? AND seq > ? ORDER BY seq", (session_id, seq)
+    )
+    for record_id, part in rows:
+        mark = (agent_id, consumer, record_id, part)
+        if mark in told:
+            journal.append(entry_of(mark) | {"undone": True})
 
 
 def reconcile(engine: Engine, journal: Journal, now: str) -> None:

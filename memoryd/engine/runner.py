@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from memoryd.database import alarms, runs, spend, sqlite
 from memoryd.engine import commit as committing
-from memoryd.engine import rescrub, restore, retry, sleeping
+from memoryd.engine import ledger_runs, rescrub, restore, retry, sleeping
 from memoryd.engine.answering import OFFLINE, Answerer, Asked
 from memoryd.engine.hooks import run_hook
 from memoryd.engine.scrubbing import SecretError, strings_of
@@ -30,9 +30,12 @@ from memoryd.jobs.job import (
     KeepSummary,
     MoveWatermark,
     NothingToDo,
+    Operate,
     Rejected,
     Reply,
 )
+from memoryd.ledger.guards import Limits
+from memoryd.ledger.operation import OperationError, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -52,7 +55,8 @@ if TYPE_CHECKING:
 MAX_STEPS = 64
 SETTLE_AGAIN_SECONDS = 30.0
 UNTOLD_MAX = 20
-LATER_KINDS = ("facts", "rollover", "dream", "refine", "dedup")
+PROTECTED = "constitutional"  # the alarm of an edit that took a protected memory away
+LATER_KINDS = ("facts", "rollover", "dream", "refine")
 
 
 class RejectedReplyError(MemorydError):
@@ -91,16 +95,17 @@ def check_kind(kind: str) -> str:
 
     Raises:
         RefusedError: the kind comes with a later version.
-        NotFoundError: there is no such kind.
+        NotFoundError: there is no such kind that a person may ask for.
     """
-    if kind in KINDS:
+    kinds = (*KINDS, ledger_runs.DEDUP)
+    if kind in kinds:
         return kind
     if kind in LATER_KINDS:
         raise RefusedError(
             f"{kind!r} jobs come with a later version of memoryd",
-            hint=f"kinds of this version: {', '.join(KINDS)}",
+            hint=f"kinds of this version: {', '.join(kinds)}",
         )
-    raise NotFoundError(f"there is no job kind {kind!r}", hint=f"kinds: {', '.join(KINDS)}")
+    raise NotFoundError(f"there is no job kind {kind!r}", hint=f"kinds: {', '.join(kinds)}")
 
 
 @dataclass(slots=True)
@@ -155,7 +160,7 @@ class Runner:
         if workspace is None:
             return False
         try:
-            done = committing.settle(self._writer(workspace), run_id)
+            done = committing.settle(self.writer(workspace), run_id)
         except (OSError, MemorydError) as error:
             self.unsettled[agent_id] = self.clock.monotonic() + SETTLE_AGAIN_SECONDS
             self._alarm("settle", f"run {run_id} cannot be completed: {error_text(error)}", agent_id, run_id)
@@ -221,6 +226,8 @@ class Runner:
             self.log.warning("stale run thrown away", run=run.id)
             if runs.is_cancelled(self.engine, run):
                 self._end(run, "cancelled", why="cancelled by hand")
+        except (RefusedError, NotFoundError, OperationError) as error:
+            self._end(run, "declined", why=str(error))
         except Exception as error:  # noqa: BLE001 - whatever a run raises is recorded on its row, and the daemon lives
             if self.stopping:
                 runs.interrupt(self.engine, run, self.clock.text())  # the stop took its worker away
@@ -231,7 +238,6 @@ class Runner:
         if run.kind == rescrub.KIND:
             self._scrub_again(run)
             return
-        kind = KINDS[check_kind(run.kind)]
         workspace = self._workspace(run.agent_id)
         if workspace is None:
             raise StateError("the agent is not in the configuration", where=run.agent_id)
@@ -239,6 +245,11 @@ class Runner:
             raise retry.AwayError(
                 "the workspace is gone", where=str(workspace), hint="bring it back; the run is tried again"
             )
+        if run.kind in ledger_runs.KINDS:
+            decided = ledger_runs.decide(self.writer(workspace), self.journal, run)
+            self._commit(run, decided.step, [], None, workspace, decided)
+            return
+        kind = KINDS[check_kind(run.kind)]
         source = sleeping.Source(self.engine, self.settings, self.worker, self.scrubber, self.clock, workspace)
         inputs = kind.gather(source, run)
         if isinstance(inputs, NothingToDo):
@@ -311,6 +322,7 @@ class Runner:
         phases: list[dict[str, Any]],
         reply: Reply | None,
         workspace: Path,
+        decided: ledger_runs.Decided | None = None,
     ) -> None:
         receipt = dict(step.receipt)
         if reply is not None:
@@ -329,7 +341,19 @@ class Runner:
             late=lambda: {"phases": self._durations(phases)},
         )
         self.scrubber.require_clean(_texts(step.edits, receipt, outcome.why), f"what run {run.id} would write")
-        done = committing.commit(self._writer(workspace), run, step.edits, outcome)
+        done = committing.commit(
+            self.writer(workspace),
+            run,
+            step.edits,
+            outcome,
+            revise=decided.revise if decided is not None else None,
+            settled=decided.settled if decided is not None else False,
+        )
+        if done.put_back:
+            text = f"an edit of MEMORY.md touched protected memories, put back: {', '.join(done.put_back)}"
+            self._alarm(PROTECTED, text, run.agent_id, "")
+        for refusal in done.refused:
+            self.log.warning("refused by a guard", run=run.id, agent=run.agent_id, **refusal)
         self._record_watermarks(run)
         self._clear_alarms_of(run)
         self.log.info(
@@ -468,8 +492,19 @@ class Runner:
     def _workspace(self, agent_id: str) -> Path | None:
         return next((agent.workspace for agent in self.settings.agents if agent.id == agent_id), None)
 
-    def _writer(self, workspace: Path) -> committing.Writer:
-        return committing.Writer(self.engine, workspace, self.clock.text, self.new_id, self.step)
+    def writer(self, workspace: Path) -> committing.Writer:
+        """What commits and imports in a workspace work with."""
+        guards = self.settings.guards
+        return committing.Writer(
+            self.engine,
+            workspace,
+            self.clock.text,
+            self.new_id,
+            self.step,
+            Limits(guards.retention_floor, guards.erosion_percent),
+            self.settings.ingest.settle.total_seconds(),
+            self.scrubber.redact,
+        )
 
 
 def _why(step: Done | NothingToDo, reply: Reply | None) -> str | None:
@@ -489,6 +524,8 @@ def _texts(edits: Sequence[Edit], receipt: dict[str, Any], why: str | None) -> l
                 found += [memory.text for memory in edit.memories]
             case KeepSummary():
                 found += [edit.summary, *(message.text for message in edit.messages)]
+            case Operate():
+                found += [text for one in edit.operations if (text := text_of(one)) is not None]
             case MoveWatermark():
                 pass
     return found

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from memoryd.files.open_folder import Entry, OpenFolder
 
 Step = Callable[[str], None]
+Keep = Callable[["Entry", bytes], bool]
 
 _RENAME_NOREPLACE = 1
 _RENAME_EXCHANGE = 2
@@ -74,7 +75,14 @@ class _Old(NamedTuple):
 # ── rewriting ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def replace(entry: Entry, new: bytes, expected: str | None, step: Step = no_step, mode: int = 0o644) -> Replaced:
+def replace(
+    entry: Entry,
+    new: bytes,
+    expected: str | None,
+    step: Step = no_step,
+    mode: int = 0o644,
+    keep: Keep | None = None,
+) -> Replaced:
     """Make `new` the content of a file, if what is there is what was expected.
 
     Mode, owner and extended attributes of the old file are kept; a new one belongs to whom its folder belongs to. On
@@ -86,6 +94,8 @@ def replace(entry: Entry, new: bytes, expected: str | None, step: Step = no_step
         expected: sha256 of the bytes to be replaced, None where the file must not exist yet.
         step: called with a stable name before and after every system call that changes something.
         mode: of a new file, less the umask.
+        keep: puts the replaced file aside, given where it lies and its bytes, instead of letting go of it; False where
+            it cannot.
 
     Raises:
         MovedError: the file is another one than expected. It has its own bytes, the new ones are nowhere.
@@ -98,7 +108,7 @@ def replace(entry: Entry, new: bytes, expected: str | None, step: Step = no_step
         if expected is None:
             _place(temp, entry, step)
         else:
-            _swap(temp, entry, expected, _Ours(digest(new), len(new)), step)
+            _swap(temp, entry, expected, _Ours(digest(new), len(new)), step, keep)
     return Replaced(entry.path, expected, digest(new))
 
 
@@ -179,7 +189,7 @@ def _rename_no_replace(temp: Entry, entry: Entry) -> None:
         temp.unlink()
 
 
-def _swap(temp: Entry, entry: Entry, expected: str, ours: _Ours, step: Step) -> None:
+def _swap(temp: Entry, entry: Entry, expected: str, ours: _Ours, step: Step, keep: Keep | None) -> None:
     """Exchange, verify what came out, and only then let go of it."""
     step("before:mark")
     ready = temporary(entry, "swap")
@@ -191,9 +201,10 @@ def _swap(temp: Entry, entry: Entry, expected: str, ours: _Ours, step: Step) -> 
     _verify_swapped(out, entry, expected, ours)
     sync_folder(entry.folder, step)
     # Looked at twice: a writer that had the old file open has had the time of an fsync to finish its write.
-    size = _verify_swapped(out, entry, expected, ours)
+    old = _verify_swapped(out, entry, expected, ours)
     step("before:unlink")
-    _let_go(out, size, entry)
+    if keep is None or not keep(out, old):
+        _let_go(out, len(old), entry)
     step("after:unlink")
 
 
@@ -228,14 +239,14 @@ def _digest_now(entry: Entry) -> str | None:
     return None if data is None else digest(data)
 
 
-def _verify_swapped(out: Entry, entry: Entry, expected: str, ours: _Ours) -> int:
-    """Size of what came out, if it is what was expected; else it gets its place back."""
+def _verify_swapped(out: Entry, entry: Entry, expected: str, ours: _Ours) -> bytes:
+    """What came out, if it is what was expected; else it gets its place back."""
     data = _read_now(out)
     if data is None or digest(data) != expected:
         kept = _put_back(out, entry, ours)
         sync_folder(entry.folder)
         raise _moved(entry, f"; a second edit is in {kept.name}" if kept else "")
-    return len(data)
+    return data
 
 
 def _put_back(out: Entry, entry: Entry, ours: _Ours) -> Entry | None:

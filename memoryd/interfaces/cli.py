@@ -13,7 +13,7 @@ import click
 
 import memoryd
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
-from memoryd.interfaces import operation
+from memoryd.interfaces import ledger, operation
 from memoryd.interfaces.output import Output, one_line, table
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ def job() -> None:
 @click.option("--force", is_flag=True, help="Sessions that are over as well (sleep).")
 @passed
 def job_run(call: Call, kind: str, agent_id: str | None, session_id: str | None, force: bool) -> None:  # noqa: FBT001
-    """Run a job now and wait for it. Kinds of this version: sleep."""
+    """Run a job now and wait for it. Kinds of this version: sleep, dedup."""
     from memoryd.interfaces import work
 
     settings = call.settings()
@@ -467,7 +467,10 @@ def config_default(call: Call) -> None:
     call.output.result({"text": default_text()}, default_text().rstrip("\n"))
 
 
-for _command in (operation.service, operation.doctor, operation.backup, operation.restore):
+for _command in (
+    *(operation.service, operation.doctor, operation.backup, operation.restore),
+    *(ledger.core, ledger.audit, ledger.verify, ledger.rollback),
+):
     cli.add_command(_command)
 
 

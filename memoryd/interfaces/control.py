@@ -2,7 +2,7 @@
 
 One JSON object a line, there and back, 64 KiB at most: `{"verb": "ping"}` → `{"ok": true, "data": {…}}` or
 `{"ok": false, "error": {"code": …, "message": …, "hint": …}}`. Verbs are `ping`, `status`, `wake` (look at the queue
-now) and `session_end` with an `id`.
+now), `session_end` with an `id` and `import` (take over an edited MEMORY.md) with an `agent`.
 
 One thread serves all clients and never waits for any of them: who does not finish a line, or does not read the answer,
 within five seconds is dropped, and so is every other user but root, and whoever comes when too many are there already.

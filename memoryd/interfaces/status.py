@@ -10,17 +10,13 @@ from typing import TYPE_CHECKING, Any
 from memoryd.config_values import duration_text
 from memoryd.database import reads
 from memoryd.engine.clock import text_of
-from memoryd.errors import MemorydError
-from memoryd.files import regular, state_files
+from memoryd.files import state_files
 from memoryd.files.folders import why_not_writable
 from memoryd.files.locks import Lock
 from memoryd.gauge import live, window
 from memoryd.interfaces.output import one_line
-from memoryd.tiers import core
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from memoryd.config import Agent, Settings
     from memoryd.database.reads import Reader, Row
 
@@ -67,30 +63,32 @@ def _agent(settings: Settings, reader: Reader, agent: Agent, row: Row | None, ev
         "paused": bool(row and row["paused"]),
         **reads.transcript_counts(reader, agent.id),
         "sessions": [_session(row, agent.context_window) for row in rows],
-        "core": _core(agent.workspace),
+        "core": reads.core_counts(reader, agent.id),
         "facts": reads.facts(reader, agent.id),
         "runs": reads.last_runs(reader, agent.id),
         "next": _next(settings) if agent.enabled else {},
     }
 
 
-def _core(workspace: Path) -> dict[str, int]:
-    """Count what `MEMORY.md` holds now, whoever wrote it, with estimated tokens, ceil(characters / 4)."""
-    try:
-        data = regular.read_in(workspace, "MEMORY.md") or b""
-    except MemorydError:
-        data = b""  # a link or a folder: the next run says so
-    texts = [bullet.text for bullet in core.bullets(core.parse(data))]
-    return {"count": len(texts), "tokens": sum(-(-len(text) // 4) for text in texts)}
-
-
 def _next(settings: Settings) -> dict[str, str]:
-    if not settings.sleep.schedule or settings.modes.sleep == "off":
+    on = {
+        kind
+        for kind, line, mode in (
+            ("sleep", settings.sleep.schedule, settings.modes.sleep),
+            ("dedup", settings.dedup.schedule, settings.modes.dedup),
+        )
+        if line and mode != "off"
+    }
+    if not on:
         return {}
     from memoryd.daemon.schedule import next_times  # the clock's library is dear to import
 
     times = next_times(settings, datetime.now(UTC))
-    return {kind: at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") for kind, at in times.items()}
+    return {
+        kind: at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        for kind, at in times.items()
+        if kind in on
+    }
 
 
 def gauged(row: Row, configured: int | None) -> tuple[live.Live, window.Window]:

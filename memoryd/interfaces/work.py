@@ -11,10 +11,13 @@ from memoryd.app import DATABASE, LOCK, open_app
 from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import read_all, run_once
 from memoryd.database import reads, runs, sqlite, turns
-from memoryd.engine import rescrub, sleeping
+from memoryd.engine import ledger_runs, rescrub, sleeping, time_machine
 from memoryd.engine.clock import Clock
+from memoryd.engine.core_import import CORE_FILE, digest_of
+from memoryd.engine.core_watch import CoreWatch
 from memoryd.engine.runner import check_kind
 from memoryd.errors import LockedError, NotFoundError, RefusedError
+from memoryd.files import regular
 from memoryd.files.locks import Lock
 from memoryd.interfaces import control, status
 from memoryd.jobs.sleep import CONSUMER
@@ -22,14 +25,16 @@ from memoryd.jobs.sleep import CONSUMER
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import timedelta
+    from pathlib import Path
 
     from sqlalchemy import Engine
 
     from memoryd.app import App
-    from memoryd.config import Settings
+    from memoryd.config import Agent, Settings
 
 RELOAD = "reload it: SIGHUP, or stop and start it"
 POLL_SECONDS = 0.1
+SLEEP = "sleep"
 WAITING = ("queued", "running", "interrupted")
 
 
@@ -67,7 +72,12 @@ def _verbs(app: App, loop: Loop) -> dict[str, Callable[[Mapping[str, Any]], Any]
         loop.look_now(row["id"])
         return {"session": row["id"]}
 
+    def take(request: Mapping[str, Any]) -> dict[str, Any]:
+        found = [agent for agent in app.settings.agents if agent.id == request.get("agent")]
+        return {"agrees": all(loop.core.take(agent, settled=False) for agent in found)}
+
     return {
+        "import": take,
         "ping": ping,
         "status": shown,
         "wake": wake,
@@ -125,13 +135,36 @@ def run_job(
     """
     check_kind(kind)
     agent = agent_id()
+    if kind != SLEEP:
+        return run_now(settings, agent, lambda engine, clock: [request(engine, clock, agent, kind)])
+
+    def queue(engine: Engine, clock: Clock) -> list[str]:
+        return _queue(engine, clock, agent, session_id, force=force)
+
+    return run_now(settings, agent, queue, fresh=True)
+
+
+def run_now(
+    settings: Settings, agent_id: str, queue: Callable[[Engine, Clock], list[str]], *, fresh: bool = False
+) -> list[dict[str, Any]]:
+    """Have runs carried out, by the daemon or here, and wait for them; returns their rows.
+
+    Args:
+        settings: the configuration.
+        agent_id: whose runs they are.
+        queue: puts them into the job table; returns their ids.
+        fresh: the transcripts are to be read first.
+
+    Raises:
+        NotFoundError: the daemon does not know the agent.
+    """
     queued: list[str] = []
     while True:
         try:
             app = open_app(settings)
         except LockedError:
             if not queued:
-                queued = _queue_beside(settings, agent, session_id, force=force)
+                queued = _queue_beside(settings, agent_id, queue)
                 control.ask(settings.state_dir, "wake")
             rows = _wait(settings, queued)
             if rows is not None:
@@ -139,11 +172,53 @@ def run_job(
             continue  # who held the lock is gone, and was no daemon: then the work is done here
         with app:
             if not queued:
-                read_all(app)
-                queued = _queue(app.engine, app.clock, agent, session_id, force=force)
+                if fresh:
+                    read_all(app)
+                _require_known(app.engine, agent_id)
+                queued = queue(app.engine, app.clock)
             for run_id in queued:
                 app.runner.run_next(only=run_id)
         return _rows(settings, queued)
+
+
+def request(engine: Engine, clock: Clock, agent_id: str, kind: str, options: dict[str, Any] | None = None) -> str:
+    """Queue a run that a person asks for; one of a kind without options that waits already is theirs then."""
+    now = clock.text()
+    key = f"{kind}:{agent_id}" if options is None else None
+    run_id = sleeping.new_run_id(clock)
+    row: dict[str, Any] = {"id": run_id, "kind": kind, "agent_id": agent_id, "actor": "human", "trigger": "manual"}
+    row |= {"key": key, "created_at": now, "scheduled_for": now, "options": options or {}}
+    with sqlite.writing(engine) as connection:
+        if not runs.enqueue(connection, row) and key is not None:
+            run_id = runs.open_by_key(connection, key) or run_id
+    runs.hurry(engine, run_id, now)
+    return run_id
+
+
+def database(settings: Settings) -> Path:
+    """The state database's file."""
+    return settings.state_dir / DATABASE
+
+
+def catch_up(settings: Settings, agent: Agent) -> None:
+    """Bring the ledger to what an agent's `MEMORY.md` says, by the daemon where one runs; a file being saved waits."""
+    path = database(settings)
+    if not path.exists():
+        return
+    with reads.open_reader(path) as reader:
+        known = reads.agreed(reader, agent.id)
+    data = regular.read_in(agent.workspace, CORE_FILE)
+    if known == digest_of(data) or (known is None and not data):
+        return
+    try:
+        with open_app(settings) as app:
+            CoreWatch(app.runner).take(agent, settled=False)
+            with sqlite.reading(app.engine) as connection:
+                waiting = runs.open_by_key(connection, ledger_runs.import_key(agent.id))
+            if waiting is not None:
+                app.runner.run_next(only=waiting)
+    except LockedError:
+        control.ask(settings.state_dir, "import", agent=agent.id)
 
 
 def scrub_again(settings: Settings, agent_id: str | None) -> dict[str, Any]:
@@ -157,12 +232,9 @@ def scrub_again(settings: Settings, agent_id: str | None) -> dict[str, Any]:
     agent = agent_id or settings.agents[0].id
     wanted = None if agent_id is None else [agent_id]
 
-    def queue(engine: Engine) -> str:
+    def queue(engine: Engine, clock: Clock) -> list[str]:
         with sqlite.writing(engine) as connection:
-            if not runs.knows_agent(connection, agent):
-                raise NotFoundError(f"the daemon does not know the agent {agent!r} yet", hint=RELOAD)
             key = f"{rescrub.KIND}:{agent_id or ''}"
-            clock = Clock()
             row = {
                 "id": sleeping.new_run_id(clock),
                 "kind": rescrub.KIND,
@@ -174,47 +246,42 @@ def scrub_again(settings: Settings, agent_id: str | None) -> dict[str, Any]:
                 "scheduled_for": clock.text(),
                 "options": {"agents": wanted},
             }
-            return str(row["id"]) if runs.enqueue(connection, row) else runs.open_by_key(connection, key) or ""
+            return [str(row["id"]) if runs.enqueue(connection, row) else runs.open_by_key(connection, key) or ""]
 
-    return _carried_out(settings, queue)
-
-
-def _carried_out(settings: Settings, queue: Callable[[Engine], str]) -> dict[str, Any]:
-    """Queue one run and wait until the daemon has carried it out, or carry it out where there is none."""
-    run_id = ""
-    while True:
-        try:
-            app = open_app(settings)
-        except LockedError:
-            if not run_id:
-                engine = _beside(settings)
-                try:
-                    run_id = queue(engine)
-                finally:
-                    engine.dispose()
-                control.ask(settings.state_dir, "wake")
-            rows = _wait(settings, [run_id])
-            if rows is not None:
-                return rows[0]
-            continue
-        with app:
-            run_id = run_id or queue(app.engine)
-            app.runner.run_next(only=run_id)
-        return _rows(settings, [run_id])[0]
+    return run_now(settings, agent, queue)[0]
 
 
-def _queue_beside(settings: Settings, agent_id: str, session_id: str | None, *, force: bool) -> list[str]:
+def planned_rollback(settings: Settings, agent_id: str, options: dict[str, Any]) -> dict[str, Any]:
+    """What a rollback would do.
+
+    Raises:
+        NotFoundError: there is nothing of that name to take back.
+    """
     engine = _beside(settings)
     try:
-        return _queue(engine, Clock(), agent_id, session_id, force=force)
+        with sqlite.reading(engine) as connection:
+            plan = time_machine.plan(connection, agent_id, ledger_runs.target_of(options), Clock().text())
+    finally:
+        engine.dispose()
+    return time_machine.as_row(plan)
+
+
+def _require_known(engine: Engine, agent_id: str) -> None:
+    with sqlite.reading(engine) as connection:
+        if not runs.knows_agent(connection, agent_id):
+            raise NotFoundError(f"the daemon does not know the agent {agent_id!r} yet", hint=RELOAD)
+
+
+def _queue_beside(settings: Settings, agent_id: str, queue: Callable[[Engine, Clock], list[str]]) -> list[str]:
+    engine = _beside(settings)
+    try:
+        _require_known(engine, agent_id)
+        return queue(engine, Clock())
     finally:
         engine.dispose()
 
 
 def _queue(engine: Engine, clock: Clock, agent_id: str, session_id: str | None, *, force: bool) -> list[str]:
-    with sqlite.reading(engine) as connection:
-        if not runs.knows_agent(connection, agent_id):
-            raise NotFoundError(f"the daemon does not know the agent {agent_id!r} yet", hint=RELOAD)
     rows = sleeping.candidates(engine, agent_id, ended=force or session_id is not None)
     if session_id is not None:
         chosen = _session_id(engine, agent_id, session_id)

@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from datetime import date
 
+    from memoryd.ledger.guards import Door
+    from memoryd.ledger.operation import Operation
+
 
 @dataclass(frozen=True, slots=True)
 class Quoted:
@@ -90,6 +93,14 @@ class AddMemories:
 
 
 @dataclass(frozen=True, slots=True)
+class Operate:
+    """Change the ledger by operations, guards permitting, and `MEMORY.md` with it."""
+
+    operations: tuple[Operation, ...]
+    door: Door
+
+
+@dataclass(frozen=True, slots=True)
 class CompressedMessage:
     """One message of a compressed session."""
 
@@ -117,7 +128,7 @@ class MoveWatermark:
     seq: int
 
 
-Edit = AppendDaily | AddMemories | KeepSummary | MoveWatermark
+Edit = AppendDaily | AddMemories | Operate | KeepSummary | MoveWatermark
 
 
 @dataclass(frozen=True, slots=True)

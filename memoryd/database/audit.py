@@ -1,0 +1,124 @@
+"""The audit as rows: appended in the transaction of the change itself, linked there, read as a stream.
+
+What has no row of its own to compare with (a watermark, a file) is audited by `note`, which takes the state before
+from the audit, so that the chain of states has no gap whatever moved the thing meanwhile.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from memoryd.database import memories
+from memoryd.ledger import audit
+from memoryd.ledger.audit import Entry, Event
+from memoryd.ledger.memory import to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from sqlalchemy import Connection
+
+    from memoryd.ledger.operation import Change
+
+COLUMNS = 'id, at, agent_id, actor, run_id, operation, memory_id, "before", "after", prev_hash, hash'
+_INSERT = f"INSERT INTO audit ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+
+
+def append(connection: Connection, events: Sequence[Event], texts: Mapping[str, str]) -> None:
+    """Write events of one agent to the end of its chain, and the states they speak of."""
+    if not events:
+        return
+    agent_id = events[0].agent_id
+    last = connection.exec_driver_sql(
+        "SELECT hash FROM audit WHERE agent_id = ? ORDER BY id DESC LIMIT 1", (agent_id,)
+    ).scalar_one_or_none()
+    first_id = connection.exec_driver_sql("SELECT coalesce(max(id), 0) + 1 FROM audit").scalar_one()
+    connection.exec_driver_sql(_INSERT, [tuple(one) for one in audit.link(events, last_hash=last, first_id=first_id)])
+    if texts:
+        connection.exec_driver_sql("INSERT OR IGNORE INTO content (sha256, text) VALUES (?, ?)", list(texts.items()))
+
+
+def record(
+    connection: Connection, changes: Sequence[Change], *, at: str, agent_id: str, actor: str, run_id: str | None
+) -> None:
+    """Make memories what changes say, and audit them."""
+    memories.write(connection, (change.after for change in changes))
+    append(connection, *audit.events_of(changes, at=at, agent_id=agent_id, actor=actor, run_id=run_id))
+
+
+def note(
+    connection: Connection,
+    states: Sequence[tuple[str, str, str | None]],
+    *,
+    at: str,
+    agent_id: str,
+    actor: str,
+    run_id: str | None,
+) -> None:
+    """Audit what is no memory.
+
+    Args:
+        connection: of the transaction in which it changes.
+        states: (operation, what it is named, its state from now on) of each, in order.
+        at: UTC, ISO 8601 with `Z`.
+        agent_id: whose it is.
+        actor: who changes it.
+        run_id: of the run that changes it.
+    """
+    events: list[Event] = []
+    texts: dict[str, str] = {}
+    lasts: dict[str, str | None] = {}
+    for operation, name, state in states:
+        before = lasts[name] if name in lasts else last_state(connection, agent_id, name)
+        after = None if state is None else audit.digest(state)
+        if state is not None and after is not None:
+            texts[after] = state
+        events.append(Event(at, agent_id, actor, run_id, operation, name, before, after))
+        lasts[name] = after
+    append(connection, events, texts)
+
+
+def redacted(connection: Connection, rowid: int, *, at: str, actor: str) -> None:
+    """Audit that the text of a memory's row was redacted, and erase the earlier states, which held what it was.
+
+    The new state has another salt: with the old one it could be tried out what the text had been.
+    """
+    row = connection.exec_driver_sql("SELECT * FROM memory WHERE rowid = ?", (rowid,)).mappings().one()
+    memory = replace(memories.of_row(row), salt=secrets.token_hex(16))
+    state = to_json(memory)
+    memories.write(connection, [memory])
+    change = [("redact", memory.id, state)]
+    note(connection, change, at=at, agent_id=memory.agent_id, actor=actor, run_id=None)
+    connection.exec_driver_sql(
+        'UPDATE content SET text = NULL WHERE sha256 <> ? AND sha256 IN (SELECT "before" FROM audit WHERE agent_id = ?'
+        ' AND memory_id = ? UNION SELECT "after" FROM audit WHERE agent_id = ? AND memory_id = ?)',
+        (audit.digest(state), memory.agent_id, memory.id, memory.agent_id, memory.id),
+    )
+
+
+def last_state(connection: Connection, agent_id: str, name: str) -> str | None:
+    """The digest of the last audited state of a thing; None where it has none."""
+    found: str | None = connection.exec_driver_sql(
+        'SELECT "after" FROM audit WHERE agent_id = ? AND memory_id = ? ORDER BY id DESC LIMIT 1', (agent_id, name)
+    ).scalar_one_or_none()
+    return found
+
+
+def entries(connection: Connection, agent_id: str) -> Iterator[Entry]:
+    """An agent's audit, in order."""
+    rows = connection.exec_driver_sql(f"SELECT {COLUMNS} FROM audit WHERE agent_id = ? ORDER BY id", (agent_id,))  # noqa: S608
+    return (Entry(*row) for row in rows)
+
+
+def texts(connection: Connection) -> Callable[[str], str | None]:
+    """What gives the state of a digest; None where it is erased or was never kept."""
+
+    def text(sha256: str) -> str | None:
+        found: str | None = connection.exec_driver_sql(
+            "SELECT text FROM content WHERE sha256 = ?", (sha256,)
+        ).scalar_one_or_none()
+        return found
+
+    return text

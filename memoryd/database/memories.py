@@ -1,0 +1,176 @@
+"""The memories of the ledger as rows: read by agent, id, text; written in batches inside the caller's transaction."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from memoryd.ledger.memory import TOMBSTONES, Ending, Kind, Memory, canonical, sources_from_json, sources_to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from sqlalchemy import Connection, RowMapping
+
+COLUMNS = (
+    "id", "agent_id", "kind", "content", "content_hash", "category", "confidence", "importance", "tags",
+    "constitutional", "origin_at", "created_at", "updated_at", "deleted_at", "derived_from", "sources", "heading",
+    "position", "ended_as", "successors", "salt",
+)  # fmt: skip
+_SELECT = f"SELECT {', '.join(COLUMNS)} FROM memory"  # noqa: S608
+_WRITE = (
+    f"INSERT INTO memory ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
+    " ON CONFLICT (id) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in COLUMNS if name not in {"id", "agent_id", "kind"})
+)
+# How a core memory can end so that its tokens are lost to the core.
+_LOSSES = (Ending.DELETED, Ending.ARCHIVED, Ending.SUPERSEDED, Ending.EVICTED, Ending.REPLACED)
+
+
+def of_row(row: Mapping[str, Any] | RowMapping) -> Memory:
+    """The memory of a row that has all columns.
+
+    Raises:
+        StateError: its sources cannot be read.
+        ValueError: another column holds what no memory has.
+    """
+    return Memory(
+        id=row["id"],
+        agent_id=row["agent_id"],
+        kind=Kind(row["kind"]),
+        content=row["content"],
+        content_hash=row["content_hash"],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        salt=row["salt"],
+        category=row["category"],
+        confidence=row["confidence"],
+        importance=row["importance"],
+        tags=_texts(row["tags"]),
+        constitutional=bool(row["constitutional"]),
+        origin_at=row["origin_at"],
+        deleted_at=row["deleted_at"],
+        derived_from=_texts(row["derived_from"]),
+        sources=() if row["sources"] == "[]" else sources_from_json(row["sources"]),
+        heading=row["heading"],
+        position=row["position"],
+        ended_as=None if row["ended_as"] is None else Ending(row["ended_as"]),
+        successors=_texts(row["successors"]),
+    )
+
+
+def _texts(column: str) -> tuple[str, ...]:
+    return () if column == "[]" else tuple(json.loads(column))
+
+
+def _values(memory: Memory) -> tuple[Any, ...]:
+    return (
+        memory.id,
+        memory.agent_id,
+        str(memory.kind),
+        memory.content,
+        memory.content_hash,
+        memory.category,
+        memory.confidence,
+        memory.importance,
+        canonical(memory.tags),
+        int(memory.constitutional),
+        memory.origin_at,
+        memory.created_at,
+        memory.updated_at,
+        memory.deleted_at,
+        canonical(memory.derived_from),
+        sources_to_json(memory.sources),
+        memory.heading,
+        memory.position,
+        None if memory.ended_as is None else str(memory.ended_as),
+        canonical(memory.successors),
+        memory.salt,
+    )
+
+
+def live(connection: Connection, agent_id: str, kind: Kind) -> list[Memory]:
+    """Read an agent's live memories of a kind, in the order of the file."""
+    rows = connection.exec_driver_sql(
+        f"{_SELECT} WHERE agent_id = ? AND kind = ? AND deleted_at IS NULL ORDER BY position IS NULL, position,"
+        " created_at, id",
+        (agent_id, str(kind)),
+    )
+    return [of_row(row) for row in rows.mappings()]
+
+
+def by_ids(connection: Connection, agent_id: str, ids: Iterable[str]) -> dict[str, Memory]:
+    """Read an agent's memories with these ids, ended ones too; what is another agent's is not found."""
+    rows = connection.exec_driver_sql(
+        f"{_SELECT} WHERE agent_id = ? AND id IN (SELECT value FROM json_each(?))",  # noqa: S608
+        (agent_id, json.dumps(sorted(set(ids)))),
+    )
+    return {row["id"]: of_row(row) for row in rows.mappings()}
+
+
+def by_text(connection: Connection, agent_id: str, kind: Kind, content_hash: str) -> list[Memory]:
+    """Read an agent's live memories of a kind that say the same, the oldest first."""
+    rows = connection.exec_driver_sql(
+        f"{_SELECT} WHERE agent_id = ? AND kind = ? AND content_hash = ? AND deleted_at IS NULL"
+        " ORDER BY created_at, id",
+        (agent_id, str(kind), content_hash),
+    )
+    return [of_row(row) for row in rows.mappings()]
+
+
+def tombstones(connection: Connection, agent_id: str) -> dict[str, str]:
+    """Hashes of the texts that were forgotten on purpose, each with when that was last."""
+    marks = ", ".join("?" * len(TOMBSTONES))
+    rows = connection.exec_driver_sql(
+        f"SELECT content_hash, max(deleted_at) FROM memory WHERE agent_id = ? AND ended_as IN ({marks})"  # noqa: S608
+        " AND deleted_at IS NOT NULL GROUP BY content_hash",
+        (agent_id, *sorted(map(str, TOMBSTONES))),
+    )
+    return {row[0]: row[1] for row in rows}
+
+
+def losses(connection: Connection, agent_id: str, since: str, *, but: str) -> list[Memory]:
+    """Core memories that ended after `since` without a successor, other than by the actor `but`."""
+    marks = ", ".join("?" * len(_LOSSES))
+    rows = connection.exec_driver_sql(
+        f"{_SELECT} m WHERE agent_id = ? AND kind = 'core' AND deleted_at > ? AND successors = '[]'"  # noqa: S608
+        f" AND ended_as IN ({marks}) AND ? IS NOT (SELECT a.actor FROM audit a WHERE a.agent_id = m.agent_id"
+        " AND a.memory_id = m.id ORDER BY a.id DESC LIMIT 1)",
+        (agent_id, since, *map(str, _LOSSES), but),
+    )
+    return [of_row(row) for row in rows.mappings()]
+
+
+def write(connection: Connection, states: Iterable[Memory]) -> None:
+    """Make rows what these memories are; of one named twice the last state stands."""
+    values = [_values(memory) for memory in {memory.id: memory for memory in states}.values()]
+    if values:
+        connection.exec_driver_sql(_WRITE, values)
+
+
+class Taken:
+    """Every id a memory of any agent has ever had."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def __contains__(self, item: object) -> bool:
+        found = self._connection.exec_driver_sql("SELECT 1 FROM memory WHERE id = ?", (item,))
+        return found.first() is not None
+
+
+def agreed(connection: Connection, agent_id: str) -> str | None:
+    """The sha256 of what `MEMORY.md` held when it and the ledger last agreed; None where they never have."""
+    found: str | None = connection.exec_driver_sql(
+        "SELECT sha256 FROM core_file WHERE agent_id = ?", (agent_id,)
+    ).scalar_one_or_none()
+    return found
+
+
+def set_agreed(connection: Connection, agent_id: str, sha256: str, now: str) -> None:
+    """Record that `MEMORY.md`, with these bytes, and the ledger agree."""
+    connection.exec_driver_sql(
+        "INSERT INTO core_file (agent_id, sha256, agreed_at) VALUES (?, ?, ?)"
+        " ON CONFLICT (agent_id) DO UPDATE SET sha256 = excluded.sha256, agreed_at = excluded.agreed_at",
+        (agent_id, sha256, now),
+    )

@@ -1,0 +1,207 @@
+"""The import of `MEMORY.md`: what somebody changed in it becomes what the ledger says, each change audited.
+
+A person's file is the person's word: the first time the ledger sees one, all of its bullets become memories, and
+afterwards every edit is theirs, whoever else may have made it. The one thing that is not taken over is the loss of a
+protected memory: it is put back into the file by the commit that comes next.
+
+A file that somebody may be in the middle of saving is not imported: one with git's conflict markers, one that was
+written a moment ago, one that is empty or much shorter than what the ledger knows. A commit goes on without the import
+then, where it can, and the ledger catches up when the file has settled.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from memoryd.database import audit, memories, sqlite
+from memoryd.engine.clock import moment_of
+from memoryd.engine.gate import HUMAN
+from memoryd.engine.retry import AwayError
+from memoryd.files import regular
+from memoryd.ledger import audit as chain
+from memoryd.ledger.matching import PutBack, is_conflicted, match
+from memoryd.ledger.memory import Kind, draw_id
+from memoryd.ledger.operation import apply
+from memoryd.tiers import core
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.files.open_folder import OpenFolder
+    from memoryd.ledger.memory import Memory
+    from memoryd.ledger.operation import Change
+
+CORE_FILE = "MEMORY.md"
+SHORTENED = 0.5  # of the characters the ledger knows: a file with less looks half-saved
+OPERATION = "import"  # as the audit names what it does to the file
+
+
+class ConflictedError(AwayError):
+    """A merge in the file waits for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """The file, and what the ledger makes of it.
+
+    Attributes:
+        data: its bytes; None where there is no file.
+        agrees: whether the ledger says now what the file says, but for `put_back`.
+        put_back: what has to go back into it.
+        changes: what was imported.
+    """
+
+    data: bytes | None
+    agrees: bool
+    put_back: tuple[PutBack, ...] = ()
+    changes: tuple[Change, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Hand:
+    """What an import works with.
+
+    Attributes:
+        engine: the state database.
+        now: tells the time as the database writes it.
+        new_id: draws eight random hex digits.
+        step: called with a name before and after the transaction.
+        settle_seconds: how long a file must have rested.
+        redact: takes the secrets out of texts. What a person keeps in the file is theirs, but it is not stored.
+    """
+
+    engine: Engine
+    now: Callable[[], str]
+    new_id: Callable[[], str]
+    step: Callable[[str], None]
+    settle_seconds: float
+    redact: Callable[[Sequence[str]], list[str]] = list
+
+
+def digest_of(data: bytes | None) -> str:
+    """The sha256 that stands for what the file holds; no file holds as much as an empty one."""
+    return regular.digest(data or b"")
+
+
+def bring(hand: Hand, folder: OpenFolder, agent_id: str, *, settled: bool = False) -> Brought:
+    """Bring the ledger to what the file says. The caller holds the agent's lock.
+
+    Args:
+        hand: what to work with.
+        folder: the workspace.
+        agent_id: whose it is.
+        settled: the caller has watched the file rest, so that it is whole however little it holds.
+
+    Raises:
+        ConflictedError: the file holds an unsolved merge.
+        StateError: it cannot be read.
+    """
+    data = regular.read(folder / CORE_FILE)
+    with sqlite.reading(hand.engine) as connection:
+        known = memories.agreed(connection, agent_id)
+        if known == digest_of(data):
+            return Brought(data, agrees=True)
+        live = memories.live(connection, agent_id, Kind.CORE)
+    if data is None and not live and known is None:
+        return Brought(data, agrees=True)
+    if is_conflicted(data or b""):
+        raise ConflictedError(
+            "holds a merge that nobody has solved yet",
+            str(folder.path / CORE_FILE),
+            "solve it; what memoryd has to write waits",
+        )
+    if not settled and (_is_fresh(folder, hand) or is_shortened(data, live)):
+        return Brought(data, agrees=False)
+    return _import(hand, agent_id, data)
+
+
+def _is_fresh(folder: OpenFolder, hand: Hand) -> bool:
+    """Whether the file was written a moment ago. A time that is still to come was set by another clock."""
+    entry = folder / CORE_FILE
+    age = moment_of(hand.now()).timestamp() - entry.lstat().st_mtime if entry.exists() else -1.0
+    return 0 <= age < hand.settle_seconds
+
+
+def is_shortened(data: bytes | None, live: Sequence[Memory]) -> bool:
+    """Whether the file holds much less than the ledger knows, as one does that is being saved or was lost."""
+    held = sum(len(bullet.text) for bullet in core.bullets(core.parse(data or b"")))
+    return held < SHORTENED * sum(len(memory.content) for memory in live)
+
+
+def _import(hand: Hand, agent_id: str, data: bytes | None) -> Brought:
+    bullets = bullets_of(core.parse(data or b""), hand.redact)
+    hand.step("before:import")
+    with sqlite.writing(hand.engine) as connection:
+        live = memories.live(connection, agent_id, Kind.CORE)
+        taken = memories.Taken(connection)
+        found = match(live, bullets, lambda: draw_id(Kind.CORE, hand.new_id, taken))
+        now = hand.now()
+        changes = apply(
+            {memory.id: memory for memory in live},
+            found.operations,
+            agent_id=agent_id,
+            now=now,
+            new_hex=hand.new_id,
+            taken=taken,
+        )
+        audit.record(connection, changes, at=now, agent_id=agent_id, actor=HUMAN, run_id=None)
+        if not found.put_back:
+            agree(connection, agent_id, digest_of(data), now, operation=OPERATION, actor=HUMAN, run_id=None)
+    hand.step("after:import")
+    return Brought(data, agrees=True, put_back=found.put_back, changes=tuple(changes))
+
+
+def agree(
+    connection: Connection, agent_id: str, sha256: str, now: str, *, operation: str, actor: str, run_id: str | None
+) -> None:
+    """Record, and audit, that the file with these bytes and the ledger agree."""
+    memories.set_agreed(connection, agent_id, sha256, now)
+    state = chain.state(path=CORE_FILE, sha256=sha256)
+    audit.note(
+        connection,
+        [(operation, chain.file(CORE_FILE), state)],
+        at=now,
+        agent_id=agent_id,
+        actor=actor,
+        run_id=run_id,
+    )
+
+
+def bullets_of(file: core.CoreFile, redact: Callable[[Sequence[str]], list[str]]) -> list[core.Bullet]:
+    """The bullets of a file as the ledger may hold them."""
+    found = core.bullets(file)
+    clean = redact([text for bullet in found for text in (bullet.text, bullet.heading)])
+    return [
+        bullet._replace(text=text, heading=heading)
+        for bullet, text, heading in zip(found, clean[::2], clean[1::2], strict=True)
+    ]
+
+
+def places(live: Sequence[Memory], bullets: Sequence[core.Bullet]) -> dict[str, int]:
+    """Where each memory stands among the bullets of a file; those not there are left out.
+
+    Of equal texts, one under the memory's own heading comes first, then the first in the file.
+    """
+    by_both: dict[tuple[str, str], list[int]] = defaultdict(list)
+    by_text: dict[str, list[int]] = defaultdict(list)
+    for bullet in reversed(bullets):
+        by_both[core.normal(bullet.text), core.normal(bullet.heading)].append(bullet.position)
+        by_text[core.normal(bullet.text)].append(bullet.position)
+    found: dict[str, int] = {}
+    used: set[int] = set()
+    for is_exact in (True, False):
+        for memory in live:
+            if memory.id in found:
+                continue
+            text = core.normal(memory.content)
+            waiting = by_both[text, core.normal(memory.heading or "")] if is_exact else by_text[text]
+            while waiting and waiting[-1] in used:
+                waiting.pop()
+            if waiting:
+                found[memory.id] = waiting.pop()
+                used.add(found[memory.id])
+    return found

@@ -1,0 +1,178 @@
+"""Looks at every agent's `MEMORY.md` now and then, and imports what somebody changed in it once it has settled.
+
+A file has settled when two looks that lie `settle` apart see the same; one that is empty or much shorter than what the
+ledger knows is looked at once more, since an editor that empties a file before it writes it may be slow. An editor that
+writes beside the file and renames gives it another inode: that is another look.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.database import alarms, memories, runs, sqlite
+from memoryd.engine import ledger_runs, sleeping
+from memoryd.engine.commit import held
+from memoryd.engine.core_import import CORE_FILE, ConflictedError, bring, is_shortened
+from memoryd.engine.runner import PROTECTED
+from memoryd.errors import MemorydError
+from memoryd.files import late, regular
+from memoryd.ledger.memory import Kind
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from memoryd.config import Agent
+    from memoryd.engine.core_import import Brought
+    from memoryd.engine.runner import Runner
+
+_Stat = tuple[int, ...] | None
+CONFLICT = "conflict"
+LATE = "late-edit"
+CONTINUUM = ".continuum/memory"
+GRACE_SECONDS = 30.0  # an editor that takes longer to write what it has open is not at work but hung
+
+
+class _Look(NamedTuple):
+    stat: _Stat
+    since: float  # monotonic
+    times: int
+
+
+@dataclass(slots=True)
+class CoreWatch:
+    """Remembers how each file looked."""
+
+    runner: Runner
+    looks: dict[str, _Look] = field(default_factory=dict)
+    done: dict[str, _Stat] = field(default_factory=dict)
+
+    def look(self) -> bool:
+        """Look at the file of each agent once, import it where it has changed and settled; whether one was."""
+        self.look_late()
+        before = dict(self.done)
+        for agent in self.runner.settings.agents:
+            if agent.enabled and not self.runner.stopping:
+                try:
+                    self._look(agent)
+                except (MemorydError, OSError) as error:
+                    self.runner.log.warning("core file not imported", agent=agent.id, why=type(error).__name__)
+        return self.done != before
+
+    def look_late(self) -> None:
+        """Find what was written to versions of files that had lost their name, and let go of those that are over."""
+        for agent in self.runner.settings.agents:
+            if any(agent.workspace.glob(f"{CONTINUUM}/.late-*")):
+                try:
+                    self._look_late(agent)
+                except (MemorydError, OSError) as error:
+                    self.runner.log.warning("late edits not looked for", agent=agent.id, why=type(error).__name__)
+
+    def _look_late(self, agent: Agent) -> None:
+        now = self.runner.clock.now().timestamp()
+        with held(agent.workspace) as place:
+            for one in late.kept(place.continuum):
+                # A clock that was set back must not keep them for ever.
+                is_over = not 0 <= late.age(one, now) < GRACE_SECONDS
+                conflict = late.settle(one, place.workspace / one.name, is_over=is_over)
+                if conflict is not None:
+                    text = f"{one.name} was written by somebody who had an older version open: {conflict.name}"
+                    self._alarm(agent.id, LATE, text)
+
+    def _look(self, agent: Agent) -> None:
+        stat = _stat(agent.workspace / CORE_FILE)
+        if agent.id in self.done and self.done[agent.id] == stat:
+            return
+        now = self.runner.clock.monotonic()
+        before = self.looks.get(agent.id)
+        if before is None or before.stat != stat:
+            self.looks[agent.id] = _Look(stat, now, 1)
+            return
+        settle = self.runner.settings.ingest.settle.total_seconds()
+        if now - before.since < settle:
+            return
+        if before.times == 1 and self._is_shortened(agent):
+            self.looks[agent.id] = _Look(stat, now, 2)
+            return
+        if self.take(agent):
+            self.done[agent.id] = stat
+            del self.looks[agent.id]
+
+    def _is_shortened(self, agent: Agent) -> bool:
+        data = regular.read_in(agent.workspace, CORE_FILE)
+        with sqlite.reading(self.runner.engine) as connection:
+            return is_shortened(data, memories.live(connection, agent.id, Kind.CORE))
+
+    def take(self, agent: Agent, *, settled: bool = True) -> bool:
+        """Import an agent's file; False where that has to wait.
+
+        Raises:
+            MemorydError: the file cannot be read.
+        """
+        runner = self.runner
+        if not agent.workspace.is_dir():
+            return False
+        with sqlite.reading(runner.engine) as connection:
+            if not runs.knows_agent(connection, agent.id):
+                return False
+        try:
+            with held(agent.workspace) as place:
+                # Inside the lock: a run that is to be completed first has planned on what the ledger says now.
+                with sqlite.reading(runner.engine) as connection:
+                    if runs.agent_has_intent(connection, agent.id):
+                        return False
+                brought = bring(runner.writer(agent.workspace).hand(), place.workspace, agent.id, settled=settled)
+        except ConflictedError as error:
+            self._alarm(agent.id, CONFLICT, f"MEMORY.md {error.what}")
+            return False
+        if brought.agrees:
+            self._report(agent, brought)
+        return brought.agrees
+
+    def _report(self, agent: Agent, brought: Brought) -> None:
+        self._clear(agent.id, CONFLICT)
+        if brought.changes:
+            self.runner.log.info("core file imported", agent=agent.id, changes=len(brought.changes))
+        if brought.put_back:
+            ids = ", ".join(f"{one.memory_id} was {one.was}" for one in brought.put_back)
+            self._alarm(agent.id, PROTECTED, f"an edit of MEMORY.md touched protected memories, put back: {ids}")
+            self._queue_put_back(agent.id)
+        elif brought.changes:
+            self._clear(agent.id, PROTECTED)
+
+    def _queue_put_back(self, agent_id: str) -> None:
+        now = self.runner.clock.text()
+        with sqlite.writing(self.runner.engine) as connection:
+            runs.enqueue(
+                connection,
+                {
+                    "id": sleeping.new_run_id(self.runner.clock),
+                    "kind": ledger_runs.IMPORT,
+                    "agent_id": agent_id,
+                    "actor": "memoryd",
+                    "trigger": "recovery",
+                    "key": ledger_runs.import_key(agent_id),
+                    "created_at": now,
+                    "scheduled_for": now,
+                },
+            )
+
+    def _alarm(self, agent_id: str, kind: str, text: str) -> None:
+        with sqlite.writing(self.runner.engine) as connection:
+            alarms.raise_alarm(connection, kind=kind, text=text, now=self.runner.clock.text(), agent_id=agent_id)
+
+    def _clear(self, agent_id: str, kind: str) -> None:
+        with sqlite.reading(self.runner.engine) as connection:
+            if not alarms.is_open(connection, kind=kind, agent_id=agent_id):
+                return
+        with sqlite.writing(self.runner.engine) as connection:
+            alarms.clear_alarm(connection, kind=kind, now=self.runner.clock.text(), agent_id=agent_id)
+
+
+def _stat(path: Path) -> _Stat:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)

@@ -1,0 +1,101 @@
+"""Dedup: of memories that say the same byte for byte one stays. By hash alone; no text reaches a receipt or a log.
+
+Facts and journal entries are in no file, so they go in batches, each a transaction with its audit; a run that is
+stopped between two has done some of its work, and the next does the rest. Bullets of `MEMORY.md` go by the commit rule,
+the bullet with the row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from itertools import groupby, islice
+from typing import TYPE_CHECKING
+
+from memoryd.database import audit, sqlite
+from memoryd.engine import gate
+from memoryd.jobs.job import Done, NothingToDo, Operate
+from memoryd.ledger.duplicates import Copy, redundant
+from memoryd.ledger.guards import Door
+from memoryd.ledger.memory import Ending, Kind
+from memoryd.ledger.operation import Delete
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.database.runs import Run
+    from memoryd.ledger.duplicates import Redundant
+    from memoryd.ledger.guards import Limits
+
+ACTOR = "memoryd"
+BATCH = 1000
+_MIDDLE = 1 << 62
+
+# Texts are looked at only where another has the same hash of its normalised form.
+_CANDIDATES = (
+    "SELECT m.content_hash, m.content, m.constitutional, m.created_at, m.id, m.position FROM memory m"
+    " WHERE m.agent_id = :agent AND m.kind = :kind AND m.deleted_at IS NULL"
+    " AND m.content_hash IN (SELECT content_hash FROM memory"
+    " WHERE agent_id = :agent AND kind = :kind AND deleted_at IS NULL GROUP BY content_hash HAVING count(*) > 1)"
+    " ORDER BY m.content_hash"
+)
+
+
+def duplicates(connection: Connection, agent_id: str, kind: Kind) -> Iterator[Redundant]:
+    """The memories of a kind that may go, each with the one that stays."""
+    rows = connection.exec_driver_sql(_CANDIDATES, {"agent": agent_id, "kind": str(kind)})
+    for _, group in groupby(rows, key=lambda row: row[0]):
+        copies = (
+            Copy(str(kind), hashlib.sha256(row[1].encode()).hexdigest(), bool(row[2]), _age(row[3], row[5]), row[4])
+            for row in group
+        )
+        yield from redundant(sorted(copies, key=lambda one: (one.digest, not one.constitutional, one[3], one.id)))
+
+
+def _age(created_at: str, position: int | None) -> str:
+    """What orders copies by age; of those that came at once, as the bullets of a new file do, the first is oldest."""
+    return f"{created_at} {_MIDDLE + (position or 0):020d}"
+
+
+def run(
+    engine: Engine, run: Run, *, now: Callable[[], str], new_hex: Callable[[], str], limits: Limits
+) -> Done | NothingToDo:
+    """End the duplicates that are in no file, and say which bullets go with the commit."""
+    ended = {}
+    for kind in (Kind.FACT, Kind.JOURNAL):
+        with sqlite.reading(engine) as connection:
+            found = [(one.id, one.kept) for one in duplicates(connection, run.agent_id, kind)]
+        ended[str(kind)] = len(found)
+        waiting = iter(found)
+        while batch := list(islice(waiting, BATCH)):
+            _end(engine, run, batch, now=now, new_hex=new_hex, limits=limits)
+    with sqlite.reading(engine) as connection:
+        bullets = [(one.id, one.kept) for one in duplicates(connection, run.agent_id, Kind.CORE)]
+    receipt = {"dedup": ended | {str(Kind.CORE): len(bullets)}}
+    if not bullets and not any(ended.values()):
+        return NothingToDo("no memory says what another says", receipt=receipt)
+    if not bullets:
+        return Done((), receipt)
+    return Done((Operate(tuple(_deletes(bullets)), Door.DEDUP),), receipt)
+
+
+def _deletes(pairs: list[tuple[str, str]]) -> list[Delete]:
+    return [Delete(memory_id, Ending.SUPERSEDED, (kept,)) for memory_id, kept in pairs]
+
+
+def _end(
+    engine: Engine,
+    run: Run,
+    pairs: list[tuple[str, str]],
+    *,
+    now: Callable[[], str],
+    new_hex: Callable[[], str],
+    limits: Limits,
+) -> None:
+    with sqlite.writing(engine) as connection:
+        at = now()
+        passed = gate.judge(
+            connection, run.agent_id, _deletes(pairs), door=Door.DEDUP, now=at, new_hex=new_hex, limits=limits
+        )
+        audit.record(connection, passed.changes, at=at, agent_id=run.agent_id, actor=ACTOR, run_id=run.id)

@@ -1,0 +1,124 @@
+"""The gate to the ledger: what the guards go by is read here, inside the transaction that plans a change.
+
+Tokens are the rough estimate: the guards compare shares of one sum, and the same ledger must be judged the same with
+and without a tokenizer at hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from memoryd.database import memories
+from memoryd.engine.clock import moment_of, text_of
+from memoryd.gauge.estimate import estimate
+from memoryd.ledger import guards
+from memoryd.ledger.guards import Context, Door, Ended
+from memoryd.ledger.memory import Kind, hash_of
+from memoryd.ledger.operation import Delete, apply, ids_of
+from memoryd.ledger.operation import text_of as text_of_operation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from sqlalchemy import Connection
+
+    from memoryd.ledger.guards import Limits, Refusal
+    from memoryd.ledger.memory import Memory
+    from memoryd.ledger.operation import Change, Operation
+
+HUMAN = "human"  # as the audit names a person's own hand
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What came through the gate, and what did not."""
+
+    changes: tuple[Change, ...]
+    refusals: tuple[Refusal, ...]
+
+
+def judge(
+    connection: Connection,
+    agent_id: str,
+    operations: Sequence[Operation],
+    *,
+    door: Door,
+    now: str,
+    new_hex: Callable[[], str],
+    limits: Limits,
+) -> Passed:
+    """What of the operations the guards let through, as changes still to be written.
+
+    Args:
+        connection: of the transaction.
+        agent_id: whose ledger it is.
+        operations: in order.
+        door: by which they come.
+        now: UTC, ISO 8601 with `Z`.
+        new_hex: draws eight random hex digits.
+        limits: of the configuration.
+
+    Raises:
+        OperationError: an operation names what is not there, or cannot be done to it.
+    """
+    known = {memory.id: memory for memory in memories.live(connection, agent_id, Kind.CORE)}
+    known |= memories.by_ids(connection, agent_id, _named(operations) - known.keys())
+    graves = memories.tombstones(connection, agent_id)
+    since = text_of(moment_of(now) - guards.EROSION_WINDOW)
+    losses = memories.losses(connection, agent_id, since, but=HUMAN)
+    context = Context(
+        door=door,
+        agent_id=agent_id,
+        memories=known,
+        count_tokens=estimate,
+        limits=limits,
+        eroded=guards.eroded([Ended(one.deleted_at or now, estimate(one.content)) for one in losses], now),
+        tombstones=graves.keys(),
+        said_anew=_said_anew(operations, graves),
+    )
+    judged = guards.judge(context, operations)
+    changes = apply(
+        known,
+        judged.accepted,
+        agent_id=agent_id,
+        now=now,
+        new_hex=new_hex,
+        taken=memories.Taken(connection),
+    )
+    return Passed(tuple(changes), judged.refusals)
+
+
+def _named(operations: Sequence[Operation]) -> set[str]:
+    named = {memory_id for operation in operations for memory_id in ids_of(operation)}
+    return named | {one for operation in operations if isinstance(operation, Delete) for one in operation.successors}
+
+
+def _said_anew(operations: Sequence[Operation], graves: Mapping[str, str]) -> set[str]:
+    """Forgotten texts that a record of a person, younger than the forgetting, is cited for."""
+    found = set()
+    for operation in operations:
+        text = text_of_operation(operation)
+        since = None if text is None else graves.get(hash_of(text))
+        cites = () if since is None else getattr(operation, "cites", ())
+        if text is not None and any(cite.origin == "user" and cite.at and cite.at > (since or "") for cite in cites):
+            found.add(hash_of(text))
+    return found
+
+
+def refusal_rows(refusals: Sequence[Refusal]) -> list[dict[str, Any]]:
+    """Refusals as receipts show them: guard, ids and numbers, never a text."""
+    return [
+        {
+            "guard": str(refusal.guard),
+            "memories": list(refusal.memory_ids),
+            "why": refusal.why,
+            "numbers": dict(refusal.numbers),
+        }
+        for refusal in refusals
+    ]
+
+
+def live_tokens(known: Mapping[str, Memory]) -> int:
+    """Tokens of the live core among these."""
+    return guards.core_tokens(known.values(), estimate)

@@ -1,0 +1,125 @@
+"""Runs that ask no model: what a person does to the ledger, what goes back into the file, duplicates, the time machine.
+
+`decide` says what such a run is to do; the commit does it, as for any other job.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from memoryd.database import runs, sqlite, turns
+from memoryd.engine import dedup, restore, sleeping, time_machine
+from memoryd.engine.clock import text_of
+from memoryd.engine.time_machine import Target
+from memoryd.errors import RefusedError
+from memoryd.jobs.job import Done, NothingToDo, Operate
+from memoryd.ledger.guards import Door
+from memoryd.ledger.operation import Protect, Restore, Unprotect
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.config import Settings
+    from memoryd.database.runs import Run
+    from memoryd.engine.clock import Clock
+    from memoryd.engine.commit import Revise, Writer
+    from memoryd.engine.core_import import Brought
+    from memoryd.files.journal import Journal
+    from memoryd.files.open_folder import OpenFolder
+    from memoryd.ledger.operation import Operation
+
+IMPORT = "import"  # what an edit took out of MEMORY.md and must not goes back into it
+EDIT = "edit"  # the owner's own operations
+DEDUP = "dedup"
+ROLLBACK = "rollback"
+KINDS = (IMPORT, EDIT, DEDUP, ROLLBACK)
+VERBS: dict[str, type[Protect | Unprotect | Restore]] = {"protect": Protect, "unprotect": Unprotect, "restore": Restore}
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What the commit of a run is to do."""
+
+    step: Done | NothingToDo
+    revise: Revise | None = None
+    settled: bool = False
+
+
+def decide(writer: Writer, journal: Journal, run: Run) -> Decided:
+    """Say what a run is to do.
+
+    Raises:
+        RefusedError: later runs stand on what is to be taken back.
+        NotFoundError: there is nothing of that name to take back.
+    """
+    if run.kind == DEDUP:
+        return Decided(dedup.run(writer.engine, run, now=writer.now, new_hex=writer.new_id, limits=writer.limits))
+    if run.kind == ROLLBACK:
+        return _rollback(writer, journal, run)
+    if run.kind == EDIT:
+        operations = tuple(_operation(verb, memory_id) for verb, memory_id in run.options.get("operations", ()))
+        if not operations:
+            return Decided(NothingToDo("there is nothing to do"))
+        return Decided(Done((Operate(operations, Door.OWNER),)))
+    return Decided(Done((Operate((), Door.FILE),)), settled=True)
+
+
+def _operation(verb: str, memory_id: str) -> Operation:
+    if verb not in VERBS:
+        raise RefusedError(f"there is no operation {verb!r}", hint=", ".join(VERBS))
+    return VERBS[verb](memory_id)
+
+
+def import_key(agent_id: str) -> str:
+    """What keeps an agent's runs of that kind from waiting twice."""
+    return f"{IMPORT}:{agent_id}"
+
+
+def queue_dedup(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
+    """Queue a dedup of each agent, once for this slot; returns how many. One first seen later has no part in it."""
+    queued = 0
+    for agent in settings.agents:
+        name = f"{DEDUP}:{agent.id}:{slot}"
+        with sqlite.reading(engine) as connection:
+            if not agent.enabled or not runs.knows_agent(connection, agent.id) or runs.slot_is_used(connection, name):
+                continue
+            if turns.agent_seen_at(connection, agent.id) > text_of(at):
+                continue
+        now = clock.text()
+        row = {"id": sleeping.new_run_id(clock), "kind": DEDUP, "agent_id": agent.id, "actor": "memoryd"}
+        row |= {"trigger": trigger, "slot": name, "created_at": now, "scheduled_for": now}
+        with sqlite.writing(engine) as connection:
+            queued += runs.enqueue(connection, row)
+    return queued
+
+
+def target_of(options: dict[str, Any]) -> Target:
+    """What a rollback's options name."""
+    return Target(options.get("run"), options.get("to"))
+
+
+def _rollback(writer: Writer, journal: Journal, run: Run) -> Decided:
+    target = target_of(run.options)
+    with sqlite.reading(writer.engine) as connection:
+        plan = time_machine.plan(connection, run.agent_id, target, writer.now())
+    plan.check()
+    receipt = {"rollback": time_machine.as_row(plan)}
+    if not plan.steps:
+        why = "it was rolled back before" if plan.already else "all is as it was already"
+        return Decided(NothingToDo(why, receipt=receipt))
+
+    def revise(connection: Connection, folders: tuple[OpenFolder, OpenFolder], brought: Brought) -> Any:
+        # Planned anew on what is there now: an edit may just have been imported.
+        fresh = time_machine.plan(connection, run.agent_id, target, writer.now())
+        fresh.check()
+        revision = time_machine.revise(connection, run.agent_id, target, fresh, folders, brought)
+        # Ahead of the rows: a stop in between leaves watermarks that the next start writes into the journal again.
+        for mark in revision.marks:
+            seq = 0 if mark.values is None else int(mark.values["seq"])
+            restore.retract(connection, journal, run.agent_id, mark.session_id, mark.consumer, seq)
+        return revision
+
+    return Decided(Done((), receipt), revise)

@@ -1,0 +1,218 @@
+"""The time machine: how a run, or all that came after an entry of the audit, is taken back.
+
+Memories and watermarks get their audited states back, value for value. `MEMORY.md`, where nobody has touched it since,
+gets the bytes back that were backed up; where somebody has, only the bullets concerned are changed. A block that a run
+appended to a daily file is cut out where it still stands as it was written; a file that the run had made stays, with
+its title alone. Nothing is taken back where a later run stands on it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from memoryd.database import audit, memories
+from memoryd.engine.core_import import CORE_FILE, digest_of
+from memoryd.errors import NotFoundError, StateError
+from memoryd.files import regular
+from memoryd.ledger import audit as chain
+from memoryd.ledger import rollback
+from memoryd.ledger.memory import PREFIXES, from_json, to_json
+from memoryd.ledger.operation import Change
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sqlalchemy import Connection
+
+    from memoryd.engine.core_import import Brought
+    from memoryd.files.open_folder import OpenFolder
+    from memoryd.ledger.rollback import Plan, Step
+
+_NEWLINE = 10
+_MEMORY = tuple(PREFIXES.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is to be taken back: one run, or everything behind an entry of the audit."""
+
+    run_id: str | None = None
+    audit_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A watermark as it is to be; None for `values` where there was none."""
+
+    session_id: str
+    consumer: str
+    values: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """What a commit is to make of rows and files.
+
+    Attributes:
+        changes: of memories.
+        marks: watermarks.
+        notes: (operation, name, state) of what else the audit is told.
+        core: the bytes `MEMORY.md` is to hold; None: it is edited as the changes say.
+        rewrites: (path, bytes before, bytes after) of other files.
+    """
+
+    changes: tuple[Change, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    notes: tuple[tuple[str, str, str | None], ...] = ()
+    core: bytes | None = None
+    rewrites: tuple[tuple[str, bytes, bytes], ...] = field(default=())
+
+
+def plan(connection: Connection, agent_id: str, target: Target, now: str) -> Plan:
+    """How to take something back.
+
+    Raises:
+        NotFoundError: the run changed nothing, or there is no such entry.
+    """
+    entries = audit.entries(connection, agent_id)
+    texts = audit.texts(connection)
+    if target.run_id is not None:
+        return rollback.plan(entries, texts, run_id=target.run_id, now=now)
+    if target.audit_id is None:
+        raise NotFoundError("neither a run nor an entry of the audit is named", hint="memoryd job list")
+    return rollback.plan_to(entries, texts, audit_id=target.audit_id, now=now)
+
+
+def as_row(found: Plan) -> dict[str, Any]:
+    """A plan as receipts and commands show it: ids and numbers, never a text."""
+    return {
+        "memories": [step.memory_id for step in found.steps if step.memory_id.startswith(_MEMORY)],
+        "others": [step.memory_id for step in found.steps if not step.memory_id.startswith(_MEMORY)],
+        "stayed": list(found.stayed),
+        "already": found.already,
+        "conflicts": [
+            {"memory": one.memory_id, "why": one.why, "later": [list(entry) for entry in one.later]}
+            for one in found.conflicts
+        ],
+    }
+
+
+def revise(
+    connection: Connection, agent_id: str, target: Target, found: Plan, folders: tuple[OpenFolder, OpenFolder],
+    brought: Brought,
+) -> Revision:  # fmt: skip
+    """What the rows and files are to become.
+
+    Args:
+        connection: of the transaction.
+        agent_id: whose they are.
+        target: what is taken back.
+        found: the plan, without conflicts.
+        folders: the workspace and its `.continuum/memory`.
+        brought: `MEMORY.md` as it is.
+
+    Raises:
+        StateError: a row is not what the audit says, or a file cannot be read.
+    """
+    workspace, continuum = folders
+    steps = [step for step in found.steps if step.memory_id.startswith(_MEMORY)]
+    core_name = chain.file(CORE_FILE)
+    others = [step for step in found.steps if not step.memory_id.startswith(_MEMORY) and step.memory_id != core_name]
+    core_step = next((step for step in found.steps if step.memory_id == core_name), None)
+    return Revision(
+        changes=tuple(_changes(connection, agent_id, steps)),
+        marks=tuple(_mark(step) for step in others if step.memory_id.startswith("watermark:")),
+        notes=tuple((rollback.OPERATION, step.memory_id, step.after) for step in others),
+        core=None if core_step is None else _backed_up(continuum, core_step, brought),
+        rewrites=tuple(_without_blocks(connection, agent_id, target, workspace)),
+    )
+
+
+def _changes(connection: Connection, agent_id: str, steps: Sequence[Step]) -> Iterator[Change]:
+    here = memories.by_ids(connection, agent_id, (step.memory_id for step in steps))
+    for step in steps:
+        now = here.get(step.memory_id)
+        if now is None or to_json(now) != step.before or step.after is None:
+            raise StateError("the row is not what the audit says", step.memory_id, "memoryd verify tells more")
+        yield Change(rollback.OPERATION, step.memory_id, now, from_json(step.after))
+
+
+def _mark(step: Step) -> Mark:
+    session_id, _, consumer = step.memory_id.removeprefix("watermark:").rpartition(":")
+    return Mark(session_id, consumer, None if step.after is None else dict(chain.values_of(step.after)))
+
+
+def _backed_up(continuum: OpenFolder, step: Step, brought: Brought) -> bytes | None:
+    """The bytes to go back to, where the file is still what was left and they are in a backup."""
+    left = None if step.before is None else chain.values_of(step.before).get("sha256")
+    goal = None if step.after is None else chain.values_of(step.after).get("sha256")
+    if brought.put_back or left != digest_of(brought.data):
+        return None
+    if goal is None or goal == digest_of(None):
+        return b"" if step.after is not None or not brought.data else None
+    if not (continuum / "backup").exists():
+        return None
+    with continuum.folder("backup") as backups:
+        for name in sorted(backups.names(), reverse=True):
+            with backups.folder(name) as place:
+                kept = (regular.read(place / file) for file in place.names() if file.startswith(CORE_FILE))
+                found = next((data for data in kept if data is not None and regular.digest(data) == goal), None)
+                if found is not None:
+                    return found
+    return None
+
+
+def _without_blocks(
+    connection: Connection, agent_id: str, target: Target, workspace: OpenFolder
+) -> Iterator[tuple[str, bytes, bytes]]:
+    """The daily files without what the runs appended to them."""
+    by_path: dict[str, list[dict[str, Any]]] = {}
+    for receipt in _receipts(connection, agent_id, target):
+        for item in receipt.get("files", ()):
+            if "appended" in item:
+                by_path.setdefault(item["path"], []).append(item)
+    for path, items in by_path.items():
+        data = regular.read_below(workspace, path)
+        if data is None:
+            continue
+        new = data
+        for item in items:
+            at = find_block(new, item["appended"], item["bytes"])
+            if at is not None:
+                new = new[:at] + new[at + item["bytes"] :]
+        if new != data:
+            yield path, data, new
+
+
+def _receipts(connection: Connection, agent_id: str, target: Target) -> list[dict[str, Any]]:
+    rows = connection.exec_driver_sql(
+        "SELECT receipt FROM job_run WHERE agent_id = ? AND (id = ? OR id IN"
+        " (SELECT run_id FROM audit WHERE agent_id = ? AND id > ?)) ORDER BY finished_at, id",
+        (agent_id, target.run_id, agent_id, 2**62 if target.audit_id is None else target.audit_id),
+    )
+    return [json.loads(row[0]) for row in rows]
+
+
+def find_block(data: bytes, sha256: str, size: int) -> int | None:
+    """Where a block that was appended stands, known by its hash; None where it is not there as it was written."""
+    ends = [-1, *(index for index, byte in enumerate(data) if byte == _NEWLINE)]
+    for end in ends:
+        # A block begins with a newline: the blank line above its heading, or the end of a line that had none.
+        for at in {max(0, end), end + 1}:
+            if at + size <= len(data) and regular.digest(data[at : at + size]) == sha256:
+                return at
+    return None
+
+
+def encoded(path: str, before: bytes | None, after: bytes) -> dict[str, Any]:
+    """A rewrite as an intent holds it; `before` is None where there is no file."""
+    return {
+        "path": path,
+        "before": None if before is None else regular.digest(before),
+        "after": regular.digest(after),
+        "bytes": base64.b64encode(after).decode(),
+        "additions": [],
+    }

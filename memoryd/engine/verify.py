@@ -1,0 +1,146 @@
+"""Verify: whether the audit, the rows, the files and the cursors tell one story.
+
+Everything is computed anew: the chain of hashes, the states it leads to, the rows against those states, the bullets of
+`MEMORY.md` against the live core. What is found is told by ids and numbers, never by text.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from memoryd.database import memories, reads
+from memoryd.errors import MemorydError
+from memoryd.files import regular
+from memoryd.ledger import audit as chain
+from memoryd.ledger.audit import Entry, Erased
+from memoryd.ledger.memory import PREFIXES, Ending, to_json
+from memoryd.tiers import core
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from memoryd.config import Agent, Settings
+    from memoryd.database.reads import Reader
+
+_PLACEHOLDER = "[redacted:"  # as the normalised form of a text has it
+MOST = 100  # of one sort are told one by one; a hundred say what a million would
+
+Problem = dict[str, str]
+
+
+def problems(settings: Settings, reader: Reader) -> list[Problem]:
+    """All that does not agree, as the contract's objects; an empty list where everything does."""
+    found = [*_database(reader), *_few(_chain(reader)), *_few(_contents(reader))]
+    agents = [row[0] for row in reader.stream("SELECT id FROM agent ORDER BY id")]
+    for agent_id in agents:
+        found += _few(_rows(reader, agent_id))
+    for agent in settings.agents:
+        if agent.id in agents:
+            found += _file(reader, agent)
+    return [*found, *_few(_cursors(reader))]
+
+
+def _problem(what: str, where: str, hint: str) -> Problem:
+    return {"what": what, "where": where, "hint": hint}
+
+
+def _few(found: Iterator[Problem]) -> list[Problem]:
+    told: list[Problem] = []
+    more = 0
+    for one in found:
+        if len(told) < MOST:
+            told.append(one)
+        else:
+            more += 1
+    return [*told, _problem(f"{more} more like the last", told[-1]["where"], "mend the first")] if more else told
+
+
+def _database(reader: Reader) -> list[Problem]:
+    rows = [row[0] for row in reader.stream("PRAGMA quick_check")]
+    return [] if rows == ["ok"] else [_problem(str(row), "memoryd.db", "restore a backup") for row in rows[:MOST]]
+
+
+def _chain(reader: Reader) -> Iterator[Problem]:
+    entries = (Entry(*row) for row in reader.stream(f"SELECT {reads.AUDIT} FROM audit ORDER BY id"))  # noqa: S608
+    for one in chain.check(entries):
+        hint = "somebody changed the database by hand: restore a backup, or ask who"
+        yield _problem(one.what, f"audit {one.entry_id} ({one.memory_id})", hint)
+
+
+def _contents(reader: Reader) -> Iterator[Problem]:
+    for sha256, text in reader.stream("SELECT sha256, text FROM content WHERE text IS NOT NULL"):
+        if chain.digest(text) != sha256:
+            yield _problem("the kept state is not what was digested", f"content {sha256}", "restore a backup")
+
+
+def _rows(reader: Reader, agent_id: str) -> Iterator[Problem]:
+    """The rows of the ledger against the states that its audit leads to."""
+    entries = (
+        Entry(*row)
+        for row in reader.stream(f"SELECT {reads.AUDIT} FROM audit WHERE agent_id = ? ORDER BY id", agent_id)  # noqa: S608
+    )
+    states = chain.replay(entries, lambda sha256: _text(reader, sha256)).states
+    told = {name: state for name, state in states.items() if name.startswith(tuple(PREFIXES.values()))}
+    names = [f'"{name}"' for name in memories.COLUMNS]
+    for values in reader.stream(f"SELECT {', '.join(names)} FROM memory WHERE agent_id = ?", agent_id):  # noqa: S608
+        row = dict(zip(memories.COLUMNS, values, strict=True))
+        where = f"memory {row['id']}"
+        if row["id"] not in told:
+            yield _problem("the audit knows nothing of this row", where, "restore a backup")
+        elif not _is_as_told(row, told.pop(row["id"])):
+            yield _problem("the row is not what the audit leads to", where, "restore a backup")
+    for memory_id, state in told.items():
+        if state is not None:
+            yield _problem("the audit knows a memory that has no row", f"memory {memory_id}", "restore a backup")
+
+
+def _is_as_told(row: dict[str, Any], state: str | Erased | None) -> bool:
+    try:
+        memory = memories.of_row(row)
+    except (MemorydError, ValueError):
+        return False
+    if isinstance(state, Erased):
+        return memory.ended_as is Ending.ERASED and not memory.content
+    return to_json(memory) == state
+
+
+def _text(reader: Reader, sha256: str) -> str | None:
+    found = next(reader.stream("SELECT text FROM content WHERE sha256 = ?", sha256), None)
+    return None if found is None else found[0]
+
+
+def _file(reader: Reader, agent: Agent) -> list[Problem]:
+    """The bullets of the file against the live core memories."""
+    where = str(agent.workspace / "MEMORY.md")
+    try:
+        data = regular.read_in(agent.workspace, "MEMORY.md")
+    except MemorydError as error:
+        return [_problem(error.what, where, error.hint)]
+    held = Counter(core.normal(bullet.text) for bullet in core.bullets(core.parse(data or b"")))
+    rows = reader.stream(
+        "SELECT content FROM memory WHERE agent_id = ? AND kind = 'core' AND deleted_at IS NULL", agent.id
+    )
+    known = Counter(core.normal(row[0]) for row in rows)
+    left, unknown = known - held, (held - known).total()
+    # A bullet with a secret is a person's; the ledger holds it redacted.
+    redacted = min(unknown, sum(count for text, count in left.items() if _PLACEHOLDER in text))
+    missing, unknown = left.total() - redacted, unknown - redacted
+    if not missing and not unknown:
+        return []
+    what = f"{missing} memories are not in the file, {unknown} bullets of it are not in the ledger"
+    return [_problem(what, where, "the daemon imports it when it has settled; solve what alarms say of it")]
+
+
+def _cursors(reader: Reader) -> Iterator[Problem]:
+    for session_id, consumer, seq, last in reader.stream(
+        "SELECT w.session_id, w.consumer, w.seq, s.last_seq FROM watermark w JOIN session s ON s.id = w.session_id"
+        " WHERE w.seq > s.last_seq OR w.seq < 0"
+    ):
+        what = f"{consumer} has consumed up to turn {seq} of {last}"
+        yield _problem(what, f"session {session_id}", "restore a backup")
+    for transcript_id, path, offset, size in reader.stream(
+        'SELECT id, path, "offset", size FROM transcript WHERE "offset" < 0 OR "offset" > size'
+    ):
+        what = f"the cursor stands at byte {offset} of {size}"
+        yield _problem(what, f"transcript {transcript_id} ({path})", "start the daemon, which reads it anew")

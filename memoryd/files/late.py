@@ -1,0 +1,107 @@
+"""Files that have lost their name to a new version and may still be written to by who has them open.
+
+They are kept for a while under a hidden name that says what they held, so that what comes late is found. Such a name is
+`.late-SHA256-SIZE-RANDOM-NAME`: of the bytes known so far, and of the file they were.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.errors import StateError
+from memoryd.files import durable, regular
+from memoryd.files.descriptor import extend
+
+if TYPE_CHECKING:
+    from memoryd.files.open_folder import Entry, OpenFolder
+
+_NAME = re.compile(r"\.late-([0-9a-f]{64})-(\d+)-[0-9a-f]{16}-(.+)", re.DOTALL)
+
+
+class Kept(NamedTuple):
+    """A version that has lost its name."""
+
+    entry: Entry
+    digest: str  # sha256 of what is known of it
+    size: int
+    name: str  # it had
+
+
+def keep(version: Entry, folder: OpenFolder, data: bytes, name: str) -> bool:
+    """Put a version aside; False where its disk is another than the folder's.
+
+    Raises:
+        OSError: it cannot be moved.
+    """
+    hidden = f".late-{regular.digest(data)}-{len(data)}-{secrets.token_hex(8)}-{name}"
+    try:
+        version.rename(folder / hidden)
+    except OSError as error:
+        if error.errno == errno.EXDEV:
+            return False
+        raise
+    fd = regular.open_regular(folder / hidden)
+    try:
+        os.fchmod(fd, 0o600)  # nobody new is to open it
+    finally:
+        os.close(fd)
+    return True
+
+
+def kept(folder: OpenFolder) -> list[Kept]:
+    """The versions that were put aside in a folder, sorted by name."""
+    found = [(name, _NAME.fullmatch(name)) for name in sorted(folder.names())]
+    return [Kept(folder / name, match[1], int(match[2]), match[3]) for name, match in found if match]
+
+
+def settle(one: Kept, target: Entry, *, is_over: bool) -> Entry | None:
+    """Look at a version once more. What was appended to it is appended to the file that took its name.
+
+    Args:
+        one: the version; gone afterwards where `is_over`.
+        target: the file of that name now.
+        is_over: nobody will write to it any more.
+
+    Returns:
+        Where it was put if somebody has written to it in another way than appending; for a person.
+
+    Raises:
+        OSError: the disk refused.
+        StateError: the version or the file is no regular file.
+    """
+    data = regular.read(one.entry)
+    if data is None:
+        return None
+    if regular.digest(data[: one.size]) != one.digest:
+        conflict = target.beside(f"{one.name}.conflict-{secrets.token_hex(4)}")
+        one.entry.rename(conflict)
+        return conflict
+    late = data[one.size :]
+    # Stopped between the two, it is found there at the next look.
+    if late and not (regular.read(target) or b"").endswith(late):
+        _append(target, late)
+    if is_over:
+        one.entry.unlink()
+    elif late:
+        keep(one.entry, one.entry.folder, data, one.name)
+    return None
+
+
+def _append(target: Entry, late: bytes) -> None:
+    fd = durable.open_to_append(target, b"")
+    try:
+        extend(fd, late)
+    finally:
+        os.close(fd)
+
+
+def age(one: Kept, now: float) -> float:
+    """Seconds since a version lost its name; by the time of its inode's last change, which a rename is."""
+    try:
+        return now - one.entry.lstat().st_ctime
+    except OSError as error:
+        raise StateError("cannot be looked at", str(one.entry.path)) from error

@@ -1,0 +1,219 @@
+"""The commands of the ledger: the core, the audit, the time machine, verify."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from memoryd.errors import MemorydError, NotFoundError, RefusedError
+from memoryd.interfaces.output import one_line, table
+
+if TYPE_CHECKING:
+    from memoryd.config import Settings
+    from memoryd.interfaces.cli import Call
+
+_agent = click.option("--agent", "agent_id", metavar="ID", help="The agent, where it is not clear.")
+_DONE = {"protect": "is protected", "unprotect": "is an ordinary one", "restore": "is back"}
+_UNDONE = {"failed", "dead", "blocked", "interrupted", "queued"}
+
+
+@click.group()
+def core() -> None:
+    """Look at the core memories and protect them: the bullets of MEMORY.md, with their identity and history."""
+
+
+@core.command("list")
+@_agent
+@click.pass_obj
+def core_list(call: Call, agent_id: str | None) -> None:
+    """List the live core memories in the order of the file; protected ones carry a *."""
+    from memoryd.database import reads
+    from memoryd.interfaces import work
+
+    settings = call.settings()
+    agent = call.agent(settings, agent_id)
+    work.catch_up(settings, agent)
+    with reads.open_reader(work.database(settings)) as reader:
+        rows = reads.core_memories(reader, agent.id)
+    lines = [f"{row['id']} {'*' if row['constitutional'] else ' '} {one_line(row['content'])}" for row in rows]
+    call.output.result(rows, "\n".join(lines) or "no core memories yet")
+
+
+@core.command("history")
+@click.argument("memory_id", metavar="ID")
+@_agent
+@click.pass_obj
+def core_history(call: Call, memory_id: str, agent_id: str | None) -> None:
+    """Show what became of a memory, change by change."""
+    from memoryd.database import reads
+    from memoryd.interfaces import work
+
+    settings = call.settings()
+    agent = call.agent(settings, agent_id)
+    work.catch_up(settings, agent)
+    with reads.open_reader(work.database(settings)) as reader:
+        rows = reads.history(reader, agent.id, reads.find_memory(reader, agent.id, memory_id)["id"])
+    columns = ("id", "at", "actor", "operation", "ended_as", "run_id", "content")
+    call.output.result(rows, table(rows, columns))
+
+
+def _own(call: Call, agent_id: str | None, verb: str, memory_id: str) -> None:
+    from memoryd.database import reads
+    from memoryd.engine import ledger_runs
+    from memoryd.interfaces import work
+
+    settings = call.settings()
+    agent = call.agent(settings, agent_id)
+    work.catch_up(settings, agent)
+    with reads.open_reader(work.database(settings)) as reader:
+        memory = reads.find_memory(reader, agent.id, memory_id)
+    if (memory["deleted_at"] is None) == (verb == "restore"):
+        what = "is live, there is nothing to restore" if verb == "restore" else f"has ended ({memory['ended_as']})"
+        raise RefusedError(f"the memory {what}", where=memory["id"], hint="memoryd core history tells more")
+    options = {"operations": [[verb, memory["id"]]]}
+    rows = work.run_now(
+        settings,
+        agent.id,
+        lambda engine, clock: [work.request(engine, clock, agent.id, ledger_runs.EDIT, options)],
+    )
+    _require_done(rows[0])
+    call.output.result({"id": memory["id"], "run": rows[0]["id"]}, f"{memory['id']} {_DONE[verb]}")
+
+
+def _require_done(row: dict[str, Any]) -> None:
+    """Turn a run that changed nothing into the error it is for the person who asked."""
+    refused = row["receipt"].get("refused", ())
+    if row["state"] == "declined" or refused:
+        why = row["why"] or "; ".join(f"{one['guard']}: {one['why']}" for one in refused)
+        raise RefusedError(str(why), where=row["id"])
+    if row["state"] in _UNDONE:
+        raise MemorydError(f"the run ended as {row['state']}: {row['error'] or row['why']}", where=row["id"])
+
+
+@core.command("protect")
+@click.argument("memory_id", metavar="ID")
+@_agent
+@click.pass_obj
+def core_protect(call: Call, memory_id: str, agent_id: str | None) -> None:
+    """Let no job, tool or edit of the file change or remove a memory."""
+    _own(call, agent_id, "protect", memory_id)
+
+
+@core.command("unprotect")
+@click.argument("memory_id", metavar="ID")
+@_agent
+@click.pass_obj
+def core_unprotect(call: Call, memory_id: str, agent_id: str | None) -> None:
+    """Make a protected memory an ordinary one again."""
+    _own(call, agent_id, "unprotect", memory_id)
+
+
+@core.command("restore")
+@click.argument("memory_id", metavar="ID")
+@_agent
+@click.pass_obj
+def core_restore(call: Call, memory_id: str, agent_id: str | None) -> None:
+    """Bring a memory back that was deleted, archived or otherwise ended, into the file as well."""
+    _own(call, agent_id, "restore", memory_id)
+
+
+@click.command()
+@click.option("--run", "run_id", metavar="RUN", help="Of one run.")
+@click.option("--since", metavar="DATE", help="Not older than this: 2026-03-04, or a time in ISO 8601.")
+@_agent
+@click.pass_obj
+def audit(call: Call, run_id: str | None, since: str | None, agent_id: str | None) -> None:
+    """Show every change of memory: when, by whom, what. Digests, never content."""
+    from memoryd.database import reads
+    from memoryd.interfaces import work
+
+    settings = call.settings()
+    chosen = call.agent(settings, agent_id).id if agent_id else None
+    start = None if since is None else _since(settings, since)
+    with reads.open_reader(work.database(settings)) as reader:
+        full = None if run_id is None else str(reads.job_run(reader, run_id)["id"])
+        rows = reads.audit_rows(reader, agent_id=chosen, run_id=full, since=start)
+    columns = ("id", "at", "agent_id", "actor", "operation", "memory_id", "run_id")
+    call.output.result(rows, table(rows, columns) if rows else "nothing has been changed")
+
+
+def _since(settings: Settings, text: str) -> str:
+    from datetime import datetime
+
+    from memoryd.engine.clock import text_of
+
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.UsageError(f"{text!r} is no date: write 2026-03-04, or a time in ISO 8601") from None
+    return text_of(moment if moment.tzinfo else moment.replace(tzinfo=settings.zone))
+
+
+@click.command()
+@click.pass_obj
+def verify(call: Call) -> None:
+    """Check audit, ledger, files and cursors against each other; 0 only where all agree."""
+    from memoryd.database import reads
+    from memoryd.engine import verify as verifying
+    from memoryd.interfaces import work
+
+    settings = call.settings()
+    for agent in settings.agents:
+        work.catch_up(settings, agent)
+    with reads.open_reader(work.database(settings)) as reader:
+        found = verifying.problems(settings, reader)
+    lines = [f"{one['where']}: {one['what']} ({one['hint']})" for one in found]
+    call.output.result({"ok": not found, "problems": found}, "\n".join(lines) or "all agree")
+    if found:
+        raise click.exceptions.Exit(1)
+
+
+@click.command()
+@click.argument("run_id", metavar="RUN", required=False)
+@click.option("--to", "audit_id", type=int, metavar="AUDIT_ID", help="Back to right after this entry of the audit.")
+@click.option("--dry-run", is_flag=True, help="Show what would be taken back.")
+@_agent
+@click.pass_obj
+def rollback(call: Call, run_id: str | None, audit_id: int | None, dry_run: bool, agent_id: str | None) -> None:  # noqa: FBT001
+    """Take back all that a run did to memory, or all since an entry of the audit."""
+    from memoryd.database import reads
+    from memoryd.engine import ledger_runs
+    from memoryd.interfaces import work
+
+    if (run_id is None) == (audit_id is None):
+        raise click.UsageError("name a RUN, or an entry of the audit with --to")
+    settings = call.settings()
+    with reads.open_reader(work.database(settings)) as reader:
+        if run_id is not None:
+            row = reads.job_run(reader, run_id)
+            options, chosen = {"run": row["id"]}, str(row["agent_id"])
+        else:
+            entry = reader.row("SELECT agent_id FROM audit WHERE id = ?", audit_id)
+            if entry is None:
+                raise NotFoundError("the audit has no such entry", where=str(audit_id), hint="memoryd audit")
+            options, chosen = {"to": audit_id}, str(entry["agent_id"])
+    agent = call.agent(settings, agent_id or chosen)
+    if agent.id != chosen:
+        raise NotFoundError(f"this is not the agent {agent.id!r}'s", where=str(run_id or audit_id))
+    work.catch_up(settings, agent)
+    if dry_run:
+        planned = work.planned_rollback(settings, agent.id, options)
+        call.output.result(planned, _plan_text(planned))
+        return
+    rows = work.run_now(
+        settings,
+        agent.id,
+        lambda engine, clock: [work.request(engine, clock, agent.id, ledger_runs.ROLLBACK, options)],
+    )
+    _require_done(rows[0])
+    done = rows[0]["receipt"].get("rollback", {})
+    call.output.result(rows[0], f"{rows[0]['id']} {rows[0]['why'] or _plan_text(done)}")
+
+
+def _plan_text(planned: dict[str, Any]) -> str:
+    if planned.get("already"):
+        return "it was rolled back before"
+    lines = [f"{name} {one}" for name in ("memories", "others", "stayed") for one in planned.get(name, ())]
+    lines += [f"conflict {one['memory']}: {one['why']}" for one in planned.get("conflicts", ())]
+    return "\n".join(lines) or "nothing to take back"

@@ -1,0 +1,125 @@
+"""The commands of the ledger as programs call them: shapes, exit codes, with and without a daemon."""
+
+import pytest
+from scratch import Scratch, filler, recent, said, until
+
+OLD = "# Notes\n\n- an old one\n\n## Rules\n\n- never deploy on a Friday\n"
+MEMORY = {"id", "content", "heading", "tags", "constitutional", "origin_at", "created_at", "tokens"}
+ENTRY = {
+    *("id", "at", "agent_id", "actor", "run_id", "operation", "memory_id", "before", "after", "prev_hash", "hash"),
+}
+
+
+@pytest.fixture(scope="module")
+def slept(tmp_path_factory):
+    scratch = Scratch(tmp_path_factory.mktemp("ledger") / "scratch")
+    (scratch.workspace / "MEMORY.md").write_text(OLD, encoding="utf-8")
+    at = recent()
+    scratch.append([*said(at=at), filler(at=at)])
+    scratch.json("run", "--once")
+    return scratch
+
+
+def core(scratch):
+    return {row["content"]: row for row in scratch.json("core", "list")}
+
+
+def test_the_core_is_listed_in_the_order_of_the_file_and_agrees_with_status(slept):
+    rows = slept.json("core", "list")
+    assert [row["content"] for row in rows][:1] == ["an old one"]
+    assert all(set(row) == MEMORY for row in rows)
+    assert [f"- {row['content']}" for row in rows] == [
+        line for line in slept.core.splitlines() if line.startswith("- ")
+    ]
+    status = slept.json("status")["agents"][0]["core"]
+    assert status == {"count": len(rows), "tokens": sum(row["tokens"] for row in rows)}
+
+
+def test_protect_shows_in_the_list_and_in_the_history_and_not_in_the_file(slept):
+    before = slept.core
+    rule = core(slept)["never deploy on a Friday"]["id"]
+    assert slept.json("core", "protect", rule[:9])["id"] == rule
+    assert core(slept)["never deploy on a Friday"]["constitutional"] is True
+    assert slept.core == before
+    assert f"{rule} * never deploy" in slept.run("core", "list").stdout
+    told = slept.json("core", "history", rule)
+    assert [(row["actor"], row["operation"], row["constitutional"]) for row in told] == [
+        ("human", "add", False),
+        ("human", "protect", True),
+    ]
+    slept.json("core", "unprotect", rule)
+    assert core(slept)["never deploy on a Friday"]["constitutional"] is False
+
+
+def test_what_is_not_there_is_not_found_and_what_makes_no_sense_is_refused(slept):
+    assert slept.json("core", "protect", "core_ffffffff", code=3)["code"] == "not_found"
+    assert slept.json("core", "history", "", code=3)["code"] == "not_found"
+    alive = core(slept)["an old one"]["id"]
+    assert slept.json("core", "restore", alive, code=4)["code"] == "refused"
+    assert slept.json("rollback", "run-none", code=3)["code"] == "not_found"
+    assert slept.json("rollback", "--to", "99999999", code=3)["code"] == "not_found"
+    assert slept.json("rollback", code=2)["code"] == "config"
+    assert slept.json("audit", "--since", "yesterday", code=2)["code"] == "config"
+
+
+def test_the_audit_shows_rows_of_a_run_and_since_a_day(slept):
+    rows = slept.json("audit")
+    assert all(set(row) == ENTRY for row in rows)
+    assert [row["id"] for row in rows] == sorted(row["id"] for row in rows)
+    run_id = slept.json("job", "list", "--kind", "sleep")[0]["id"]
+    of_run = slept.json("audit", "--run", run_id)
+    assert {row["run_id"] for row in of_run} == {run_id}
+    assert {"add", "watermark", "append", "write"} == {row["operation"] for row in of_run}
+    assert slept.json("audit", "--since", "2999-01-01") == []
+    assert slept.json("audit", "--since", "2020-01-01") == slept.json("audit")
+
+
+def test_verify_is_0_only_where_all_agree(tmp_path, slept):
+    assert slept.json("verify") == {"ok": True, "problems": []}
+    row = core(slept)["an old one"]["id"]
+    slept.change("UPDATE memory SET importance = 0.5 WHERE id = ?", row)
+    done = slept.run("--json", "verify")
+    slept.change("UPDATE memory SET importance = NULL WHERE id = ?", row)
+    assert done.returncode == 1
+    assert row in done.stdout
+    assert "an old one" not in done.stdout
+
+
+def test_an_edit_is_seen_by_the_next_command(slept):
+    path = slept.workspace / "MEMORY.md"
+    known = core(slept)["an old one"]["id"]
+    path.write_text(slept.core.replace("- an old one\n", "- an old one, edited\n"), encoding="utf-8")
+    until(lambda: "an old one, edited" in core(slept), why="the file has rested")
+    assert core(slept)["an old one, edited"]["id"] == known
+    path.write_text(slept.core.replace("- an old one, edited\n", "- an old one\n"), encoding="utf-8")
+    until(lambda: "an old one" in core(slept), why="the file has rested")
+
+
+def test_a_daemon_imports_puts_back_and_rolls_back(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    path = scratch.workspace / "MEMORY.md"
+    path.write_text(OLD, encoding="utf-8")
+    with scratch.daemon():
+        until(lambda: len(scratch.json("core", "list")) == 2, why="the file is imported")
+        rule = core(scratch)["never deploy on a Friday"]["id"]
+        scratch.json("core", "protect", rule)
+        path.write_text(OLD.replace("- never deploy on a Friday\n", ""), encoding="utf-8")
+        until(lambda: "- never deploy on a Friday\n" in scratch.core, why="the protected bullet is back")
+        until(lambda: scratch.json("status")["alarms"], why="it is reported")
+        assert [alarm["kind"] for alarm in scratch.json("status")["alarms"]] == ["constitutional"]
+        at = recent()
+        scratch.append([*said(at=at), filler(at=at)])
+        run_id = until(
+            lambda: [
+                row["id"] for row in scratch.json("job", "list", "--kind", "sleep") if row["state"] == "succeeded"
+            ],
+            why="it slept",
+        )[0]
+        planned = scratch.json("rollback", run_id, "--dry-run")
+        assert planned["memories"]
+        assert planned["conflicts"] == []
+        done = scratch.json("rollback", run_id)
+        assert (done["kind"], done["state"]) == ("rollback", "succeeded")
+        assert sorted(core(scratch)) == ["an old one", "never deploy on a Friday"]
+        assert scratch.json("job", "run", "dedup")["state"] == "skipped"
+        assert scratch.json("verify")["ok"] is True

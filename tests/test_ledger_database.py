@@ -1,0 +1,189 @@
+"""The ledger as rows: read back as written, audited in the same transaction, append-only, first entries of old rows."""
+
+import contextlib
+import secrets
+from datetime import timedelta
+
+import pytest
+from scratch import STARTED, Scratch, filler, in_process, said
+
+from memoryd.daemon.once import run_once
+from memoryd.database import audit, memories, schema, sqlite
+from memoryd.ledger import audit as chain
+from memoryd.ledger.memory import Ending, Kind, hash_of, to_json
+from memoryd.ledger.operation import Add, Delete, Protect, Update, apply
+
+NOW = "2026-03-04T09:45:00.000Z"
+
+
+@pytest.fixture
+def engine(tmp_path):
+    engine = schema.open_database(tmp_path / "memoryd.db", now=NOW).engine
+    with sqlite.writing(engine) as connection:
+        for agent_id in ("a", "b"):
+            connection.exec_driver_sql("INSERT INTO agent VALUES (?, '/w', 1, 0, ?)", (agent_id, NOW))
+    yield engine
+    engine.dispose()
+
+
+def change(engine, operations, agent_id="a", actor="memoryd", run_id=None, known=()):
+    with sqlite.writing(engine) as connection:
+        taken = memories.Taken(connection)
+        changes = apply(
+            memories.by_ids(connection, agent_id, known),
+            operations,
+            agent_id=agent_id,
+            now=NOW,
+            new_hex=lambda: secrets.token_hex(4),
+            taken=taken,
+        )
+        audit.record(connection, changes, at=NOW, agent_id=agent_id, actor=actor, run_id=run_id)
+    return [one.memory_id for one in changes]
+
+
+def problems(engine, agent_id="a"):
+    with sqlite.reading(engine) as connection:
+        return list(chain.check(audit.entries(connection, agent_id)))
+
+
+def test_a_memory_is_read_back_as_it_was_written_and_as_it_is_audited(engine):
+    (memory_id,) = change(
+        engine, [Add(Kind.FACT, "Ottilie prefers tabs", category="preference", confidence=0.5, tags=("a", "b"))]
+    )
+    change(engine, [Protect(memory_id), Update(memory_id, heading="H", position=7)], known=[memory_id])
+    with sqlite.reading(engine) as connection:
+        (memory,) = memories.live(connection, "a", Kind.FACT)
+        states = chain.replay(audit.entries(connection, "a"), audit.texts(connection)).states
+        assert memories.by_text(connection, "a", Kind.FACT, hash_of("ottilie  PREFERS tabs")) == [memory]
+        assert memories.by_ids(connection, "b", [memory_id]) == {}
+    assert (memory.constitutional, memory.tags, memory.position) == (True, ("a", "b"), 7)
+    assert states == {memory_id: to_json(memory)}
+    assert problems(engine) == []
+
+
+def test_chains_of_two_agents_do_not_mix(engine):
+    for number in range(3):
+        change(engine, [Add(Kind.FACT, f"fact {number}")], agent_id="ab"[number % 2])
+    assert problems(engine, "a") == problems(engine, "b") == []
+    with sqlite.reading(engine) as connection:
+        assert [len(list(audit.entries(connection, one))) for one in "ab"] == [2, 1]
+
+
+@pytest.mark.parametrize("sql", ["UPDATE audit SET actor = 'nobody'", "DELETE FROM audit"])
+def test_the_audit_is_append_only(engine, sql):
+    change(engine, [Add(Kind.FACT, "a fact")])
+    with pytest.raises(Exception, match="append-only"), sqlite.writing(engine) as connection:
+        connection.exec_driver_sql(sql)
+
+
+def test_a_chain_cannot_fork(engine):
+    change(engine, [Add(Kind.FACT, "a fact")])
+    with pytest.raises(Exception, match="UNIQUE"), sqlite.writing(engine) as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO audit (at, agent_id, actor, operation, memory_id, prev_hash, hash)"
+            " SELECT at, agent_id, actor, operation, memory_id, prev_hash, hash FROM audit"
+        )
+
+
+def test_a_transaction_that_fails_leaves_neither_row_nor_entry(engine):
+    with contextlib.suppress(RuntimeError), sqlite.writing(engine) as connection:
+        changes = apply({}, [Add(Kind.FACT, "x")], agent_id="a", now=NOW, new_hex=lambda: secrets.token_hex(4))
+        audit.record(connection, changes, at=NOW, agent_id="a", actor="memoryd", run_id=None)
+        raise RuntimeError
+    with sqlite.reading(engine) as connection:
+        assert memories.live(connection, "a", Kind.FACT) == []
+        assert list(audit.entries(connection, "a")) == []
+        assert connection.exec_driver_sql("SELECT count(*) FROM content").scalar_one() == 0
+
+
+def test_what_has_no_row_goes_on_from_its_last_state(engine):
+    with sqlite.writing(engine) as connection:
+        for seq in (3, 7):
+            state = chain.state(seq=seq)
+            audit.note(
+                connection, [("watermark", "watermark:s:sleep", state)], at=NOW, agent_id="a", actor="m", run_id=None
+            )
+    assert problems(engine) == []
+    with sqlite.reading(engine) as connection:
+        first, second = audit.entries(connection, "a")
+        assert (first.before, second.before) == (None, first.after)
+        assert audit.texts(connection)(second.after) == chain.state(seq=7)
+
+
+def test_tombstones_are_what_was_forgotten_on_purpose_and_losses_what_a_person_did_not_do(engine):
+    ids = change(engine, [Add(Kind.CORE, f"text {number}") for number in range(4)])
+    change(engine, [Delete(ids[0]), Delete(ids[1], Ending.ARCHIVED)], known=ids)
+    change(engine, [Delete(ids[2])], known=ids, actor="human")
+    change(engine, [Delete(ids[3], Ending.UNDONE)], known=ids)
+    with sqlite.reading(engine) as connection:
+        assert set(memories.tombstones(connection, "a")) == {hash_of("text 0"), hash_of("text 2")}
+        lost = memories.losses(connection, "a", "2026-03-01", but="human")
+        assert sorted(one.content for one in lost) == ["text 0", "text 1"]
+        assert memories.losses(connection, "a", NOW, but="human") == []
+
+
+def test_rows_of_an_earlier_version_get_salts_and_first_entries_once(tmp_path):
+    path = tmp_path / "old.db"
+    engine = sqlite.connect(path)
+    steps = schema.migrations()
+    with sqlite.writing(engine) as connection:
+        for step in steps[:4]:
+            for statement in step.statements:
+                connection.exec_driver_sql(statement)
+        connection.exec_driver_sql("PRAGMA user_version = 4")
+        connection.exec_driver_sql("INSERT INTO agent VALUES ('a', '/w', 1, 0, 'now')")
+        for number in range(2):
+            connection.exec_driver_sql(
+                "INSERT INTO memory (id, agent_id, kind, content, content_hash, tags, constitutional, created_at,"
+                " updated_at, derived_from, sources) VALUES (?, 'a', 'core', ?, 'h', '[]', 0, ?, ?, '[]', '[]')",
+                (f"core_0000000{number}", f"text {number}", NOW, NOW),
+            )
+    schema.migrate(engine)
+    schema.migrate(engine)
+    assert problems(engine) == []
+    with sqlite.reading(engine) as connection:
+        live = memories.live(connection, "a", Kind.CORE)
+        states = chain.replay(audit.entries(connection, "a"), audit.texts(connection)).states
+    assert states == {memory.id: to_json(memory) for memory in live}
+    assert len({memory.salt for memory in live}) == 2
+
+
+def test_an_intent_of_an_earlier_version_is_carried_through(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    scratch.append([*said(), filler()])
+    now = STARTED + timedelta(minutes=45)
+
+    class Stopped(BaseException):
+        pass
+
+    def stop(name):
+        if name == "after:intent":
+            raise Stopped
+
+    with pytest.raises(Stopped), in_process(scratch, lambda: now, stop) as app:
+        run_once(app)
+    ((plan,),) = scratch.query("SELECT plan FROM intent")
+    scratch.change("UPDATE intent SET plan = ?", older(plan))
+    with in_process(scratch, lambda: now) as app:
+        run_once(app)
+        assert problems(app.engine, "demo") == []
+    rows = scratch.query("SELECT content FROM memory WHERE sources <> '[]' ORDER BY content")
+    assert rows
+    assert all(f"- {content}\n" in scratch.core for (content,) in rows)
+
+
+def older(plan):
+    """The plan as the version without a ledger wrote it."""
+    import json
+
+    intent = json.loads(plan)
+    names = ("id", "agent_id", "kind", "content", "content_hash", "category", "importance", "origin_at", "created_at")
+    rows = []
+    for _, _, _, after in intent.pop("changes"):
+        state = json.loads(after)
+        rows.append({name: state[name] for name in (*names, "updated_at", "heading")})
+        rows[-1]["sources"] = json.dumps(state["sources"])
+    for name in ("actor", "put_back", "agrees"):
+        del intent[name]
+    intent["rows"]["memories"] = rows
+    return json.dumps(intent)

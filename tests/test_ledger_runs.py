@@ -1,0 +1,464 @@
+"""The ledger at work on a real workspace: imports, protection, duplicates, the time machine, verify."""
+
+import secrets
+from datetime import timedelta
+
+import pytest
+from scratch import STARTED, Scratch, filler, in_process, said
+
+from memoryd.daemon.once import run_once
+from memoryd.database import audit, memories, reads, runs, sqlite
+from memoryd.engine import ledger_runs, sleeping, verify
+from memoryd.engine.core_watch import CoreWatch
+from memoryd.ledger.memory import Kind
+from memoryd.ledger.operation import Add, apply
+
+NOW = STARTED + timedelta(minutes=45)
+OLD = "# Notes\n\n- an old one\n- another old one, about tea\n\n## Rules\n\n- never deploy on a Friday\n"
+
+
+class World:
+    """An installation whose agent has read, slept and been edited; one process, a clock that is set."""
+
+    def __init__(self, root):
+        self.scratch = Scratch(root)
+        self.path = self.scratch.workspace / "MEMORY.md"
+        self.path.write_bytes(OLD.encode())
+        self.app = None
+
+    def open(self, step=None):
+        self.app = in_process(self.scratch, lambda: NOW, step)
+        self.watch = CoreWatch(self.app.runner)
+        return self.app
+
+    def sleep(self):
+        self.scratch.append([*said(), filler()])
+        return run_once(self.app)["runs"][0]
+
+    def write(self, text):
+        """Another inode each time, as an editor that renames."""
+        beside = self.path.with_name("MEMORY.md~")
+        beside.write_bytes(text.encode())
+        beside.replace(self.path)
+
+    def text(self):
+        return self.path.read_bytes().decode()
+
+    def take(self):
+        """Import, and carry out what has to go back."""
+        self.watch.take(self.agent)
+        while self.app.runner.run_next() is not None:
+            pass
+
+    @property
+    def agent(self):
+        return self.app.settings.agents[0]
+
+    def do(self, kind, **options):
+        run_id = sleeping.new_run_id(self.app.clock)
+        now = self.app.clock.text()
+        row = {"id": run_id, "kind": kind, "agent_id": "demo", "actor": "human", "trigger": "manual"}
+        row |= {"created_at": now, "scheduled_for": now, "options": options}
+        with sqlite.writing(self.app.engine) as connection:
+            assert runs.enqueue(connection, row)
+        self.app.runner.run_next(only=run_id)
+        with reads.open_reader(self.app.database) as reader:
+            return reads.job_run(reader, run_id)
+
+    def own(self, verb, memory_id):
+        return self.do(ledger_runs.EDIT, operations=[[verb, memory_id]])
+
+    def live(self):
+        with sqlite.reading(self.app.engine) as connection:
+            return memories.live(connection, "demo", Kind.CORE)
+
+    def id_of(self, text):
+        return next(memory.id for memory in self.live() if memory.content == text)
+
+    def rows(self):
+        """Every row of the ledger, whole, but for when it was changed last."""
+        return self.scratch.query(
+            "SELECT id, kind, content, content_hash, constitutional, origin_at, created_at, deleted_at, ended_as,"
+            " successors, heading, position, tags, sources FROM memory ORDER BY id"
+        )
+
+    def problems(self):
+        with reads.open_reader(self.app.database) as reader:
+            return verify.problems(self.app.settings, reader)
+
+    def audited(self):
+        return self.scratch.query("SELECT actor, operation, memory_id FROM audit ORDER BY id")
+
+    def alarms(self):
+        return [row[0] for row in self.scratch.query("SELECT kind FROM alarm WHERE cleared_at IS NULL")]
+
+
+@pytest.fixture
+def world(tmp_path):
+    made = World(tmp_path / "scratch")
+    with made.open():
+        run_once(made.app)
+        yield made
+
+
+# --- import ---
+
+
+def test_a_file_seen_for_the_first_time_becomes_memories_in_its_order(world):
+    world.take()
+    assert [(one.content, one.heading) for one in world.live()] == [
+        ("an old one", ""),
+        ("another old one, about tea", ""),
+        ("never deploy on a Friday", "Rules"),
+    ]
+    assert {row[0] for row in world.audited()} == {"human"}
+    assert world.text() == OLD
+    assert world.problems() == []
+
+
+def test_an_edit_keeps_identities_and_is_audited_as_the_persons(world):
+    world.take()
+    before = {memory.content: memory.id for memory in world.live()}
+    world.write(OLD.replace("- an old one\n", "- a new one\n").replace("about tea", "about green tea"))
+    world.take()
+    after = {memory.content: memory.id for memory in world.live()}
+    assert after["another old one, about green tea"] == before["another old one, about tea"]
+    assert after["never deploy on a Friday"] == before["never deploy on a Friday"]
+    assert "an old one" not in after
+    assert world.problems() == []
+    assert world.watch.take(world.agent)
+    count = len(world.audited())
+    world.take()
+    assert len(world.audited()) == count  # nothing changed, nothing is audited
+
+
+def test_a_file_is_imported_when_two_looks_agree_and_a_shortened_one_a_look_later(world):
+    clock = [0.0]
+    object.__setattr__(world.app.clock, "monotonic", lambda: clock[0])
+
+    def look():
+        clock[0] += 1
+        world.watch.look()
+        return len(world.live())
+
+    assert [look(), look()] == [0, 3]
+    world.write("- an old one\n")
+    assert [look(), look(), look()] == [3, 3, 1]
+    world.path.write_bytes(b"")  # truncated …
+    assert [look(), look()] == [1, 1]
+    world.path.write_bytes(b"- an old one\n- more\n")  # … and written
+    assert [look(), look()] == [1, 2]
+    assert world.scratch.query("SELECT count(*) FROM memory WHERE ended_as = 'deleted' AND content = 'an old one'") == [
+        (0,)
+    ]
+
+
+def test_an_unsolved_merge_waits_with_an_alarm(world):
+    world.take()
+    conflicted = OLD.replace("- an old one\n", "<<<<<<< HEAD\n- mine\n=======\n- theirs\n>>>>>>> branch\n")
+    world.write(conflicted)
+    world.take()
+    assert world.alarms() == ["conflict"]
+    assert len(world.live()) == 3
+    world.scratch.append([*said(), filler()])
+    run_once(world.app)
+    assert world.text() == conflicted
+    assert "waiting" in world.alarms()
+    world.write(OLD)
+    world.take()
+    assert "conflict" not in world.alarms()
+
+
+def test_a_job_takes_an_edit_over_before_it_writes(world):
+    world.take()
+    tea = world.id_of("another old one, about tea")
+    world.write(OLD.replace("about tea", "about green tea"))
+    world.sleep()
+    assert world.id_of("another old one, about green tea") == tea
+    assert world.problems() == []
+
+
+# --- protection ---
+
+
+def test_a_protected_bullet_that_an_edit_takes_away_goes_back_and_is_reported(world):
+    world.take()
+    rule = world.id_of("never deploy on a Friday")
+    assert world.own("protect", rule)["state"] == "succeeded"
+    assert world.text() == OLD  # not told in the file
+    world.write(OLD.replace("- never deploy on a Friday\n", ""))
+    world.take()
+    assert world.text().rstrip("\n") == OLD.rstrip("\n")
+    assert world.id_of("never deploy on a Friday") == rule
+    assert world.alarms() == ["constitutional"]
+    assert ("memoryd", "put back", rule) in world.audited()
+    backups = list(world.scratch.workspace.glob(".continuum/memory/backup/*/MEMORY.md"))
+    assert [path.read_bytes().decode() for path in backups] == [OLD.replace("- never deploy on a Friday\n", "")]
+    assert world.problems() == []
+
+
+def test_a_protected_bullet_that_an_edit_rewords_goes_back_and_other_edits_stand(world):
+    world.take()
+    rule = world.id_of("never deploy on a Friday")
+    world.own("protect", rule)
+    world.write(OLD.replace("never deploy", "always deploy").replace("- an old one\n", "- an old one\n- mine\n"))
+    world.take()
+    assert world.text() == OLD.replace("- an old one\n", "- an old one\n- mine\n")
+    assert world.problems() == []
+
+
+def test_an_unprotected_one_may_be_removed_and_restored(world):
+    world.take()
+    rule = world.id_of("never deploy on a Friday")
+    world.own("protect", rule)
+    world.own("unprotect", rule)
+    world.write(OLD.replace("- never deploy on a Friday\n", ""))
+    world.take()
+    assert [one.id for one in world.live() if one.id == rule] == []
+    assert world.own("restore", rule)["state"] == "succeeded"
+    assert world.text().rstrip("\n") == OLD.rstrip("\n")
+    assert world.problems() == []
+
+
+def test_what_cannot_be_done_is_declined_and_not_tried_again(world):
+    world.take()
+    row = world.own("protect", "core_ffffffff")
+    assert (row["state"], row["attempt"]) == ("declined", 1)
+    assert world.alarms() == []
+
+
+# --- duplicates ---
+
+
+def add(world, operations):
+    with sqlite.writing(world.app.engine) as connection:
+        now = world.app.clock.text()
+        changes = apply({}, operations, agent_id="demo", now=now, new_hex=lambda: secrets.token_hex(4))
+        audit.record(connection, changes, at=now, agent_id="demo", actor="memoryd", run_id=None)
+
+
+def test_of_equal_bullets_and_facts_one_stays_and_no_text_is_told(world):
+    words = "the very same thing"
+    world.write(f"- {words}\n- other\n- {words}\n\nmine\n\n- {words.upper()}\n")
+    world.take()
+    add(world, [Add(Kind.FACT, words), Add(Kind.FACT, words), Add(Kind.FACT, "alone")])
+    row = world.do(ledger_runs.DEDUP)
+    assert row["state"] == "succeeded"
+    assert row["receipt"]["dedup"] == {"core": 1, "fact": 1, "journal": 0}
+    assert words not in str(row)
+    assert world.text() == f"- {words}\n- other\n\nmine\n\n- {words.upper()}\n"
+    assert world.scratch.query("SELECT count(*) FROM memory WHERE kind = 'fact' AND deleted_at IS NULL") == [(2,)]
+    assert world.scratch.query("SELECT DISTINCT ended_as FROM memory WHERE deleted_at IS NOT NULL") == [("superseded",)]
+    assert world.problems() == []
+    assert world.do(ledger_runs.DEDUP)["state"] == "skipped"
+
+
+def test_a_protected_copy_stays_whichever_is_older(world):
+    world.write("- same\n- same\n")
+    world.take()
+    younger = world.live()[1].id
+    world.own("protect", younger)
+    world.do(ledger_runs.DEDUP)
+    assert [one.id for one in world.live()] == [younger]
+    assert world.text() == "- same\n"
+
+
+# --- the time machine ---
+
+
+def test_a_run_is_rolled_back_exactly_and_a_second_time_is_nothing(world):
+    world.take()
+    before = (world.rows(), world.text(), world.scratch.query("SELECT * FROM watermark"))
+    run_id = world.sleep()
+    assert world.text() != OLD
+    row = world.do(ledger_runs.ROLLBACK, run=run_id)
+    assert row["state"] == "succeeded", row
+    rows = [one for one in world.rows() if one[8] != "undone"]
+    assert (rows, world.text(), world.scratch.query("SELECT * FROM watermark")) == before
+    assert all("Trimmed" not in text for text in world.scratch.dailies().values())
+    assert world.problems() == []
+    again = world.do(ledger_runs.ROLLBACK, run=run_id)
+    assert (again["state"], again["why"]) == ("skipped", "it was rolled back before")
+
+
+def test_a_watermark_that_was_rolled_back_does_not_come_back_at_the_next_start(world):
+    run_id = world.sleep()
+    assert world.scratch.query("SELECT seq FROM watermark") == [(7,)]
+    world.do(ledger_runs.ROLLBACK, run=run_id)
+    world.app.close()
+    with world.open():
+        assert world.scratch.query("SELECT seq FROM watermark") == []
+
+
+def test_a_rollback_is_rolled_back(world):
+    world.take()
+    run_id = world.sleep()
+    slept = (world.rows(), world.text(), world.scratch.query("SELECT * FROM watermark"))
+    first = world.do(ledger_runs.ROLLBACK, run=run_id)
+    second = world.do(ledger_runs.ROLLBACK, run=first["id"])
+    assert second["state"] == "succeeded", second
+    assert (world.rows(), world.text(), world.scratch.query("SELECT * FROM watermark")) == slept
+    assert world.problems() == []
+
+
+def test_a_later_edit_elsewhere_stays_and_one_of_the_same_memory_refuses(world):
+    world.take()
+    run_id = world.sleep()
+    ours = [one for one in world.live() if one.sources]
+    world.write(world.text().replace("- an old one\n", "- an old one\n- mine, later\n"))
+    world.take()
+    row = world.do(ledger_runs.ROLLBACK, run=run_id)
+    assert row["state"] == "succeeded", row
+    assert "- mine, later\n" in world.text()
+    assert all(one.content not in world.text() for one in ours)
+    assert world.problems() == []
+
+
+def test_a_memory_changed_since_refuses_the_rollback_with_the_list(world):
+    world.take()
+    run_id = world.sleep()
+    ours = next(one for one in world.live() if one.sources)
+    world.write(world.text().replace(ours.content, ours.content + " indeed"))
+    world.take()
+    before = (world.rows(), world.text())
+    row = world.do(ledger_runs.ROLLBACK, run=run_id)
+    assert row["state"] == "declined"
+    assert ours.id in row["why"]
+    assert (world.rows(), world.text()) == before
+
+
+def test_everything_behind_an_entry_of_the_audit_is_taken_back(world):
+    world.take()
+    ((mark,),) = world.scratch.query("SELECT max(id) FROM audit")
+    before = (world.rows(), world.text())
+    world.sleep()
+    world.write(world.text().replace("- an old one\n", ""))
+    world.take()
+    row = world.do(ledger_runs.ROLLBACK, to=mark)
+    assert row["state"] == "succeeded", row
+    rows = [one for one in world.rows() if one[8] != "undone"]
+    assert rows == before[0]
+    assert sorted(line for line in world.text().splitlines() if line.startswith("- ")) == sorted(
+        line for line in OLD.splitlines() if line.startswith("- ")
+    )
+    assert world.problems() == []
+
+
+# --- verify ---
+
+
+TAMPERINGS = {
+    "a row": ("UPDATE memory SET content = 'something else' WHERE id = ?", "memory {}"),
+    "a flag": ("UPDATE memory SET constitutional = 1 WHERE id = ?", "memory {}"),
+    "a row taken away": ("DELETE FROM memory WHERE id = ?", "memory {}"),
+    "a state": ("UPDATE content SET text = text || ' ' WHERE text LIKE '%' || ? || '%'", "content "),
+}
+
+
+@pytest.mark.parametrize("how", TAMPERINGS)
+def test_tampering_is_named(world, how):
+    world.take()
+    memory_id = world.id_of("an old one")
+    sql, where = TAMPERINGS[how]
+    world.scratch.change(sql, memory_id)
+    found = world.problems()
+    assert any(one["where"].startswith(where.format(memory_id)) for one in found), found
+    assert "an old one" not in str(found)
+
+
+def test_an_entry_changed_behind_the_triggers_is_named(world):
+    world.take()
+    for sql in ("DROP TRIGGER audit_stays", "UPDATE audit SET actor = 'somebody' WHERE id = 2"):
+        world.scratch.change(sql)
+    assert [one["where"].split()[:2] for one in world.problems()] == [["audit", "2"]]
+
+
+def test_a_bullet_the_ledger_does_not_know_is_a_problem(world):
+    world.take()
+    world.write(OLD + "- unknown\n")
+    assert [one["where"] for one in world.problems()] == [str(world.path)]
+
+
+def test_the_file_keeps_its_mode_when_something_goes_back(world):
+    world.take()
+    rule = world.id_of("never deploy on a Friday")
+    world.own("protect", rule)
+    world.write("- mine\r\n")
+    world.path.chmod(0o640)
+    world.take()
+    assert world.text() == "- mine\r\n\r\n## Rules\r\n\r\n- never deploy on a Friday\r\n"
+    assert world.path.stat().st_mode & 0o777 == 0o640
+    assert rule in {one.id for one in world.live()}
+
+
+# --- secrets ---
+
+TOKEN = "ghp_" + "x7K2mQ9vB4nT8wZ1cR5yL3pD6sF0hJgAeUiO"
+
+
+def test_a_secret_that_a_person_keeps_in_the_file_stays_there_and_is_not_stored(world):
+    text = OLD + f"- the deploy token is {TOKEN}\n"
+    world.write(text)
+    world.take()
+    assert world.problems() == []
+    entries = len(world.audited())
+    world.write(text + "- and this\n")
+    world.take()
+    assert len(world.audited()) == entries + 2  # the new bullet and the file, nothing about the redacted one
+    world.sleep()
+    assert world.problems() == []
+    assert f"- the deploy token is {TOKEN}\n- and this\n" in world.text()
+    stored = [path for path in world.scratch.state.rglob("*") if path.is_file() and TOKEN.encode() in path.read_bytes()]
+    assert [path.name for path in stored] == []
+    world.do(ledger_runs.DEDUP)
+    assert TOKEN in world.text()
+
+
+def test_a_memory_that_is_redacted_later_is_audited_and_its_earlier_states_are_erased(world):
+    world.take()
+    memory_id = world.id_of("an old one")
+    with sqlite.writing(world.app.engine) as connection:
+        ((rowid,),) = connection.exec_driver_sql("SELECT rowid FROM memory WHERE id = ?", (memory_id,)).all()
+        connection.exec_driver_sql(
+            "UPDATE memory SET content = '[REDACTED:x]', content_hash = 'h' WHERE rowid = ?", (rowid,)
+        )
+        audit.redacted(connection, rowid, at=world.app.clock.text(), actor="memoryd")
+    assert ("memoryd", "redact", memory_id) in world.audited()
+    assert world.scratch.query("SELECT count(*) FROM content WHERE text LIKE '%\"an old one\"%'") == [(0,)]
+    assert [one for one in world.problems() if "MEMORY.md" not in one["where"]] == []
+
+
+def test_a_job_does_not_take_a_file_that_is_being_saved_for_the_whole(world):
+    world.take()
+    before = {one.id for one in world.live()}
+    world.path.write_bytes(b"")  # truncated, and not written yet
+    world.sleep()
+    assert before < {one.id for one in world.live()}
+    ours = world.text()
+    assert "- an old one\n" not in ours
+    world.write(OLD + "\n" + ours)  # the editor writes what it had
+    world.take()
+    assert before < {one.id for one in world.live()}
+    assert world.problems() == []
+
+
+def test_a_file_that_was_emptied_for_good_is_taken_over_though_a_job_wrote_to_it_meanwhile(world):
+    world.take()
+    before = {one.id for one in world.live()}
+    world.path.write_bytes(b"")
+    world.sleep()
+    world.take()
+    assert not before & {one.id for one in world.live()}
+    assert world.problems() == []
+
+
+def test_a_rollback_does_not_go_by_rows_that_somebody_changed_by_hand(world):
+    world.take()
+    run_id = world.sleep()
+    ours = next(one for one in world.live() if one.sources)
+    world.scratch.change("UPDATE memory SET importance = 0.123 WHERE id = ?", ours.id)
+    before = world.text()
+    row = world.do(ledger_runs.ROLLBACK, run=run_id)
+    assert row["state"] == "queued"
+    assert "not what the audit says" in row["error"]
+    assert world.text() == before
