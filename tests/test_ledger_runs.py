@@ -21,7 +21,7 @@ class World:
     """An installation whose agent has read, slept and been edited; one process, a clock that is set."""
 
     def __init__(self, root):
-        self.scratch = Scratch(root)
+        self.scratch = Scratch(root, scrub={"secrets": "redact"})
         self.path = self.scratch.workspace / "MEMORY.md"
         self.path.write_bytes(OLD.encode())
         self.app = None
