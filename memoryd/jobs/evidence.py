@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 from typing import TYPE_CHECKING
 
-from memoryd.jobs import prose
 from memoryd.jobs.job import Quoted
 from memoryd.jobs.reports import Reports
+from memoryd.ledger import prose
+from memoryd.ledger.taint import Record, Standing, standing
 from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
 
 if TYPE_CHECKING:
@@ -51,6 +52,15 @@ def gather(turns: Sequence[StoredTurn], folder: str | None, tz: tzinfo) -> Evide
             words += sum(map(prose.words, prose.lines(quoted.text))) if quoted.origin != REPORT else 0
     summaries = tuple(turn.text for turn in turns if turn.kind is Kind.SUMMARY and not turn.sidechain)
     return Evidence(tuple(material), summaries, words, dict(sorted(counts.items())))
+
+
+def outside(turns: Sequence[StoredTurn]) -> tuple[Record, ...]:
+    """Return what tools, other agents and the agent program said: what the assistant read and may only repeat."""
+    return tuple(
+        Record(f"t{turn.seq}", Standing.OUTSIDE, turn.text, date.min)
+        for turn in turns
+        if standing(turn.origin) is Standing.OUTSIDE and turn.kind is not Kind.TOOL_CALL
+    )
 
 
 def moment(at: str | None) -> datetime | None:

@@ -12,12 +12,13 @@ from collections import Counter
 from datetime import date
 from typing import TYPE_CHECKING
 
-from memoryd.jobs import dates, prose, reply
+from memoryd.jobs import reply
 from memoryd.jobs.duplicates import Known, fold
 from memoryd.jobs.evidence import REPORT
 from memoryd.jobs.job import Ask, NewMemory, Quoted, Reply
-from memoryd.jobs.neutral import neutral
 from memoryd.jobs.reports import CHANGED, FAILED
+from memoryd.ledger import dates, prose
+from memoryd.ledger.neutral import neutral
 from memoryd.llm import lasting, salience
 from memoryd.llm.sentences import sentences
 from memoryd.llm.statements import UNIT_WORDS, Said, Statement, statements
