@@ -1,0 +1,97 @@
+"""Accounting: what became of each earlier memory in a rewrite, so that none is lost by not being spoken of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from memoryd.ledger.memory import Ending
+from memoryd.ledger.operation import Delete, Disposition, Merge, Update
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from memoryd.ledger.operation import Operation
+
+_ENDS = {
+    Ending.SUPERSEDED: Disposition.SUPERSEDED,
+    Ending.MERGED: Disposition.MERGED,
+    Ending.ARCHIVED: Disposition.ARCHIVED,
+}
+
+
+class Unmentioned(StrEnum):
+    """What happens to an earlier memory that a rewrite does not speak of (`guards.accounting`)."""
+
+    KEEP = "keep"
+    ARCHIVE = "archive"
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A rewrite of the core.
+
+    Attributes:
+        earlier: ids of the live core memories it was made from.
+        mentioned: ids of those the rewrite speaks of, in whatever way.
+        unmentioned: what happens to the others.
+    """
+
+    earlier: Collection[str]
+    mentioned: Collection[str]
+    unmentioned: Unmentioned = Unmentioned.KEEP
+
+
+def archiving(rewrite: Rewrite, operations: Sequence[Operation]) -> list[Operation]:
+    """What has to be done besides `operations` to what the rewrite does not mention: nothing, or archive it."""
+    if rewrite.unmentioned is Unmentioned.KEEP:
+        return []
+    spoken = {memory_id for operation in operations for memory_id, _ in _claims(operation)}
+    left = [memory_id for memory_id in rewrite.earlier if memory_id not in rewrite.mentioned]
+    return [Delete(memory_id, Ending.ARCHIVED) for memory_id in left if memory_id not in spoken]
+
+
+def dispositions(rewrite: Rewrite, operations: Sequence[Operation]) -> dict[str, Disposition]:
+    """What became of each earlier memory that is accounted for; see `unaccounted` for the others."""
+    bad = set(unaccounted(rewrite, operations))
+    found = {memory_id: Disposition.KEPT for memory_id in rewrite.earlier if memory_id not in bad}
+    for operation in operations:
+        for memory_id, disposition in _claims(operation):
+            if memory_id in found and disposition is not None:
+                found[memory_id] = disposition
+    return found
+
+
+def unaccounted(rewrite: Rewrite, operations: Sequence[Operation]) -> list[str]:
+    """Ids of earlier memories that do not end in exactly one disposition, in order.
+
+    Those are: ended in a way that is none (deleted, evicted …); reworded, merged or ended by more than one operation;
+    not mentioned, and yet changed where such are kept, or left alone where such are archived.
+    """
+    claims = [claim for operation in operations for claim in _claims(operation)]
+    counts = Counter(memory_id for memory_id, _ in claims)
+    odd = {memory_id for memory_id, disposition in claims if disposition is None}
+    archived = {memory_id for memory_id, disposition in claims if disposition is Disposition.ARCHIVED}
+    return [
+        memory_id
+        for memory_id in rewrite.earlier
+        if memory_id in odd
+        or counts[memory_id] > 1
+        or (memory_id not in rewrite.mentioned and _is_against(rewrite, memory_id in archived, counts[memory_id]))
+    ]
+
+
+def _is_against(rewrite: Rewrite, archived: bool, count: int) -> bool:  # noqa: FBT001
+    """Whether what was done to a memory that is not mentioned is against what is to be done to such."""
+    return not archived if rewrite.unmentioned is Unmentioned.ARCHIVE else count > 0
+
+
+def _claims(operation: Operation) -> list[tuple[str, Disposition | None]]:
+    """(id, disposition) of each memory an operation reworded or ended; None where that is no disposition."""
+    if isinstance(operation, Update):
+        return [] if operation.content is None else [(operation.id, Disposition.REWORDED)]
+    if isinstance(operation, Merge):
+        return [(memory_id, Disposition.MERGED) for memory_id in dict.fromkeys(operation.ids)]
+    return [(operation.id, _ENDS.get(operation.ended_as))] if isinstance(operation, Delete) else []

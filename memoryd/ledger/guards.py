@@ -1,0 +1,365 @@
+"""The gate: guards that may refuse operations before they are applied, the same for every door.
+
+Some refuse one operation (constitutional, erasure, tombstone, and the checks of texts that a caller adds), and with it
+what stands on it; some refuse the whole run (retention, erosion, cap, accounting). Each comparison and its limit:
+
+- retention: refused when tokens left < floor * tokens at the start; exactly the floor is allowed.
+- erosion: refused when tokens lost > percent of (tokens live now + tokens lost before); exactly the percent is allowed.
+  An end counts as long as it is less than 30 days old.
+- cap: refused when operations > max; exactly max are allowed.
+
+A person's own hand (`OWNER`, `FILE`) is stopped by the constitutional guard alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from fractions import Fraction
+from itertools import count
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.ledger.accounting import unaccounted
+from memoryd.ledger.memory import TOMBSTONES, Ending, Kind, hash_of
+from memoryd.ledger.operation import (
+    Add,
+    Delete,
+    Merge,
+    Protect,
+    Restore,
+    Unprotect,
+    Update,
+    apply,
+    ids_of,
+    text_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from memoryd.ledger.accounting import Rewrite
+    from memoryd.ledger.memory import Memory
+    from memoryd.ledger.operation import Operation
+
+EROSION_WINDOW = timedelta(days=30)
+
+
+class Door(StrEnum):
+    """By which door operations come."""
+
+    OWNER = "owner"  # a command of the person who owns the workspace
+    FILE = "file"  # an edit of the file by whoever, imported
+    TOOL = "tool"  # an agent's tool: save, update, replace
+    EXTRACTION = "extraction"  # sleep and facts
+    REWRITE = "rewrite"  # dream
+    REFINEMENT = "refinement"
+    DEDUP = "dedup"
+
+
+_OWN_HAND = frozenset({Door.OWNER, Door.FILE})
+# Dedup loses no text: what it ends lives on in an equal copy.
+_BOUNDED = frozenset(Door) - _OWN_HAND - {Door.DEDUP}
+
+
+class Guard(StrEnum):
+    """The names of the guards, as receipts and logs show them."""
+
+    CONSTITUTIONAL = "constitutional"
+    RETENTION = "retention"
+    EROSION = "erosion"
+    CAP = "cap"
+    ACCOUNTING = "accounting"
+    GROUNDING = "grounding"
+    TAINT = "taint"
+    TOMBSTONE = "tombstone"
+    ERASURE = "erasure"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a guard says no. Holds no text of a memory."""
+
+    guard: Guard
+    memory_ids: tuple[str, ...]
+    why: str
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedOperation(Refusal):
+    """One operation is left out; the others are done."""
+
+    operation: Operation | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRun(Refusal):
+    """Nothing of the list is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What is left of the operations, in order, and what was refused."""
+
+    accepted: tuple[Operation, ...]
+    refusals: tuple[RefusedOperation | RefusedRun, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The configured limits (`guards.*`, `refine.max_mutations`)."""
+
+    retention_floor: float = 0.5  # share of the core's tokens, 0..1
+    erosion_percent: float = 25  # of the core's tokens, 0..100
+    max_mutations: int = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """All that the guards go by.
+
+    Attributes:
+        door: by which the operations come.
+        agent_id: whose ledger it is.
+        memories: by id, as they are now: every live one, and the ended ones that operations name.
+        count_tokens: tokens of a text.
+        limits: the configured ones.
+        start_tokens: of the live core when the run began; None where that is now.
+        eroded: tokens lost within the window before these operations, see `eroded`.
+        mutations: operations this refinement has done already.
+        tombstones: hashes of the texts that were forgotten on purpose.
+        said_anew: hashes of texts that a person has said since.
+        protected_by_agent: ids of memories that are constitutional because a refinement made them so.
+        rewrite: what a rewrite speaks of; None where this is none.
+    """
+
+    door: Door
+    agent_id: str
+    memories: Mapping[str, Memory]
+    count_tokens: Callable[[str], int]
+    limits: Limits = Limits()
+    start_tokens: int | None = None
+    eroded: int = 0
+    mutations: int = 0
+    tombstones: Collection[str] = frozenset()
+    said_anew: Collection[str] = frozenset()
+    protected_by_agent: Collection[str] = frozenset()
+    rewrite: Rewrite | None = None
+
+
+class Ended(NamedTuple):
+    """A core memory that ended without a successor, by whatever but a person's hand."""
+
+    at: str  # UTC, ISO 8601
+    tokens: int
+
+
+def eroded(ends: Iterable[Ended], now: str) -> int:
+    """Tokens lost within the window of erosion that ends now; an end exactly 30 days old is outside."""
+    start = datetime.fromisoformat(now) - EROSION_WINDOW
+    return sum(end.tokens for end in ends if datetime.fromisoformat(end.at) > start)
+
+
+def core_tokens(memories: Iterable[Memory], count_tokens: Callable[[str], int]) -> int:
+    """Tokens of the live core. Facts and journal entries are no part of it."""
+    return sum(count_tokens(memory.content) for memory in memories if memory.kind is Kind.CORE and memory.is_live)
+
+
+def judge(
+    context: Context,
+    operations: Sequence[Operation],
+    checks: Sequence[Callable[[Operation], RefusedOperation | None]] = (),
+) -> Judged:
+    """What of the operations may be done.
+
+    Args:
+        context: what the guards go by.
+        operations: in order.
+        checks: further guards of single operations, such as those that read the texts.
+
+    Raises:
+        OperationError: what the guards let through cannot be done, see `apply`.
+    """
+    refusals: list[RefusedOperation | RefusedRun] = []
+    accepted: list[Operation] = []
+    barred = {one.id for one in context.memories.values() if one.constitutional and one.is_live}
+    for operation in operations:
+        refusal = _refused(context, operation, barred, checks)
+        if refusal is not None:
+            refusals.append(refusal)
+            continue
+        accepted.append(operation)
+        if isinstance(operation, Protect):
+            barred.add(operation.id)
+    while fallen := _fallen(accepted, refusals):
+        refusals += fallen
+        gone = {id(refusal.operation) for refusal in fallen}
+        accepted = [operation for operation in accepted if id(operation) not in gone]
+    runs = list(_refused_runs(context, accepted))
+    return Judged((), (*refusals, *runs)) if runs else Judged(tuple(accepted), tuple(refusals))
+
+
+# ── guards of one operation ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _refused(
+    context: Context,
+    operation: Operation,
+    barred: Collection[str],
+    checks: Sequence[Callable[[Operation], RefusedOperation | None]],
+) -> RefusedOperation | None:
+    for guard in (_constitutional, _protection, _erasure, _tombstone):
+        why = guard(context, operation, barred)
+        if why is not None:
+            return RefusedOperation(why[0], why[1], why[2], operation=operation)
+    return next((refusal for check in checks if (refusal := check(operation)) is not None), None)
+
+
+_Why = tuple[Guard, tuple[str, ...], str] | None
+
+
+def _constitutional(context: Context, operation: Operation, barred: Collection[str]) -> _Why:
+    """A protected memory is not changed by any door; only its place in the file is a person's to choose."""
+    if not isinstance(operation, Update | Merge | Delete):
+        return None
+    if isinstance(operation, Update) and _is_place(operation) and context.door in _OWN_HAND:
+        return None
+    hit = tuple(memory_id for memory_id in ids_of(operation) if memory_id in barred)
+    return (Guard.CONSTITUTIONAL, hit, "the memory is protected") if hit else None
+
+
+def _is_place(update: Update) -> bool:
+    return update == Update(update.id, heading=update.heading, position=update.position)
+
+
+def _protection(context: Context, operation: Operation, _barred: Collection[str]) -> _Why:
+    """Protection is the owner's to give and to take; a refinement gives it, and takes back what one gave."""
+    if not isinstance(operation, Protect | Unprotect) or context.door is Door.OWNER:
+        return None
+    if context.door is Door.REFINEMENT and (
+        isinstance(operation, Protect) or operation.id in context.protected_by_agent
+    ):
+        return None
+    return Guard.CONSTITUTIONAL, (operation.id,), "protection is the owner's to change"
+
+
+def _erasure(context: Context, operation: Operation, _barred: Collection[str]) -> _Why:
+    if isinstance(operation, Delete) and operation.ended_as is Ending.ERASED and context.door is not Door.OWNER:
+        return Guard.ERASURE, (operation.id,), "erasing a text is a person's act"
+    return None
+
+
+def _tombstone(context: Context, operation: Operation, _barred: Collection[str]) -> _Why:
+    """What was forgotten on purpose comes back only by a person's hand or word."""
+    if context.door in _OWN_HAND:
+        return None
+    if isinstance(operation, Restore):
+        memory = context.memories.get(operation.id)
+        known = memory.content_hash if memory is not None and memory.ended_as in TOMBSTONES else None
+        forgotten = known is not None
+    else:
+        text = text_of(operation)
+        known = None if text is None else hash_of(text)
+        forgotten = known in context.tombstones
+    if not forgotten or known in context.said_anew:
+        return None
+    return Guard.TOMBSTONE, ids_of(operation), "it was forgotten on purpose"
+
+
+def _fallen(accepted: Sequence[Operation], refusals: Sequence[RefusedOperation | RefusedRun]) -> list[RefusedOperation]:
+    """What stands on refused operations: it names a memory they would have made, or replaces one they would end."""
+    refused = [(one, one.operation) for one in refusals if isinstance(one, RefusedOperation) and one.operation]
+    unmade = {op.id: one for one, op in refused if isinstance(op, Add | Merge) and op.id is not None}
+    spared = {new: one for one, op in refused if isinstance(op, Delete) for new in op.successors}
+    replacing = {new for op in accepted if isinstance(op, Delete) for new in op.successors}
+    fallen = []
+    for operation in accepted:
+        named = (*ids_of(operation), *(operation.successors if isinstance(operation, Delete) else ()))
+        cause = next((unmade[memory_id] for memory_id in named if memory_id in unmade), None)
+        if cause is None and isinstance(operation, Add | Merge) and operation.id not in replacing:
+            cause = spared.get(operation.id or "")
+        if cause is not None:
+            why = "it stands on an operation that was refused"
+            fallen.append(RefusedOperation(cause.guard, ids_of(operation), why, operation=operation))
+    return fallen
+
+
+# ── guards of the whole run ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _refused_runs(context: Context, operations: Sequence[Operation]) -> Iterable[RefusedRun]:
+    numbers = count()
+    changes = apply(
+        context.memories,
+        operations,
+        agent_id=context.agent_id,
+        now="",
+        new_hex=lambda: f"{next(numbers):08x}",
+    )
+    after = dict(context.memories) | {change.memory_id: change.after for change in changes}
+    if context.door in _BOUNDED:
+        yield from _retention(context, after)
+        yield from _erosion(context, after)
+    if context.door is Door.REFINEMENT:
+        yield from _cap(context, operations)
+    if context.rewrite is not None:
+        lost = unaccounted(context.rewrite, operations)
+        if lost:
+            yield RefusedRun(
+                Guard.ACCOUNTING, tuple(lost), "earlier memories without exactly one disposition", {"lost": len(lost)}
+            )
+
+
+def _retention(context: Context, after: Mapping[str, Memory]) -> Iterable[RefusedRun]:
+    start = context.start_tokens
+    if start is None:
+        start = core_tokens(context.memories.values(), context.count_tokens)
+    left = core_tokens(after.values(), context.count_tokens)
+    floor = _exact(context.limits.retention_floor)
+    if left < floor * start:
+        numbers = {"start": start, "left": left, "floor": float(floor)}
+        yield RefusedRun(Guard.RETENTION, _gone(context, after), "too little of the core would be left", numbers)
+
+
+def _erosion(context: Context, after: Mapping[str, Memory]) -> Iterable[RefusedRun]:
+    lost_ids = [memory_id for memory_id in _gone(context, after) if not _says_on(after, memory_id)]
+    lost = sum(context.count_tokens(context.memories[memory_id].content) for memory_id in lost_ids)
+    base = core_tokens(context.memories.values(), context.count_tokens) + context.eroded
+    percent = _exact(context.limits.erosion_percent)
+    if lost > 0 and (context.eroded + lost) * 100 > percent * base:
+        numbers = {"before": context.eroded, "lost": lost, "base": base, "percent": float(percent)}
+        yield RefusedRun(Guard.EROSION, tuple(lost_ids), "too much of the core would end within 30 days", numbers)
+
+
+def _cap(context: Context, operations: Sequence[Operation]) -> Iterable[RefusedRun]:
+    done = context.mutations + len(operations)
+    if operations and done > context.limits.max_mutations:
+        ids = tuple(dict.fromkeys(memory_id for operation in operations for memory_id in ids_of(operation)))
+        numbers = {"operations": done, "max": context.limits.max_mutations}
+        yield RefusedRun(Guard.CAP, ids, "too many changes in one refinement", numbers)
+
+
+def _gone(context: Context, after: Mapping[str, Memory]) -> tuple[str, ...]:
+    live = (one for one in context.memories.values() if one.kind is Kind.CORE and one.is_live)
+    return tuple(one.id for one in live if not after[one.id].is_live)
+
+
+def _says_on(after: Mapping[str, Memory], memory_id: str) -> bool:
+    """Whether a live core memory stands for an ended one."""
+    passed, waiting = {memory_id}, list(after[memory_id].successors)
+    while waiting:
+        one = waiting.pop()
+        memory = after.get(one)
+        if memory is None or one in passed:
+            continue
+        if memory.is_live and memory.kind is Kind.CORE:
+            return True
+        passed.add(one)
+        waiting += memory.successors
+    return False
+
+
+def _exact(number: float) -> Fraction:
+    # As written in the configuration: 0.1 * 30 is not 3 in binary.
+    return Fraction(str(number))

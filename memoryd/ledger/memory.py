@@ -1,0 +1,230 @@
+"""A memory: one row of the ledger, with its identity, text, origin and flags. It ends, but it never goes away.
+
+The canonical JSON of a memory is what the audit digests: keys sorted, no spaces, characters as they are. It holds a
+random `salt`, so that from the digest of a text that was erased the text cannot be guessed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, fields, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from memoryd.errors import StateError
+from memoryd.tiers.core import normal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterable, Mapping
+
+_DRAWS = 1_000  # a source of ids that gives that many taken ones in a row is broken, not unlucky
+
+
+class Kind(StrEnum):
+    """What a memory is to its agent."""
+
+    FACT = "fact"  # about the user, category and confidence beside it
+    CORE = "core"  # a bullet of MEMORY.md
+    JOURNAL = "journal"  # a trace of what was done; no part of the core
+
+
+PREFIXES = {Kind.FACT: "fact_", Kind.CORE: "core_", Kind.JOURNAL: "jrnl_"}
+
+
+class Ending(StrEnum):
+    """How a memory ended. Only what was forgotten on purpose may not come back by itself (`TOMBSTONES`)."""
+
+    DELETED = "deleted"  # by a person, a tool or a refinement that meant it
+    ARCHIVED = "archived"
+    SUPERSEDED = "superseded"
+    MERGED = "merged"
+    EVICTED = "evicted"  # a full store let it go
+    REPLACED = "replaced"  # left out of a text that replaced the whole file
+    UNDONE = "undone"  # added by a run that was rolled back
+    ERASED = "erased"  # the text is gone as well, everywhere
+
+
+TOMBSTONES = frozenset({Ending.DELETED, Ending.ERASED})
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One record a memory stands on, and where its bytes lie."""
+
+    session: str
+    transcript: str
+    record_id: str
+    part: int
+    first_byte: int
+    last_byte: int
+    sha256: str  # of those bytes, hex
+    origin: str  # class of the record: user, assistant, tool …
+    at: str | None = None  # UTC, ISO 8601
+    seq: int | None = None  # of the turn in its session
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """One memory. Times are UTC, ISO 8601 with `Z`; confidence and importance lie in 0..1."""
+
+    id: str
+    agent_id: str
+    kind: Kind
+    content: str
+    content_hash: str  # `hash_of(content)`; what is left of an erased text
+    created_at: str
+    updated_at: str
+    salt: str  # 32 random hex digits
+    category: str | None = None
+    confidence: float | None = None
+    importance: float | None = None
+    tags: tuple[str, ...] = ()
+    constitutional: bool = False
+    origin_at: str | None = None  # when it was said first
+    deleted_at: str | None = None
+    derived_from: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
+    heading: str | None = None
+    position: int | None = None  # larger is further down the file; only the order means something
+    ended_as: Ending | None = None
+    successors: tuple[str, ...] = ()  # ids of what says it now
+
+    @property
+    def is_live(self) -> bool:
+        return self.deleted_at is None
+
+
+def hash_of(content: str) -> str:
+    """Hex sha256 of the normalised text: equal for texts that say the same letter by letter."""
+    return hashlib.sha256(normal(content).encode()).hexdigest()
+
+
+def draw_id(kind: Kind, new_hex: Callable[[], str], taken: Container[str]) -> str:
+    """A new id of its kind; ones that are taken are drawn again.
+
+    Args:
+        kind: decides the prefix.
+        new_hex: draws eight hex digits.
+        taken: every id ever given, also to memories that have ended.
+
+    Raises:
+        StateError: `new_hex` gives nothing but taken ids.
+    """
+    for _ in range(_DRAWS):
+        candidate = PREFIXES[kind] + new_hex()
+        if candidate not in taken:
+            return candidate
+    raise StateError(
+        f"no free id after {_DRAWS} draws", where=PREFIXES[kind], hint="the source of random ids is broken"
+    )
+
+
+def draw_salt(new_hex: Callable[[], str]) -> str:
+    """32 random hex digits, from a source that draws eight at a time."""
+    return "".join(new_hex() for _ in range(4))
+
+
+def united(*groups: Iterable[Any]) -> tuple[Any, ...]:
+    """All items of all groups once, in order of first appearance."""
+    return tuple(dict.fromkeys(item for group in groups for item in group))
+
+
+def reworded(memory: Memory, content: str) -> Memory:
+    """The memory with another text, its hash with it."""
+    return replace(memory, content=content, content_hash=hash_of(content))
+
+
+def erased(memory: Memory, now: str, salt: str) -> Memory:
+    """What is left of a memory whose text is to be gone: identity, dates, and the hash that keeps it forgotten.
+
+    The salt is another one: with the old it could be tried out whether an old digest is that of a guessed text.
+    """
+    return replace(
+        memory,
+        content="",
+        tags=(),
+        sources=(),
+        heading=None,
+        constitutional=False,
+        updated_at=now,
+        deleted_at=memory.deleted_at or now,
+        ended_as=Ending.ERASED,
+        salt=salt,
+    )
+
+
+# ── JSON ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def canonical(value: Any) -> str:
+    """The one way to write a JSON value: keys sorted, no spaces, characters as they are."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def to_json(memory: Memory) -> str:
+    """The canonical state of a memory, as the audit digests and keeps it."""
+    return canonical(asdict(memory))
+
+
+def from_json(text: str) -> Memory:
+    """The memory of a state made by `to_json`.
+
+    Raises:
+        StateError: the text is no such state.
+    """
+    try:
+        state = json.loads(text)
+        known = {field.name for field in fields(Memory)}
+        return Memory(**{name: _value(name, value) for name, value in state.items() if name in known})
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        raise StateError(
+            "the state of a memory cannot be read", hint="verify the state folder, restore a backup"
+        ) from error
+
+
+def _value(name: str, value: Any) -> Any:
+    if name == "kind":
+        return Kind(value)
+    if name == "ended_as":
+        return None if value is None else Ending(value)
+    if name == "sources":
+        return tuple(source_of(item) for item in value)
+    return tuple(value) if name in {"tags", "derived_from", "successors"} else value
+
+
+def source_of(state: Mapping[str, Any]) -> Source:
+    """A source as the `sources` column of the memory table holds it; keys of later versions are passed over.
+
+    Raises:
+        KeyError: a key is missing.
+    """
+    return Source(
+        session=state["session"],
+        transcript=state["transcript"],
+        record_id=state["record_id"],
+        part=state["part"],
+        first_byte=state["first_byte"],
+        last_byte=state["last_byte"],
+        sha256=state["sha256"],
+        origin=state["origin"],
+        at=state.get("at"),
+        seq=state.get("seq"),
+    )
+
+
+def sources_from_json(text: str) -> tuple[Source, ...]:
+    """The sources of a row of the memory table.
+
+    Raises:
+        StateError: the column holds something else.
+    """
+    try:
+        return tuple(source_of(item) for item in json.loads(text))
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        raise StateError("the sources of a memory cannot be read", hint="restore a backup") from error
+
+
+def sources_to_json(sources: Iterable[Source]) -> str:
+    """Sources as the `sources` column of the memory table holds them."""
+    return canonical([asdict(source) for source in sources])

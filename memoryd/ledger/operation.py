@@ -1,0 +1,370 @@
+"""Operations: the only ways a ledger changes, each by memory id, and what they do to it.
+
+Nothing is ever removed: an ended memory keeps its row, when and how it ended, and what says it now.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeVar
+
+from memoryd.errors import MemorydError
+from memoryd.ledger.memory import (
+    PREFIXES,
+    Ending,
+    Kind,
+    Memory,
+    Source,
+    draw_id,
+    draw_salt,
+    erased,
+    hash_of,
+    reworded,
+    united,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+_T = TypeVar("_T")
+
+
+class Disposition(StrEnum):
+    """What became of an earlier memory in a rewrite: exactly one of these."""
+
+    KEPT = "kept"
+    REWORDED = "reworded"
+    MERGED = "merged"
+    SUPERSEDED = "superseded"
+    ARCHIVED = "archived"
+
+
+class OperationError(MemorydError):
+    """An operation that cannot be done to this ledger; nothing of its list was done.
+
+    `memory_ids` are those it fails for.
+    """
+
+    code = "operation"
+
+    def __init__(self, what: str, memory_ids: Sequence[str], hint: str = "") -> None:
+        super().__init__(what, where=", ".join(memory_ids), hint=hint)
+        self.memory_ids = tuple(memory_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """A new memory. With `id` given ahead, other operations of the list can name it."""
+
+    kind: Kind
+    content: str
+    cites: tuple[Source, ...] = ()
+    category: str | None = None
+    confidence: float | None = None
+    importance: float | None = None
+    tags: tuple[str, ...] = ()
+    heading: str | None = None
+    position: int | None = None
+    origin_at: str | None = None  # default: the latest time of what it cites
+    derived_from: tuple[str, ...] = ()
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Other values for a live memory; None leaves a value as it is, what is cited is added to its sources."""
+
+    id: str
+    content: str | None = None
+    cites: tuple[Source, ...] = ()
+    category: str | None = None
+    confidence: float | None = None
+    importance: float | None = None
+    tags: tuple[str, ...] | None = None
+    heading: str | None = None
+    position: int | None = None
+    derived_from: tuple[str, ...] = ()  # added to what it derives from
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """One new memory for two or more of one kind; values not given are taken from them."""
+
+    ids: tuple[str, ...]
+    content: str
+    cites: tuple[Source, ...] = ()
+    category: str | None = None
+    confidence: float | None = None
+    importance: float | None = None
+    tags: tuple[str, ...] | None = None
+    heading: str | None = None
+    position: int | None = None
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """The end of a memory. What supersedes it must be named; erasing also ends the text, of an ended memory too."""
+
+    id: str
+    ended_as: Ending = Ending.DELETED
+    successors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Protect:
+    """Make a memory constitutional: no job, tool or file edit changes it any more."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unprotect:
+    """Make a memory an ordinary one again."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """Bring an ended memory back."""
+
+    id: str
+
+
+Operation = Add | Update | Merge | Delete | Protect | Unprotect | Restore
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One memory before and after an operation; the new state is what the row holds from now on."""
+
+    operation: str  # add | update | merge | delete | protect | unprotect | restore
+    memory_id: str
+    before: Memory | None  # None: there was none
+    after: Memory
+
+
+def ids_of(operation: Operation) -> tuple[str, ...]:
+    """Ids of the memories an operation changes; a new one only where its id was given ahead."""
+    if isinstance(operation, Merge):
+        return united(operation.ids, (operation.id,) if operation.id else ())
+    return (operation.id,) if operation.id is not None else ()
+
+
+def text_of(operation: Operation) -> str | None:
+    """The text an operation brings in; None where it brings none."""
+    return operation.content if isinstance(operation, Add | Update | Merge) else None
+
+
+def apply(
+    memories: Mapping[str, Memory],
+    operations: Sequence[Operation],
+    *,
+    agent_id: str,
+    now: str,
+    new_hex: Callable[[], str],
+    taken: Collection[str] = (),
+) -> list[Change]:
+    """What the operations do, one after the other; all of them or none.
+
+    Args:
+        memories: by id, live and ended, all that the operations name.
+        operations: in order.
+        agent_id: whose ledger it is.
+        now: UTC, ISO 8601 with `Z`.
+        new_hex: draws eight random hex digits.
+        taken: ids besides those of `memories` that are given already.
+
+    Raises:
+        OperationError: an operation cannot be done: it names an id that is unknown, ended (or, to be restored, is
+            not), another agent's, less than two to merge, a text that is blank, a successor that is not there.
+    """
+    ledger = _Ledger(dict(memories), agent_id, now, new_hex, taken)
+    changes = [change for operation in operations for change in ledger.changes(operation)]
+    for operation in operations:
+        ledger.check_successors(operation)
+    return changes
+
+
+@dataclass(frozen=True, slots=True)
+class _Ledger:
+    """The ledger between two operations of one list."""
+
+    memories: dict[str, Memory]
+    agent_id: str
+    now: str
+    new_hex: Callable[[], str]
+    taken: Collection[str]
+
+    def changes(self, operation: Operation) -> Iterator[Change]:
+        for name, after in self._results(operation):
+            before = self.memories.get(after.id)
+            if after != before:
+                if before is not None:
+                    after = replace(after, updated_at=self.now)  # noqa: PLW2901
+                self.memories[after.id] = after
+                yield Change(name, after.id, before, after)
+
+    def _results(self, operation: Operation) -> list[tuple[str, Memory]]:
+        if isinstance(operation, Add):
+            return [("add", self._added(operation))]
+        if isinstance(operation, Update):
+            return [("update", self._updated(operation))]
+        if isinstance(operation, Merge):
+            return [("merge", memory) for memory in self._merged(operation)]
+        if isinstance(operation, Delete):
+            return [("delete", self._deleted(operation))]
+        if isinstance(operation, Restore):
+            return [("restore", self._restored(operation))]
+        protect = isinstance(operation, Protect)
+        return [("protect" if protect else "unprotect", replace(self._live(operation.id), constitutional=protect))]
+
+    def _added(self, add: Add) -> Memory:
+        return Memory(
+            id=self._new_id(add.kind, add.id),
+            agent_id=self.agent_id,
+            kind=add.kind,
+            content=_said(add.content, add.id),
+            content_hash=hash_of(add.content),
+            created_at=self.now,
+            updated_at=self.now,
+            salt=draw_salt(self.new_hex),
+            category=add.category,
+            confidence=add.confidence,
+            importance=add.importance,
+            tags=united(add.tags),
+            origin_at=add.origin_at or max((source.at for source in add.cites if source.at), default=None),
+            derived_from=united(add.derived_from),
+            sources=united(add.cites),
+            heading=add.heading,
+            position=add.position,
+        )
+
+    def _updated(self, update: Update) -> Memory:
+        memory = self._live(update.id)
+        if update.content is not None and update.content != memory.content:
+            memory = reworded(memory, _said(update.content, update.id))
+        return replace(
+            memory,
+            category=_or(update.category, memory.category),
+            confidence=_or(update.confidence, memory.confidence),
+            importance=_or(update.importance, memory.importance),
+            tags=memory.tags if update.tags is None else united(update.tags),
+            heading=_or(update.heading, memory.heading),
+            position=_or(update.position, memory.position),
+            sources=united(memory.sources, update.cites),
+            derived_from=united(memory.derived_from, update.derived_from),
+        )
+
+    def _merged(self, merge: Merge) -> list[Memory]:
+        ids = united(merge.ids)
+        if len(ids) < 2:
+            raise OperationError("a merge needs two memories at least", ids, "name each memory once")
+        parts = [self._live(memory_id) for memory_id in ids]
+        first = parts[0]
+        if any(part.kind is not first.kind for part in parts):
+            raise OperationError("memories of different kinds cannot be merged", ids)
+        tags = united(*(part.tags for part in parts)) if merge.tags is None else merge.tags
+        add = Add(
+            kind=first.kind,
+            content=merge.content,
+            cites=united(*(part.sources for part in parts), merge.cites),
+            category=_or(merge.category, first.category),
+            confidence=_or(merge.confidence, _most(part.confidence for part in parts)),
+            importance=_or(merge.importance, _most(part.importance for part in parts)),
+            tags=tags,
+            heading=_or(merge.heading, first.heading),
+            position=_or(merge.position, first.position),
+            origin_at=min((part.origin_at for part in parts if part.origin_at), default=None),
+            derived_from=united(ids, *(part.derived_from for part in parts)),
+            id=merge.id,
+        )
+        new = self._added(add)
+        return [new, *(self._ended(part, Ending.MERGED, (new.id,)) for part in parts)]
+
+    def _deleted(self, delete: Delete) -> Memory:
+        if delete.ended_as is Ending.ERASED:
+            memory = self._known(delete.id)
+            if memory.ended_as is Ending.ERASED:
+                return memory
+            return erased(memory, self.now, draw_salt(self.new_hex))
+        if delete.ended_as in {Ending.SUPERSEDED, Ending.MERGED} and not delete.successors:
+            raise OperationError(f"what is {delete.ended_as} needs a successor", (delete.id,))
+        return self._ended(self._live(delete.id), delete.ended_as, united(delete.successors))
+
+    def _ended(self, memory: Memory, ended_as: Ending, successors: tuple[str, ...]) -> Memory:
+        return replace(memory, deleted_at=self.now, ended_as=ended_as, successors=successors)
+
+    def _restored(self, restore: Restore) -> Memory:
+        memory = self._known(restore.id)
+        if memory.is_live:
+            raise OperationError("the memory is live, there is nothing to restore", (restore.id,))
+        if memory.ended_as is Ending.ERASED:
+            raise OperationError("the memory was erased, its text is gone", (restore.id,))
+        return replace(memory, deleted_at=None, ended_as=None, successors=())
+
+    def check_successors(self, operation: Operation) -> None:
+        """A successor must be live when all is done, or itself have one that is."""
+        if isinstance(operation, Delete) and operation.successors:
+            gone = [one for one in operation.successors if not self._lives_on(one, operation.id)]
+            if gone:
+                raise OperationError(f"a successor of {operation.id} is not there", gone)
+
+    def _lives_on(self, memory_id: str, ended: str) -> bool:
+        passed, waiting = {ended}, [memory_id]
+        while waiting:
+            one = waiting.pop()
+            memory = self.memories.get(one)
+            if memory is None or one in passed:
+                continue
+            if memory.is_live:
+                return True
+            passed.add(one)
+            waiting += memory.successors
+        return False
+
+    def _new_id(self, kind: Kind, given: str | None) -> str:
+        if given is None:
+            return draw_id(kind, self.new_hex, _Either(self.memories, self.taken))
+        if not given.startswith(PREFIXES[kind]):
+            raise OperationError(f"the id of a {kind} begins with {PREFIXES[kind]}", (given,))
+        if given in self.memories or given in self.taken:
+            raise OperationError("the id is taken", (given,))
+        return given
+
+    def _known(self, memory_id: str) -> Memory:
+        memory = self.memories.get(memory_id)
+        if memory is None or memory.agent_id != self.agent_id:
+            raise OperationError("no memory has this id", (memory_id,), "list the memories of this agent")
+        return memory
+
+    def _live(self, memory_id: str) -> Memory:
+        memory = self._known(memory_id)
+        if not memory.is_live:
+            raise OperationError(f"the memory has ended ({memory.ended_as or 'deleted'})", (memory_id,), "restore it")
+        return memory
+
+
+@dataclass(frozen=True, slots=True)
+class _Either:
+    one: Collection[str]
+    other: Collection[str]
+
+    def __contains__(self, item: object) -> bool:
+        return item in self.one or item in self.other
+
+
+def _said(content: str, memory_id: str | None) -> str:
+    if not content.strip():
+        raise OperationError("a memory needs a text", (memory_id,) if memory_id else ())
+    return content.encode(errors="replace").decode()  # half a surrogate pair can be neither stored nor hashed
+
+
+def _or(value: _T | None, otherwise: _T | None) -> _T | None:
+    return otherwise if value is None else value
+
+
+def _most(values: Iterator[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)

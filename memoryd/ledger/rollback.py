@@ -1,0 +1,225 @@
+"""Rolling back: the states to go back to, and what stands in the way.
+
+A plan looks at each thing a run changed (memories, watermarks, files) at three times: before the run, after it, now.
+Where now is as after, it goes back to as before. Where a later run changed a memory, both cannot be had: that is a
+conflict, and nothing is rolled back. A memory that the run added does not vanish; it ends as `undone`.
+
+A rollback is a run of its own, audited like any other; the fact itself is the state of `run:ID`, and goes back when the
+rollback is rolled back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from memoryd.errors import NotFoundError, RefusedError
+from memoryd.ledger.audit import rolled_back, state
+from memoryd.ledger.memory import Ending, from_json, to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from memoryd.ledger.audit import Entry
+
+OPERATION = "rollback"  # as the audit names it
+
+_MOVING = ("watermark:", "file:")
+_NO_MEMORY = (*_MOVING, "run:")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing back to another state. States are canonical JSON; None where there is no such thing."""
+
+    memory_id: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A memory that cannot go back.
+
+    Attributes:
+        memory_id: which.
+        why: `changed` by later runs, `needed` by later runs as what says an ended memory now, or its text is `erased`.
+        later: (audit id, run id) of the entries in the way.
+    """
+
+    memory_id: str
+    why: str
+    later: tuple[tuple[int, str | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a rollback does.
+
+    Attributes:
+        steps: in the order to be done and audited; none where it is done already.
+        conflicts: where there is one, nothing may be done.
+        stayed: watermarks and files that later runs moved on: the watermark stays, so that nothing is consumed
+            twice; of the file only what belongs to the memories of the steps goes back.
+        already: the run was rolled back before.
+    """
+
+    steps: tuple[Step, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    stayed: tuple[str, ...] = ()
+    already: bool = False
+
+    def check(self) -> None:
+        """Let only a plan without conflicts pass.
+
+        Raises:
+            RefusedError: names each memory in conflict and the later runs.
+        """
+        if self.conflicts:
+            told = "; ".join(
+                f"{one.memory_id} {one.why}" + "".join(f" by {run or 'an edit'} (audit {at})" for at, run in one.later)
+                for one in self.conflicts
+            )
+            raise RefusedError(f"cannot be rolled back: {told}", hint="roll the later runs back first")
+
+
+@dataclass(slots=True)
+class _Trace:
+    """What entries did to one thing. Digests; the run's own entries and others'."""
+
+    before: str | None  # ahead of the first entry that is to be undone
+    after: str | None  # behind the last of those
+    now: str | None
+    between: list[tuple[int, str | None]] = field(default_factory=list)  # others', among the run's own
+    later: list[tuple[int, str | None]] = field(default_factory=list)  # others', behind them
+
+
+def plan(entries: Iterable[Entry], texts: Callable[[str], str | None], *, run_id: str, now: str) -> Plan:
+    """How to take back all that one run did.
+
+    Args:
+        entries: all of the run's agent, by id.
+        texts: gives the state of a digest; None where it is erased.
+        run_id: the run; it may itself be a rollback.
+        now: UTC, ISO 8601 with `Z`.
+
+    Raises:
+        NotFoundError: the run changed nothing that was audited.
+    """
+    traces: dict[str, _Trace] = {}
+    ends: dict[str, Entry] = {}
+    mark, marked = rolled_back(run_id), None
+    for entry in entries:
+        if entry.memory_id == mark:
+            marked = entry.after
+        if traces and entry.run_id != run_id:
+            ends[entry.memory_id] = entry
+        _note(traces, entry, of_run=entry.run_id == run_id)
+    if not traces:
+        raise NotFoundError("no run with this id has changed anything", where=run_id, hint="list the runs")
+    if marked is not None:
+        return Plan(already=True)
+    flag = Step(mark, None, state(rolled_back=run_id, at=now))
+    return _plan(traces, ends, texts, now, flag)
+
+
+def plan_to(entries: Iterable[Entry], texts: Callable[[str], str | None], *, audit_id: int, now: str) -> Plan:
+    """How to bring everything back to as it was when an entry had just been written.
+
+    Args:
+        entries: all of one agent, by id.
+        texts: gives the state of a digest; None where it is erased.
+        audit_id: the last entry that is to stand.
+        now: UTC, ISO 8601 with `Z`.
+
+    Raises:
+        NotFoundError: the agent has no such entry.
+    """
+    traces: dict[str, _Trace] = {}
+    found = False
+    for entry in entries:
+        found = found or entry.id == audit_id
+        if entry.id > audit_id:
+            _note(traces, entry, of_run=True)
+    if not found:
+        raise NotFoundError("the audit has no such entry", where=str(audit_id), hint="list the audit of this agent")
+    return _plan(traces, {}, texts, now, None)
+
+
+def _note(traces: dict[str, _Trace], entry: Entry, *, of_run: bool) -> None:
+    trace = traces.get(entry.memory_id)
+    if trace is None:
+        if of_run:
+            traces[entry.memory_id] = _Trace(entry.before, entry.after, entry.after)
+        return
+    if of_run:
+        trace.between += trace.later
+        trace.later = []
+        trace.after = entry.after
+    else:
+        trace.later.append((entry.id, entry.run_id))
+    trace.now = entry.after
+
+
+def _plan(
+    traces: dict[str, _Trace],
+    ends: dict[str, Entry],
+    texts: Callable[[str], str | None],
+    now: str,
+    flag: Step | None,
+) -> Plan:
+    steps: list[Step] = []
+    conflicts: list[Conflict] = []
+    stayed: list[str] = []
+    for memory_id, trace in reversed(traces.items()):
+        if trace.now == trace.before or (trace.before is None and _is_undone(memory_id, trace.now, texts)):
+            continue
+        if trace.between or trace.now != trace.after:
+            if memory_id.startswith(_MOVING):
+                stayed.append(memory_id)
+            else:
+                conflicts.append(Conflict(memory_id, "changed", (*trace.between, *trace.later)))
+            continue
+        step = _step(memory_id, trace, texts, now)
+        if step is None:
+            conflicts.append(Conflict(memory_id, "erased"))
+        else:
+            steps.append(step)
+    conflicts += _needed({step.memory_id for step in steps if _ends(step)}, ends, texts)
+    if conflicts:
+        return Plan(conflicts=tuple(conflicts), stayed=tuple(stayed))
+    return Plan((*steps, flag) if flag is not None else tuple(steps), stayed=tuple(stayed))
+
+
+def _is_undone(memory_id: str, known: str | None, texts: Callable[[str], str | None]) -> bool:
+    text = None if known is None or memory_id.startswith(_NO_MEMORY) else texts(known)
+    return text is not None and from_json(text).ended_as is Ending.UNDONE
+
+
+def _step(memory_id: str, trace: _Trace, texts: Callable[[str], str | None], now: str) -> Step | None:
+    """None: a state that is needed is erased."""
+    current = None if trace.now is None else texts(trace.now)
+    goal = None if trace.before is None else texts(trace.before)
+    if (goal is None) != (trace.before is None) or (current is None) != (trace.now is None):
+        return None
+    if goal is None and current is not None and not memory_id.startswith(_NO_MEMORY):
+        ended = replace(from_json(current), deleted_at=now, updated_at=now, ended_as=Ending.UNDONE, successors=())
+        goal = to_json(ended)
+    return Step(memory_id, current, goal)
+
+
+def _ends(step: Step) -> bool:
+    return not step.memory_id.startswith(_NO_MEMORY) and step.after is not None and not from_json(step.after).is_live
+
+
+def _needed(ending: set[str], ends: dict[str, Entry], texts: Callable[[str], str | None]) -> Iterator[Conflict]:
+    """Memories that would end, though a later run ended others because these say it."""
+    if not ending:
+        return
+    for memory_id, entry in ends.items():
+        text = None if entry.after is None or memory_id.startswith(_NO_MEMORY) else texts(entry.after)
+        if text is None or memory_id in ending:
+            continue
+        for successor in from_json(text).successors:
+            if successor in ending:
+                yield Conflict(successor, "needed", ((entry.id, entry.run_id),))
