@@ -81,7 +81,12 @@ def is_said(turn: StoredTurn) -> bool:
 
 
 def _said(turn: StoredTurn, tz: tzinfo) -> Quoted | None:
-    return _quote(turn, _shorten(turn.text), tz, origin=turn.origin.value) if is_said(turn) else None
+    return quote(turn, tz) if is_said(turn) else None
+
+
+def quote(turn: StoredTurn, tz: tzinfo) -> Quoted:
+    """Return a turn of the user or the assistant as material, the middle of a very long one left out; times in `tz`."""
+    return _quote(turn, _shorten(turn.text), tz, origin=turn.origin.value)
 
 
 def _quote(turn: StoredTurn, text: str, tz: tzinfo, *, origin: str) -> Quoted:
