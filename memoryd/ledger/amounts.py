@@ -70,7 +70,7 @@ bn billion billions
 token tokens
 """
 _UNITS = {way: ways.split()[0] for ways in _UNIT_LISTS.strip().splitlines() for way in ways.split()}
-_NUMBER = re.compile(r"(?<!\d)(?<!\d[.,:])\d+(?:[.,:]\d+)*")
+_NUMBER = re.compile(r"(?<![A-Za-z0-9_])(?<!\d[.,:])\d+(?:[.,:]\d+)*(?![A-Za-z_]+\d)")
 _WIDE_UNITS = (
     "分钟|分鐘|小时|小時|時間|个月|個月|ヶ月|毫秒|公里|公斤|秒|分|时|"
     "天|日|周|週|年|万|萬|亿|億|元|円|人|个|個|岁|歳|次|回"

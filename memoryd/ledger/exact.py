@@ -36,7 +36,7 @@ class Kind(StrEnum):
     WORDS = "words"
 
 
-_QUOTED = re.compile(r"[\"“「『«`]([^\"”」』»`]{2,})[\"”」』»`]")
+_QUOTED = re.compile(r"([\"`])((?:(?!\1).){2,})\1|[“„]([^”“]{2,})[”“]|«([^»]{2,})»|「([^」]{2,})」|『([^』]{2,})』")
 _PIECE = re.compile(r"(?<=[.!?…:])\s+")
 # With a scheme, of the web without one, or a host name or number with a path.
 _URL = re.compile(
@@ -54,7 +54,10 @@ _MARKED = re.compile(
     r"|(?<![\w-])--?[a-z][\w-]+(?<!-)"
     r"|[#@]\w+"
 )
-_CAMEL = re.compile(r"\b[a-z]+[A-Z]\w*|\b(?=\w*\d)(?=\w*[^\W\d_])\w+")
+_CAMEL = re.compile(
+    r"\b[a-z]+[A-Z]\w*"
+    r"|(?<![A-Za-z0-9_])(?=[A-Za-z_]*\d)(?=[\d_]*[A-Za-z])[A-Za-z0-9_]+(?:\.\d+)*(?![A-Za-z0-9_])"
+)
 _UNITED = re.compile(r"\d+[^\W\d_]+")
 _ENDS = ".!?,;:`*'\"’”»)…"  # noqa: RUF001
 
@@ -106,7 +109,8 @@ def exact(text: str) -> Exact:
     found = Exact()
 
     def quote(match: re.Match[str]) -> bool:
-        found.quotes += [piece.rstrip(".") for piece in _PIECE.split(match[1])]
+        inside = next(group for group in match.groups()[1:] if group)
+        found.quotes += [piece.rstrip(".") for piece in _PIECE.split(inside)]
         return True
 
     def phone(match: re.Match[str]) -> bool:

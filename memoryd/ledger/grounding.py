@@ -91,7 +91,7 @@ class Ground:
             *((Kind.DATE, one, self._has_date(one, when.readings)) for one, when in claimed.dates),
             *((Kind.PHONE, one, self._has_phone(one)) for one in claimed.phones),
             *((Kind.PATH, one, self._has_mark(one)) for one in claimed.paths),
-            *((Kind.IDENTIFIER, one, self._has_mark(one)) for one in claimed.identifiers),
+            *((Kind.IDENTIFIER, one, self._has_mark(one, ".@")) for one in claimed.identifiers),
         )
         for kind, token, held in checks:
             if not held:
@@ -102,7 +102,7 @@ class Ground:
         for name in _names(claimed.rest):
             if not self._has_name(name):
                 return Missing(Kind.NAME, name[0])
-        unsupported = self._unsupported(claimed.rest)
+        unsupported = self._unsupported(body)
         return Missing(Kind.WORDS, unsupported) if unsupported else None
 
     def support(self, text: str) -> tuple[int, int]:
@@ -180,12 +180,12 @@ class Ground:
     def _has_phone(self, written: str) -> bool:
         return digits(written) in self._phones or occurs(written, self._text)
 
-    def _has_mark(self, token: str) -> bool:
+    def _has_mark(self, token: str, joints: str = ".@-") -> bool:
         """Say whether a path or identifier stands in the sources and does not go on there: src/a is not src/a.py."""
         start = self._text.find(token)
         while start >= 0:
             before, after = self._text[max(0, start - 2) : start], self._text[start + len(token) :][:2]
-            if not _goes_on(before[::-1], token[0]) and not _goes_on(after, token[-1]):
+            if not _goes_on(before[::-1], token[0], joints) and not _goes_on(after, token[-1], joints):
                 return True
             start = self._text.find(token, start + 1)
         return not token
@@ -218,8 +218,9 @@ class Ground:
 
 
 def content(text: str) -> list[str]:
-    """Return the content words of `text`, runs of wide characters as pairs."""
-    return [unit for unit in units(fold(text)) if unit not in STOP and unit not in _FRAMING and len(unit) > 1]
+    """Return the content words of `text`, runs of wide characters as pairs; numbers are none."""
+    found = (unit for unit in units(fold(text)) if unit not in STOP and unit not in _FRAMING)
+    return [unit for unit in found if len(unit) > 1 and not unit.isdigit()]
 
 
 def passages(text: str) -> list[str]:
@@ -237,13 +238,13 @@ def _names(text: str) -> Iterator[re.Match[str]]:
     return (found for found in _NAME.finditer(text) if found[0][0].isupper())
 
 
-def _goes_on(near: str, edge: str) -> bool:
+def _goes_on(near: str, edge: str, joints: str) -> bool:
     """Say whether a token whose last character is `edge` goes on in `near`, what stands beside it, nearest first."""
     if not near or prose.is_wide(near[0]) or prose.is_wide(edge):
         return False
     if near[0].isalnum() or near[0] == "_":
         return edge.isalnum() or edge in "_-."
-    return near[0] in ".@-" and len(near) > 1 and near[1].isalnum() and not prose.is_wide(near[1]) and edge != "/"
+    return near[0] in joints and len(near) > 1 and near[1].isalnum() and not prose.is_wide(near[1]) and edge != "/"
 
 
 def _follows(asked: Sequence[str], held: Sequence[str]) -> bool:

@@ -43,7 +43,7 @@ _TRIGGER = re.compile(
     r"\b(?:when(?:ever)?|once|as soon as|if|each time|every time|next time|the moment|upon|until)\b[^.;\n]{0,40}?"
     r"\b(?:users?|he|she|they|you|someone|somebody|anyone|person|human|owner|agent|assistant|conversation|session)\b"
     r"[^.;\n]{0,60}?\b(?:says?|said|asks?|asked|types?|repl(?:y|ies)|answers?|mentions?|requests?|confirms?|agrees?|"
-    r"thanks?|greets?|starts?|begins?|opens?|logs? in|approves?|wants?|sends?)\b"
+    r"thanks?|greets?|starts?|begins?|opens?|logs? in|approves?|sends?)\b"
     r"|\b(?:wenn|sobald|falls)\b[^.;\n]{0,40}\b(?:nutzer\w*|benutzer\w*|user)\b[^.;\n]{0,60}\b(?:sagt|fragt|schreibt)\b"
     r"|\b(?:quand|lorsque|dès que|si)\b[^.;\n]{0,40}\butilisat\w+\b[^.;\n]{0,60}\b(?:dit|demande|répond)\b"
     r"|\b(?:cuando|si|quando|se)\b[^.;\n]{0,40}\b(?:usuario|utente|usuário)\b[^.;\n]{0,60}"

@@ -213,7 +213,7 @@ class Bench:
     def _report(self, text: str, cites: tuple[str, ...]) -> Verdict:
         if steering.instructs(text.removeprefix(REPORT)) or steering.triggers(text):
             return Verdict(Place.REFUSED, why="an order from outside")
-        if steering.of_user(text):
+        if steering.of_user(text) and steering.prefers(text):
             return Verdict(Place.REFUSED, why="not the user's words")
         framed = text if _FRAMED.match(text) else REPORT + text
         return Verdict(Place.DAILY, self._linked(framed, cites), cites, "only reported")
