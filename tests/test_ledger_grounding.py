@@ -101,6 +101,9 @@ def test_the_token_is_told_but_never_printed():
         ("我住在上海,养了3只猫,每天跑步30分钟。", "养了4只猫", Kind.NUMBER),
         ("我住在上海,养了3只猫,每天跑步30分钟。", "跑步30小时", Kind.UNIT),
         ("我住在上海,养了3只猫,每天跑步30分钟。", "昨晚喝了很多咖啡和红酒", Kind.WORDS),
+        ("Built at 2025-03-04T10:15:00Z.", "Built at 2025-03-04T10:15:00Z.", None),
+        ("Built at 2025-03-04T10:15:00Z.", "Built at 2025-03-04T10:16:00Z.", Kind.IDENTIFIER),
+        ("Im 3à-Trakt.", "Im 3à-Trakt.", None),
         ("ผมชอบกาแฟดำ", "ชอบกาแฟดำ", None),
         ("ผมชอบกาแฟดำ", "รถยนต์สีแดงหาย", Kind.WORDS),
         ("Мой коллега Олег работает в Казани.", "Олег работает в Казани", None),
@@ -116,7 +119,19 @@ def test_scripts_and_languages(source, text, missing):
 
 
 WORDS = st.sampled_from(
-    ["planning", "harvest", "storage", "committed", "garden", "window", "explains", "orange", "carried", "letters", "singing"]
+    [
+        "planning",
+        "harvest",
+        "storage",
+        "committed",
+        "garden",
+        "window",
+        "explains",
+        "orange",
+        "carried",
+        "letters",
+        "singing",
+    ]
 )
 NAMES = st.sampled_from(["Anna", "Lisbon", "Nordpost", "Björn"])
 EXACT = st.one_of(

@@ -55,11 +55,11 @@ def gather(turns: Sequence[StoredTurn], folder: str | None, tz: tzinfo) -> Evide
 
 
 def outside(turns: Sequence[StoredTurn]) -> tuple[Record, ...]:
-    """Return what tools, other agents and the agent program said: what the assistant read and may only repeat."""
+    """Return what tools, other agents, hooks and the agent program said: what the assistant read and may repeat."""
     return tuple(
-        Record(f"t{turn.seq}", Standing.OUTSIDE, turn.text, date.min)
+        Record(f"t{turn.seq}", standing(turn.origin), turn.text, date.min)
         for turn in turns
-        if standing(turn.origin) is Standing.OUTSIDE and turn.kind is not Kind.TOOL_CALL
+        if standing(turn.origin) < Standing.ASSISTANT and turn.kind is not Kind.TOOL_CALL
     )
 
 

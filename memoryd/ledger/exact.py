@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from memoryd.ledger import amounts, calendar
+from memoryd.ledger import amounts, calendar, prose
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,13 +50,16 @@ _EMAIL = re.compile(r"[\w.+%-]+@[\w-]+(?:\.[\w-]+)+")
 _PHONE = re.compile(r"(?<![\w.])(?:\+|\(|0|(?=\d+[ -]\d))[\d()]*(?:[ ./-]{1,2}\(?\d+\)?)*(?!\w)")
 _FEWEST_DIGITS, _MOST_DIGITS = 7, 15  # ITU-T E.164
 _MARKED = re.compile(
+    r"\d{4}-\d\d-\d\dT\d\d[\d:.]*(?:Z|[+-]\d\d:?\d\d)?|"
     r"[^\s()\[\]{}\"'“”‘’,;<>]*(?:[/\\@_]|[^\W\d]\.\w|\w\.[^\W\d]|\w::\w)[^\s()\[\]{}\"'“”‘’,;<>]*"  # noqa: RUF001
     r"|(?<![\w-])--?[a-z][\w-]+(?<!-)"
     r"|[#@]\w+"
 )
+_LETTER = f"[^\\W\\d_{prose.WIDE_RANGES}]"
+_CHAR = f"[^\\W{prose.WIDE_RANGES}]"
 _CAMEL = re.compile(
     r"\b[a-z]+[A-Z]\w*"
-    r"|(?<![A-Za-z0-9_])(?=[A-Za-z_]*\d)(?=[\d_]*[A-Za-z])[A-Za-z0-9_]+(?:\.\d+)*(?![A-Za-z0-9_])"
+    rf"|(?<!{_CHAR})(?=(?:{_LETTER}|_)*\d)(?=[\d_]*{_LETTER}){_CHAR}+(?:\.\d+)*(?!{_CHAR})"
 )
 _UNITED = re.compile(r"\d+[^\W\d_]+")
 _ENDS = ".!?,;:`*'\"’”»)…"  # noqa: RUF001

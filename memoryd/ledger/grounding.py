@@ -46,6 +46,11 @@ then there these they this those to today told use used user users uses using ve
 what when where which who why will with would yesterday you your
 """
 _FRAMING = frozenset(_FRAMING_LIST.split())
+_CLAUSE = re.compile(
+    r"(?:[,;:]|\s[–—-]+|,?\s(?:but|and|so|aber|und|mais|et|pero|y|но|и))\s+"  # noqa: RUF001
+    r"(?=(?:i|i'm|i've|my|we|we're|our|ich|mein\w*|wir|je|mon|ma|yo|mi|io|eu|meu|ik|mijn|я|мой|моя|мы)\b|j')"
+    r"|[,;:](?=[我私僕])"
+)
 _STOPS = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")  # noqa: RUF001
 
 
@@ -224,14 +229,19 @@ def content(text: str) -> list[str]:
 
 
 def passages(text: str) -> list[str]:
-    """Return the sentences of each line and each two that follow each other, folded."""
+    """Return the sentences of each line, each two that follow each other, and the main clauses in one, folded.
+
+    A main clause is told by its subject: of "I no longer live in Oslo, I live in Bergen" both halves stand alone, but
+    of "never, ever use tabs" none does.
+    """
     parts = [
         part.strip()
         for line in (*text.splitlines(), *prose.lines(text))
         for part in _STOPS.split(fold(neutral(line)))
         if part.strip()
     ]
-    return [*parts, *(f"{one} {two}" for one, two in pairwise(parts))]
+    clauses = [clause for part in parts for clause in _CLAUSE.split(part)]
+    return [*parts, *(f"{one} {two}" for one, two in pairwise(parts)), *clauses]
 
 
 def _names(text: str) -> Iterator[re.Match[str]]:

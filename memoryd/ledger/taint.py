@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 LONGEST = 1200  # characters; a longer text is a dump, not a memory
 ECHO = 0.7  # share of a claim's content words within one passage from which on the passage says the same
+VOUCHED = 0.6  # share of its content words that the assistant must have said of what lasts on its word alone
 REPORT = "Report: "
 UNKNOWN = "unknown source"
 UNGROUNDED = "not in the source"  # ends the reason of a refusal for what was made up
@@ -188,7 +189,7 @@ class Bench:
             return Verdict(Place.REFUSED, why=UNKNOWN)
         if any(one.standing is Standing.NONE for one in cited):
             return Verdict(Place.REFUSED, why="injected text is no evidence")
-        if not text or len(text) > LONGEST:
+        if not any(char.isalnum() for char in text) or len(text) > LONGEST:
             return Verdict(Place.REFUSED, why="empty or too long")
         missing = self._ground(tuple(one.id for one in cited)).missing(text)
         return (
@@ -206,7 +207,8 @@ class Bench:
         cites = tuple(one.id for one in cited)
         if min(one.standing for one in cited) is Standing.OUTSIDE:
             return self._report(text, cites)
-        if self._echoes(text) or (self._outside and steering.endorses(text)) or urls(plain(text)):
+        held, asked = self._ground(cites).support(text)
+        if self._echoes(text) or steering.endorses(text) or urls(plain(text)) or held < VOUCHED * asked:
             return self._report(text, cites)
         return Verdict(Place.CORE, text, cites)
 
