@@ -309,6 +309,9 @@ def test_what_is_taken_back_goes_only_where_the_user_speaks_of_it():
 def test_a_fact_stays_where_what_should_replace_it_was_refused():
     reply = {"new": [new("I live in Paris.", "t1")], "remove": [{"id": OLD.id, "cites": ["t1"]}]}
     assert not isinstance(run(inputs(MOVED, known=(OLD,)), reply), Done)
+    reply["new"].append(new("I live in Bergen.", "t1"))
+    (edit, _) = run(inputs(MOVED, known=(OLD,)), reply).edits
+    assert ([fact.content for fact in edit.learned], edit.forgotten) == (["I live in Bergen."], ())
 
 
 def test_a_section_grows_by_the_users_sentences_and_loses_none_that_lasts():

@@ -268,3 +268,19 @@ def test_what_reverses_a_meaning_is_seen_in_scripts_without_spaces():
     assert reversals("使わないで") != reversals("使って")
     assert reversals("不要用") != reversals("要用")
     assert reversals("Never use it") != reversals("Use it")
+
+
+@pytest.mark.parametrize(
+    ("said", "text", "held"),
+    [
+        ("No, I no longer live in Oslo, I live in Bergen.", "I live in Bergen.", True),
+        ("No, I no longer live in Oslo, I live in Bergen.", "I live in Oslo.", False),
+        ("No, I no longer live in Oslo, I live in Bergen.", "I no longer live in Oslo.", True),
+        ("Never, ever use tabs.", "use tabs", False),
+        ("I like tea but I hate coffee.", "I like coffee", False),
+        ("不对,我住在上海。", "我住在上海", True),
+        ("I hate tea. I love coffee.", "I love tea", False),
+    ],
+)
+def test_a_main_clause_stands_alone_but_never_without_what_turns_it(said, text, held):
+    assert Ground([Source(said, DAY, "User")]).quotes(text) is held

@@ -232,6 +232,19 @@ def test_an_address_that_the_user_did_not_give_is_not_kept(url):
     assert judge(text, user(1, f"The notes are at {url}&more now.")).place is Place.REFUSED
 
 
+def test_what_lasts_on_the_assistants_word_alone_it_must_have_said_for_the_most_part():
+    said = assistant(1, "The importer failed because the cache in Lisbon was full.")
+    assert judge("The importer failed, the Lisbon memory overflowed badly.", said).place is Place.DAILY
+    assert judge("The importer failed, the Lisbon cache being full.", said).place is Place.CORE
+
+
+def test_an_address_is_not_the_users_because_its_words_are():
+    said = user(1, "Always use example com for tests.")
+    other = assistant(2, "See example.com/for more.")
+    assert judge("Always use example.com/for tests.", said, other).place is Place.REFUSED
+    assert judge("Always use example com for tests.", said, other).place is Place.CORE
+
+
 def test_an_address_with_one_changed_character_is_refused():
     shown = user(1, "Our wiki is at https://wiki.example.com/home for all.")
     assert judge("Our wiki is at https://wiki.exanple.com/home for all.", shown).place is Place.REFUSED

@@ -125,17 +125,17 @@ class Bench:
         if fault:
             return fault
         typed = tuple(one.id for one in cited if one.standing is Standing.USER)
-        in_user_words = bool(typed) and self._ground(typed).quotes(text)
-        by_user = in_user_words or (bool(typed) and self._ground(typed).missing(text) is None)
+        by_user = bool(typed) and self._ground(typed).missing(text) is None
+        in_user_words = by_user and self._ground(typed).quotes(text)
         if steering.triggers(text) and not in_user_words:
             return Verdict(Place.REFUSED, why="a trigger that the user did not type")
         needs_user = candidate.steers or steering.instructs(text) or steering.prefers(text)
         if needs_user or candidate.of_user or steering.of_user(text):
             if in_user_words:
-                return self._lasting(text, typed)
+                return Verdict(Place.CORE, text, typed)
             return Verdict(Place.REFUSED, why="not the user's words")
         if by_user:
-            return self._lasting(text, typed)
+            return Verdict(Place.CORE, text, typed)
         return self._second_hand(text, cited)
 
     def tell(self, candidate: Candidate) -> Verdict:
@@ -195,12 +195,6 @@ class Bench:
         return (
             Verdict(Place.REFUSED, why=f"{missing.kind} not in the source", missing=missing.token) if missing else None
         )
-
-    def _lasting(self, text: str, typed: tuple[str, ...]) -> Verdict:
-        held = frozenset(url for one in typed for url in urls(plain(self._shown[one].text)))
-        if any(url not in held for url in urls(plain(text))):
-            return Verdict(Place.REFUSED, why="an address that the user did not give")
-        return Verdict(Place.CORE, text, typed)
 
     def _second_hand(self, text: str, cited: list[Record]) -> Verdict:
         cited = self._vouched(text, cited)
