@@ -68,7 +68,7 @@ PURE_PARTS = {
     "pathlib": {"PurePath", "PurePosixPath", "PureWindowsPath"},
     "urllib": {"parse"},
 }
-PURE_LIBRARIES = {"orjson", "pydantic"}  # bytes to values and back; every other library does something
+PURE_LIBRARIES = {"orjson", "pydantic", "rapidfuzz"}  # bytes to values and back; every other library does something
 IMPURE_CALLS = {
     "open": "files", "input": "a terminal", "print": "a terminal", "breakpoint": "a terminal",
     "eval": "runs text", "exec": "runs text", "compile": "runs text", "__import__": "hides an import",

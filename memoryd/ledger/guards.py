@@ -90,7 +90,7 @@ class Refusal:
 class RefusedOperation(Refusal):
     """One operation is left out; the others are done."""
 
-    operation: Operation | None = field(default=None, kw_only=True)
+    operation: Operation = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ def judge(
     Raises:
         OperationError: what the guards let through cannot be done, see `apply`.
     """
-    refusals: list[RefusedOperation | RefusedRun] = []
+    refusals: list[RefusedOperation] = []
     accepted: list[Operation] = []
     barred = {one.id for one in context.memories.values() if one.constitutional and one.is_live}
     for operation in operations:
@@ -192,7 +192,8 @@ def judge(
         accepted.append(operation)
         if isinstance(operation, Protect):
             barred.add(operation.id)
-    while fallen := _fallen(accepted, refusals):
+    for _ in operations:  # what falls may bear others
+        fallen = _fallen(accepted, refusals)
         refusals += fallen
         gone = {id(refusal.operation) for refusal in fallen}
         accepted = [operation for operation in accepted if id(operation) not in gone]
@@ -267,9 +268,9 @@ def _tombstone(context: Context, operation: Operation, _barred: Collection[str])
     return Guard.TOMBSTONE, ids_of(operation), "it was forgotten on purpose"
 
 
-def _fallen(accepted: Sequence[Operation], refusals: Sequence[RefusedOperation | RefusedRun]) -> list[RefusedOperation]:
+def _fallen(accepted: Sequence[Operation], refusals: Sequence[RefusedOperation]) -> list[RefusedOperation]:
     """What stands on refused operations: it names a memory they would have made, or replaces one they would end."""
-    refused = [(one, one.operation) for one in refusals if isinstance(one, RefusedOperation) and one.operation]
+    refused = [(one, one.operation) for one in refusals]
     unmade = {op.id: one for one, op in refused if isinstance(op, Add | Merge) and op.id is not None}
     spared = {new: one for one, op in refused if isinstance(op, Delete) for new in op.successors}
     replacing = {new for op in accepted if isinstance(op, Delete) for new in op.successors}
@@ -347,16 +348,13 @@ def _gone(context: Context, after: Mapping[str, Memory]) -> tuple[str, ...]:
 
 def _says_on(after: Mapping[str, Memory], memory_id: str) -> bool:
     """Whether a live core memory stands for an ended one."""
-    passed, waiting = {memory_id}, list(after[memory_id].successors)
-    while waiting:
-        one = waiting.pop()
-        memory = after.get(one)
-        if memory is None or one in passed:
-            continue
-        if memory.is_live and memory.kind is Kind.CORE:
+    passed, ahead = {memory_id}, set(after[memory_id].successors)
+    while ahead := ahead - passed:
+        passed |= ahead
+        found = [after[one] for one in ahead if one in after]
+        if any(memory.is_live and memory.kind is Kind.CORE for memory in found):
             return True
-        passed.add(one)
-        waiting += memory.successors
+        ahead = {successor for memory in found for successor in memory.successors}
     return False
 
 

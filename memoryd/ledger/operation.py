@@ -25,7 +25,7 @@ from memoryd.ledger.memory import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
 _T = TypeVar("_T")
 
@@ -165,7 +165,7 @@ def apply(
     agent_id: str,
     now: str,
     new_hex: Callable[[], str],
-    taken: Collection[str] = (),
+    taken: Container[str] = (),
 ) -> list[Change]:
     """What the operations do, one after the other; all of them or none.
 
@@ -196,7 +196,7 @@ class _Ledger:
     agent_id: str
     now: str
     new_hex: Callable[[], str]
-    taken: Collection[str]
+    taken: Container[str]
 
     def changes(self, operation: Operation) -> Iterator[Change]:
         for name, after in self._results(operation):
@@ -231,14 +231,14 @@ class _Ledger:
             created_at=self.now,
             updated_at=self.now,
             salt=draw_salt(self.new_hex),
-            category=add.category,
+            category=_storable(add.category),
             confidence=add.confidence,
             importance=add.importance,
-            tags=united(add.tags),
+            tags=_tags(add.tags),
             origin_at=add.origin_at or max((source.at for source in add.cites if source.at), default=None),
             derived_from=united(add.derived_from),
             sources=united(add.cites),
-            heading=add.heading,
+            heading=_storable(add.heading),
             position=add.position,
         )
 
@@ -248,11 +248,11 @@ class _Ledger:
             memory = reworded(memory, _said(update.content, update.id))
         return replace(
             memory,
-            category=_or(update.category, memory.category),
+            category=_or(_storable(update.category), memory.category),
             confidence=_or(update.confidence, memory.confidence),
             importance=_or(update.importance, memory.importance),
-            tags=memory.tags if update.tags is None else united(update.tags),
-            heading=_or(update.heading, memory.heading),
+            tags=memory.tags if update.tags is None else _tags(update.tags),
+            heading=_or(_storable(update.heading), memory.heading),
             position=_or(update.position, memory.position),
             sources=united(memory.sources, update.cites),
             derived_from=united(memory.derived_from, update.derived_from),
@@ -349,8 +349,8 @@ class _Ledger:
 
 @dataclass(frozen=True, slots=True)
 class _Either:
-    one: Collection[str]
-    other: Collection[str]
+    one: Container[str]
+    other: Container[str]
 
     def __contains__(self, item: object) -> bool:
         return item in self.one or item in self.other
@@ -359,7 +359,16 @@ class _Either:
 def _said(content: str, memory_id: str | None) -> str:
     if not content.strip():
         raise OperationError("a memory needs a text", (memory_id,) if memory_id else ())
-    return content.encode(errors="replace").decode()  # half a surrogate pair can be neither stored nor hashed
+    return _storable(content) or ""
+
+
+def _storable(text: str | None) -> str | None:
+    # Half a surrogate pair can be neither stored nor hashed.
+    return None if text is None else text.encode(errors="replace").decode()
+
+
+def _tags(tags: Iterable[str]) -> tuple[str, ...]:
+    return united(_storable(tag) for tag in tags)
 
 
 def _or(value: _T | None, otherwise: _T | None) -> _T | None:

@@ -1,9 +1,10 @@
 """The core file, `MEMORY.md`: `- ` bullets under optional headings, written by people, agents and memoryd.
 
-Every byte of it is somebody's, so it is kept as pieces whose bytes put together are the file; a change inserts a piece
-and touches no other. What Markdown calls a heading, a list item, a fence, a comment is taken from CommonMark 0.31
-(sections 4.1, 4.2, 4.5, 4.6, 5.2), with one narrowing: a bullet begins in the first or second column, anything
-deeper belongs to the bullet or heading above it, as paragraphs, code and comments do. YAML front matter is kept whole.
+Every byte of it is somebody's, so it is kept as pieces whose bytes put together are the file; a change inserts a piece,
+or touches the text lines of one bullet, and no other byte. What Markdown calls a heading, a list item, a fence, a
+comment is taken from CommonMark 0.31 (sections 4.1, 4.2, 4.5, 4.6, 5.2), with one narrowing: a bullet begins in the
+first or second column, anything deeper belongs to the bullet or heading above it, as paragraphs, code and comments do.
+YAML front matter is kept whole.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class Piece:
     raw: bytes
     text: str  # of the bullet or heading, on one line; empty for text
     level: int  # of a heading, 1 to 6; else 0
+    own: int  # how many bytes of `raw` are the lines of a bullet's own text; what is behind them hangs below it
     room: int  # how many bytes of `raw` may stand before something inserted behind the piece
 
 
@@ -71,8 +73,12 @@ class Bullet(NamedTuple):
 
 def normal(text: str) -> str:
     """What makes two bullets the same: NFC, whitespace folded, casefolded, one leading escape less."""
-    folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", _one_line(text)).casefold())
-    return folded[1:] if folded.startswith("\\") and _STRUCTURE.match(folded, 1) else folded
+    return unescaped(unicodedata.normalize("NFC", unicodedata.normalize("NFC", _one_line(text)).casefold()))
+
+
+def unescaped(text: str) -> str:
+    """The text of a bullet without the backslash that keeps it from being a heading, list or fence."""
+    return text[1:] if text.startswith("\\") and _STRUCTURE.match(text, 1) else text
 
 
 def _one_line(text: str) -> str:
@@ -91,7 +97,7 @@ def parse(data: bytes) -> CoreFile:
 
 
 def _front(raw: bytes) -> Piece:
-    return Piece(Kind.TEXT, raw, "", 0, len(raw))
+    return Piece(Kind.TEXT, raw, "", 0, 0, len(raw))
 
 
 def render(file: CoreFile) -> bytes:
@@ -115,6 +121,7 @@ class _Line(NamedTuple):
     raw: bytes
     kind: Kind  # of the piece it begins; TEXT where it goes on with the one before
     open: bool  # what is inserted behind it would lie in a fence or comment
+    fence: bytes | None  # the code fence that is open behind it
 
 
 def _grouped(data: bytes) -> list[list[_Line]]:
@@ -145,7 +152,7 @@ def _classified(data: bytes) -> Iterator[_Line]:
             in_item = kind is Kind.BULLET or (in_item and goes_on)
             nested = fence is not None and in_item and indented
         blank = not raw.strip()
-        yield _Line(raw, kind, open=comment or (fence is not None and not nested))
+        yield _Line(raw, kind, open=comment or (fence is not None and not nested), fence=fence)
 
 
 def _kind(raw: bytes) -> Kind:
@@ -159,12 +166,12 @@ def _piece(lines: list[_Line]) -> Piece:
     first = lines[0]
     heading = _HEADING.fullmatch(first.raw) if first.kind is Kind.HEADING else None
     level = len(heading[1]) if heading else 0
-    text = ""
+    text, own = "", 0
     if heading:
         text = _heading_text((heading[2] or b"").decode(errors="replace"))
     elif first.kind is Kind.BULLET:
-        text = _bullet_text(lines)
-    return Piece(first.kind, raw, text, level, _room(lines))
+        text, own = _bullet_text(lines)
+    return Piece(first.kind, raw, text, level, own, _room(lines))
 
 
 def _heading_text(text: str) -> str:
@@ -176,14 +183,17 @@ def _heading_text(text: str) -> str:
     return line
 
 
-def _bullet_text(lines: list[_Line]) -> str:
+def _bullet_text(lines: list[_Line]) -> tuple[str, int]:
+    """The text of a bullet, and how many bytes its lines have."""
     match = _BULLET.fullmatch(lines[0].raw)
     words = [match[1] if match else b""]
+    own = len(lines[0].raw)
     for line in lines[1:]:
         if not line.raw.strip() or _DEEPER.match(line.raw) or _RULE.fullmatch(line.raw):
             break
         words.append(line.raw)
-    return _one_line(b" ".join(words).decode(errors="replace"))
+        own += len(line.raw)
+    return _one_line(b" ".join(words).decode(errors="replace")), own
 
 
 def _room(lines: list[_Line]) -> int:
@@ -212,7 +222,7 @@ def add(file: CoreFile, additions: Sequence[tuple[str, str]]) -> bytes:
         line = _escaped(text)
         if normal(line) not in known:
             known.add(normal(line))
-            file = parse(_inserted(file, _heading_text(heading), line))
+            file = parse(_inserted(file, heading, [f"- {line}\n".encode()]))
     return render(file)
 
 
@@ -223,20 +233,29 @@ def _escaped(text: str) -> str:
     return f"\\{line}" if _STRUCTURE.match(line) else line
 
 
-def _inserted(file: CoreFile, heading: str, line: str) -> bytes:
+def _inserted(file: CoreFile, heading: str, blocks: Sequence[bytes]) -> bytes:
+    """The file's bytes with whole lines at the end of a heading's section; their line feeds become the file's own."""
+    heading = _heading_text(heading)
     end = _section_end(file, heading)
     last = len(file.pieces) if end is None else end
     before = b"".join(piece.raw for piece in file.pieces[: last - 1])
     before += file.pieces[last - 1].raw[: file.pieces[last - 1].room]
     data = render(file)
-    lines = [f"- {line}"]
-    if end is None:
-        lines = [f"## {heading}", "", *lines]
+    head = "" if end is not None else f"## {heading}\n\n"
     if not data.removeprefix(_BOM).strip():
-        lines = [_NEW_TITLE, "", *lines]
-    newline = "\r\n" if data.count(b"\r\n") * 2 > data.count(b"\n") else "\n"
-    lead = _lead(before.removeprefix(_BOM), apart=end is None)
-    return before + (lead + "\n".join([*lines, ""])).replace("\n", newline).encode() + data[len(before) :]
+        head = f"{_NEW_TITLE}\n\n{head}"
+    lead = _lead(before.removeprefix(_BOM), apart=end is None) + head
+    newline = _newline(data)
+    return before + b"".join(_ended(block, newline) for block in (lead.encode(), *blocks)) + data[len(before) :]
+
+
+def _newline(data: bytes) -> bytes:
+    return b"\r\n" if data.count(b"\r\n") * 2 > data.count(b"\n") else b"\n"
+
+
+def _ended(block: bytes, newline: bytes) -> bytes:
+    """The block with its line feeds as the file has them; one that has carriage returns already stays as it is."""
+    return block if b"\r\n" in block else block.replace(b"\n", newline)
 
 
 def _section_end(file: CoreFile, heading: str) -> int | None:
@@ -259,3 +278,159 @@ def _lead(before: bytes, *, apart: bool) -> str:
     listed = _BULLET.fullmatch(last) or _INDENTED.match(last)
     blank = "\n" if last.strip() and (apart or not listed) else ""
     return blank if last.endswith(b"\n") else "\n" + blank
+
+
+# ── editing ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Another text for a bullet; its mark and what hangs below it stay."""
+
+    position: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """No such bullet any more; what hangs below it stays where it is."""
+
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """A new bullet ahead of another, or at the end of a heading's section."""
+
+    text: str
+    heading: str = ""
+    before: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A bullet, and what hangs below it, ahead of another, or at the end of a heading's section."""
+
+    position: int
+    heading: str = ""
+    before: int | None = None
+
+
+Edit = Replace | Remove | Insert | Move
+
+
+def edit(file: CoreFile, edits: Sequence[Edit]) -> bytes:
+    """The file's bytes after edits; every position is that of a bullet in `file`, whatever the other edits do.
+
+    Only the text lines of the bullets concerned change. Where the removal of a bullet would turn what hangs below it
+    into something else (an unclosed fence that the bullet's end closed, a rule that is now the first line and would
+    open front matter), a line that keeps it what it is stays in its place.
+
+    Raises:
+        ValueError: a text is blank, there is no bullet at a position, or two edits replace, remove or move the same.
+    """
+    _check(edits, len(bullets(file)))
+    blocks: dict[str, list[bytes]] = {}
+    draft = _Draft(file)
+    for one in edits:
+        draft.note(one, blocks)
+    file = draft.file()
+    for heading, block in blocks.items():
+        file = parse(_inserted(file, heading, block))
+    return render(file)
+
+
+def _check(edits: Sequence[Edit], count: int) -> None:
+    changed = [one.position for one in edits if not isinstance(one, Insert)]
+    named = [*changed, *(one.before for one in edits if isinstance(one, Insert | Move) and one.before is not None)]
+    for position in named:
+        if not 0 <= position < count:
+            raise ValueError(f"there is no bullet {position}")
+    if len(set(changed)) < len(changed):
+        raise ValueError("two edits change the same bullet")
+
+
+class _Draft:
+    """The pieces of a file while some are edited."""
+
+    def __init__(self, file: CoreFile) -> None:
+        self._pieces = file.pieces
+        self._raws = [piece.raw for piece in file.pieces]
+        self._texts = [piece.text if piece.kind is Kind.BULLET else None for piece in file.pieces]
+        self._leads: list[list[bytes]] = [[] for _ in file.pieces]  # what is put ahead of each
+        self._lead_texts: list[list[str]] = [[] for _ in file.pieces]
+        self._places = [index for index, piece in enumerate(file.pieces) if piece.kind is Kind.BULLET]
+        self._newline = _newline(render(file))
+        self._cut: set[int] = set()  # pieces that lost their bullet
+
+    def note(self, edit: Edit, blocks: dict[str, list[bytes]]) -> None:
+        """Carry out an edit; what is to go to the end of a section is put into `blocks` instead."""
+        if isinstance(edit, Insert):
+            line = _escaped(edit.text)
+            self._put(f"- {line}\n".encode(), line, edit, blocks)
+            return
+        place = self._places[edit.position]
+        piece = self._pieces[place]
+        if isinstance(edit, Replace):
+            self._texts[place] = _escaped(edit.text)
+            self._raws[place] = self._replaced(piece, _escaped(edit.text))
+            return
+        self._cut.add(place)
+        self._texts[place] = None
+        if isinstance(edit, Remove):
+            self._raws[place] = piece.raw[piece.own :]
+        else:
+            end = len(piece.raw) if self._is_open(piece) else piece.room
+            block = piece.raw[:end]
+            self._raws[place] = piece.raw[end:]
+            self._put(_whole(block if end == piece.room else self._closed(block)), piece.text, edit, blocks)
+
+    def _is_open(self, piece: Piece) -> bool:
+        return bool(piece.raw[piece.room :].strip())
+
+    def _put(self, block: bytes, text: str, edit: Insert | Move, blocks: dict[str, list[bytes]]) -> None:
+        if edit.before is None:
+            blocks.setdefault(_heading_text(edit.heading), []).append(block)
+        else:
+            place = self._places[edit.before]
+            self._leads[place].append(_ended(block, self._newline))
+            self._lead_texts[place].append(text)
+
+    def _replaced(self, piece: Piece, line: str) -> bytes:
+        own = piece.raw[: piece.own]
+        match = _BULLET.match(own)
+        mark = own[: match.start(1)] if match else b"- "
+        end = own[len(own.rstrip(b"\r\n")) :]
+        return mark + line.encode() + end + piece.raw[piece.own :]
+
+    def file(self) -> CoreFile:
+        """The file as edited, what hung below a bullet that is gone kept what it was."""
+        file = parse(self._joined())
+        if [bullet.text for bullet in bullets(file)] != self._expected():
+            for place in self._cut - {len(self._raws) - 1}:
+                self._raws[place] = self._closed(self._raws[place])
+            file = parse(self._joined())
+        return file
+
+    def _expected(self) -> list[str]:
+        pairs = zip(self._lead_texts, self._texts, strict=True)
+        return [text for leads, own in pairs for text in (*leads, own) if text is not None]
+
+    def _joined(self) -> bytes:
+        data = b"".join(b"".join((*lead, raw)) for lead, raw in zip(self._leads, self._raws, strict=True))
+        front = self._raws[0]
+        match = _FRONT_MATTER.match(data)
+        # A rule that is the first line now would begin front matter.
+        return front + self._newline + data[len(front) :] if match and match.end() > len(front) else data
+
+    def _closed(self, raw: bytes) -> bytes:
+        """A fence or comment that nothing closes, or only the end of the bullet it hung below, is closed by a line."""
+        lines = list(_classified(raw))
+        last = lines[-1] if lines else None
+        if last is None or not (last.fence or last.open):
+            return raw
+        return _whole(raw) + (b"  " + last.fence if last.fence else b"-->") + self._newline
+
+
+def _whole(block: bytes) -> bytes:
+    return block if block.endswith(b"\n") else block + b"\n"

@@ -1,0 +1,329 @@
+"""Matching: which bullet of a file that somebody edited is which memory, and what the edit was.
+
+First come equal texts, wherever they stand now; then similar ones, where similarity is that of rapidfuzz's `ratio`
+(normalised Indel distance) with a little more for the same heading and the same neighbours; then parts: a bullet whose
+words all stood in one old text is a split off it, an old text whose words all stand in one new bullet was joined to it.
+What is left over was deleted, or is new.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rapidfuzz import fuzz, process
+
+from memoryd.ledger.memory import Ending, Kind
+from memoryd.ledger.operation import Add, Delete, Update
+from memoryd.ledger.places import placed
+from memoryd.tiers import core
+from memoryd.tiers.lines import lines_of, open_fence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from memoryd.ledger.memory import Memory
+    from memoryd.ledger.operation import Operation
+    from memoryd.tiers.core import Bullet
+
+SIMILAR = 60.0  # of 100: a text changed by less than that is the same memory in other words …
+SIMILAR_IN_PLACE = 40.0  # … and where it stands between the same neighbours, alone
+_NEIGHBOURS = 10.0
+_HEADING = 5.0
+_TRIED = 16  # most similar bullets looked at for each memory
+_PART = 0.8  # share of its words a part has in common with the whole
+_PART_WORDS = 2  # fewer say nothing about where they come from
+
+_WORD = re.compile(r"[^\W_]+")
+_UNSPACED = re.compile("[\u0e00-\u0fff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+_CONFLICT = (b"<<<<<<< ", b"=======", b">>>>>>> ")
+
+
+@dataclass(frozen=True, slots=True)
+class PutBack:
+    """A protected memory that the edit took out or changed, and that goes back into the file."""
+
+    memory_id: str
+    was: str  # missing | changed
+    edit: core.Edit
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What an outside edit of the file was.
+
+    Attributes:
+        operations: that bring the ledger to what the file holds.
+        put_back: edits of that file, to be done besides.
+    """
+
+    operations: tuple[Operation, ...]
+    put_back: tuple[PutBack, ...]
+
+
+def is_conflicted(data: bytes) -> bool:
+    """Whether git left a merge for somebody to solve: its three markers in order, none of them in a code fence."""
+    fence: bytes | None = None
+    found = 0
+    for line in lines_of(data):
+        fence = open_fence(fence, line)
+        marker = _CONFLICT[found]
+        is_marker = line.startswith(marker) if marker.endswith(b" ") else line.rstrip() == marker
+        if fence is None and is_marker:
+            found += 1
+            if found == len(_CONFLICT):
+                return True
+    return False
+
+
+def match(old: Sequence[Memory], new: Sequence[Bullet], new_id: Callable[[], str]) -> Imported:
+    """What somebody did to the file, as operations.
+
+    A memory keeps its id when it is moved or reworded. Of a split one the part most like it keeps the id, the others
+    are new and derive from it; of joined ones the first keeps it. A protected memory is not changed: where the file
+    lacks it or has it in other words, `put_back` says how the file gets it back.
+
+    Args:
+        old: the live core memories, in file order.
+        new: the bullets of the file as it is now.
+        new_id: draws a free id of a core memory.
+    """
+    pairing = _Pairing(old, new)
+    pairing.pair_equal()
+    pairing.pair_similar()
+    pairing.pair_parts()
+    return _Import(pairing, new_id).result()
+
+
+# ── pairing ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Pairing:
+    """Old memories and new bullets by index, as far as they are known to be the same."""
+
+    def __init__(self, old: Sequence[Memory], new: Sequence[Bullet]) -> None:
+        self.old = old
+        self.new = new
+        self.old_texts = [core.normal(memory.content) for memory in old]
+        self.new_texts = [core.normal(bullet.text) for bullet in new]
+        self.old_headings = [core.normal(memory.heading or "") for memory in old]
+        self.new_headings = [core.normal(bullet.heading) for bullet in new]
+        self.new_of: dict[int, int] = {}  # old → new
+        self.old_of: dict[int, int] = {}  # new → old
+        self.split_from: dict[int, int] = {}  # new → the old one it is a part of
+        self.joined_to: dict[int, int] = {}  # old → the new one it is a part of
+
+    def pair(self, old: int, new: int) -> None:
+        """Note that a memory is a bullet."""
+        self.new_of[old] = new
+        self.old_of[new] = old
+
+    def _left(self) -> tuple[list[int], list[int]]:
+        olds = [index for index in range(len(self.old)) if index not in self.new_of and index not in self.joined_to]
+        news = [index for index in range(len(self.new)) if index not in self.old_of and index not in self.split_from]
+        return olds, news
+
+    def pair_equal(self) -> None:
+        """Equal texts: under the same heading first, then wherever they are, the first with the first."""
+        self._pair_by(
+            [*zip(self.old_texts, self.old_headings, strict=True)],
+            [*zip(self.new_texts, self.new_headings, strict=True)],
+        )
+        self._pair_by(self.old_texts, self.new_texts)
+
+    def _pair_by(self, old_keys: Sequence[object], new_keys: Sequence[object]) -> None:
+        olds, news = self._left()
+        waiting: dict[object, list[int]] = defaultdict(list)
+        for index in reversed(olds):
+            waiting[old_keys[index]].append(index)
+        for index in news:
+            queue = waiting.get(new_keys[index])
+            if queue:
+                self.pair(queue.pop(), index)
+
+    def pair_similar(self) -> None:
+        """Similar texts, the most similar pair first."""
+        olds, news = self._left()
+        if not olds or not news:
+            return
+        gaps_old, gaps_new = self._gaps(olds, news)
+        texts = {index: self.new_texts[index] for index in news}
+        lonely = _lonely(gaps_old.values()) & _lonely(gaps_new.values())
+        found: list[tuple[float, int, int]] = []
+        for old in olds:
+            for _, score, new in process.extract(
+                self.old_texts[old],
+                texts,
+                scorer=fuzz.ratio,
+                processor=None,
+                limit=_TRIED,
+                score_cutoff=SIMILAR_IN_PLACE,
+            ):
+                near = gaps_old[old] == gaps_new[new]
+                if score >= (SIMILAR_IN_PLACE if near and gaps_old[old] in lonely else SIMILAR):
+                    same = self.old_headings[old] == self.new_headings[new]
+                    found.append((score + _NEIGHBOURS * near + _HEADING * same, old, new))
+        for _, old, new in sorted(found, key=lambda item: (-item[0], item[1], item[2])):
+            if old not in self.new_of and new not in self.old_of:
+                self.pair(old, new)
+
+    def _gaps(self, olds: Sequence[int], news: Sequence[int]) -> tuple[dict[int, int], dict[int, int]]:
+        """Of each that is left, the new index of the last paired one above it; -1 for none."""
+        above_old, last = {}, -1
+        for index in range(len(self.old)):
+            above_old[index] = last
+            last = self.new_of.get(index, last)
+        above_new, last = {}, -1
+        for index in range(len(self.new)):
+            above_new[index] = last
+            last = index if index in self.old_of else last
+        return {index: above_old[index] for index in olds}, {index: above_new[index] for index in news}
+
+    def pair_parts(self) -> None:
+        """Bullets that are parts of an old text that changed, and old texts that are parts of a changed bullet."""
+        olds, news = self._left()
+        changed = [old for old, new in self.new_of.items() if self.old_texts[old] != self.new_texts[new]]
+        wholes_old = {index: _words(self.old_texts[index]) for index in (*changed, *olds)}
+        wholes_new = {index: _words(self.new_texts[index]) for index in (*(self.new_of[old] for old in changed), *news)}
+        for index in news:
+            whole = _whole_of(wholes_new[index], wholes_old)
+            if whole is not None:
+                if whole in self.new_of:
+                    self.split_from[index] = whole
+                else:
+                    self.pair(whole, index)
+        for index in olds:
+            if index not in self.new_of:
+                whole = _whole_of(wholes_old[index], wholes_new)
+                if whole is not None and whole not in self.split_from:
+                    if whole in self.old_of:
+                        self.joined_to[index] = whole
+                    else:
+                        self.pair(index, whole)
+
+
+def _lonely(gaps: Iterable[int]) -> set[int]:
+    return {gap for gap, times in Counter(gaps).items() if times == 1}
+
+
+def _words(text: str) -> frozenset[str]:
+    """The words of a text; where words are written without spaces, every two characters."""
+    found: set[str] = set()
+    for word in _WORD.findall(text):
+        if len(word) > 2 and _UNSPACED.search(word):
+            found.update(word[index : index + 2] for index in range(len(word) - 1))
+        else:
+            found.add(word)
+    return frozenset(found)
+
+
+def _whole_of(part: frozenset[str], wholes: dict[int, frozenset[str]]) -> int | None:
+    """The whole that has nearly all words of a part; the one that has most, the first of equals."""
+    if len(part) < _PART_WORDS:
+        return None
+    shares = {index: len(part & whole) / len(part) for index, whole in wholes.items() if len(whole) > len(part)}
+    best = max(shares, key=lambda index: (shares[index], -index), default=None)
+    return best if best is not None and shares[best] >= _PART else None
+
+
+# ── operations ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(slots=True)
+class _Import:
+    pairing: _Pairing
+    new_id: Callable[[], str]
+    operations: list[Operation] = field(default_factory=list)
+    put_back: list[PutBack] = field(default_factory=list)
+
+    def result(self) -> Imported:
+        self._release()
+        pairing = self.pairing
+        numbers = placed([self._number(index) for index in range(len(pairing.new))])
+        ids = {new: pairing.old[old].id for new, old in pairing.old_of.items()}
+        for index, bullet in enumerate(pairing.new):
+            if index in ids:
+                self._update(index, bullet, numbers[index])
+            else:
+                ids[index] = self.new_id()
+                self._add(index, bullet, numbers[index], ids[index])
+        for index, memory in enumerate(pairing.old):
+            if index in pairing.new_of:
+                continue
+            if memory.constitutional:
+                self._insert(index, memory)
+            elif index in pairing.joined_to:
+                self.operations.append(Delete(memory.id, Ending.MERGED, (ids[pairing.joined_to[index]],)))
+            else:
+                self.operations.append(Delete(memory.id))
+        return Imported(tuple(self.operations), tuple(self.put_back))
+
+    def _release(self) -> None:
+        """A protected memory is put back as it was, so what others were joined with it to is the others' bullet."""
+        pairing = self.pairing
+        joined = pairing.joined_to
+        pairing.joined_to = {old: new for old, new in joined.items() if not pairing.old[old].constitutional}
+        for old, new in list(pairing.joined_to.items()):
+            if pairing.old[pairing.old_of[new]].constitutional:
+                del pairing.new_of[pairing.old_of[new]], pairing.joined_to[old]
+                pairing.pair(old, new)
+
+    def _number(self, index: int) -> int | None:
+        old = self.pairing.old_of.get(index)
+        return None if old is None else self.pairing.old[old].position
+
+    def _update(self, index: int, bullet: Bullet, number: int) -> None:
+        pairing = self.pairing
+        memory = pairing.old[pairing.old_of[index]]
+        text = core.unescaped(bullet.text)
+        content = None if _same(text, memory.content) else text
+        if memory.constitutional and content is not None:
+            self.put_back.append(PutBack(memory.id, "changed", core.Replace(bullet.position, memory.content)))
+            content = None
+        joined = tuple(pairing.old[old].id for old, new in pairing.joined_to.items() if new == index)
+        update = Update(
+            memory.id,
+            content=content,
+            heading=None if bullet.heading == (memory.heading or "") else bullet.heading,
+            position=None if number == memory.position else number,
+            derived_from=joined,
+        )
+        if update != Update(memory.id):
+            self.operations.append(update)
+
+    def _add(self, index: int, bullet: Bullet, number: int, memory_id: str) -> None:
+        whole = self.pairing.split_from.get(index)
+        self.operations.append(
+            Add(
+                Kind.CORE,
+                core.unescaped(bullet.text),
+                heading=bullet.heading,
+                position=number,
+                derived_from=() if whole is None else (self.pairing.old[whole].id,),
+                id=memory_id,
+            )
+        )
+
+    def _insert(self, index: int, memory: Memory) -> None:
+        """Back ahead of the bullet it stood ahead of, if that is there and under its heading still; else at the end."""
+        pairing = self.pairing
+        below = index + 1
+        while below < len(pairing.old) and below not in pairing.new_of:
+            below += 1
+        before = pairing.new_of.get(below)
+        if before is not None and core.normal(pairing.new[before].heading) != core.normal(memory.heading or ""):
+            before = None
+        position = None if before is None else pairing.new[before].position
+        edit = core.Insert(memory.content, memory.heading or "", position)
+        self.put_back.append(PutBack(memory.id, "missing", edit))
+
+
+def _same(one: str, two: str) -> bool:
+    return _shown(one) == _shown(two)
+
+
+def _shown(text: str) -> str:
+    return unicodedata.normalize("NFC", " ".join(text.replace("\0", "\ufffd").split()))

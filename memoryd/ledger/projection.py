@@ -1,0 +1,56 @@
+"""Projection: changes of the ledger as edits of the file, so that it holds what was decided and nothing else moves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memoryd.ledger.memory import Kind
+from memoryd.tiers import core
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from memoryd.ledger.memory import Memory
+    from memoryd.ledger.operation import Change
+
+
+def edits_of(order: Sequence[Memory], changes: Iterable[Change]) -> list[core.Edit]:
+    """The edits that bring a file to what its ledger holds after changes; of several to one memory the sum counts.
+
+    Args:
+        order: the live core memories before the changes, one for each bullet of the file, in its order.
+        changes: in order, of memories of any kind.
+    """
+    places = {memory.id: place for place, memory in enumerate(order)}
+    last = {change.memory_id: change.after for change in changes if change.after.kind is Kind.CORE}
+    edits: list[core.Edit] = []
+    coming: list[Memory] = []
+    for memory_id, memory in last.items():
+        place = places.get(memory_id)
+        if place is None:
+            coming += [memory] if memory.is_live else []
+            continue
+        old = order[place]
+        if not memory.is_live:
+            edits.append(core.Remove(place))
+        elif (memory.heading or "", memory.position) == (old.heading or "", old.position):
+            edits += [core.Replace(place, memory.content)] if memory.content != old.content else []
+        elif memory.content != old.content:
+            edits.append(core.Remove(place))
+            coming.append(memory)
+        else:
+            edits.append(core.Move(place, memory.heading or "", _below(order, last, memory)))
+    coming.sort(key=lambda memory: (memory.position is None, memory.position or 0))
+    return edits + [core.Insert(one.content, one.heading or "", _below(order, last, one)) for one in coming]
+
+
+def _below(order: Sequence[Memory], last: dict[str, Memory], memory: Memory) -> int | None:
+    """The place of the bullet a memory comes ahead of: the next of its heading that stays; None for the end."""
+    if memory.position is None:
+        return None
+    for place, other in enumerate(order):
+        stays = other.id not in last or (last[other.id].is_live and last[other.id].position == other.position)
+        is_next = other.position is not None and other.position > memory.position
+        if stays and is_next and (other.heading or "") == (memory.heading or ""):
+            return place
+    return None

@@ -1,0 +1,209 @@
+"""Rolling back: exactly what was, or a refusal that names what is in the way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ledger_world import World, worlds
+
+from memoryd.errors import NotFoundError, RefusedError
+from memoryd.ledger import audit
+from memoryd.ledger.memory import Ending, Kind
+from memoryd.ledger.operation import Add, Delete, Merge, Protect, Restore, Update
+
+
+def known(memories):
+    """Rows as they count before and after a rollback: one that was undone is none."""
+    return {memory_id: memory for memory_id, memory in memories.items() if memory.ended_as is not Ending.UNDONE}
+
+
+@given(worlds(), st.data())
+def test_the_last_run_rolled_back_is_as_if_it_had_not_been(drawn, data):
+    world, runs = drawn
+    if not runs:
+        return
+    first = next(entry for entry in world.entries if entry.run_id == runs[-1])
+    before = audit.replay([entry for entry in world.entries if entry.id < first.id], world.texts.get).states
+    plan = world.plan(runs[-1])
+    assert not plan.conflicts
+    world.carry_out(plan, "undo")
+    after = {memory_id: world.state(memory_id) for memory_id in before}
+    assert after == before
+    fresh = set(world.memories) - set(before)
+    assert all(world.memories[memory_id].ended_as is Ending.UNDONE for memory_id in fresh)
+    assert list(audit.check(world.entries)) == []
+    again = world.plan(runs[-1])
+    assert again.already
+    assert again.steps == ()
+
+
+@given(worlds(), st.data())
+def test_any_run_is_rolled_back_exactly_or_names_what_is_in_the_way(drawn, data):
+    world, runs = drawn
+    if not runs:
+        return
+    run_id = data.draw(st.sampled_from(runs))
+    own = [entry for entry in world.entries if entry.run_id == run_id]
+    others = {entry.memory_id for entry in world.entries if entry.id > own[-1].id}
+    before, untouched = {}, {}
+    for entry in own:
+        before.setdefault(entry.memory_id, entry.before)
+    for memory_id in world.memories:
+        if memory_id not in before:
+            untouched[memory_id] = world.state(memory_id)
+    plan = world.plan(run_id)
+    if plan.conflicts:
+        assert plan.steps == ()
+        for conflict in plan.conflicts:
+            assert conflict.memory_id in before
+            assert conflict.memory_id in str(RefusedError("; ".join(one.memory_id for one in plan.conflicts)))
+            assert all(at > own[0].id and run != run_id for at, run in conflict.later)
+            assert conflict.memory_id in others or conflict.why == "needed"
+        with pytest.raises(RefusedError, match=plan.conflicts[0].memory_id):
+            plan.check()
+        return
+    world.carry_out(plan, "undo")
+    for memory_id, digest in before.items():
+        if digest is not None and memory_id not in plan.stayed:
+            assert world.state(memory_id) == world.texts[digest]
+        elif ":" not in memory_id:
+            assert world.memories[memory_id].ended_as is Ending.UNDONE
+    assert {memory_id: world.state(memory_id) for memory_id in untouched} == untouched
+    assert all(memory_id.startswith("watermark:") and memory_id in others for memory_id in plan.stayed)
+    assert world.plan(run_id).already
+
+
+@given(worlds(), st.data())
+def test_a_rollback_rolled_back_is_as_if_neither_had_been(drawn, data):
+    world, runs = drawn
+    if not runs:
+        return
+    run_id = data.draw(st.sampled_from(runs))
+    plan = world.plan(run_id)
+    if plan.conflicts:
+        return
+    before = world.snapshot()
+    world.carry_out(plan, "undo")
+    world.carry_out(world.plan("undo"), "redo")
+    assert world.snapshot() == before
+    assert not world.plan(run_id).already
+
+
+@given(worlds(), st.data())
+def test_everything_goes_back_to_an_entry(drawn, data):
+    world, runs = drawn
+    if not runs:
+        return
+    index = data.draw(st.integers(1, len(world.entries)))
+    states = audit.replay(world.entries[:index], world.texts.get).states
+    world.carry_out(world.plan_to(index), "undo")
+    now = {memory_id: world.state(memory_id) for memory_id in states}
+    assert now == states
+    assert set(known(world.memories)) <= set(states)
+    assert world.plan_to(index).steps == ()
+
+
+def test_a_later_change_is_a_conflict_and_names_the_later_run():
+    world = World()
+    (a, b) = (change.memory_id for change in world.do("one", Add(Kind.CORE, "a"), Add(Kind.CORE, "b")))
+    world.do("two", Update(a, content="aa"))
+    plan = world.plan("one")
+    assert [(one.memory_id, one.why, one.later) for one in plan.conflicts] == [(a, "changed", ((3, "two"),))]
+    with pytest.raises(RefusedError, match=rf"{a} changed by two \(audit 3\)"):
+        plan.check()
+    world.carry_out(world.plan("two"), "undo two")
+    world.carry_out(world.plan("one"), "undo one")
+    assert known(world.memories) == {}
+    assert {world.memories[memory_id].content for memory_id in (a, b)} == {"a", "b"}
+
+
+def test_a_change_in_the_midst_of_a_run_is_a_conflict():
+    world = World()
+    (a,) = (change.memory_id for change in world.do("one", Add(Kind.CORE, "a")))
+    world.do("two", Update(a, content="b"))
+    world.do("one", Update(a, content="c"))
+    assert [one.later for one in world.plan("one").conflicts] == [((2, "two"),)]
+
+
+def test_what_later_runs_did_to_others_stays():
+    world = World()
+    (a,) = (change.memory_id for change in world.do("one", Add(Kind.CORE, "a")))
+    (b,) = (change.memory_id for change in world.do("two", Add(Kind.CORE, "b")))
+    world.do("three", Protect(b))
+    world.carry_out(world.plan("one"), "undo")
+    assert set(world.live()) == {b}
+    assert world.memories[b].constitutional
+    assert world.memories[a].ended_as is Ending.UNDONE
+
+
+def test_what_says_a_memory_that_a_later_run_ended_is_needed():
+    world = World()
+    (a,) = (change.memory_id for change in world.do("one", Add(Kind.CORE, "a")))
+    (b,) = (change.memory_id for change in world.do("two", Add(Kind.CORE, "b")))
+    world.do("three", Delete(a, Ending.SUPERSEDED, (b,)))
+    assert [(one.memory_id, one.why, one.later) for one in world.plan("two").conflicts] == [
+        (b, "needed", ((3, "three"),))
+    ]
+    world.do("four", Restore(a))
+    assert world.plan("two").conflicts == ()
+
+
+def test_flags_dates_and_tombstones_come_back():
+    world = World()
+    a, b = (change.memory_id for change in world.do("one", Add(Kind.CORE, "a"), Add(Kind.CORE, "b")))
+    world.do("two", Protect(b), Delete(a))
+    before = dict(world.memories)
+    world.do("three", Restore(a), Merge((a, b), "ab"))
+    world.carry_out(world.plan("three"), "undo")
+    assert known(world.memories) == before
+    assert before[a].ended_as is Ending.DELETED
+
+
+def test_a_watermark_moved_on_stays_and_one_that_was_not_goes_back():
+    world = World()
+    mark = audit.watermark("sess_1", "sleep")
+    world.move("one", mark, audit.state(seq=3))
+    world.move("two", mark, audit.state(seq=9))
+    plan = world.plan("one")
+    assert plan.stayed == (mark,)
+    world.carry_out(plan, "undo")
+    assert world.other[mark] == audit.state(seq=9)
+    world.carry_out(world.plan("two"), "undo two")
+    assert world.other[mark] == audit.state(seq=3)
+    world.move("three", audit.watermark("sess_2", "sleep"), audit.state(seq=1))
+    world.carry_out(world.plan("three"), "undo three")
+    assert world.other[audit.watermark("sess_2", "sleep")] is None
+
+
+def test_an_erased_state_does_not_come_back():
+    world = World()
+    (a,) = (change.memory_id for change in world.do("one", Add(Kind.CORE, "a")))
+    world.do("two", Update(a, content="b"))
+    del world.texts[world.entries[0].after]
+    assert [(one.memory_id, one.why) for one in world.plan("two").conflicts] == [(a, "erased")]
+    world.do("forget", Delete(a, Ending.ERASED))
+    assert [one.why for one in world.plan("two").conflicts] == ["changed"]
+
+
+def test_a_run_rolled_back_is_rolled_back_even_when_others_went_on():
+    world = World()
+    (a,) = (change.memory_id for change in world.do("one", Add(Kind.CORE, "a")))
+    world.do("two", Update(a, content="b"))
+    world.carry_out(world.plan("two"), "undo")
+    world.do("three", Update(a, content="c"))
+    plan = world.plan("two")
+    assert plan.already
+    assert plan.steps == ()
+    assert world.memories[a] == replace(world.memories[a], content="c")
+
+
+def test_what_is_not_there_cannot_be_rolled_back():
+    world = World()
+    world.do("one", Add(Kind.CORE, "a"))
+    with pytest.raises(NotFoundError, match="nope"):
+        world.plan("nope")
+    with pytest.raises(NotFoundError, match="99"):
+        world.plan_to(99)
