@@ -251,6 +251,15 @@ def test_any_reply_is_read_or_refused(text, lead):
     run(inputs(), lead + text + " ")
 
 
+def test_a_question_asked_in_parts_has_one_reply():
+    parts = [Reply(f"So: {json.dumps(GOOD)}", "stop", "test", tokens_in=3), Reply('{"remove": []}', "stop", "test")]
+    whole = facts_reply.merge([*parts, Reply(json.dumps({"profile": {"work": {"text": "x"}}}), "stop", "test")])
+    parsed = facts_reply.parse(whole)
+    assert (len(parsed.offered), len(parsed.sections), whole.tokens_in) == (1, 1, 3)
+    assert facts_reply.merge(parts[:1]) is parts[0]
+    assert isinstance(facts_reply.merge([*parts, Reply("no", "stop", "test")]), Rejected)
+
+
 def test_a_wrong_type_is_dropped_by_itself():
     step = run(
         inputs(), {"new": [{"content": "User prefers pytest", "category": "wish", "confidence": 2, "cites": "t1"}]}

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from memoryd.jobs.job import Rejected, Reply
@@ -106,6 +106,28 @@ def render(offered: Sequence[Offered]) -> str:
         for one in offered
     ]
     return json.dumps({"new": new}, ensure_ascii=False)
+
+
+def merge(replies: Sequence[Reply]) -> Reply | Rejected:
+    """Return the reply to a question that was asked in parts: what each offers, in order.
+
+    Of a section of the profile that several rewrite, the last holds. One part that cannot be used makes the whole
+    unusable: what it was asked about would be passed over.
+    """
+    rejected = next((part for part in map(parse, replies) if isinstance(part, Rejected)), None)
+    if rejected is not None:
+        return rejected
+    if len(replies) == 1:
+        return replies[0]
+    found = [one for one in (_answer(reply.text) for reply in replies) if one is not None]
+    whole = {
+        "new": [item for one in found for item in _typed(one, "new", list)],
+        "remove": [item for one in found for item in _typed(one, "remove", list)],
+        "profile": {name: text for one in found for name, text in _typed(one, "profile", dict).items()},
+    }
+    tokens_in, tokens_out = sum(reply.tokens_in for reply in replies), sum(reply.tokens_out for reply in replies)
+    text = json.dumps(whole, ensure_ascii=False)
+    return replace(replies[0], text=text, tokens_in=tokens_in, tokens_out=tokens_out)
 
 
 def _answer(text: str) -> dict[str, Any] | None:
