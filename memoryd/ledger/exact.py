@@ -41,17 +41,17 @@ _PIECE = re.compile(r"(?<=[.!?…:])\s+")
 # With a scheme, of the web without one, or a host name or number with a path.
 _URL = re.compile(
     r"(?:\b[a-z][a-z0-9+.-]{1,12}://|\bwww\.|\b(?:javascript|vbscript|data|file):"
-    r"|\b(?:[a-z0-9-]+\.)+(?:com|net|org|io|dev|ai|app|info|xyz|site|online|biz|example|test|ru|cn|tk|top)(?::\d+)?/"
+    r"|(?<![a-z0-9.-])(?:[a-z0-9-]{1,63}\.){1,8}(?:com|net|org|io|dev|ai|app|info|xyz|site|online|biz|example|test|ru|cn|tk|top)(?::\d+)?/"
     r"|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?/)[^\s<>\"“”`|]*",
     re.IGNORECASE,
 )
-_EMAIL = re.compile(r"[\w.+%-]+@[\w-]+(?:\.[\w-]+)+")
+_EMAIL = re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+")
 # Digits in groups, as phone numbers are written; at least seven, with a plus, a bracket, a leading 0 or a sign between.
 _PHONE = re.compile(r"(?<![\w.])(?:\+|\(|0|(?=\d+[ -]\d))[\d()]*(?:[ ./-]{1,2}\(?\d+\)?)*(?!\w)")
 _FEWEST_DIGITS, _MOST_DIGITS = 7, 15  # ITU-T E.164
 _MARKED = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d[\d:.]*(?:Z|[+-]\d\d:?\d\d)?|"
-    r"[^\s()\[\]{}\"'“”‘’,;<>]*(?:[/\\@_]|[^\W\d]\.\w|\w\.[^\W\d]|\w::\w)[^\s()\[\]{}\"'“”‘’,;<>]*"  # noqa: RUF001
+    r"(?<![^\s()\[\]{}\"'“”‘’,;<>])[^\s()\[\]{}\"'“”‘’,;<>]*(?:[/\\@_]|[^\W\d]\.\w|\w\.[^\W\d]|\w::\w)[^\s()\[\]{}\"'“”‘’,;<>]*"  # noqa: RUF001
     r"|(?<![\w-])--?[a-z][\w-]+(?<!-)"
     r"|[#@]\w+"
 )

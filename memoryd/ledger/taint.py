@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING
@@ -17,9 +18,9 @@ from urllib.parse import urlsplit
 
 from memoryd.ledger import steering
 from memoryd.ledger.exact import urls
-from memoryd.ledger.grounding import Ground, Source, content, passages
+from memoryd.ledger.grounding import Ground, Source, content
 from memoryd.ledger.neutral import neutral
-from memoryd.ledger.wording import fold, plain, stem, units
+from memoryd.ledger.wording import fold, plain, stem
 from memoryd.transcripts.turn import Origin
 
 if TYPE_CHECKING:
@@ -231,21 +232,22 @@ class Bench:
 
 
 class _Heard:
-    """What one record from outside says, looked at closely only where its words could make up the claim."""
+    """What one record from outside says, line by line; it may be megabytes, so words are only looked for as letters."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._stems: frozenset[str] | None = None
-        self._passages: list[frozenset[str]] = []
+        self._lines: list[str] | None = None
 
     def says(self, asked: Sequence[str]) -> bool:
-        if self._stems is None:
-            self._stems = _stems(fold(self._text))
-        if not _share(asked, self._stems):
-            return False
-        if not self._passages:
-            self._passages = [_stems(passage) for passage in passages(self._text)]
-        return any(_share(asked, passage) for passage in self._passages)
+        if self._lines is None:
+            self._lines = [line for line in unicodedata.normalize("NFKC", self._text).casefold().splitlines() if line]
+        before: set[int] = set()
+        for line in self._lines:
+            held = {i for i, one in enumerate(asked) if one in line}
+            if len(held | before) >= ECHO * len(asked):
+                return True
+            before = held
+        return False
 
 
 def without_addresses(text: str, allowed: Collection[str] = ()) -> str:
@@ -270,11 +272,3 @@ def _without_own(record: Record, own: Collection[str]) -> Record:
         return record
     kept = [line for line in record.text.splitlines() if digest(line) not in own]
     return replace(record, text="\n".join(kept))
-
-
-def _stems(folded: str) -> frozenset[str]:
-    return frozenset(stem(unit) for unit in units(folded))
-
-
-def _share(asked: Sequence[str], held: frozenset[str]) -> bool:
-    return sum(1 for one in asked if one in held) >= ECHO * len(asked)
