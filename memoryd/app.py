@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from memoryd.database import alarms, schema, sqlite
@@ -14,7 +15,7 @@ from memoryd.engine.ingest import Ingest
 from memoryd.engine.restore import Restorer
 from memoryd.engine.runner import Runner
 from memoryd.engine.scrubbing import Scrubber
-from memoryd.errors import StateError
+from memoryd.errors import LockedError, StateError, StillLockedError
 from memoryd.files import mounts, trust
 from memoryd.files.folders import make_private_dir
 from memoryd.files.journal import Journal
@@ -69,11 +70,16 @@ class App:
         self.lock.release()
 
 
-def open_app(settings: Settings, clock: Clock | None = None) -> App:
+def open_app(settings: Settings, clock: Clock | None = None, patience: timedelta = timedelta()) -> App:
     """Take the state folder's lock, open its database, recover what a dead process left, and build the rest.
 
+    Args:
+        settings: the configuration.
+        clock: the machine's own by default.
+        patience: how long another daemon may take to let go of the folder.
+
     Raises:
-        LockedError: another daemon holds the folder.
+        LockedError: another daemon holds the folder; StillLockedError where it did so all of `patience`.
         StateError: the folder or the database cannot be used.
         ConfigError: others could write the configuration or a workspace.
     """
@@ -83,12 +89,25 @@ def open_app(settings: Settings, clock: Clock | None = None) -> App:
     make_private_dir(settings.state_dir)
     _require_local_disk(settings.state_dir)
     lock = Lock(settings.state_dir / LOCK)
-    lock.acquire()
+    _take(lock, patience, log)
     try:
         return _build(settings, clock, log, lock)
     except BaseException:
         lock.release()
         raise
+
+
+def _take(lock: Lock, patience: timedelta, log: Log) -> None:
+    try:
+        lock.acquire()
+    except LockedError as error:
+        if not patience:
+            raise
+        log.info("waiting for the state folder", seconds=patience, why=str(error))
+        try:
+            lock.acquire(patience)
+        except LockedError as still:
+            raise StillLockedError(still.what, still.where, still.hint) from still
 
 
 def _require_local_disk(state_dir: Path) -> None:
@@ -134,6 +153,7 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock) -> App:
         owner=owner.current(),
         log=log.bind(part="runner"),
         journal=journal,
+        renamed=ingest.forget,
         new_id=lambda: secrets.token_hex(4),
     )
     runner.recover()

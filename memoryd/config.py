@@ -7,6 +7,7 @@ A key exists by being declared below; its default stands there and nowhere else.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
@@ -187,6 +188,15 @@ class Hooks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """How old what memoryd keeps for itself may become; None keeps it for good. Workspaces are no part of it."""
+
+    logs: timedelta | None = _key(values.or_null(values.duration(timedelta(days=1))), None)
+    runs: timedelta | None = _key(values.or_null(values.duration(timedelta(days=1))), None)
+    copies: timedelta | None = _key(values.or_null(values.duration(timedelta(days=1))), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
     """What is logged, and what standard error gets."""
 
@@ -211,6 +221,7 @@ class Settings:
     llm: Llm = _section(Llm())
     modes: Modes = _section(Modes())
     hooks: Hooks = _section(Hooks())
+    retention: Retention = _section(Retention())
     log: Log = _section(Log())
     zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
     source: Path = field(default=Path(), compare=False)
@@ -369,6 +380,25 @@ def _settings(reading: _Reading) -> Settings | None:
         _refuse_twins(reading, settings.agents)
         _refuse_nameless_model(reading, settings)
     return settings
+
+
+def state_dir_of(path: Path, environ: Mapping[str, str] | None = None) -> Path | None:
+    """The state folder of a configuration that is refused for something else; None where it does not say.
+
+    Where the file is no YAML at all its line that begins with `state_dir` is read alone.
+    """
+    source = path.absolute()
+    place = values.Place(source.parent, os.environ if environ is None else environ)
+    with contextlib.suppress(OSError):
+        data = source.read_bytes()
+        line = next((one for one in data.splitlines(keepends=True) if one.startswith(b"state_dir")), b"")
+        for text in (data, line):
+            with contextlib.suppress(YamlError, values.RefusedValueError):
+                root = read_yaml(text).root.value
+                if isinstance(root, dict):
+                    mark = root.get("state_dir")
+                    return values.folder(place, mark.value if mark else "../var")
+    return None
 
 
 def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path, user_config_dir: Path) -> Path:

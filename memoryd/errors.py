@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 
 class MemorydError(Exception):
     """An error a person can act on.
@@ -14,6 +20,7 @@ class MemorydError(Exception):
 
     code = "failed"
     exit_code = 1
+    data: Mapping[str, Any] = MappingProxyType({})  # what could be told all the same
 
     def __init__(self, what: str, where: str = "", hint: str = "") -> None:
         super().__init__(what)
@@ -52,6 +59,15 @@ class LockedError(MemorydError):
 
     code = "locked"
     exit_code = 5
+
+
+class StillLockedError(LockedError):
+    """Another daemon held the state folder for as long as was to be waited for: a service manager tries again.
+
+    The status is `EX_TEMPFAIL` of sysexits.h(3head).
+    """
+
+    exit_code = 75
 
 
 class StateError(MemorydError):

@@ -15,7 +15,10 @@ import struct
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    import ssl
 
 Part = Callable[["Connection", "Request"], None]
 USAGE = {"prompt_tokens": 700, "completion_tokens": 60, "total_tokens": 760}
@@ -89,6 +92,7 @@ class ChatServer:
     requests: list[Request] = field(default_factory=list)
     connections: int = 0
     closing: threading.Event = field(default_factory=threading.Event)
+    tls: ssl.SSLContext | None = None
 
     def __enter__(self) -> Self:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -114,7 +118,7 @@ class ChatServer:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/v1"
+        return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}/v1"
 
     @property
     def everything(self) -> bytes:
@@ -132,12 +136,19 @@ class ChatServer:
             self._threads.append(thread)
             thread.start()
 
+    def _wrapped(self, sock: socket.socket) -> socket.socket:
+        try:
+            return self.tls.wrap_socket(sock, server_side=True) if self.tls else sock
+        except OSError:
+            sock.close()
+            raise
+
     def _serve(self, sock: socket.socket) -> None:
-        with sock, contextlib.suppress(OSError):
-            request = _read(sock)
+        with contextlib.suppress(OSError), self._wrapped(sock) as line:
+            request = _read(line)
             if request is not None:
                 self.requests.append(request)
-                self.part(Connection(self, sock), request)
+                self.part(Connection(self, line), request)
 
 
 def _read(sock: socket.socket) -> Request | None:

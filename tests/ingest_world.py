@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import tempfile
 import time
@@ -74,11 +75,15 @@ class Row:
     sha256: bytes
 
 
+def _known(buffer: bytes) -> list[tuple[str, int, int]]:
+    return [("github", *found.span()) for found in re.finditer(rb"\bghp_[A-Za-z0-9]{36}\b", buffer)]
+
+
 class OwnRules:
-    """The scanner's own rules, in this process; the library's take a second to load."""
+    """The scanner's own rules and one known format, in this process; the library's take a second to load."""
 
     def scan(self, texts: Sequence[str], policy: Policy) -> list[Scrubbed | None]:
-        return [*scan(texts, policy, lambda _: ())]
+        return [*scan(texts, policy, _known)]
 
     def tick(self, _: float) -> None:
         pass

@@ -3,7 +3,8 @@
 A child that is stopped ends by `os._exit`, as by a kill: nothing of its own code runs afterwards, and the kernel takes
 its locks. What each point came to is printed as one line of JSON.
 
-    sweep.py FOLDER MODE…      MODE is WHO[+kill] or nobody+twice@STEP; WHO is nobody | truncates | renames | appends
+    sweep.py FOLDER MODE…      MODE is WHO[+kill], nobody+twice@STEP or swaps@PART;
+                               WHO is nobody | truncates | renames | appends, PART a folder in the workspace or nothing
 """
 
 import contextlib
@@ -15,12 +16,13 @@ import traceback
 from datetime import timedelta
 from pathlib import Path
 
-from scratch import STARTED, Scratch, filler, in_process, said
+from scratch import STARTED, Scratch, filler, in_process, message, said
 
 from memoryd.files.descriptor import APPEND_STEPS
 
 KILLED = 77
 WRITERS = 8
+CANARY = "what lies outside the workspace"
 OLD = "# Notes\n\n- an old one\n- an older one\n"
 DAILY = "memory/2026-03-04.md"
 
@@ -36,11 +38,11 @@ def prepare(folder, *, daily):
     return scratch
 
 
-def sleep(root, step):
+def sleep(root, step, minutes=45):
     """Read, recover, run until nothing is due."""
     from memoryd.daemon.once import run_once
 
-    with in_process(Scratch.at(root), lambda: STARTED + timedelta(minutes=45), step) as app:
+    with in_process(Scratch.at(root), lambda: STARTED + timedelta(minutes=minutes), step) as app:
         run_once(app)
 
 
@@ -99,6 +101,60 @@ def appends(workspace):
         for writer in range(WRITERS):
             with (workspace / name).open("ab", buffering=0) as file:
                 file.write(f"- writer {writer}\n".encode())
+
+
+def bait(root):
+    """A folder outside with all that a workspace has, for whoever is led there; what is in it then."""
+    outside = root / "outside"
+    for name in ("MEMORY.md", DAILY, ".continuum/memory/NOW-2026-03-04T08-00.md", ".continuum/memory/backup/old"):
+        (outside / name).parent.mkdir(parents=True, exist_ok=True)
+        (outside / name).write_text(f"## User:\n\n- {CANARY}\n", encoding="utf-8")
+    (outside / "sessions").mkdir()
+    (outside / "sessions" / "one.jsonl").write_text(json.dumps(message("user", CANARY)) + "\n", encoding="utf-8")
+    return looked_at(outside)
+
+
+def looked_at(folder):
+    return [
+        (str(path), path.lstat().st_mode, path.lstat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
+        for path in sorted(folder.rglob("*"))
+    ]
+
+
+def swap(root, part):
+    """Put a link to the bait in the place of a folder of the workspace, or of all of it."""
+    folder = root / "workspace" / part
+    with contextlib.suppress(FileNotFoundError):
+        folder.rename(root / "aside")
+    folder.symlink_to(root / "outside" / part)
+
+
+def swap_back(root, part):
+    folder = root / "workspace" / part
+    if folder.is_symlink():
+        folder.unlink()
+        if (root / "aside").exists():
+            (root / "aside").rename(folder)
+
+
+def swapped(template, root, part, number):
+    """One sleep in which a folder is swapped for a link at one step, and one later with the folder in its place."""
+    shutil.copytree(template, root)
+    config = (root / "memoryd.yaml").read_text(encoding="utf-8").replace(str(template), str(root))
+    (root / "memoryd.yaml").write_text(config, encoding="utf-8")
+    before = bait(root)
+    point = Point(number, lambda: swap(root, part), kill=False)
+    codes = [forked(lambda: sleep(root, point))]
+    runs = Scratch.at(root).query("SELECT state, error FROM job_run")
+    is_same = looked_at(root / "outside") == before
+    swap_back(root, part)
+    codes.append(forked(lambda: sleep(root, lambda _name: None, 55)))
+    found = state_of(root)
+    leaked = Scratch.at(root).query("SELECT count(*) FROM turn WHERE text LIKE ?", f"%{CANARY}%")[0][0]
+    leaked += sum(CANARY in path.read_text("utf-8") for path in (root / "workspace").rglob("*.md"))
+    shutil.rmtree(root)
+    told = {"part": part, "number": number, "codes": codes, "between": runs, "outside": is_same, "leaked": leaked}
+    return {**told, **found}
 
 
 ACTS = {act.__name__: act for act in (nobody, truncates, renames, appends)}
@@ -201,6 +257,13 @@ def main(folder, modes):
         undisturbed = one(template, folder / "undisturbed", "nobody", 0, kill=False)
         tell(daily, undisturbed)
         for mode in modes:
+            if mode.startswith("swaps@"):
+                for number, name in enumerate(undisturbed["steps"], 1):
+                    if daily and name not in APPEND_STEPS:
+                        continue
+                    found = swapped(template, folder / f"swap-{number}", mode.removeprefix("swaps@"), number)
+                    tell(daily, {"step": name, **found})
+                continue
             who, _, kill = mode.partition("+")
             if kill.startswith("twice@"):
                 if not daily:

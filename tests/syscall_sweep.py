@@ -37,6 +37,7 @@ WRITES = ("write", "pwrite64", "fsync", "fdatasync", "ftruncate", "fallocate")
 NAMES = ("rename", "renameat", "renameat2", "link", "linkat", "mkdir", "mkdirat")
 REMOVALS = ("unlink", "unlinkat", "rmdir")
 CALLS = ("openat", *WRITES, *NAMES, *REMOVALS, "chmod", "fchmod", "flock")
+COUNTING = ("-s", "0", "-e", f"trace={','.join(CALLS)}")
 RANDOM = re.compile(r"[0-9a-f]{16}|run-\d{8}T\d{6}-[0-9a-f]{6}")
 LIE = 8
 
@@ -104,12 +105,12 @@ class Server:
         gc.collect()
         gc.freeze()
 
-    def traced(self, inject: list[str], short: int = NEVER) -> int:
+    def traced(self, inject: list[str], short: int = NEVER, watching: tuple[str, ...] | list[str] = COUNTING) -> int:
         """Run the job in a child under strace; its exit code, negative for a signal."""
         gate = os.pipe()
         pid = self._fork(0, gate, short)
         os.close(gate[0])
-        command = ["strace", "-p", str(pid), "-o", str(self.log), "-y", "-s", "0", "-e", f"trace={','.join(CALLS)}"]
+        command = ["strace", "-p", str(pid), "-o", str(self.log), "-y", *watching]
         for one in inject:
             command += ["-e", f"inject={one}"]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as strace:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import re
@@ -14,7 +15,9 @@ import pytest
 from chat_server import DONE, ChatServer, chunk, good, refuse, say, send, sensible, speak
 from model_world import KEY, SAID, VARIABLE, Workers, World, another, queue, rows, the_run, with_llm
 
+from memoryd import config
 from memoryd.database import reads, runs, spend
+from memoryd.engine import retention
 from memoryd.interfaces.status import as_text, status
 
 OVERFLOW = "This model's maximum context length is 4096 tokens"
@@ -242,6 +245,78 @@ def test_the_attempts_of_a_run_may_not_spend_more_than_a_run_may(world):
         assert the_run(app)["state"] == "blocked"
         assert "llm.run_tokens" in the_run(app)["why"]
         assert len(server.requests) == 2
+        (alarm,) = rows(app, "SELECT agent_id, text FROM alarm WHERE kind = 'blocked' AND cleared_at IS NULL")
+        assert (alarm["agent_id"], "llm.run_tokens" in alarm["text"]) == ("demo", True)
+        with_llm(app, run_tokens=200_000)
+        server.part = good
+        world.time.pass_by(timedelta(hours=2))
+        app.runner.answerer.tend(0)
+        app.runner.run_next()
+        assert the_run(app)["state"] == "succeeded"
+        assert not rows(app, "SELECT * FROM alarm WHERE cleared_at IS NULL")
+
+
+def test_a_blocked_run_that_is_cancelled_takes_its_alarm_with_it(world):
+    world, server = world
+    world.llm = {"run_tokens": 10}
+    with world.open() as app:
+        queue(app)
+        app.runner.run_next()
+        assert the_run(app)["state"] == "blocked"
+        assert rows(app, "SELECT kind FROM alarm WHERE cleared_at IS NULL") == [{"kind": "blocked"}]
+        runs.cancel(app.engine, the_run(app)["id"], app.clock.text())
+        assert rows(app, "SELECT kind FROM alarm WHERE cleared_at IS NULL") == []
+    assert server.requests == []
+    world.llm = {"run_tokens": 10, "fallback": "offline"}
+    with world.open() as app:
+        queue(app)
+        app.runner.run_next()
+        assert rows(app, "SELECT kind FROM alarm WHERE cleared_at IS NULL") == []
+
+
+# --- what was refused is kept for whoever looks why -------------------------------------------------------------------
+
+
+NONSENSE = "Sure! Here is \ud800 what the zanzibar archive says."
+
+
+@pytest.mark.parametrize("fallback", ["wait", "offline"])
+def test_a_refused_reply_is_kept_and_not_shown_until_its_run_succeeds(world, fallback):
+    world, server = world
+    world.llm = {"fallback": fallback}
+    server.part = say(lambda _: NONSENSE)
+    with world.open() as app:
+        (run_id,) = queue(app)
+        app.runner.run_next()
+        assert the_run(app)["refused"] == NONSENSE.replace("\ud800", "?")
+        with reads.open_reader(app.database) as reader:
+            shown = reads.job_run(reader, run_id)
+        assert set(shown["refused"]) == {"characters", "sha256"}
+        assert shown["refused"]["characters"] == len(NONSENSE)
+        assert "zanzibar" not in json.dumps(shown)
+        server.part = good
+        world.time.pass_by(timedelta(hours=2))
+        app.runner.run_next()
+        assert (the_run(app)["state"], the_run(app)["refused"]) == ("succeeded", None)
+    assert b"zanzibar" not in b"".join(path.read_bytes() for path in world.workspace.rglob("*") if path.is_file())
+
+
+def test_the_refused_reply_of_a_run_that_was_given_up_stays_until_it_is_old(world):
+    world, server = world
+    server.part = say(lambda _: "x" * 100_000)
+    with world.open() as app:
+        queue(app)
+        for _ in range(6):
+            app.runner.run_next()
+            world.time.pass_by(timedelta(hours=2))
+        assert the_run(app)["state"] == "dead"
+        assert len(the_run(app)["refused"]) == runs.REFUSED_CHARACTERS
+        settings = dataclasses.replace(app.settings, retention=config.Retention(runs=timedelta(days=1)))
+        retention.prune(app.engine, settings, app.clock, app.log)
+        assert the_run(app)["refused"] is not None
+        world.time.pass_by(timedelta(days=2))
+        retention.prune(app.engine, settings, app.clock, app.log)
+        assert (the_run(app)["state"], the_run(app)["refused"]) == ("dead", None)
         assert not rows(app, "SELECT * FROM alarm WHERE kind = 'model' AND cleared_at IS NULL")
 
 

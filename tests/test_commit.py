@@ -109,6 +109,25 @@ def test_stopped_or_disturbed_at_each_step_it_comes_to_the_same_in_the_other_way
     check_mode(tmp_path, mode)
 
 
+@pytest.mark.parametrize("part", ["", "memory", ".continuum"])
+def test_a_folder_swapped_for_a_link_at_each_step_leads_nowhere(tmp_path, part):
+    undisturbed, points = sweep(tmp_path, f"swaps@{part}")
+    assert {point["step"] for point in points} >= {*REPLACE_STEPS, *PLACE_STEPS, *APPEND_STEPS, *TRANSACTIONS}
+    for point in points:
+        at = f"{part or 'the workspace'} swapped at {point['number']} ({point['step']}): {point['between']}"
+        alone = undisturbed[point["daily"]]
+        assert point["outside"], f"something was written outside: {at}"
+        assert point["leaked"] == 0, f"something outside was read: {at}"
+        assert point["codes"][1] == 0, at
+        assert [row[0] for row in point["runs"]] == ["succeeded"], at
+        assert point["files"] == alone["files"], at
+        assert point["memories"] == alone["memories"], at
+        assert (point["intents"], point["strays"]) == (0, []), at
+    # Where the folder is needed after the swap, whoever asks is told why nothing came of it.
+    errors = [error for point in points for _, error in point["between"] if error]
+    assert any("is a symbolic link, not a folder" in error for error in errors)
+
+
 def test_every_name_of_a_step_is_stopped_at(tmp_path):
     undisturbed, _ = sweep(tmp_path)
     met = Counter(undisturbed[False]["steps"]) | Counter(undisturbed[True]["steps"])

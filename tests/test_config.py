@@ -129,6 +129,7 @@ def test_the_defaults_are_those_of_the_contract(tmp_path):
     assert settings.ingest == config.Ingest(
         rescan=timedelta(minutes=1), settle=timedelta(milliseconds=200), polling="auto", history="index"
     )
+    assert settings.scrub == config.Scrub(secrets="redact", pii="off", allow=())
     sleep = settings.sleep
     assert (sleep.threshold, sleep.cooldown, sleep.min_messages) == (0.8, timedelta(minutes=5), 1)
     assert (sleep.keep_recent, sleep.budget, sleep.rearm, sleep.strategy) == (10, 0.25, 0.1, "hybrid")
@@ -222,6 +223,12 @@ def test_a_model_may_be_named_for_each_agent_instead_of_for_all(tmp_path):
 @pytest.mark.parametrize(
     ("written", "told", "hint"),
     [
+        ("scrub: {secrets: mask}", '"mask" is not known', "redact, skip, off"),
+        ("scrub: {pii: redact}", '"redact" is not known', "off, mask"),
+        ("scrub: {allow: no-list}", 'not "no-list"', "after a -"),
+        ("scrub: {allow: [7]}", "text is needed, not 7", "quotes"),
+        ("scrub: {allow: ['']}", "this is empty", ""),
+        ("scrub: {allow: ['/sk-[/']}", "is no regular expression", "Python's re"),
         ("sleep: {threshold: 0}", "0 is out of range", "above 0"),
         ("sleep: {threshold: 1.01}", "1.01 is out of range", "1 at most"),
         ("sleep: {threshold: 80}", "80 is out of range", "1 at most"),
@@ -420,6 +427,11 @@ def test_no_agents_at_all_may_be_said_explicitly(tmp_path):
     assert settings_of(tmp_path, "agents: []").agents == ()
 
 
+def test_values_that_are_no_secrets_are_kept_as_written(tmp_path):
+    settings = settings_of(tmp_path, MINIMAL + "scrub:\n  secrets: off\n  allow:\n  - '$x'\n  - /sk-test-.*/\n")
+    assert settings.scrub == config.Scrub(secrets="off", allow=("$x", "/sk-test-.*/"))
+
+
 def test_a_schedule_is_kept_as_written(tmp_path):
     assert settings_of(tmp_path, MINIMAL + "sleep: {schedule: 0 3 * * sun}").sleep.schedule == "0 3 * * sun"
     assert settings_of(tmp_path, MINIMAL + "sleep: {schedule: null}").sleep.schedule is None
@@ -530,6 +542,7 @@ def test_a_file_asked_for_by_name_is_never_replaced_by_another(tmp_path, environ
 def test_show_reads_back_to_the_same_settings(tmp_path):
     text = (
         "agents:\n- id: a\n  workspace: .\n  transcripts: [{path: $D/*.jsonl, project: $D}, {path: x.jsonl}]\n"
+        "scrub: {secrets: skip, pii: mask, allow: ['$x', '/sk-test-[a-z]+/']}\n"
         "hooks: {on_summary: 'echo \"$HOME\" # ü 😀'}\nsleep: {schedule: '@daily', cooldown: 90s}\n"
     )
     settings = settings_of(tmp_path, text, D="/d$d")

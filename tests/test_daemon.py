@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -11,7 +13,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from chat_server import ChatServer, good
 from scratch import Scratch, filler, message, recent, said, until
+
+from memoryd.files.log import Log
+from memoryd.interfaces import control
 
 LONG = 20
 
@@ -146,6 +152,165 @@ def test_a_second_daemon_is_refused_with_the_pid_of_the_first(scratch):
         assert scratch.json("run", "--once", code=5)["code"] == "locked"
 
 
+def started(scratch, *more, **options):
+    command = [sys.executable, "-m", "memoryd", "--config", str(scratch.config), "run", *more]
+    return subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True, **options)
+
+
+def test_a_start_that_may_wait_takes_over_when_the_one_before_has_ended(scratch):
+    with scratch.daemon() as first:
+        second = started(scratch, "--wait", "60s")
+        try:
+            until(lambda: "waiting for the state folder" in {one["event"] for one in scratch.log()}, why="it waits")
+            assert second.poll() is None
+            first.terminate()
+            until(lambda: scratch.is_up(second.pid), why="it has taken over")
+            assert first.wait(LONG) == 0
+        finally:
+            second.terminate()
+            assert second.wait(LONG) == 0
+            second.stderr.close()
+
+
+def test_a_start_that_waited_in_vain_says_that_it_may_be_tried_again(scratch):
+    with scratch.daemon() as first:
+        second = started(scratch, "--wait", "300ms")
+        _, told = second.communicate(timeout=LONG)
+        assert (second.returncode, f"process {first.pid}" in told) == (75, True)
+        assert scratch.json("run", "--wait", "1ms", code=75)["code"] == "locked"
+        assert scratch.json("run", "--wait", "0s", code=5)["code"] == "locked"
+        assert "not a duration" in scratch.json("run", "--wait", "5", code=2)["message"]
+
+
+# --- stopped while the model is asked ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def asked(scratch):
+    """A daemon whose model has been asked, and says nothing; what ends it ends in time."""
+    with ChatServer(lambda line, _request: line.stall()) as server:
+        llm = {"provider": "openai", "model": "tiny-1", "base_url": server.url, "fallback": "wait"}
+        scratch.write_config(llm=llm)
+        scratch.append(full())
+        with scratch.daemon() as process:
+            until(lambda: len(server.requests) == 1, why="the model is asked")
+            yield scratch, server, process
+
+
+def goes_on(scratch, server):
+    """The next start asks again, and nothing is remembered twice."""
+    assert scratch.query("SELECT state, attempt FROM job_run") == [("interrupted", 0)]
+    assert scratch.core == ""
+    server.part = good
+    with scratch.daemon():
+        until(lambda: has_slept(scratch), why="the session has slept")
+    assert len(server.requests) == 2
+    assert scratch.query("SELECT count(*) FROM spend") == [(2,)]
+    assert scratch.core.count("the whole test suite") == 1
+    assert sum(text.count("## Trimmed Context") for text in scratch.dailies().values()) == 1
+
+
+@pytest.mark.parametrize(("name", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_it_ends_in_order_while_the_model_is_asked(asked, name, code):
+    scratch, server, process = asked
+    process.send_signal(name)
+    assert process.wait(LONG) == code
+    goes_on(scratch, server)
+
+
+PATIENT = """
+import sys
+from memoryd.daemon import loop
+from memoryd.interfaces.cli import main
+loop.STOP_SECONDS = 3600.0
+main(sys.argv[1:])
+"""
+
+
+def test_told_twice_it_does_not_wait_for_the_model(asked):
+    """A daemon that would give its runs an hour ends at once all the same."""
+    scratch, server, process = asked
+    process.kill()
+    process.wait()
+    command = [sys.executable, "-c", PATIENT, "--config", str(scratch.config), "run"]
+    with subprocess.Popen(command, start_new_session=True) as patient:
+        until(lambda: len(server.requests) == 2, why="the model is asked again")
+        patient.terminate()
+        until(lambda: scratch.log()[-1]["event"] == "stopping", why="it is stopping")
+        assert patient.poll() is None
+        patient.terminate()
+        assert patient.wait(LONG) == 0
+    assert scratch.query("SELECT state, error FROM job_run") == [("interrupted", "memoryd was stopped")]
+
+
+def test_a_reload_does_not_disturb_a_call(asked):
+    scratch, server, process = asked
+    scratch.write_config(log={"level": "debug"})
+    process.send_signal(signal.SIGHUP)
+    until(lambda: any(one["event"] == "configuration reloaded" for one in scratch.log()), why="it has reloaded")
+    scratch.append([message("user", "And the staging database is called Kilimanjaro.", at=recent())])
+    until(lambda: scratch.query("SELECT count(*) FROM turn") == [(8,)], why="it still reads")
+    assert scratch.query("SELECT state FROM job_run") == [("running",)]
+    assert len(server.requests) == 1
+
+
+# --- what is seen of it -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("broken", ["agents: [", "unknown: 1"])
+def test_status_shows_the_daemon_while_its_configuration_is_broken(scratch, broken):
+    with scratch.daemon() as process:
+        until(lambda: control.ask(scratch.state, "ping"), why="it listens")
+        scratch.config.write_text(f"state_dir: {scratch.state}\n{broken}\n", encoding="utf-8")
+        process.send_signal(signal.SIGHUP)
+        until(lambda: scratch.query("SELECT text FROM alarm WHERE kind = 'config'"), why="it has tried")
+        done = scratch.run("status")
+        assert done.returncode == 2
+        assert f"pid {process.pid}" in done.stdout
+        assert "ALARM    config" in done.stdout
+        assert "memoryd.yaml" in done.stderr
+        told = json.loads(scratch.run("--json", "status").stdout)
+        assert (told["ok"], told["error"]["code"]) == (False, "config")
+        assert [alarm["kind"] for alarm in told["data"]["alarms"]] == ["config"]
+    done = scratch.run("--json", "status")
+    assert (done.returncode, set(json.loads(done.stdout))) == (2, {"ok", "error"})
+
+
+def test_a_daemon_that_answers_otherwise_does_not_hide_what_is_wrong(scratch):
+    scratch.state.mkdir(mode=0o700)
+    scratch.config.write_text(f"state_dir: {scratch.state}\nunknown: 1\n", encoding="utf-8")
+    verbs = {"status": lambda _request: {"daemon": 7}}
+    with control.Control(scratch.state / control.SOCKET, verbs, time.monotonic, Log("test")):
+        done = scratch.run("status")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "unknown" in done.stderr
+
+
+NASTY = "a\n<3>forged\r\x1b[31m\u202e\x9b\u2028ERROR.jsonl"
+
+
+def test_no_name_of_a_file_forges_a_line_anywhere(scratch):
+    """Neither in the log, nor in `status` or `logs`, for people and for programs."""
+    for name in (NASTY.encode(), NASTY.encode() + b"\xff.jsonl"):
+        records = "".join(json.dumps(one) + "\n" for one in full(at=recent()))
+        Path(os.fsdecode(os.fsencode(scratch.sessions) + b"/" + name)).write_text(records, encoding="utf-8")
+    scratch.write_config(log={"level": "debug", "format": "text"}, hooks={"on_summary": f"exit 3 # {NASTY}"})
+    assert scratch.run("run", "--once").returncode == 0
+    shown = [scratch.run(*command) for command in (["status"], ["logs"], ["session", "list"], ["job", "list"])]
+    told = [(scratch.root / "stderr.txt").read_text(encoding="utf-8")] if (scratch.root / "stderr.txt").exists() else []
+    told += [one.stdout for one in shown]
+    assert [one.returncode for one in shown] == [0] * len(shown), shown
+    for text in told:
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e]", text), text
+        assert not [line for line in text.splitlines() if line.startswith(("<", "forged", "ERROR"))]
+    for line in (scratch.state / "log" / "memoryd.jsonl").read_bytes().splitlines():
+        assert json.loads(line)["at"]
+    for command in (["status"], ["logs"], ["session", "list"]):
+        done = scratch.run("--json", *command)
+        assert done.stdout.count("\n") == 1
+        assert json.loads(done.stdout)["ok"] is True
+
+
 def test_of_many_simultaneous_starts_one_wins(scratch):
     command = [sys.executable, "-m", "memoryd", "--config", str(scratch.config), "run"]
     null = subprocess.DEVNULL
@@ -171,6 +336,22 @@ def test_the_database_taken_away_ends_it_with_an_error(scratch):
         process.wait(LONG)
         assert process.returncode == 1
     assert "taken away" in (scratch.root / "stderr.txt").read_text(encoding="utf-8")
+
+
+def test_another_database_in_its_place_ends_it_and_the_next_start_reads_what_is_missing(scratch):
+    scratch.append(said(at=recent()))
+    path = scratch.state / "memoryd.db"
+    with scratch.daemon() as process:
+        until(lambda: scratch.query("SELECT count(*) FROM turn") == [(6,)], why="the turns are stored")
+        older = scratch.root / "older.db"
+        shutil.copy(path, older)  # what is in the log of the database stays behind, as with a careless copy
+        older.replace(path)
+        process.wait(LONG)
+        assert process.returncode == 1
+    assert "taken away or replaced" in (scratch.root / "stderr.txt").read_text(encoding="utf-8")
+    with scratch.daemon():
+        until(lambda: scratch.query("SELECT count(*) FROM turn") == [(6,)], why="all turns are there, once")
+    assert scratch.query("PRAGMA integrity_check") == [("ok",)]
 
 
 def test_one_sqlite_and_private_files(scratch):

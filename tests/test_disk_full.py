@@ -40,10 +40,10 @@ for line in sys.stdin:
 class Disk:
     """A mount namespace that one process holds open; commands and files in it by way of that process."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, mount: str | None = None) -> None:
         place.mkdir()
         self.place = place
-        script = f'mount -t tmpfs -o {SIZE} tmpfs {place} && exec "$@"'
+        script = f'{mount or f"mount -t tmpfs -o {SIZE} tmpfs {place}"} && exec "$@"'
         self.holder = subprocess.Popen(
             ["unshare", "-m", "sh", "-c", script, "sh", sys.executable, "-c", READER],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -101,25 +101,29 @@ def disk(tmp_path):
 class Daemon:
     """A daemon whose state and memory lie on the small disk, and whose transcripts lie on a healthy one."""
 
-    def __init__(self, root: Path, disk: Disk) -> None:
+    def __init__(self, root: Path, disk: Disk, state: Path | None = None) -> None:
         self.disk = disk
+        self.state = state or disk.place / "state"  # on the disk unless it is said where
         self.scratch = Scratch(root, ingest={"settle": "20ms", "rescan": "1s"}, log={"level": "warning"})
         agent = Scratch.agent("demo", disk.place / "workspace")
         agent["transcripts"] = [{"path": str(self.scratch.sessions / "*.jsonl"), "format": "messages"}]
         self.scratch.agents = [agent]
         (disk.inside / "workspace").mkdir()
-        self.scratch.write_config(state_dir=str(disk.place / "state"))
+        self.scratch.write_config(state_dir=str(self.state))
         self.workspace = disk.inside / "workspace"
         self.command = [sys.executable, "-m", "memoryd", "--config", str(self.scratch.config)]
         self.said = root / "stderr.txt"
+        self.start()
+
+    def start(self) -> None:
         with self.said.open("wb") as errors:
             self.process = subprocess.Popen(
-                [*disk.enter(), *self.command, "run"],
+                [*self.disk.enter(), *self.command, "run"],
                 stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True,
             )  # fmt: skip
 
     def rows(self, sql: str) -> list[tuple]:
-        return self.disk.query(self.disk.place / "state" / "memoryd.db", sql)
+        return self.disk.query(self.state / "memoryd.db", sql)
 
     def status(self) -> dict:
         command = [*self.disk.enter(), *self.command, "--json", "status"]

@@ -41,6 +41,11 @@ def append(path: Path, *arguments: Any) -> int:
         return appends.append(folder / path.name, *arguments)
 
 
+def fill_hole(path: Path, block: bytes, offset: int) -> None:
+    with open_folder(path.parent) as folder:
+        appends.fill_hole(folder / path.name, block, offset)
+
+
 def read(path: Path, limit: int = regular.MAX_BYTES) -> bytes | None:
     with open_folder(path.parent) as folder:
         return regular.read(folder / path.name, limit)
@@ -339,6 +344,30 @@ def test_what_is_missing_of_a_block() -> None:
     assert missing_part(b"block", b"block", 30) == b""
     assert find_block(b"block, block", b"block", 1) == 7
     assert find_block(b"block", b"block", 1) is None
+
+
+@pytest.mark.parametrize(
+    ("left", "mended"),
+    [
+        (b"old" + b"bl\0\0\0", b"oldblock"),
+        (b"old" + b"\0\0", b"oldbl"),
+        (b"old" + b"bl\0\0\0" + b"- theirs", b"oldblock- theirs"),
+        (b"old" + b"BL\0\0\0", b"oldBL\0\0\0"),
+        (b"old" + b"blo", b"oldblo"),
+        (b"old" + b"block", b"oldblock"),
+        (b"\0\0\0", b"\0\0\0"),
+    ],
+)
+def test_a_hole_that_a_power_cut_left_is_filled_with_what_belongs_there(
+    tmp_path: Path, left: bytes, mended: bytes
+) -> None:
+    path = tmp_path / "2026-01-02.md"
+    path.write_bytes(left)
+    fill_hole(path, b"block", 3)
+    assert path.read_bytes() == mended
+    path.unlink()
+    fill_hole(path, b"block", 3)
+    assert not path.exists()
 
 
 def test_an_append_says_where_it_landed(tmp_path: Path) -> None:

@@ -127,10 +127,10 @@ def test_rows_of_an_earlier_version_get_salts_and_first_entries_once(tmp_path):
     engine = sqlite.connect(path)
     steps = schema.migrations()
     with sqlite.writing(engine) as connection:
-        for step in steps[:3]:
+        for step in steps[:4]:
             for statement in step.statements:
                 connection.exec_driver_sql(statement)
-        connection.exec_driver_sql("PRAGMA user_version = 3")
+        connection.exec_driver_sql("PRAGMA user_version = 4")
         connection.exec_driver_sql("INSERT INTO agent VALUES ('a', '/w', 1, 0, 'now')")
         for number in range(2):
             connection.exec_driver_sql(

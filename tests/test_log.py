@@ -5,6 +5,8 @@ import json
 import logging
 import os
 import re
+import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -16,6 +18,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scratch import until
 
 from memoryd.errors import StateError
 from memoryd.files import log
@@ -256,6 +259,59 @@ def test_standard_error_gets_lines_on_a_terminal_or_when_asked(opened, text, ter
     Log("a.b").warning("seen", agent="demo", why="two words", n=[1])
     expected = r'\S+Z warning a\.b: seen agent=demo why="two words" n=\[1\]\n' if shown else ""
     assert re.fullmatch(expected, stream.getvalue())
+
+
+PRIORITIES = {"debug": "<7>", "info": "<6>", "warning": "<4>", "error": "<3>"}
+
+
+@pytest.mark.parametrize("is_journal", [True, False])
+def test_a_journal_gets_priorities_that_nobody_can_forge(tmp_path, is_journal):
+    """In a real process, whose standard error is a socket, as journald's is."""
+    script = f"""
+import sys
+from pathlib import Path
+from memoryd.files.log import Log, configure
+close = configure(Path({str(tmp_path / "state")!r}), level="debug", text={not is_journal}, terminal=sys.stderr)
+for level in ("debug", "info", "warning", "error"):
+    getattr(Log("a"), level)("x", path="\\n<0>forged", **{{"\\n<1>": "\\r<2>\\x1b[31m"}})
+close()
+"""
+    ours, theirs = socket.socketpair()
+    status = os.fstat(theirs.fileno())
+    wrong = 0 if is_journal else 1
+    environ = os.environ | {"JOURNAL_STREAM": f"{status.st_dev}:{status.st_ino + wrong}"}
+    with ours, theirs:
+        subprocess.run([sys.executable, "-c", script], stderr=theirs, check=True, env=environ)
+        theirs.close()
+        told = b"".join(iter(lambda: ours.recv(65536), b"")).decode()
+    lines = told.splitlines()
+    assert len(lines) == 4
+    for line, (level, priority) in zip(lines, PRIORITIES.items(), strict=True):
+        assert re.match(r"(<\d>)?\d{4}-", line)[1] == (priority if is_journal else None)
+        assert f" {level}" in line
+        assert line.isprintable()
+
+
+@pytest.mark.skipif(shutil.which("tail") is None, reason="there is no tail")
+def test_tail_follows_over_rotations(opened, tmp_path):
+    """`tail -F` looks once a second: a file that is renamed twice in between is a file it never saw."""
+    path = opened(max_bytes=2000)
+    log = Log("a")
+    log.info("x", number=0)
+    seen = tmp_path / "seen"
+    with seen.open("wb") as out:
+        tail = subprocess.Popen(
+            ["tail", "-n", "+1", "-s", "0.02", "-F", str(path)], stdout=out, stderr=subprocess.DEVNULL
+        )
+    try:
+        for number in range(1, 100):
+            log.info("x", number=number)
+            until(lambda want=number: f'"number":{want}}}' in seen.read_text(encoding="utf-8"), why="tail has it")
+    finally:
+        tail.kill()
+        tail.wait()
+    assert [record["number"] for record in records(seen)] == list(range(100))
+    assert rotated(path, 4).exists()
 
 
 def test_a_closed_terminal_stops_nothing(opened):

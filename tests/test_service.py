@@ -81,7 +81,7 @@ def test_any_path_can_stand_in_a_unit(tmp_path, name, system):
     assert (done.returncode, done.stderr) == (0, "")
     (line,) = re.findall(r"(?m)^ExecStart=(.*)$", one.text)
     words = shlex.split(line.replace("%%", "%").replace("$$", "$"))
-    assert words == [sys.executable, "-I", "-m", "memoryd", "--config", str(scratch.config), "run"]
+    assert words == [sys.executable, "-I", "-m", "memoryd", "--config", str(scratch.config), "run", "--wait", "30s"]
 
 
 def test_a_path_with_a_line_break_is_refused(tmp_path):
@@ -121,7 +121,7 @@ def test_the_property_list_reads_back(scratch):
     one = made(scratch, launchd=True)
     read = plistlib.loads(one.text.encode())
     assert read["ProgramArguments"][:4] == [sys.executable, "-I", "-m", "memoryd"]
-    assert read["ProgramArguments"][-2:] == ["--quiet", "run"]
+    assert read["ProgramArguments"][-4:] == ["run", "--wait", services.PATIENCE, "--quiet"]
     assert (read["KeepAlive"], read["Umask"], read["RunAtLoad"]) == ({"SuccessfulExit": False}, 0o077, True)
     assert one.path.name == f"{read['Label']}.plist"
     assert all(Path(read[key]).is_absolute() for key in ("StandardOutPath", "StandardErrorPath"))

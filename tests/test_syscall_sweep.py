@@ -12,8 +12,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import swept_migration
 import syscall_sweep
 from swept_sleep import OLD
+
+from memoryd.database import schema
 
 SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 SEED = int(os.environ.get("MEMORYD_SWEEP_SEED") or random.randrange(1_000_000))
@@ -26,10 +29,10 @@ WHY_NOT = syscall_sweep.available()
 pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")
 
 
-def sweep(folder, how):
+def sweep(folder, how, job=JOB):
     every = 1 if SOAK else EVERY.get(how, EVERY_OTHER)
     script = Path(syscall_sweep.__file__)
-    command = [sys.executable, str(script), JOB, str(folder), how, "--every", str(every), "--seed", str(SEED)]
+    command = [sys.executable, str(script), job, str(folder), how, "--every", str(every), "--seed", str(SEED)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=script.parent)
     assert done.returncode == 0, done.stderr
     first, *points = map(json.loads, done.stdout.splitlines())
@@ -78,6 +81,19 @@ def swept(tmp_path, record_property, how):
     record_property("covered", f"{how}: {len(points)} of {first['points']} points, seed {SEED}")
     assert points
     return first["after"], points
+
+
+def test_an_upgrade_killed_at_a_call_comes_to_the_same_schema_and_rows(tmp_path, record_property):
+    first, points = sweep(tmp_path, "kill", "swept_migration:UPGRADE")
+    record_property("covered", f"kill of an upgrade: {len(points)} of {first['points']} points, seed {SEED}")
+    alone = first["after"]
+    assert (alone["sound"], alone["number"], alone["files"]) == ([["ok"]], len(schema.migrations()), ["memoryd.db"])
+    assert {len(rows) for table, rows in alone["rows"].items() if table != "spend"} == {swept_migration.ROWS}
+    assert points
+    for point in points:
+        assert (point["code"], point["again"]) == (KILLED, 0), f"{told(point)}\n{point['trouble']}"
+        assert point["hit"], told(point)
+        assert point["after"] == alone, told(point)
 
 
 def test_killed_at_a_call_it_comes_to_the_same(tmp_path, record_property):

@@ -20,7 +20,7 @@ from memoryd import config
 from memoryd.daemon import readiness, schedule, slots
 from memoryd.daemon.watch import Watcher
 from memoryd.database import alarms, runs, sqlite
-from memoryd.engine import owner, retry, sleeping
+from memoryd.engine import owner, retention, retry, sleeping
 from memoryd.engine.core_watch import CoreWatch
 from memoryd.errors import MemorydError, StateError
 from memoryd.files import trust
@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 TICK_SECONDS = 5.0
 QUEUE_SECONDS = 1.0  # commands wake the loop by the control socket; this is for those that cannot
 CHECK_SECONDS = 300.0
+PRUNE_SECONDS = 3600.0
 POLL_SECONDS = 2.0
-STOP_SECONDS = 8.0  # for runs to end by themselves; then the worker is killed, which ends what waits for it …
+STOP_SECONDS = 8.0  # for runs to end by themselves; then the workers are killed, which ends what waits for them …
 KILLED_SECONDS = 4.0  # … within this
 TROUBLED_SECONDS = 1.0
 MAX_THREADS = 64
@@ -119,12 +120,14 @@ class Loop:
         self.core = CoreWatch(app.runner)
         self.disk_is_well = True
         self.stop_asked = False
+        self.hurried = False
         self.interrupted = False
         self.reload_asked = False
         now = self.clock.monotonic()
         self.tick = Timer(TICK_SECONDS, now)
         self.queue = Timer(QUEUE_SECONDS, now)
         self.check = Timer(CHECK_SECONDS, now, first=2.0)
+        self.prune = Timer(PRUNE_SECONDS, now, first=60.0)
         self.scan = Timer(0, now)
         self.last_turn = now
 
@@ -163,6 +166,7 @@ class Loop:
 
     def _listen(self) -> None:
         def stop(number: int, _frame: FrameType | None) -> None:
+            self.hurried = self.stop_asked  # asked twice: what is under way is given back to the queue at once
             self.stop_asked = True
             self.interrupted = number == signal.SIGINT
             self.app.ingest.stopping = True
@@ -212,8 +216,9 @@ class Loop:
         self.pool.shutdown(wait=False, cancel_futures=True)
         threads: list[Future[Any]] = [*self.running, *self.counts.values()]
         threads += [self.chores] if self.chores else []
-        if not self._ended(threads, STOP_SECONDS):
+        if not self._ended(threads, STOP_SECONDS, unless=lambda: self.hurried):
             self.app.worker.close()
+            self.app.runner.answerer.models.close()
             self._ended(threads, KILLED_SECONDS)
         try:
             self.app.ingest.flush()
@@ -224,9 +229,9 @@ class Loop:
         self.app.log.info("stopped")
         return self._ended(threads, 0)
 
-    def _ended(self, threads: list[Future[Any]], seconds: float) -> bool:
+    def _ended(self, threads: list[Future[Any]], seconds: float, unless: Callable[[], bool] = lambda: False) -> bool:
         until = self.clock.monotonic() + seconds
-        while any(not future.done() for future in threads) and self.clock.monotonic() < until:
+        while any(not future.done() for future in threads) and self.clock.monotonic() < until and not unless():
             self.wake.wait(0.1)
             self.wake.clear()
         return all(future.done() for future in threads)
@@ -396,6 +401,8 @@ class Loop:
             raise StateError("the schedule's thread has died", hint="the service manager starts memoryd anew")
         app.ingest.changed.update(sleeping.end_idle(app.engine, app.settings, app.clock))
         app.runner.beat()
+        if self.prune.is_due(now):
+            self._start_chores(lambda: retention.prune(app.engine, app.settings, app.clock, app.log))
         self._start_chores(app.runner.settle if app.runner.is_unsettled_due() else self._look_at_core)
         app.worker.tick(now)
         app.scrubber.tick(now)

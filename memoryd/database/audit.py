@@ -6,11 +6,14 @@ from the audit, so that the chain of states has no gap whatever moved the thing 
 
 from __future__ import annotations
 
+import secrets
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from memoryd.database import memories
 from memoryd.ledger import audit
 from memoryd.ledger.audit import Entry, Event
+from memoryd.ledger.memory import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -75,6 +78,24 @@ def note(
         events.append(Event(at, agent_id, actor, run_id, operation, name, before, after))
         lasts[name] = after
     append(connection, events, texts)
+
+
+def redacted(connection: Connection, rowid: int, *, at: str, actor: str) -> None:
+    """Audit that the text of a memory's row was redacted, and erase the earlier states, which held what it was.
+
+    The new state has another salt: with the old one it could be tried out what the text had been.
+    """
+    row = connection.exec_driver_sql("SELECT * FROM memory WHERE rowid = ?", (rowid,)).mappings().one()
+    memory = replace(memories.of_row(row), salt=secrets.token_hex(16))
+    state = to_json(memory)
+    memories.write(connection, [memory])
+    change = [("redact", memory.id, state)]
+    note(connection, change, at=at, agent_id=memory.agent_id, actor=actor, run_id=None)
+    connection.exec_driver_sql(
+        'UPDATE content SET text = NULL WHERE sha256 <> ? AND sha256 IN (SELECT "before" FROM audit WHERE agent_id = ?'
+        ' AND memory_id = ? UNION SELECT "after" FROM audit WHERE agent_id = ? AND memory_id = ?)',
+        (audit.digest(state), memory.agent_id, memory.id, memory.agent_id, memory.id),
+    )
 
 
 def last_state(connection: Connection, agent_id: str, name: str) -> str | None:

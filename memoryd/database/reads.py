@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
+from hashlib import sha256
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -82,7 +83,7 @@ def open_reader(path: Path) -> Iterator[Reader]:
 # --- runs -------------------------------------------------------------------------------------------------------------
 
 _RUN_JSON = ("options", "receipt")
-_RUN_HIDDEN = ("reply", "owner", "fence", "key", "slot", "cancel_requested")
+_RUN_HIDDEN = ("reply", "refused", "owner", "fence", "key", "slot", "cancel_requested")
 
 
 def job_run(reader: Reader, run_id: str) -> Row:
@@ -114,7 +115,10 @@ def job_runs(reader: Reader, *, agent_id: str | None = None, kind: str | None = 
 
 def _shown_run(row: Row) -> Row:
     shown = {name: value for name, value in row.items() if name not in _RUN_HIDDEN}
-    return shown | {name: json.loads(row[name]) for name in _RUN_JSON}
+    text = row["refused"]
+    # What a model said is content: who may see it reads the column.
+    about = None if text is None else {"characters": len(text), "sha256": sha256(text.encode()).hexdigest()}
+    return shown | {name: json.loads(row[name]) for name in _RUN_JSON} | {"refused": about}
 
 
 # --- sessions ---------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 WAITING = ("queued", "interrupted")
 OPEN = ("queued", "interrupted", "running", "blocked")
 FINAL = ("succeeded", "skipped", "declined", "failed", "dead", "cancelled")
+REFUSED_CHARACTERS = 65536
 STATES = (*OPEN, *FINAL, "proposed")
 # Which waiting runs may be taken now. A run with an intent is not among them: it is completed, never begun again.
 # One made or tried at a time that is still to come was timed by a clock since set back, which must hold nothing up.
@@ -146,7 +147,7 @@ def finish(
     """
     result = connection.exec_driver_sql(
         "UPDATE job_run SET state = ?, finished_at = ?, why = ?, error = ?, tokens_in = ?, tokens_out = ?,"
-        " receipt = ?, owner = NULL, reply = NULL"
+        " receipt = ?, owner = NULL, reply = NULL, refused = CASE ? WHEN 'succeeded' THEN NULL ELSE refused END"
         " WHERE id = ? AND fence = ? AND state IN (SELECT value FROM json_each(?))",
         (
             state,
@@ -156,6 +157,7 @@ def finish(
             values.get("tokens_in", 0),
             values.get("tokens_out", 0),
             json.dumps(values.get("receipt", {}), sort_keys=True),
+            state,
             run.id,
             run.fence,
             json.dumps(list(states)),
@@ -298,6 +300,7 @@ def cancel(engine: Engine, run_id: str, now: str) -> str | None:
         if state in OPEN and has_intent(connection, run_id):
             return "committing"
         if state in WAITING or state == "blocked":
+            _clear_alarms(connection, run_id, now)
             connection.exec_driver_sql(
                 "UPDATE job_run SET state = 'cancelled', finished_at = ?, why = 'cancelled by hand', reply = NULL"
                 " WHERE id = ?",
@@ -306,6 +309,15 @@ def cancel(engine: Engine, run_id: str, now: str) -> str | None:
         elif state == "running":
             connection.exec_driver_sql("UPDATE job_run SET cancel_requested = 1 WHERE id = ?", (run_id,))
     return state
+
+
+def _clear_alarms(connection: Connection, run_id: str, now: str) -> None:
+    """What a run waited for, or was blocked by, is no concern of anybody's once it is cancelled."""
+    connection.exec_driver_sql(
+        "UPDATE alarm SET cleared_at = ? WHERE kind IN ('waiting', 'blocked') AND cleared_at IS NULL"
+        ' AND (agent_id, subject) IN (SELECT agent_id, coalesce("key", id) FROM job_run WHERE id = ?)',
+        (now, run_id),
+    )
 
 
 def is_cancelled(engine: Engine, run: Run) -> bool:
@@ -340,6 +352,34 @@ def pin(engine: Engine, run: Run, options: Mapping[str, Any]) -> None:
         connection.exec_driver_sql(
             "UPDATE job_run SET options = ? WHERE id = ? AND fence = ?",
             (json.dumps({**run.options, **options}, sort_keys=True), run.id, run.fence),
+        )
+
+
+def prune(connection: Connection, before: str) -> int:
+    """Delete runs that ended before then and changed, cost and settled nothing; forget refused replies as old.
+
+    Returns:
+        How many rows are gone.
+    """
+    connection.exec_driver_sql(
+        "UPDATE job_run SET refused = NULL WHERE refused IS NOT NULL AND finished_at < ?", (before,)
+    )
+    result = connection.exec_driver_sql(
+        "DELETE FROM job_run WHERE state IN ('skipped', 'cancelled') AND finished_at < ? AND slot IS NULL"
+        " AND NOT EXISTS (SELECT 1 FROM spend WHERE spend.run_id = job_run.id)"
+        " AND NOT EXISTS (SELECT 1 FROM watermark WHERE watermark.run_id = job_run.id)"
+        " AND NOT EXISTS (SELECT 1 FROM intent WHERE intent.run_id = job_run.id)",
+        (before,),
+    )
+    return int(result.rowcount)
+
+
+def keep_refused(engine: Engine, run: Run, text: str) -> None:
+    """Keep a reply that was refused, for a person who looks why: the newest one, its first 64 Ki characters."""
+    storable = text[:REFUSED_CHARACTERS].encode("utf-8", "replace").decode()  # a lone surrogate is no text to SQLite
+    with sqlite.writing(engine) as connection:
+        connection.exec_driver_sql(
+            "UPDATE job_run SET refused = ? WHERE id = ? AND fence = ?", (storable, run.id, run.fence)
         )
 
 

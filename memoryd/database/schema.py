@@ -22,7 +22,7 @@ _SIDE_FILES = ("", "-wal", "-shm")
 _NOT_DAMAGE = frozenset({3, 5, 6, 7, 8, 10, 13, 14, 15, 23})
 _READONLY = 8
 # What a migration needs besides its SQL, in the same transaction: the audit's hashes cannot be made there.
-_FILLS = {4: first_entries.write}
+_FILLS = {5: first_entries.write}
 
 
 @dataclass(frozen=True, slots=True)

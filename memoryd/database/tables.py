@@ -266,6 +266,7 @@ class JobRun(SQLModel, table=True):
     tokens_out: int = 0
     receipt: str = "{}"
     reply: str | None = None
+    refused: str | None = None
 
 
 class Spend(SQLModel, table=True):

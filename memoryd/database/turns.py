@@ -215,6 +215,15 @@ def unslept(connection: Connection, session_id: str, *, after: int, upto: int | 
     return int(total)
 
 
+def count_unscanned(connection: Connection, session_id: str, *, after: int, upto: int) -> int:
+    """Count the turns with `after` < seq ≤ `upto` whose text could not be scanned for secrets yet."""
+    total = connection.exec_driver_sql(
+        "SELECT count(*) FROM turn WHERE session_id = ? AND seq > ? AND seq <= ? AND withheld = 'unscanned'",
+        (session_id, after, upto),
+    ).scalar_one()
+    return int(total)
+
+
 def added_since(connection: Connection, session_id: str, *, after: int, tokens_per_byte: float) -> int:
     """Tell how many tokens the main conversation has grown by past `after`: counted ones, else by their length."""
     total = connection.exec_driver_sql(

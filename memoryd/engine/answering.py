@@ -47,6 +47,7 @@ OFFLINE_DEADLINE = timedelta(minutes=10)
 PATIENCE = timedelta(hours=1)  # with a fallback, a run waits so long for an endpoint that is down or full
 BUSY_SECONDS = 30.0  # when a server says "too many" and not until when
 MOST_PARTS = 16
+TOO_SMALL = "the model's context is too small for this session"
 _ROUGH = 0.9  # our tokens of a text are not quite those of another model's tokenizer
 
 
@@ -94,13 +95,14 @@ class Answerer:
                 raise
             return self._offline(asked, error.what)
 
-    def after_rejection(self, asked: Asked, why: str) -> Reply:
+    def after_rejection(self, asked: Asked, rejected: Reply, why: str) -> Reply:
         """Return the offline backend's reply where the model's cannot be used and it has had all of its attempts.
 
         Raises:
             ModelError: it has more attempts; the next one asks anew.
         """
         runs.forget_reply(self.engine, asked.run)
+        self._keep_refused(asked, [rejected])
         if not self._may_fall_back(asked, Trouble.BAD_REPLY):
             raise ModelError(Failure(Trouble.BAD_REPLY, why))
         return self._offline(asked, why)
@@ -153,9 +155,10 @@ class Answerer:
                 continue
             waiting.extendleft(reversed(self._smaller(asked, part, endpoint)))
             if len(waiting) + len(replies) > MOST_PARTS:
-                raise _blocked(endpoint, "the model's context is too small for this session")
+                raise self._blocked(asked, endpoint, TOO_SMALL)
         merged = asked.merge(replies)
         if isinstance(merged, Rejected):
+            self._keep_refused(asked, replies)
             raise ModelError(Failure(Trouble.BAD_REPLY, merged.why), endpoint.name)
         return merged
 
@@ -186,7 +189,8 @@ class Answerer:
             if isinstance(result, Reply) and not isinstance(rejected, Rejected):
                 result = replace(result, tokens_in=spent.tokens_in, tokens_out=spent.tokens_out)
                 self._keep(connection, asked, question_hash(part), result)
-        if isinstance(rejected, Rejected):
+        if isinstance(rejected, Rejected) and isinstance(result, Reply):
+            self._keep_refused(asked, [result])
             raise ModelError(Failure(Trouble.BAD_REPLY, rejected.why), endpoint.name)
         if isinstance(result, Reply):
             asked.step("after:reply")
@@ -224,7 +228,7 @@ class Answerer:
         size = _measure(asked, part)
         divided = dividing.divide(part, size // 2, _counter(asked))
         if max(_measure(asked, one) for one in divided) >= size:
-            raise _blocked(endpoint, "the model's context is too small for this session")
+            raise self._blocked(asked, endpoint, TOO_SMALL)
         self.rooms[endpoint.name] = size // 2
         return divided
 
@@ -240,10 +244,18 @@ class Answerer:
             return got
         self._change(endpoint, breaker.released)
         if got == "run_tokens":
-            raise _blocked(endpoint, f"the run would spend more than llm.run_tokens, {llm.run_tokens}")
+            text = f"the run would spend more than llm.run_tokens, {llm.run_tokens}"
+            raise self._blocked(asked, endpoint, text)
         text = f"the models have spent llm.daily_tokens, {llm.daily_tokens}, for today"
         self._alarm("spend", "daily_tokens", text)
         raise ModelError(Failure(Trouble.EXHAUSTED, text), endpoint.name)
+
+    def _blocked(self, asked: Asked, endpoint: Endpoint, what: str) -> ModelError:
+        """The error of a run that only a person can help; an alarm says so where nothing else answers instead."""
+        if not self._may_fall_back(asked, Trouble.BLOCKED):
+            run = asked.run
+            self._alarm("blocked", run.key or run.id, f"{run.kind} run {run.id} waits: {what}", run.agent_id)
+        return ModelError(Failure(Trouble.BLOCKED, what), endpoint.name)
 
     # --- the circuit ----------------------------------------------------------------------------------------------
 
@@ -299,11 +311,16 @@ class Answerer:
         kept = {**self._kept(asked), key: asdict(reply)}
         runs.keep_reply(connection, asked.run, json.dumps(kept), question_hash(asked.ask))
 
-    def _alarm(self, kind: str, subject: str, text: str) -> None:
+    def _keep_refused(self, asked: Asked, replies: Sequence[Reply]) -> None:
+        """Keep what a person needs to see why a model's answers are of no use."""
+        runs.keep_refused(self.engine, asked.run, "\n\n".join(reply.text for reply in replies))
+
+    def _alarm(self, kind: str, subject: str, text: str, agent_id: str = "") -> None:
+        now = self.clock.text()
         with sqlite.writing(self.engine) as connection:
-            fresh = alarms.raise_alarm(connection, kind=kind, text=text, now=self.clock.text(), subject=subject)
+            fresh = alarms.raise_alarm(connection, kind=kind, text=text, now=now, agent_id=agent_id, subject=subject)
         if fresh:
-            self.log.error("alarm", kind=kind, subject=subject, text=text)
+            self.log.error("alarm", kind=kind, agent=agent_id, subject=subject, text=text)
 
     def _clear(self, kind: str, subject: str) -> None:
         with sqlite.reading(self.engine) as connection:
@@ -334,10 +351,6 @@ def _counter(asked: Asked) -> Callable[[Sequence[str]], list[int]]:
 
 def _measure(asked: Asked, ask: Ask) -> int:
     return dividing.measure(ask, _counter(asked))
-
-
-def _blocked(endpoint: Endpoint, what: str) -> ModelError:
-    return ModelError(Failure(Trouble.BLOCKED, what), endpoint.name)
 
 
 def question_hash(ask: Ask) -> str:

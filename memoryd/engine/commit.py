@@ -178,7 +178,12 @@ class Place:
 
 @contextmanager
 def held(workspace: Path) -> Iterator[Place]:
-    """The agent's folders, opened and locked against every other writer of memoryd."""
+    """The agent's folders, opened, and locked for the moments that touch its files.
+
+    Raises:
+        LockedError: another holds the lock for long.
+        StateError: a folder cannot be opened.
+    """
     with regular.as_state_error("cannot be opened", workspace):
         opened = open_folder(workspace)
     with opened, folders.continuum_folder(opened) as continuum:
@@ -500,7 +505,11 @@ def _apply_append(writer: Writer, place: Place, append: Mapping[str, Any], *, se
     block = append["block"].encode()
     with folders.made_way(place.workspace, append["path"]) as entry:
         if settling:
-            block = appends.missing_part(regular.read(entry) or b"", block, append["offset"])
+            create, offset = append["create"].encode(), append["offset"]
+            if offset == 0 and (regular.read(entry) or b"").startswith(create):
+                offset = len(create)  # the file was made by the run itself: the block begins behind its first line
+            appends.fill_hole(entry, block, offset)
+            block = appends.missing_part(regular.read(entry) or b"", block, offset)
             if not block:
                 appends.sync_file(entry, writer.step)
                 return

@@ -110,6 +110,7 @@ class Ingest:
         self.stopping = False
         self.again: dict[str, float] = {}  # path → when, by the monotonic clock, it wants another look
         self.restored: store.Restore | None = None
+        self._stale = False
         self._looking: set[tuple[str, str]] = set()
         self.progress: Callable[[], None] = lambda: None  # called after each look, however many there are in a scan
         # What could not be stored, and until when it is left alone if it does not change.
@@ -136,11 +137,24 @@ class Ingest:
             if cursor.note is not None:
                 cursor.unfinished = True  # what was not read under the old settings may be under the new ones
 
+    def forget(self) -> None:
+        """From any thread: what is remembered of transcripts and sessions is read anew before the next look."""
+        self._stale = True
+
+    def _remember(self) -> None:
+        """Go back to the rows of all cursors, where they are other ones by now."""
+        self.cursors.find_again(self.engine)
+        if self._stale:
+            self._stale = False
+            self.flush()
+            self._lose_place(Batch(cursors={id(cursor): cursor for cursor in self.cursors.all()}))
+            self.cursors.find_again(self.engine)
+
     # --- looking --------------------------------------------------------------------------------------------------
 
     def scan(self) -> None:
         """Look at every transcript there is or was: the truth that watcher events only hint at."""
-        self.cursors.find_again(self.engine)
+        self._remember()
         seen: set[tuple[str, str]] = set()
         refused: set[tuple[str, str]] = set()
         for source in self.sources:
@@ -170,7 +184,7 @@ class Ingest:
 
     def hint(self, path: str) -> None:
         """Look at one path a watcher named, for each agent of whom it is or was a transcript."""
-        self.cursors.find_again(self.engine)
+        self._remember()
         for source in self._sources_of(path):
             self.look(source, path)
 

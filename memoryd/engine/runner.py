@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from memoryd.database import alarms, runs, spend, sqlite
 from memoryd.engine import commit as committing
-from memoryd.engine import ledger_runs, restore, retry, sleeping
+from memoryd.engine import ledger_runs, rescrub, restore, retry, sleeping
 from memoryd.engine.answering import OFFLINE, Answerer, Asked
 from memoryd.engine.hooks import run_hook
 from memoryd.engine.scrubbing import SecretError, strings_of
@@ -38,7 +38,7 @@ from memoryd.ledger.guards import Limits
 from memoryd.ledger.operation import OperationError, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from sqlalchemy import Engine
@@ -123,6 +123,7 @@ class Runner:
     journal: Journal
     new_id: Callable[[], str]
     step: Callable[[str], None] = lambda _name: None
+    renamed: Callable[[], None] = lambda: None  # told that ids were changed which somebody may remember
     active: dict[str, Run] = field(default_factory=dict)
     settle_lock: threading.Lock = field(default_factory=threading.Lock)
     claim_lock: threading.Lock = field(default_factory=threading.Lock)
@@ -234,6 +235,9 @@ class Runner:
                 self._failed(run, error)
 
     def _carry_out(self, run: Run) -> None:
+        if run.kind == rescrub.KIND:
+            self._scrub_again(run)
+            return
         workspace = self._workspace(run.agent_id)
         if workspace is None:
             raise StateError("the agent is not in the configuration", where=run.agent_id)
@@ -257,6 +261,36 @@ class Runner:
             raise RejectedReplyError(step.why)
         self._commit(run, step, phases, reply, workspace)
 
+    def _scrub_again(self, run: Run) -> None:
+        wanted = run.options.get("agents")
+
+        def go_on() -> None:
+            if self.stopping:
+                raise StoppingError("memoryd is stopping", where=run.id)
+            if runs.is_cancelled(self.engine, run):
+                raise CancelledError("cancelled", where=run.id)
+
+        work = rescrub.Rescrub(
+            engine=self.engine,
+            state_dir=self.settings.state_dir,
+            scrubber=self.scrubber,
+            workspaces={
+                agent.id: agent.workspace for agent in self.settings.agents if wanted is None or agent.id in wanted
+            },
+            everybody=wanted is None,
+            journal=self.journal,
+            go_on=go_on,
+            log=self.log,
+        )
+        try:
+            counts = work.run()
+        finally:
+            if work.renamed:
+                self.renamed()
+        # What waited for it can go on.
+        runs.unblock(self.engine, self.clock.text(), due_only=False)
+        self._end(run, "succeeded", receipt=counts)
+
     def _steps(
         self, run: Run, kind: JobKind, inputs: Any, phases: list[dict[str, Any]]
     ) -> tuple[Done | NothingToDo | Rejected, Reply | None]:
@@ -275,7 +309,7 @@ class Runner:
                 reply = self.answerer.answer(asked)
                 step = kind.resume(inputs, asked.ask, reply)
                 if isinstance(step, Rejected) and reply.backend != OFFLINE:
-                    reply = self.answerer.after_rejection(asked, step.why)
+                    reply = self.answerer.after_rejection(asked, reply, step.why)
                     step = kind.resume(inputs, asked.ask, reply)
             else:
                 return step, reply
@@ -387,9 +421,23 @@ class Runner:
 
     # --- ends and failures ----------------------------------------------------------------------------------------
 
-    def _end(self, run: Run, state: str, *, why: str | None = None, error: str | None = None) -> bool:
+    def _end(
+        self,
+        run: Run,
+        state: str,
+        *,
+        why: str | None = None,
+        error: str | None = None,
+        receipt: Mapping[str, Any] | None = None,
+    ) -> bool:
         spent = spend.spent_by_run(self.engine, run.id)
-        values = {"why": why, "error": error, "tokens_in": spent.tokens_in, "tokens_out": spent.tokens_out}
+        values = {
+            "why": why,
+            "error": error,
+            "tokens_in": spent.tokens_in,
+            "tokens_out": spent.tokens_out,
+            "receipt": dict(receipt or {}),
+        }
         with sqlite.writing(self.engine) as connection:
             ended = runs.finish(connection, run, state=state, now=self.clock.text(), values=values)
         if ended:
@@ -438,7 +486,7 @@ class Runner:
                 alarms.clear_alarm(connection, kind=kind, now=self.clock.text(), agent_id=agent_id, subject=subject)
 
     def _clear_alarms_of(self, run: Run) -> None:
-        for kind in ("dead", "waiting", "secret"):
+        for kind in ("dead", "waiting", "blocked", "secret"):
             self._clear(kind, run.agent_id, run.key or run.id)
 
     def _workspace(self, agent_id: str) -> Path | None:

@@ -95,6 +95,10 @@ class Scrubber:
         """Return each text as it may be kept; None for one that could not be scanned."""
         return self._scan(texts, self.policy)
 
+    def scan_redacting(self, texts: Sequence[str]) -> list[Scrubbed | None]:
+        """Return each text without its secrets, also where the policy is to skip such texts."""
+        return self._scan(texts, _redacting(self.policy))
+
     def begin(self, texts: Sequence[str]) -> Future[list[Scrubbed | None]]:
         """Scan on another thread, while the caller does something else."""
         result: Future[list[Scrubbed | None]] = Future()
@@ -132,7 +136,7 @@ class Scrubber:
                 unknown.append(name)
             else:
                 found[name] = known
-        for name, scrubbed in zip(unknown, self._scan(unknown, _redacting(self.policy)), strict=True):
+        for name, scrubbed in zip(unknown, self.scan_redacting(unknown), strict=True):
             found[name] = None if scrubbed is None else hashed(name) if scrubbed.findings else name
         if len(self._names) > KEPT_NAMES:
             self._names.clear()
@@ -157,7 +161,7 @@ class Scrubber:
             UnscannedError: one could not be scanned.
         """
         found = []
-        for scrubbed in self._scan(texts, _redacting(self.policy)):
+        for scrubbed in self.scan_redacting(texts):
             if scrubbed is None:
                 raise _unscanned("a text")
             found.append(scrubbed.text)
@@ -181,7 +185,7 @@ class Scrubber:
             UnscannedError: one could not be scanned.
         """
         rules: set[str] = set()
-        for scrubbed in self._scan([text for text in texts if text], _redacting(self.policy)):
+        for scrubbed in self.scan_redacting([text for text in texts if text]):
             if scrubbed is None:
                 raise _unscanned(where)
             rules.update(finding.rule for finding in scrubbed.findings)

@@ -8,7 +8,7 @@ same turns are never asked about twice, however often the question comes up.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -391,7 +391,8 @@ def gather(source: Source, run: Run) -> SleepInputs | NothingToDo:
         covered = turns.stored_turns(connection, session_id, after=mark, upto=upto)
         held = turns.stored_turns(connection, session_id, after=before, upto=upto, main_only=True)
         summary = turns.running_summary(connection, session_id)
-    return _inputs(source, run, row, covered, held, summary)
+        unscanned = turns.count_unscanned(connection, session_id, after=mark, upto=upto)
+    return replace(_inputs(source, run, row, covered, held, summary), unscanned=unscanned)
 
 
 def _inputs(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from memoryd.errors import NotFoundError
 from memoryd.files.descriptor import extend, no_step, sync
 from memoryd.files.durable import open_to_append, sync_folder
-from memoryd.files.regular import as_state_error, open_regular
+from memoryd.files.regular import as_state_error, open_regular, read
 
 if TYPE_CHECKING:
     from memoryd.files.descriptor import Step
@@ -37,7 +37,7 @@ def append(entry: Entry, block: bytes, create: bytes | None = None, step: Step =
         NotFoundError: there is no file, and `create` is None.
         StateError: no regular file of one name, disk full, no permission, or a failed fsync.
     """
-    with as_state_error("cannot be appended to", entry.path):
+    with as_state_error("cannot be appended to", entry):
         try:
             fd = open_to_append(entry, create, step)
         except FileNotFoundError as error:
@@ -54,7 +54,7 @@ def sync_file(entry: Entry, step: Step = no_step) -> None:
     Raises:
         StateError: it is no regular file, or the disk says no.
     """
-    with as_state_error("cannot be synced", entry.path):
+    with as_state_error("cannot be synced", entry):
         fd = open_regular(entry)
         try:
             step("before:fsync-append")
@@ -63,6 +63,29 @@ def sync_file(entry: Entry, step: Step = no_step) -> None:
         finally:
             os.close(fd)
         sync_folder(entry.folder, step)
+
+
+def fill_hole(entry: Entry, block: bytes, offset: int) -> None:
+    """Finish an append that a power cut left as a hole: the file had grown, its last bytes were not there yet.
+
+    Only NUL bytes are written over, where the block's own bytes belong: nobody else's text is made of them.
+
+    Raises:
+        StateError: no regular file, disk full, no permission, or a failed fsync.
+    """
+    found = (read(entry) or b"")[offset : offset + len(block)]
+    there = found.rstrip(b"\0")
+    if len(there) == len(found) or not block.startswith(there):
+        return
+    with as_state_error("cannot be mended", entry):
+        fd = open_regular(entry, os.O_WRONLY)
+        try:
+            position = len(there)
+            while position < len(found):
+                position += os.pwrite(fd, block[position : len(found)], offset + position)
+            sync(fd)
+        finally:
+            os.close(fd)
 
 
 def find_block(data: bytes, block: bytes, offset: int) -> int | None:

@@ -102,7 +102,7 @@ def replace(
         StateError: no regular file of one name, disk full, no permission, failed fsync. The old bytes are in place,
             except after a failed fsync of the folder, when either may survive a power cut.
     """
-    with as_state_error("cannot be written", entry.path):
+    with as_state_error("cannot be written", entry):
         old = _expected_file(entry, expected)
         temp = _write_temp(entry, new, old, mode, step)
         if expected is None:
@@ -364,7 +364,7 @@ def settle(entry: Entry, before: str | None, after: str) -> list[Entry]:
         StateError: the folder cannot be read or changed.
     """
     kept: list[Entry] = []
-    with as_state_error("cannot be settled", entry.path):
+    with as_state_error("cannot be settled", entry):
         for left in leftovers(entry.folder):
             if left.target == entry.name:
                 kept += _settle_one(left, entry, before, after)

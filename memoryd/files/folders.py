@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from memoryd.errors import MemorydError, StateError
 from memoryd.files.durable import MovedError, replace, sync_folder
-from memoryd.files.open_folder import require_plain
+from memoryd.files.open_folder import follow_folder, require_plain
 from memoryd.files.regular import as_state_error, read
 from memoryd.files.temporary import leftovers, temporary
 
@@ -47,7 +47,7 @@ def make_folder(folder: OpenFolder, name: str) -> OpenFolder:
         StateError: something else is there, or permission is lacking.
     """
     entry = folder / name
-    with as_state_error("cannot be made", entry.path):
+    with as_state_error("cannot be made", entry):
         try:
             return folder.folder(name)
         except FileNotFoundError:
@@ -59,7 +59,7 @@ def make_folder(folder: OpenFolder, name: str) -> OpenFolder:
 
 @contextlib.contextmanager
 def made_way(folder: OpenFolder, relative: str) -> Iterator[Entry]:
-    """What lies under a relative path, as `OpenFolder.reached`; missing folders on the way are made.
+    """What lies under a relative path; its folders are open for the length of a `with`, missing ones are made.
 
     Raises:
         StateError: something on the way is a link or no folder, or permission is lacking.
@@ -79,9 +79,11 @@ def make_private_dir(path: Path) -> Path:
     """
     with as_state_error("cannot be made a private folder", path):
         for missing in reversed([path, *path.parents]):
-            with contextlib.suppress(FileExistsError):
-                if not missing.exists():
+            if not missing.exists():
+                with contextlib.suppress(FileExistsError):
                     missing.mkdir(mode=0o700)
+                with follow_folder(missing.parent) as above:  # else a power cut takes the folder and all that was done
+                    sync_folder(above)
         if not path.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
         if stat.S_IMODE(path.stat().st_mode) != 0o700:
@@ -100,16 +102,15 @@ def continuum_folder(workspace: OpenFolder) -> OpenFolder:
     """
     with make_folder(workspace, ".continuum") as outer:
         entry = outer / "memory"
-        with as_state_error("cannot be made", entry.path):
+        with as_state_error("cannot be made", entry):
             if not entry.exists():
                 _make_ignored(entry)
-            folder = outer.folder(entry.name)
             # Whoever is still making one sees it vanish and takes the one that is there.
             for left in leftovers(outer):
                 if left.target == entry.name and left.kind == "new":
                     with contextlib.suppress(OSError, StateError):
                         left.entry.remove_folder()
-    return folder
+            return outer.folder(entry.name)
 
 
 def _make_ignored(entry: Entry) -> None:
@@ -148,7 +149,7 @@ def backup(folder: OpenFolder, run_id: str, name: str, data: bytes) -> Path:
 
 def _private(folder: OpenFolder, name: str) -> OpenFolder:
     entry = folder / name
-    with as_state_error("cannot be made", entry.path):
+    with as_state_error("cannot be made", entry):
         with contextlib.suppress(FileExistsError):
             entry.make_folder(0o700)
         # Synced though it was there: whoever made it may have been stopped before.

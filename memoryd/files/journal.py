@@ -42,6 +42,24 @@ class Journal:
             finally:
                 os.close(descriptor)
 
+    def change_ids(self, record_ids: Mapping[str, str]) -> None:
+        """Replace record ids by others; damaged lines go.
+
+        Raises:
+            StateError: the file cannot be written.
+        """
+        with self._lock, follow_folder(self.path.parent) as folder:
+            journal = folder / self.path.name
+            old = read(journal)
+            if old is None:
+                return
+            named = [
+                entry | {"record_id": record_ids.get(entry.get("record_id", ""), entry.get("record_id"))}
+                for entry in _entries(old)
+            ]
+            new = b"".join(json.dumps(entry, sort_keys=True).encode() + b"\n" for entry in named)
+            replace(journal, new, digest(old), mode=0o600)
+
     def _ends_with_newline(self) -> bool:
         with self.path.open("rb") as file:
             file.seek(-1, os.SEEK_END)
@@ -53,15 +71,19 @@ class Journal:
             data = self.path.read_bytes()
         except FileNotFoundError:
             return []
-        found = []
-        for line in data.split(b"\n"):
-            try:
-                entry = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(entry, dict):
-                found.append(entry)
-        return found
+        return _entries(data)
+
+
+def _entries(data: bytes) -> list[dict[str, Any]]:
+    found = []
+    for line in data.split(b"\n"):
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(entry, dict):
+            found.append(entry)
+    return found
 
 
 def unite(target: Path, sources: Iterable[Path]) -> None:

@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
 from memoryd.errors import LockedError, StateError
-from memoryd.files.open_folder import Entry
+from memoryd.files.open_folder import Entry, give_to
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,6 +93,8 @@ class Lock:
             fd = self._open(os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise self._unusable(error) from error
+        if self._folder is not None and os.geteuid() == 0:  # or a user could not lock a workspace that root serves
+            give_to(fd, os.fstat(self._folder))
         if self._flock(fd, fcntl.LOCK_EX) and self._still_named(fd):
             return fd
         os.close(fd)

@@ -1,5 +1,8 @@
 """The log: one JSON object per line in `state_dir/log/memoryd.jsonl`, and readable lines on standard error.
 
+Where standard error is systemd's journal each of those lines begins with its priority, `<3>` to `<7>`, see
+sd-daemon(3); nobody else's words can stand there.
+
 Content-blind by rule: a value in the log is an id, a count, a duration, a name or a path, never what was said or
 remembered. The rule is held from here as far as it can be: an object that is none of these is logged as its type, text
 is cut at 1,024 characters, an exception is logged by its type and the places it came through (the message of another
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
 LEVELS: Mapping[str, int] = MappingProxyType(
     {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 )
+_PRIORITIES: Mapping[str, int] = MappingProxyType({"debug": 7, "info": 6, "warning": 4, "error": 3})  # of syslog(3)
 KEPT_FILES = 5
 
 _MAX_BYTES = 10_000_000
@@ -191,9 +195,10 @@ def log_path(state_dir: Path) -> Path:
 class _Sink:
     """Where a finished record goes; structlog calls the method of its level."""
 
-    def __init__(self, file: _RotatingFile, terminal: TextIO | None) -> None:
+    def __init__(self, file: _RotatingFile, terminal: TextIO | None, *, journal: bool) -> None:
         self._file = file
         self._terminal = terminal
+        self._journal = journal
 
     def write(self, record: dict[str, Any]) -> None:
         if lost := self._file.lost:
@@ -208,7 +213,8 @@ class _Sink:
     def _show(self, record: dict[str, Any]) -> None:
         if self._terminal is not None:
             with suppress(OSError, ValueError):  # a closed terminal must not stop the daemon
-                self._terminal.write(readable(record) + "\n")
+                priority = f"<{_PRIORITIES[record['level']]}>" if self._journal else ""
+                self._terminal.write(f"{priority}{readable(record)}\n")
                 self._terminal.flush()
 
 
@@ -313,7 +319,7 @@ def configure(
         state_dir: the state folder; made 0700 when it is missing.
         level: the lowest level that is logged: debug, info, warning or error.
         text: write readable lines to `terminal` even when it is none.
-        terminal: standard error; gets readable lines when it is a terminal.
+        terminal: standard error; gets readable lines when it is a terminal or the journal.
         max_bytes: the size at which the file is rotated.
 
     Returns:
@@ -327,9 +333,12 @@ def configure(
         make_private_dir(state_dir)
         make_private_dir(path.parent)
     file = _RotatingFile(path, max_bytes)
-    shown = terminal if terminal is not None and (text or terminal.isatty()) else None
+    journal = terminal is not None and is_journal(terminal, os.environ)
+    shown = terminal if terminal is not None and (text or journal or terminal.isatty()) else None
     wrapper = structlog.make_filtering_bound_logger(LEVELS[level])
-    _bound = structlog.wrap_logger(_Sink(file, shown), processors=[_finish], wrapper_class=wrapper).bind()
+    _bound = structlog.wrap_logger(
+        _Sink(file, shown, journal=journal), processors=[_finish], wrapper_class=wrapper
+    ).bind()
     restore = _bridge(_Bridge(_bound, LEVELS[level]), LEVELS[level])
 
     def close() -> None:
@@ -355,6 +364,15 @@ def _bridge(handler: logging.Handler, level: int) -> Callable[[], None]:
         own.setLevel(before[1])
 
     return restore
+
+
+def is_journal(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    """Whether a stream goes to systemd's journal: `JOURNAL_STREAM` names its device and inode, see systemd.exec(5)."""
+    try:
+        status = os.fstat(stream.fileno())
+    except (OSError, ValueError):
+        return False
+    return environ.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"
 
 
 class _Listener(logging.Handler):

@@ -16,14 +16,12 @@ import contextlib
 import errno
 import os
 import stat
-from contextlib import ExitStack, contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from memoryd.errors import StateError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import TracebackType
 
 _FOLDER = os.O_DIRECTORY | os.O_CLOEXEC
@@ -34,9 +32,17 @@ _PASS = getattr(os, "O_PATH", os.O_RDONLY) | _FOLDER | os.O_NOFOLLOW
 class OpenFolder:
     """A folder by its descriptor. Closed by whoever opened it."""
 
-    def __init__(self, fd: int, path: Path) -> None:
+    def __init__(self, fd: int, path: Path | str) -> None:
         self.fd = fd
-        self.path = path  # as it was reached, for people to read
+        self._text = str(path)
+
+    @property
+    def path(self) -> Path:
+        """Where it was reached, for people to read."""
+        return Path(self._text)
+
+    def __str__(self) -> str:
+        return self._text
 
     def __truediv__(self, name: str) -> Entry:
         """What is called `name` in this folder, whether there is such a thing or not.
@@ -55,28 +61,13 @@ class OpenFolder:
             StateError: it is a link or no folder.
             OSError: it may not be opened.
         """
-        path = (self / name).path
-        return OpenFolder(_open_next(self.fd, name, path, os.O_RDONLY | _FOLDER | os.O_NOFOLLOW), path)
+        require_plain(name)
+        fd = _open_next(self.fd, name, self._text, os.O_RDONLY | _FOLDER | os.O_NOFOLLOW)
+        return OpenFolder(fd, f"{self._text}/{name}")
 
     def names(self) -> list[str]:
         """What is in it, sorted."""
         return sorted(os.listdir(self.fd))  # noqa: PTH208 - a path has no descriptor
-
-    @contextmanager
-    def reached(self, relative: str) -> Iterator[Entry]:
-        """What lies under a relative path below this folder; the folders between are open for the length of a `with`.
-
-        Raises:
-            FileNotFoundError: a folder on the way is missing.
-            StateError: something on the way is a link or no folder.
-            OSError: one may not be opened.
-        """
-        *between, name = PurePosixPath(relative).parts
-        with ExitStack() as opened:
-            folder = self
-            for part in between:
-                folder = opened.enter_context(folder.folder(part))
-            yield folder / name
 
     def close(self) -> None:
         """Close the descriptor; a second time does nothing."""
@@ -101,6 +92,9 @@ class Entry(NamedTuple):
     def path(self) -> Path:
         """Where it was reached, for people to read."""
         return self.folder.path / self.name
+
+    def __str__(self) -> str:
+        return f"{self.folder}/{self.name}"
 
     def beside(self, name: str) -> Entry:
         """Another name in the same folder."""
@@ -189,36 +183,35 @@ def open_folder(path: Path) -> OpenFolder:
         OSError: one may not be entered or opened.
     """
     *between, name = path.absolute().parts[1:] or (".",)
-    here = Path("/")
+    here = ""
     fd = os.open("/", _PASS)
     try:
         for part in between:
-            here /= part
             below = _open_next(fd, part, here, _PASS)
             os.close(fd)
-            fd = below
-        return OpenFolder(_open_next(fd, name, path, os.O_RDONLY | _FOLDER | os.O_NOFOLLOW), path)
+            fd, here = below, f"{here}/{part}"
+        return OpenFolder(_open_next(fd, name, here, os.O_RDONLY | _FOLDER | os.O_NOFOLLOW), path)
     finally:
         os.close(fd)
 
 
-def _open_next(fd: int, name: str, path: Path, flags: int) -> int:
+def _open_next(fd: int, name: str, above: str, flags: int) -> int:
     try:
         return os.open(name, flags, dir_fd=fd)
     except OSError as error:
         if error.errno in {errno.ELOOP, errno.ENOTDIR, errno.EMLINK}:
-            raise _no_folder(path, fd, name) from error
+            raise _no_folder(f"{above}/{name}", fd, name) from error
         raise
 
 
-def _no_folder(path: Path, fd: int, name: str) -> StateError:
+def _no_folder(path: str, fd: int, name: str) -> StateError:
     try:
         is_link = stat.S_ISLNK(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode)
     except OSError:
         is_link = False
     what = "is a symbolic link, not a folder" if is_link else "is not a folder"
     hint = "move it away; memoryd does not follow links" + (" made after its configuration was read" if is_link else "")
-    return StateError(what, str(path), hint)
+    return StateError(what, path, hint)
 
 
 def follow_folder(path: Path) -> OpenFolder:

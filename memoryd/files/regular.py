@@ -7,6 +7,8 @@ import errno
 import hashlib
 import os
 import stat
+from contextlib import ExitStack
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from memoryd.errors import StateError
@@ -37,7 +39,7 @@ def read(entry: Entry, limit: int = MAX_BYTES) -> bytes | None:
         StateError: it is a symbolic link, FIFO, device or folder, has a second name elsewhere, is larger than `limit`
             bytes, or cannot be read.
     """
-    with as_state_error("cannot be read", entry.path):
+    with as_state_error("cannot be read", entry):
         try:
             fd = open_regular(entry)
         except FileNotFoundError:
@@ -54,12 +56,15 @@ def read_below(folder: OpenFolder, relative: str) -> bytes | None:
     Raises:
         StateError: as `read`; or a part of the path is a link or no folder.
     """
-    with as_state_error("cannot be read", folder.path / relative):
-        try:
-            with folder.reached(relative) as entry:
-                return read(entry)
-        except FileNotFoundError:
-            return None
+    *between, name = PurePosixPath(relative).parts
+    with ExitStack() as opened:
+        for part in between:
+            with as_state_error("cannot be opened", folder / part):
+                try:
+                    folder = opened.enter_context(folder.folder(part))
+                except FileNotFoundError:
+                    return None
+        return read(folder / name)
 
 
 def read_in(workspace: Path, relative: str) -> bytes | None:
@@ -142,7 +147,7 @@ def _not_regular(path: Path) -> StateError:
 
 
 @contextlib.contextmanager
-def as_state_error(what: str, path: Path) -> Iterator[None]:
+def as_state_error(what: str, where: Path | Entry) -> Iterator[None]:
     """Turn what the system refuses into an error that says what, where and what to do."""
     try:
         yield
@@ -157,4 +162,4 @@ def as_state_error(what: str, path: Path) -> Iterator[None]:
             errno.EIO: "check the disk and the kernel log",
         }
         reason = os.strerror(error.errno) if error.errno else type(error).__name__
-        raise StateError(f"{what}: {reason}", str(path), hints.get(error.errno or 0, "")) from error
+        raise StateError(f"{what}: {reason}", str(where), hints.get(error.errno or 0, "")) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,21 +93,36 @@ def cli(context: click.Context, config_path: Path | None, as_json: bool, quiet: 
 
 @cli.command()
 @click.option("--once", is_flag=True, help="Read everything, run everything due, end.")
+@click.option("--wait", metavar="TIME", help="Wait so long, such as 30s, for a daemon that is just ending.")
 @passed
-def run(call: Call, once: bool) -> None:  # noqa: FBT001
+def run(call: Call, once: bool, wait: str | None) -> None:  # noqa: FBT001
     """Run the daemon in the foreground."""
     from memoryd.interfaces import work
+
+    patience = _patience(wait)
 
     settings = call.settings()
     ended = True
     with _logging(settings, quiet=call.output.quiet) as relog:
         if once:
-            done = work.once(settings)
+            done = work.once(settings, patience)
             call.output.result(done, f"read {done['turns']} new turns, carried out {len(done['runs'])} runs")
         else:
-            ended = work.forever(settings, relog)
+            ended = work.forever(settings, relog, patience)
     if not ended:
         os._exit(0)  # everything is stored; a thread that hangs in a system call would hold the process up
+
+
+def _patience(wait: str | None) -> timedelta:
+    from memoryd import config_values
+
+    if wait is None:
+        return timedelta()
+    try:
+        span: timedelta = config_values.duration()(config_values.Place(Path(), {}), wait)
+    except config_values.RefusedValueError as refused:
+        raise click.BadParameter(f"{refused.what}; {refused.hint}", param_hint="--wait") from None
+    return span
 
 
 @contextlib.contextmanager
@@ -149,12 +165,30 @@ def demo(call: Call, keep: Path | None) -> None:
 def status(call: Call, everything: bool) -> None:  # noqa: FBT001
     """Show agents, gauges, runs and alarms."""
     from memoryd.database.reads import open_reader
+    from memoryd.interfaces import control
     from memoryd.interfaces import status as shown
 
-    settings = call.settings()
+    try:
+        settings = call.settings()
+    except ConfigError as error:
+        error.data = _status_of_running(call.config_path())
+        if error.data and not call.output.json:
+            with contextlib.suppress(KeyError, TypeError, AttributeError):  # one of another version tells otherwise
+                call.output.result(error.data, shown.as_text(error.data))
+        raise
+    waits = control.data(settings.state_dir, "ping").get("waits_for_disk", False)
     with open_reader(settings.state_dir / "memoryd.db") as reader:
-        data = shown.status(settings, reader, everything=everything)
+        data = shown.status(settings, reader, everything=everything, waits=waits)
     call.output.result(data, shown.as_text(data))
+
+
+def _status_of_running(path: Path) -> dict[str, Any]:
+    """What a daemon says that runs on with its old settings while this configuration file is broken."""
+    from memoryd import config
+    from memoryd.interfaces import control
+
+    state_dir = config.state_dir_of(path)
+    return {} if state_dir is None else control.data(state_dir, "status")
 
 
 @cli.command()
@@ -211,6 +245,30 @@ def job_run(call: Call, kind: str, agent_id: str | None, session_id: str | None,
     for row in rows:
         if row["state"] in {"failed", "dead", "blocked", "interrupted", "queued"}:
             raise MemorydError(f"the run ended as {row['state']}: {row['error'] or row['why']}", where=row["id"])
+
+
+@cli.command()
+@click.option("--again", is_flag=True, help="Look through everything that is stored already.")
+@agent_option
+@passed
+def scrub(call: Call, again: bool, agent_id: str | None) -> None:  # noqa: FBT001
+    """Redact what was stored before a rule was there: rows, memory files and their backups, the log."""
+    from memoryd.interfaces import work
+
+    if not again:
+        raise click.UsageError("new texts are redacted as they come; --again looks through the old ones")
+    settings = call.settings()
+    agent = call.agent(settings, agent_id).id if agent_id else None
+    with _logging(settings):
+        row = work.scrub_again(settings, agent)
+    done = row["receipt"]
+    if row["state"] != "succeeded":
+        raise MemorydError(f"the run ended as {row['state']}: {row['error'] or row['why']}", where=row["id"])
+    text = f"redacted {done['texts']} texts in {done['rows']} rows, and {done['files']} files"
+    if done["unscanned"]:
+        text += f"\n{done['unscanned']} texts could not be scanned and are as they were; run it again"
+    text += "".join(f"\nlook at it yourself, or delete it: {path}" for path in done["left"])
+    call.output.result({"run": row["id"], **done}, text)
 
 
 def _run_line(row: dict[str, Any]) -> str:

@@ -89,7 +89,10 @@ class Control:
             self._stop.send(b".")
             self._thread.join(SLOW_SECONDS)
             self._server.close()
-            socket_file.remove(self._path)
+            try:
+                socket_file.remove(self._path)
+            except (OSError, MemorydError) as why:  # a failed disk: the next start takes the name over
+                self._log.warning("the control socket's name was left", error_type=type(why).__name__)
         self._selector.close()
         self._stop.close()
         self._stopped.close()
@@ -191,6 +194,13 @@ def _is_ours(line: socket.socket) -> bool:
         return True
     _, uid, _ = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
     return uid in {0, os.geteuid()}
+
+
+def data(state_dir: Path, verb: str) -> dict[str, Any]:
+    """Ask the daemon for something it knows; empty where none answers, or answers something else."""
+    answer = ask(state_dir, verb) or {}
+    told = answer.get("data") if answer.get("ok") else None
+    return told if isinstance(told, dict) else {}
 
 
 def ask(state_dir: Path, verb: str, **arguments: str) -> dict[str, Any] | None:

@@ -1,6 +1,7 @@
 """`memoryd doctor`: whether this machine and this configuration let memoryd do its work, each with what to do.
 
-It reads and asks nobody outside; what it says holds names, numbers and paths, never what was said or remembered.
+It reads, and asks nobody outside but the model's own endpoint, which costs nothing. What it says holds names, numbers
+and paths, never a key and never what was said or remembered.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.database import library, reads
 from memoryd.engine import ingest
+from memoryd.engine.answering import OFFLINE, endpoint_of
 from memoryd.errors import MemorydError
 from memoryd.files import mounts, sources, trust
 from memoryd.files.locks import Lock
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from memoryd.config import Settings
+    from memoryd.llm.endpoint import Endpoint
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 MIB = 1024 * 1024
@@ -227,7 +230,37 @@ def _modified(path: Path) -> float:
 
 
 def _model(settings: Settings, _now: datetime) -> Iterator[Check]:
-    yield Check("model", OK, f"llm.provider is {settings.llm.provider}: no endpoint and no key is needed")
+    if settings.llm.provider == OFFLINE:
+        yield Check("model", OK, "llm.provider is offline: no model, no endpoint and no key is needed")
+        return
+    from memoryd.llm.probe import probe  # the client's library is dear to import
+
+    asked: dict[Endpoint, list[str]] = {}
+    for agent in settings.agents:
+        asked.setdefault(endpoint_of(settings, agent.id), []).append(agent.id)
+    for endpoint, agents in asked.items():
+        found = probe(endpoint)
+        level, hint = _MODEL_HINTS[found.answer.name]
+        detail = f" ({found.detail})" if found.detail else ""
+        told = f"{endpoint.model} at {endpoint.base_url} for {', '.join(agents)} {found.answer}{detail}"
+        yield Check("model", level, told, hint.format(key=endpoint.api_key_env))
+
+
+# What to do about each answer of llm.probe.Answer, by its name.
+_MODEL_HINTS = {
+    "LISTED": (OK, ""),
+    "UNLISTED": (WARN, "compare llm.model with the server's list; some servers take names that they do not list"),
+    "SILENT": (OK, ""),
+    "NOT_THERE": (WARN, "does base_url end as the server wants it, such as /v1? few servers have no list of models"),
+    "NO_KEY": (FAIL, "put a valid key into {key}, where the daemon runs: a service has an environment of its own"),
+    "NO_CREDIT": (FAIL, "the account's owner must act"),
+    "REDIRECT": (FAIL, "set base_url to where it leads, if you trust that place with the key"),
+    "REFUSED": (FAIL, "set {key} where the daemon runs, or correct base_url, whichever it says"),
+    "UNTRUSTED": (FAIL, "name the authority's certificate in SSL_CERT_FILE; correct base_url if it names another host"),
+    "LATE": (FAIL, "is the server overloaded, or a firewall between?"),
+    "AWAY": (FAIL, "does the server run, and are host and port of base_url right?"),
+    "BROKEN": (FAIL, "look at the server's own log"),
+}
 
 
 def _leftovers(settings: Settings, now: datetime) -> Iterator[Check]:

@@ -41,7 +41,8 @@ class Output:
         if self.json:
             message = f"{error.where}: {error.what}" if error.where else error.what
             body = {"code": error.code, "message": message, "hint": error.hint}
-            print(json.dumps({"ok": False, "error": body}, ensure_ascii=False))
+            told = {"data": dict(error.data)} if error.data else {}
+            print(json.dumps({"ok": False, "error": body, **told}, ensure_ascii=False))
         else:
             print(visible(f"memoryd: {error}"), file=sys.stderr)
 

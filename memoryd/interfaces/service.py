@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from memoryd.config import Settings
 
+PATIENCE = "30s"  # longer than a daemon that is told to stop may take
 LABEL = "dev.memoryd.daemon"
 SYSTEM_FOLDER = Path("/etc/systemd/system")
 SHARED_TEMPORARY = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - named to be recognised, never written to
@@ -107,7 +108,8 @@ def command_line(settings: Settings) -> list[str]:
     """
     if not Path(sys.executable or "").is_absolute():
         raise StateError("this interpreter does not say where it is", hint="call memoryd by its absolute path")
-    return [sys.executable, *_isolation(), "-m", "memoryd", "--config", str(settings.source), "run"]
+    command = [sys.executable, *_isolation(), "-m", "memoryd", "--config", str(settings.source), "run"]
+    return [*command, "--wait", PATIENCE]
 
 
 def _isolation() -> list[str]:
@@ -177,7 +179,7 @@ def _plist(settings: Settings) -> str:
     described = {
         "Label": LABEL,
         # --quiet: the log has a file of its own, which rotates; this one gets only what ended a start.
-        "ProgramArguments": [*command[:-1], "--quiet", command[-1]],
+        "ProgramArguments": [*command, "--quiet"],
         "EnvironmentVariables": {"PATH": "/usr/local/bin:/opt/homebrew/bin:/usr/bin:/bin:/usr/sbin:/sbin"},
         "RunAtLoad": True,
         "KeepAlive": {"SuccessfulExit": False},

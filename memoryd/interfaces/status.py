@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from memoryd.config_values import duration_text
 from memoryd.database import reads
 from memoryd.engine.clock import text_of
+from memoryd.files import state_files
 from memoryd.files.folders import why_not_writable
 from memoryd.files.locks import Lock
 from memoryd.gauge import live, window
 from memoryd.interfaces.output import one_line
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from memoryd.config import Agent, Settings
     from memoryd.database.reads import Reader, Row
 
 NEWEST = 20
 
 
-def status(settings: Settings, reader: Reader, *, everything: bool) -> dict[str, Any]:
-    """Gather the status as the contract's object."""
+def status(settings: Settings, reader: Reader, *, everything: bool, waits: bool = False) -> dict[str, Any]:
+    """Gather the status as the contract's object; `waits`: the daemon says that it waits for its disk."""
     holder = Lock(settings.state_dir / "memoryd.lock").holder()
     known = reads.daemon(reader)
     alive = holder is not None and known is not None and holder in {0, known["pid"]}
@@ -34,19 +34,19 @@ def status(settings: Settings, reader: Reader, *, everything: bool) -> dict[str,
         "watching": known["watching"] if known and alive else None,
         "watching_note": known["watching_note"] if known and alive else None,
         "agents": [_agent(settings, reader, agent, agents.get(agent.id), everything) for agent in settings.agents],
-        "alarms": _alarms(settings, reader),
+        "alarms": _alarms(settings, reader, waits=waits),
         "spend": {
             "today_tokens": reads.spent(reader, datetime.now(settings.zone).date().isoformat()),
             "daily_tokens": settings.llm.daily_tokens,
         },
-        "disk": {"state_bytes": disk_use(settings.state_dir)},
+        "disk": _disk(settings),
     }
 
 
-def _alarms(settings: Settings, reader: Reader) -> list[Row]:
-    """The open alarms; that of a disk which has no room for an alarm is found by asking the disk."""
+def _alarms(settings: Settings, reader: Reader, *, waits: bool) -> list[Row]:
+    """The open alarms; that of a disk which takes no alarm is found by asking the disk and the daemon."""
     found = reads.alarms(reader)
-    why = why_not_writable(settings.state_dir)
+    why = why_not_writable(settings.state_dir) or ("cannot be written" if waits else None)
     if why is None or any(alarm["kind"] == "disk" for alarm in found):
         return found
     text = f"the disk of the state folder {why}; ingest waits"
@@ -117,13 +117,24 @@ def _session(row: Row, configured: int | None) -> dict[str, Any]:
     }
 
 
-def disk_use(folder: Path) -> int:
-    """Add up the bytes that the files below a folder take on its disk; what vanishes meanwhile takes none."""
-    total = 0
-    for path in folder.rglob("*"):
-        with contextlib.suppress(OSError):
-            total += path.lstat().st_blocks * 512
-    return total
+def _disk(settings: Settings) -> dict[str, Any]:
+    """The bytes on disk of the state folder, by kind, and of the backups that runs made in the workspaces."""
+    uses = state_files.uses(settings.state_dir)
+    backups = [agent.workspace / ".continuum" / "memory" / "backup" for agent in settings.agents]
+    kept = asdict(settings.retention)
+    return {
+        "state_bytes": sum(uses.values()),
+        **{f"{kind}_bytes": size for kind, size in uses.items()},
+        "backup_bytes": sum(map(state_files.disk_use, backups)),
+        "retention": {name: span and duration_text(span) for name, span in kept.items()},
+    }
+
+
+def _disk_line(disk: dict[str, Any]) -> str:
+    parts = ", ".join(f"{kind} {disk[f'{kind}_bytes'] / 1048576:,.1f}" for kind in state_files.KINDS)
+    backups = f"; backups in workspaces {disk['backup_bytes'] / 1048576:,.1f} MiB"
+    kept = ", ".join(f"{name} {span}" for name, span in disk["retention"].items() if span) or "all"
+    return f"disk     {disk['state_bytes'] / 1048576:,.1f} MiB in the state folder: {parts}{backups}; kept: {kept}"
 
 
 def as_text(data: dict[str, Any]) -> str:
@@ -137,7 +148,7 @@ def as_text(data: dict[str, Any]) -> str:
     if daemon:
         note = f" ({data['watching_note']})" if data["watching_note"] else ""
         lines.append(f"watching {data['watching']}{note}")
-    lines.append(f"disk     {data['disk']['state_bytes'] / 1048576:,.1f} MiB in the state folder")
+    lines.append(_disk_line(data["disk"]))
     for agent in data["agents"]:
         lines += _agent_lines(agent)
     spend = data["spend"]

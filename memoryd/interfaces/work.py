@@ -11,7 +11,7 @@ from memoryd.app import DATABASE, LOCK, open_app
 from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import read_all, run_once
 from memoryd.database import reads, runs, sqlite, turns
-from memoryd.engine import ledger_runs, sleeping, time_machine
+from memoryd.engine import ledger_runs, rescrub, sleeping, time_machine
 from memoryd.engine.clock import Clock
 from memoryd.engine.core_import import CORE_FILE, digest_of
 from memoryd.engine.core_watch import CoreWatch
@@ -24,6 +24,7 @@ from memoryd.jobs.sleep import CONSUMER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from datetime import timedelta
     from pathlib import Path
 
     from sqlalchemy import Engine
@@ -37,9 +38,13 @@ SLEEP = "sleep"
 WAITING = ("queued", "running", "interrupted")
 
 
-def forever(settings: Settings, relog: Callable[[Settings], None]) -> bool:
-    """Run the daemon until it is told to stop; False where a thread is left that the process must not wait for."""
-    with open_app(settings) as app:
+def forever(settings: Settings, relog: Callable[[Settings], None], patience: timedelta) -> bool:
+    """Run the daemon until it is told to stop; False where a thread is left that the process must not wait for.
+
+    Raises:
+        LockedError: another daemon holds the state folder, and has not let go of it within `patience`.
+    """
+    with open_app(settings, patience=patience) as app:
         loop = Loop(app, relog)
         path = settings.state_dir / control.SOCKET
         with control.Control(path, _verbs(app, loop), app.clock.monotonic, app.log.bind(part="control")):
@@ -51,7 +56,10 @@ def _verbs(app: App, loop: Loop) -> dict[str, Callable[[Mapping[str, Any]], Any]
 
     def shown(_request: Mapping[str, Any]) -> dict[str, Any]:
         with reads.open_reader(app.database) as reader:
-            return status.status(app.settings, reader, everything=False)
+            return status.status(app.settings, reader, everything=False, waits=not loop.disk_is_well)
+
+    def ping(_request: Mapping[str, Any]) -> dict[str, Any]:
+        return {"pid": os.getpid(), "version": memoryd.__version__, "waits_for_disk": not loop.disk_is_well}
 
     def wake(_request: Mapping[str, Any]) -> dict[str, Any]:
         loop.look_now()
@@ -70,16 +78,20 @@ def _verbs(app: App, loop: Loop) -> dict[str, Callable[[Mapping[str, Any]], Any]
 
     return {
         "import": take,
-        "ping": lambda _request: {"pid": os.getpid(), "version": memoryd.__version__},
+        "ping": ping,
         "status": shown,
         "wake": wake,
         "session_end": session_end,
     }
 
 
-def once(settings: Settings) -> dict[str, Any]:
-    """Read everything, run everything due, end."""
-    with open_app(settings) as app:
+def once(settings: Settings, patience: timedelta) -> dict[str, Any]:
+    """Read everything, run everything due, end.
+
+    Raises:
+        LockedError: another daemon holds the state folder, and has not let go of it within `patience`.
+    """
+    with open_app(settings, patience=patience) as app:
         return run_once(app)
 
 
@@ -207,6 +219,36 @@ def catch_up(settings: Settings, agent: Agent) -> None:
                 app.runner.run_next(only=waiting)
     except LockedError:
         control.ask(settings.state_dir, "import", agent=agent.id)
+
+
+def scrub_again(settings: Settings, agent_id: str | None) -> dict[str, Any]:
+    """Redact again what is stored, and wait for it; returns the row of its run.
+
+    Raises:
+        RefusedError: nothing is to be redacted.
+    """
+    if settings.scrub.secrets == settings.scrub.pii == "off":
+        raise RefusedError("scrub.secrets and scrub.pii are off", str(settings.source), "say what is to be redacted")
+    agent = agent_id or settings.agents[0].id
+    wanted = None if agent_id is None else [agent_id]
+
+    def queue(engine: Engine, clock: Clock) -> list[str]:
+        with sqlite.writing(engine) as connection:
+            key = f"{rescrub.KIND}:{agent_id or ''}"
+            row = {
+                "id": sleeping.new_run_id(clock),
+                "kind": rescrub.KIND,
+                "agent_id": agent,
+                "actor": "human",
+                "trigger": "manual",
+                "key": key,
+                "created_at": clock.text(),
+                "scheduled_for": clock.text(),
+                "options": {"agents": wanted},
+            }
+            return [str(row["id"]) if runs.enqueue(connection, row) else runs.open_by_key(connection, key) or ""]
+
+    return run_now(settings, agent, queue)[0]
 
 
 def planned_rollback(settings: Settings, agent_id: str, options: dict[str, Any]) -> dict[str, Any]:

@@ -76,6 +76,7 @@ class SleepInputs:
     now: datetime  # aware; used only where no covered turn has a time
     instructions: str  # the text of sleep.md
     daily_share: float = DAILY_SHARE
+    unscanned: int = 0  # turns among them whose text could not be scanned for secrets, and is empty for now
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,9 @@ def _processed(inputs: SleepInputs) -> Step:
     gathered = evidence.gather(inputs.turns, inputs.folder, inputs.tz)
     if not any(quoted.origin != REPORT for quoted in gathered.material):
         return NothingToDo(
-            "nothing was said that may be remembered", (_watermark(inputs),), {"process": gathered.counts}
+            "nothing was said that may be remembered",
+            (_watermark(inputs),),
+            {"process": {"unscanned": inputs.unscanned, **gathered.counts}},
         )
     return Enter("summarize", state=gathered)
 
@@ -206,7 +209,12 @@ def _receipt(
 ) -> dict[str, object]:
     limit = int(inputs.window * inputs.budget)
     return {
-        "process": {"turns": len(inputs.turns), "said_words": gathered.said_words, **gathered.counts},
+        "process": {
+            "turns": len(inputs.turns),
+            "unscanned": inputs.unscanned,
+            "said_words": gathered.said_words,
+            **gathered.counts,
+        },
         "summarize": {
             "backend": answer.backend,
             "model": answer.model,

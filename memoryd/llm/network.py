@@ -93,11 +93,24 @@ class _WatchedStream(httpcore2.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore2.NetworkStream:
-        inner = self._inner.start_tls(ssl_context, server_hostname, timeout)
+        try:
+            inner = self._inner.start_tls(ssl_context, server_hostname, timeout)
+        except httpcore2.ConnectError as error:
+            if _is_untrusted(error):
+                self._watch.refused = "has a certificate that is not trusted here, or is not its own"
+            raise
         return _WatchedStream(inner, self._watch)
 
     def get_extra_info(self, info: str) -> Any:
         return self._inner.get_extra_info(info)
+
+
+def _is_untrusted(error: BaseException | None) -> bool:
+    import ssl  # only a call over TLS has loaded it by now
+
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 class _CheckedBackend(httpcore2.NetworkBackend):

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import openai
 
-from memoryd.addresses import AddressError
 from memoryd.jobs.job import Ask, Reply
 from memoryd.llm import network, prompt, stream, thoughts
 from memoryd.llm.failure import Failure, Trouble
+from memoryd.llm.key import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 BACKEND = "openai"
 _OPENAI_HOST = "api.openai.com"
-_NO_KEY = "none"  # what a server of one's own is sent; it is a header that must not be empty
 _LONGEST_MODEL_NAME = 100
 # How the usual servers say that a prompt does not fit: OpenAI, vLLM, llama.cpp, LM Studio, Groq, OpenRouter, Mistral.
 _TOO_LONG = re.compile(
@@ -60,15 +59,10 @@ _dialects: dict[tuple[str, str], _Dialect] = {}
 
 def answer(ask: Ask, endpoint: Endpoint) -> Reply | Failure:
     """Ask `endpoint` once and return its reply, with 0 tokens where it does not report them, or why there is none."""
-    try:
-        url = endpoint.url
-    except AddressError as error:
-        return Failure(Trouble.BLOCKED, f"the endpoint {error.what}")
-    key = os.environ.get(endpoint.api_key_env, "").strip() or (_NO_KEY if url.is_local else "")
-    if not key:
-        return Failure(Trouble.BLOCKED, f"the variable {endpoint.api_key_env}, for the key, is not set")
-    if not key.isascii() or not key.isprintable():
-        return Failure(Trouble.BLOCKED, f"the variable {endpoint.api_key_env} holds what cannot be a key")
+    key = key_of(endpoint)
+    if isinstance(key, Failure):
+        return key
+    url = endpoint.url
     known = (endpoint.base_url, endpoint.model)
     dialect = _dialects.get(known) or _Dialect("max_completion_tokens" if url.host == _OPENAI_HOST else "max_tokens")
     while True:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from memoryd.scrub.finding import Place, Span
-from memoryd.scrub.named import trimmed, value_at
+from memoryd.scrub.named import REJECTED, trimmed, value_at
 from memoryd.scrub.plausible import is_mixed, is_stand_in, is_token, looks_random
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ _SCHEMES = (
     rb"(?:Bearer|Basic|Token|Digest|Negotiate|ApiKey|Api-Key|JWT|Key|SSWS|Splunk|GenieKey|OAuth|AWS4-HMAC-SHA256)"
 )
 _AUTHORIZATION = re.compile(
-    rb"(?i)\\{0,3}[\"'`]?\]?[ \t]{0,4}(?:[:=,]|=>)[ \t]{0,4}[fbr]?(?P<quote>\\{0,3}[\"'`]?)(?:"
+    rb"(?i)\\{0,3}[\"'`]?\]?[ \t]{0,4}(?:[:=,]|=>)[ \t]{0,4}(?:[fbr](?=[\"']))?(?P<quote>\\{0,3}[\"'`]?)(?:"
     + _SCHEMES
     + rb"[ \t:]+)?(?P<inner>[\"']?)"
 )
@@ -26,7 +26,8 @@ _COOKIE = re.compile(
 )
 _COOKIE_VALUE = re.compile(rb"[\w.\-]{1,80}=([^;\s,]{12,4096})")
 _USER = re.compile(
-    rb"(?:er)?(?:=|[ \t]{1,4})(?P<quote>[\"']?)(?P<user>\"?[^\s:\"']{0,128}\"?):(?P<password>[^\s\"']{1,256}|\"[^\"\n]{1,256}\")"
+    rb"(?:er)?(?:=|[ \t]{1,4})(?P<quote>[\"']?)(?P<user>\"?[^\s:\"']{0,128}\"?):"
+    rb"(?P<password>[^\s\"']{1,256}|\"[^\"\n]{1,256}\")"
 )
 _COMMAND = re.compile(rb"(?i)\b(?:curl|wget|http|https|xh|ftp|lftp|smbclient|mysql|mongo|psql|twine|helm|docker)\b|://")
 _USERINFO = re.compile(rb"(?P<user>[^\s/:@\"'<>`|\\]{0,256}):(?P<password>[^\s/\"'<>`\\]{1,512})@(?=[\w\[%.$-])")
@@ -70,14 +71,15 @@ def _header(place: Place) -> Iterator[Span]:
     around = place.buffer[max(place.begin, place.first - 1) : place.first]
     outer = around if around in {b'"', b"'"} and not found["quote"] else b""
     value = value_at(place, found.end(), found["inner"] or found["quote"] or outer)
-    if value is not None and _is_carried(value.text):
-        yield Span(value.at, value.at + len(value.text), "authorization")
+    if value is not None:
+        rule = "authorization" if _is_carried(value.text) else REJECTED
+        yield Span(value.at, value.at + len(value.text), rule)
 
 
 def _is_carried(text: bytes) -> bool:
     if len(text) < 8 or is_stand_in(text):
         return False
-    return (is_mixed(text) and b"(" not in text and is_token(text, quoted=True)) or looks_random(text)
+    return (is_mixed(text) and b"(" not in text) or looks_random(text)
 
 
 def _bearer(place: Place) -> Iterator[Span]:

@@ -10,8 +10,11 @@ from __future__ import annotations
 import binascii
 import re
 from bisect import bisect_right
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_to_bytes
+
+from ahocorasick_rs import BytesAhoCorasick
 
 from memoryd.scrub.finding import Span
 
@@ -21,20 +24,27 @@ if TYPE_CHECKING:
     from memoryd.scrub.joined import Joined
 
 LENGTH_MAX = 64 * 1024  # of one stretch; a longer one is looked at by its beginning
-_RUN_LEAST = 20
+_RUN_LEAST = 16
 
-_ESCAPED = re.compile(rb"\\+u00[0-7][0-9a-fA-F]|\\+x[2-7][0-9a-fA-F]")
+# Each begins with letters that are searched for faster than a pattern runs.
+_UNICODE = re.compile(rb"\\u00[0-7][0-9a-fA-F]")
+_BYTE = re.compile(rb"\\x[2-7][0-9a-fA-F]")
 _ESCAPE = re.compile(rb"\\+(?:u00|x)([0-7][0-9a-fA-F])")
 _PERCENT = re.compile(rb"%[2-7][0-9A-Fa-f]")
 _NOT_IN_STRETCH = re.compile(rb"[\s\"'<>\x1e`]")
 _BASE64_LETTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_")
 _SHAPE = bytes(65 if byte in _BASE64_LETTERS else 32 for byte in range(256))
-_NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/_-]")
+_PLAIN_SHAPE = bytes(65 if byte in _BASE64_LETTERS - frozenset(b"+/-_") else 32 for byte in range(256))
 _TO_STANDARD = bytes.maketrans(b"-_", b"+/")
 _NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 _WIDTHLESS = re.compile(
     rb"\x1b\[[0-9;:?]{0,40}[A-Za-z]|\x1b\][^\x07\x1b\n]{0,200}(?:\x07|\x1b\\)|\xe2\x80[\x8b-\x8f\xaa-\xae]|"
     rb"\xe2\x81[\xa0-\xa4]|\xef\xbb\xbf|\xc2\xad|\xcd\x8f|\xe1\xa0\x8e"
+)
+
+WIDTHLESS_MARKS = (
+    *(b"\x1b[", b"\x1b]", b"\xef\xbb\xbf", b"\xc2\xad", b"\xcd\x8f", b"\xe1\xa0\x8e", b"\xe2\x81"),
+    *(b"\xe2\x80" + bytes([last]) for last in (*range(0x8B, 0x90), *range(0xAA, 0xAF))),
 )
 
 
@@ -71,7 +81,7 @@ def views(joined: Joined) -> Iterator[View]:
 
 def _escaped(joined: Joined) -> Iterator[View]:
     buffer = joined.buffer
-    for pattern, decode in ((_ESCAPED, _unescape), (_PERCENT, unquote_to_bytes)):
+    for pattern, decode in ((_UNICODE, _unescape), (_BYTE, _unescape), (_PERCENT, unquote_to_bytes)):
         behind = 0
         for found in pattern.finditer(buffer):
             if found.start() < behind:
@@ -92,17 +102,21 @@ def _unescape(stretch: bytes) -> bytes:
 
 def _base64(joined: Joined) -> Iterator[View]:
     buffer = joined.buffer
-    shape = buffer.translate(_SHAPE)
+    plain, shape = buffer.translate(_PLAIN_SHAPE), buffer.translate(_SHAPE)
     least = b"A" * _RUN_LEAST
-    at = shape.find(least)
+    at = plain.find(least)
     while at >= 0:
-        found = _NOT_BASE64.search(buffer, at + _RUN_LEAST)
-        end = found.start() if found else len(buffer)
-        data = _decoded(buffer[at : min(end, at + LENGTH_MAX)])
-        if data is not None:
-            padded = end + len(buffer[end : end + 2]) - len(buffer[end : end + 2].lstrip(b"="))
-            yield View(data, at, padded)
-        at = shape.find(least, end)
+        head = buffer[at : at + _RUN_LEAST]
+        end = shape.find(b" ", at + _RUN_LEAST)
+        # Hexadecimal is in lower case and names have no digits: by far the most of what has this shape.
+        run = buffer[at : min(end, at + 256)]
+        if not head.islower() and run.translate(None, b"0123456789") != run:
+            first = shape.rfind(b" ", max(0, at - LENGTH_MAX), at) + 1
+            data = _decoded(buffer[first : min(end, first + LENGTH_MAX)])
+            if data is not None:
+                padded = end + len(buffer[end : end + 2]) - len(buffer[end : end + 2].lstrip(b"="))
+                yield View(data, first, padded)
+        at = plain.find(least, end)
 
 
 def _decoded(run: bytes) -> bytes | None:
@@ -122,20 +136,23 @@ def _plain(run: bytes) -> bytes | None:
     return None if _NOT_TEXT.search(data) else data
 
 
+@cache
+def _marks() -> BytesAhoCorasick:
+    return BytesAhoCorasick(WIDTHLESS_MARKS)
+
+
 def _stripped(joined: Joined) -> Iterator[View]:
-    buffer = joined.buffer
-    current, pieces, cuts, size, behind = -1, [b""], [(0, 0)], 0, 0
-    for found in _WIDTHLESS.finditer(buffer):
-        text = joined.at(found.start())
-        if text != current:
-            if current >= 0:
-                pieces.append(buffer[behind : joined.ends[current]])
-                yield View(b"".join(pieces), joined.begins[current], joined.ends[current], tuple(cuts))
-            current, pieces, cuts, size, behind = text, [], [], 0, joined.begins[text]
-        pieces.append(buffer[behind : found.start()])
-        size += found.start() - behind
-        behind = found.end()
-        cuts.append((size, behind))
-    if current >= 0:
-        pieces.append(buffer[behind : joined.ends[current]])
-        yield View(b"".join(pieces), joined.begins[current], joined.ends[current], tuple(cuts))
+    for text, part in enumerate(joined.parts):
+        if (part.isascii() and b"\x1b" not in part) or not _marks().find_matches_as_indexes(part):
+            continue
+        begin = joined.begins[text]
+        pieces: list[bytes] = []
+        cuts: list[tuple[int, int]] = []
+        size = behind = 0
+        for found in _WIDTHLESS.finditer(part):
+            pieces.append(part[behind : found.start()])
+            size += found.start() - behind
+            behind = found.end()
+            cuts.append((size, begin + behind))
+        if cuts:
+            yield View(b"".join([*pieces, part[behind:]]), begin, begin + len(part), tuple(cuts))

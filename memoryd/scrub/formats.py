@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from memoryd.scrub.finding import Place, Span
+from memoryd.scrub.plausible import LENGTH_MAX, is_wordy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -169,12 +170,11 @@ _TABLE: dict[str, tuple[str, bytes]] = {
     "EZAK": ("easypost-key", rb"[A-Za-z0-9]{54}"),
     "EZTK": ("easypost-key", rb"[A-Za-z0-9]{54}"),
     "s-s4t2": ("intra42-secret", rb"(?:ud|af)-[0-9a-f]{60,}"),
-    "ico-": ("infracost-key", rb"[A-Za-z0-9]{32}"),
     "dt0c01.": ("dynatrace-token", rb"[A-Z0-9]{24}\.[A-Z0-9]{64}"),
     "AGE-SECRET-KEY-1": ("age-key", rb"[0-9A-Z]{50,}"),
     "eyJ": ("jwt", rb"[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){0,3}"),
 }  # fmt: skip
-_BEFORE = rb"(?<![A-Za-z0-9])|(?<=\\[nrtfb])|(?<=%[0-9A-F][0-9A-F])|(?<=\\u00[0-9a-f][0-9a-f])|(?<=\x1b\[[0-9]m)"
+_BEFORE = rb"(?<![A-Za-z0-9+])|(?<=\\[nrtfb])|(?<=%[0-9A-F][0-9A-F])|(?<=\\u00[0-9a-f][0-9a-f])|(?<=\x1b\[[0-9]m)"
 _PATTERNS = {
     prefix.lower().encode(): [
         (rule, re.compile(rb"(?:" + _BEFORE + rb")" + re.escape(own.encode()) + rb"(?:" + body + rb")"))
@@ -186,31 +186,44 @@ _PATTERNS = {
 KEYWORDS: tuple[bytes, ...] = tuple(_PATTERNS)
 
 _PEM = re.compile(rb"-----BEGIN (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
-_PEM_END = re.compile(rb"-----END (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
+_PEM_GAP = rb"(?:\\+[nrt]|[\s\"',+\\])"  # between two lines of one, also as strings in code
 _PEM_BODY = re.compile(
-    rb"(?:[A-Za-z0-9+/=\s]|\\+[nrt]|[\"',\\](?=[\s\\]|$)|(?:Proc-Type|DEK-Info|Version|Comment):[^\n\\]{0,100})*+"
+    rb"(?:" + _PEM_GAP + rb"{1,24}(?:(?:Proc-Type|DEK-Info|Version|Comment):[^\n\\]{0,100}|[A-Za-z0-9+/=]{16,}+))*+"
+    rb"(?:" + _PEM_GAP + rb"{1,24}[A-Za-z0-9+/=]{1,15}(?=" + _PEM_GAP + rb"{0,24}-----END))?"
 )
+_PEM_END = re.compile(_PEM_GAP + rb"{0,24}-----END (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_MAX = 20_000
 PEM_KEYWORD = b"-----begin "
+
+_AZURE = re.compile(rb"[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}")
+AZURE_KEYWORD = b"q~"
 
 
 def find(place: Place, keyword: bytes) -> Iterator[Span]:
     """The secret that begins at a keyword, if there is one."""
     for rule, pattern in _PATTERNS[keyword]:
         found = pattern.match(place.buffer, place.first, place.end)
-        if found and _is_varied(found[0]):
+        if found and _is_drawn(found[0][len(keyword) :]):
             yield Span(found.start(), found.end(), rule)
 
 
-def _is_varied(value: bytes) -> bool:
-    return len(set(value[-24:].lower())) > 5
+def _is_drawn(body: bytes) -> bool:
+    return len(set(body[-24:].lower())) > 5 and not is_wordy(body[:LENGTH_MAX])
 
 
-def find_pem(place: Place) -> Iterator[Span]:
-    """A private key in PEM (RFC 7468), also on one line with `\\n` written out, also cut off before its end."""
+def find_azure(place: Place, _keyword: bytes = AZURE_KEYWORD) -> Iterator[Span]:
+    """A client secret of Microsoft Entra, known by what stands in its middle."""
+    found = _AZURE.match(place.buffer, max(place.begin, place.first - 4), place.end)
+    if found and _is_drawn(found[0]):
+        yield Span(found.start(), found.end(), "azure-secret")
+
+
+def find_pem(place: Place, _keyword: bytes = PEM_KEYWORD) -> Iterator[Span]:
+    r"""A private key in PEM (RFC 7468), also on one line with `\n` written out, also cut off before its end."""
     begin = _PEM.match(place.buffer, place.first, place.end)
     if begin:
         limit = min(place.end, begin.end() + _PEM_MAX)
-        end = _PEM_END.search(place.buffer, begin.end(), limit)
         body = _PEM_BODY.match(place.buffer, begin.end(), limit)
-        yield Span(begin.start(), end.end() if end else (body.end() if body else begin.end()), "private-key")
+        behind = body.end() if body else begin.end()
+        end = _PEM_END.match(place.buffer, behind, place.end)
+        yield Span(begin.start(), end.end() if end else behind, "private-key")

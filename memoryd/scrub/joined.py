@@ -20,7 +20,7 @@ class Joined:
         self.parts = parts
         self.buffer = BETWEEN + BETWEEN.join(parts) + BETWEEN
         gap = len(BETWEEN)
-        self.ends = list(accumulate((len(part) + gap for part in parts)))
+        self.ends = list(accumulate(len(part) + gap for part in parts))
         self.begins = [end - len(part) for end, part in zip(self.ends, parts, strict=True)]
 
     def at(self, place: int) -> int:

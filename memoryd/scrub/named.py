@@ -7,6 +7,7 @@ A keyword such as `token` is where to look; the whole name around it says what t
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.scrub.finding import Place, Span
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 PASSWORD, TOKEN, KEY = "password", "token", "key"
+REJECTED = ""  # the rule of a value that was judged to be no secret; it tells how far has been looked
 
 # The words by which a name is a secret's, by what kind. They are looked for in lower case, anywhere in a name.
 _KINDS = {
@@ -24,7 +26,7 @@ _KINDS = {
         "пароль пароля ПАРОЛЬ Пароль 密码 密碼 パスワード 비밀번호 lösenord salasana şifre parola motdepasse"
     ),
     TOKEN: "token secret apikey credential creds bearer jwt",
-    KEY: "key auth session cookie signature dsn clave chiave schlüssel ключ",
+    KEY: "key auth signature dsn clave chiave schlüssel ключ",
 }
 _TOKEN_ENDS = (b"token", b"secret", b"apikey", b"credential", b"credentials", b"creds", b"bearer", b"jwt", b"pat",
                b"authkey", b"accesskey", b"secretkey", b"privatekey", b"signingkey", b"encryptionkey")  # fmt: skip
@@ -43,7 +45,9 @@ _TRAILING = frozenset(
     b"default base64 b64 old new current primary secondary backup main override here for".split()
 )
 _NAME_WORD = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z\x80-\xff]+|[0-9]+")
-_NAME_BEFORE = re.compile(rb"[\w\-\x80-\xff]{0,48}\Z")
+_NAME_LETTERS = frozenset(
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-" + bytes(range(0x80, 0x100))
+)
 
 _NAME_REST = rb"[\w\-\x80-\xff]{0,40}"
 _QUOTE = rb"\\{0,3}[\"'`]"
@@ -68,7 +72,7 @@ _CUT = re.compile(
     rb"\\+[nrt](?![A-Za-z0-9]{0,3}[^\w\s\\])|\\+u00|[&;,](?=[\w.\-\[\]]{1,40}=)|[\"'`](?=[\s,;:)}\]>]|$)|\\+[\"']|</|"
     rb"[,;]\s|\x1b|[\"'],"
 )
-_TRIM = b",;:.!?"
+_TRIM = frozenset(bytes([mark]) for mark in b",;:.!?\"'`*")
 _PAIRS = {b")": b"(", b"]": b"[", b"}": b"{", b">": b"<"}
 
 
@@ -84,10 +88,11 @@ def _kind_by_word() -> dict[bytes, str]:
     return {word.encode(): kind for kind, words in _KINDS.items() for word in words.split()}
 
 
-KEYWORDS: dict[bytes, str] = _kind_by_word()
+KEYWORDS: dict[bytes, str] = {**_kind_by_word(), b"mot de passe": PASSWORD}
 _PLAUSIBLE: dict[str, Callable[..., bool]] = {PASSWORD: is_password, TOKEN: is_token, KEY: is_key}
 
 
+@lru_cache(maxsize=4096)
 def kind_of(name: bytes) -> str | None:
     """What a name says its value is: a password, a token, perhaps a key, or nothing of the sort."""
     words = [word.lower() for word in _NAME_WORD.findall(name)]
@@ -106,35 +111,50 @@ def kind_of(name: bytes) -> str | None:
         return TOKEN if owners[-2:] == [b"access", b"key"] else None
     if last.endswith(b"key"):
         return TOKEN if owners and owners[-1] in _KEY_OWNERS else KEY
-    if last in {b"auth", b"authorization", b"session", b"cookie", b"signature", b"dsn", b"secrets", b"keys"}:
+    if last in {b"auth", b"signature", b"dsn", b"secrets", b"keys"}:
         return KEY
     return KEY if last in KEYWORDS else None
 
 
 def name_before(place: Place) -> bytes:
     """The part of a name that stands before its keyword."""
-    before = place.buffer[max(place.begin, place.first - 48) : place.first]
-    found = _NAME_BEFORE.search(before)
-    return found[0] if found else b""
+    buffer, at = place.buffer, place.first
+    least = max(place.begin, at - 48)
+    while at > least and buffer[at - 1] in _NAME_LETTERS:
+        at -= 1
+    return buffer[at : place.first]
 
 
 def find(place: Place, keyword: bytes) -> Iterator[Span]:
-    """The value that a name with this keyword has, if it is a secret."""
-    found = _AFTER.match(place.buffer, place.last, place.end)
+    """The value that a name with this keyword has, or is said to have, if it is a secret."""
     before = name_before(place)
-    is_flag = before.startswith(b"--") or (before.startswith(b"-") and b"-" not in before[1:])
-    if found is None and is_flag:
+    found = _AFTER.match(place.buffer, place.last, place.end)
+    if found is None and before.startswith(b"-"):
         found = _FLAG.match(place.buffer, place.last, place.end)
-    if found is None:
-        return
-    name = before + place.buffer[place.first : place.last] + found["rest"]
+    if found is not None:
+        yield from _assigned(place, before + place.buffer[place.first : place.last] + found["rest"], found)
+    if keyword not in _NEVER_SAID and (found is None or _is_sentence(before, found)):
+        yield from _said(place, keyword, before)
+    if not before and place.buffer[place.first - 1 : place.first] == b" ":
+        yield from _said_before(place, keyword)
+
+
+def _is_sentence(before: bytes, found: re.Match[bytes]) -> bool:
+    return not before and found.groupdict().get("operator") == b":"
+
+
+def _assigned(place: Place, name: bytes, found: re.Match[bytes]) -> Iterator[Span]:
     kind = kind_of(name)
     if kind is None:
         return
     operator = found.groupdict().get("operator", b"=") or b"="
-    value = value_at(place, found.end(), found["quote"], to_space=_is_environment(name, operator))
-    if value is not None and _PLAUSIBLE[kind](value.text, quoted=value.quoted or _is_environment(name, operator)):
-        yield Span(value.at, value.at + len(value.text), f"{kind}-value")
+    is_environment = _is_environment(name, operator)
+    value = value_at(place, found.end(), found["quote"], to_space=is_environment)
+    if value is not None:
+        # One string behind another may be the next of a list as well as the value of the first.
+        quoted = (value.quoted and b"," not in operator) or is_environment
+        plausible = _PLAUSIBLE[kind](value.text, quoted=quoted)
+        yield Span(value.at, value.at + len(value.text), f"{kind}-value" if plausible else REJECTED)
 
 
 def _is_environment(name: bytes, operator: bytes) -> bool:
@@ -173,63 +193,52 @@ def trimmed(text: bytes) -> bytes:
     """A value without the marks of the sentence or the brackets it stood in."""
     while text:
         last = text[-1:]
-        if last in _PAIRS and text.count(last) > text.count(_PAIRS[last]):
-            text = text[:-1]
-        elif last in {b'"', b"'", b"`", b"*"} or last in [bytes([mark]) for mark in _TRIM]:
-            text = text[:-1]
-        else:
+        if last not in _TRIM and not (last in _PAIRS and text.count(last) > text.count(_PAIRS[last])):
             break
+        text = text[:-1]
     return text
 
 
 # --- prose ---
 
+# The words and signs between a name and what it is, in the languages whose words for it are above.
 _LINK = (
-    rb"(?:is|was|are|will be|be|equals|reads|to|ist|lautet|war|es|era|est|\xc3\xa9|\xc3\xa8|jest|\xc3\xa4r|on|"
-    rb"\xd1\x8d\xd1\x82\xd0\xbe|:|=|->|\xe2\x86\x92|\xe2\x80\x94|-|\xe6\x98\xaf|\xe4\xb8\xba|\xef\xbc\x9a|\xe3\x81\xaf|\xeb\x8a\x94|\xec\x9d\x80)"
+    "(?:(?:is|was|are|will be|be|equals|reads|to|ist|lautet|war|es|era|est|é|è|jest|är|on|это)(?![\\w'\u2019-])"
+    "|:|=|->|→|—|(?<=[ \\t])-(?=[ \\t])|是|为|\uff1a|は|는|은)"
+).encode()
+_ADVERB = rb"(?:[ \t]+(?:now|still|currently|set to|just|simply|actually|this|following))?"
+_OPENING = rb"[ \t]*(?P<quote>(?:" + _QUOTE + rb"|\*{1,2}|\xe2\x80[\x98-\x9f]|\xc2\xab ?)?)(?=[^\s])"
+_LINKED = re.compile(
+    rb"(?P<rest>" + _NAME_REST + rb"?)(?P<words>(?:[ \t]+[^\s:=\"'`]{1,40}){0,6}?)"
+    rb"[ \t]*(?P<link>" + _LINK + rb")(?:[ \t]*:)?" + _ADVERB + _OPENING
 )
-_SAID = re.compile(
-    rb"(?P<rest>" + _NAME_REST + rb")(?P<words>(?:[ \t]+[^\s:=\"'`]{1,40}){0,6}?)"
-    rb"(?:[ \t]*(?P<link>"
-    + _LINK
-    + rb")(?:[ \t]*:)?(?:[ \t]+(?:now|still|currently|set to|just|simply|actually|this|following))?|"
-    rb"[ \t]*[(,]?)"
-    rb"[ \t]*(?P<quote>(?:" + _QUOTE + rb"|\*{1,2}|\xe2\x80[\x98-\x9f]|\xc2\xab ?)?)(?=[^\s])"
-)
-_JOINED = re.compile(
-    rb"\s*(?:\xe6\x98\xaf|\xe4\xb8\xba|\xef\xbc\x9a|\xe3\x81\xaf|\xeb\x8a\x94|\xec\x9d\x80)\s*(?P<quote>(?:"
-    + _QUOTE
-    + rb")?)"
-)
+_BARE_NAME = re.compile(rb"(?P<rest>" + _NAME_REST + rb")(?P<words>)(?P<link>\x00)?[ \t]*[(,]?" + _OPENING)
 _NEGATIVE = re.compile(
     rb"(?i)\b(?:public|cache|primary|foreign|sort|partition|idempotency|not|no|wrong|expired|invalid|hash|length|file|path|name|id|"
     rb"type|url|field|header|count|size)\b"
 )
-_REVERSE = re.compile(
-    rb"(?P<value>[^\s\"'`]{6,200})[\"'`]?[ \t]+(?:as|is|for|being|=)[ \t]+(?:my|the|our|a|your|its)(?:[ \t]+[\w-]{1,20}){0,3}[ \t]+\Z"
-)
+_BEFORE_LINKS = frozenset({b"as", b"is", b"for", b"being", b"="})
+_BEFORE_OWNERS = frozenset({b"my", b"the", b"our", b"a", b"your", b"its"})
+_NEVER_SAID = frozenset({b"auth", b"signature", b"dsn"})  # nobody's sentence tells one of these
 _WORDS_MAX = 400
 
 
-def find_said(place: Place, keyword: bytes) -> Iterator[Span]:
-    """A secret that is told in a sentence: "my password is …", "der Token für X lautet …", "use … as the password"."""
-    before = name_before(place)
+def _said(place: Place, keyword: bytes, before: bytes) -> Iterator[Span]:
+    """A secret that is told in a sentence: "my password is …", "der Token für X lautet …"."""
     kind = KEYWORDS[keyword]
-    found = _SAID.match(place.buffer, place.last, min(place.end, place.last + _WORDS_MAX))
+    end = min(place.end, place.last + _WORDS_MAX)
+    found = _LINKED.match(place.buffer, place.last, end) or _BARE_NAME.match(place.buffer, place.last, end)
     if found is None or (found["rest"] not in {b"", b"s", b"e"} and kind_of(before + keyword + found["rest"]) is None):
         return
-    context = place.buffer[max(place.begin, place.first - 24) : place.first] + found["words"]
-    for candidate in _said_values(place, found):
-        if _is_told(candidate, kind, linked=found["link"] is not None, context=context):
-            yield Span(candidate.at, candidate.at + len(candidate.text), f"{kind}-told")
-            return
-
-
-def _said_values(place: Place, found: re.Match[bytes]) -> Iterator[Value]:
     quote = found["quote"]
-    first = value_at(place, found.end(), quote if quote[-1:] in {b'"', b"'", b"`"} else b"")
-    if first is not None:
-        yield first
+    if found["link"] is None and quote[-1:] not in {b'"', b"'", b"`"}:
+        return
+    value = value_at(place, found.end(), quote if quote[-1:] in {b'"', b"'", b"`"} else b"")
+    if value is None or len(value.text) < 5:
+        return
+    context = place.buffer[max(place.begin, place.first - 24) : place.first] + found["words"]
+    told = _is_told(value, kind, linked=found["link"] is not None, context=context)
+    yield Span(value.at, value.at + len(value.text), f"{kind}-told" if told else REJECTED)
 
 
 def _is_told(value: Value, kind: str, *, linked: bool, context: bytes) -> bool:
@@ -249,11 +258,16 @@ def _is_told(value: Value, kind: str, *, linked: bool, context: bytes) -> bool:
     return is_token(text, quoted=value.quoted)
 
 
-def find_before(place: Place, keyword: bytes) -> Iterator[Span]:
+def _said_before(place: Place, keyword: bytes) -> Iterator[Span]:
     """A secret that is told before its name: "hunter2 is my password"."""
     start = max(place.begin, place.first - 280)
-    found = _REVERSE.search(place.buffer[start : place.first])
-    if found:
-        text = trimmed(found["value"])
-        if is_mixed(text) and (is_password if KEYWORDS[keyword] == PASSWORD else is_token)(text, quoted=False):
-            yield Span(start + found.start(), start + found.start() + len(text), f"{KEYWORDS[keyword]}-told")
+    before = place.buffer[start : place.first]
+    words = before[before.rfind(b"\n") + 1 :].split()[-6:]
+    for at in range(len(words) - 2):
+        value = trimmed(words[at].lstrip(b"\"'`(*"))
+        if words[at + 1] not in _BEFORE_LINKS or words[at + 2] not in _BEFORE_OWNERS or len(value) < 6:
+            continue
+        judge = is_password if KEYWORDS[keyword] == PASSWORD else is_token
+        if is_mixed(value) and judge(value, quoted=False):
+            first = start + before.rfind(value)
+            yield Span(first, first + len(value), f"{KEYWORDS[keyword]}-told")

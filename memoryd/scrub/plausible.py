@@ -12,20 +12,16 @@ import re
 
 from memoryd.scrub.finding import PLACEHOLDER
 
-LENGTH_MAX = 4096  # of a value; a longer one is judged by its beginning
+LENGTH_MAX = 256  # of a value; a longer one is judged by its beginning
 
 _BIGRAMS = frozenset(
-    (
-        "th he in er an re on at en nd ti es or te of ed is it al ar st to nt ng se ha as ou io le ve co me de hi ri ro "
-        "ic ne ea ra ce li ch ll be ma si om ur ca el ta la ns di fo ho pe ec pr no ct us ac ot il tr ly nc et ut ss so "
-        "rs un lo wa ge ie wh ee wi em ad ol rt po we na ul ni ts mo ow pa im mi ai sh ir su id os iv ia am fi ci vi pl "
-        "ig tu ev ld ry mp fe bl ab gh ty op wo sa ay ex ke fr oo av ag if ap gr od bo sp rd do uc bu ei ov by rm ep tt "
-        "oc fa ef cu rn sc gi da yo cr cl du ga qu ue ff ba ey ls va um pp ua up lu go ht ru ug ds lt pi rc rr eg au ck "
-        "ew mu br bi pt ak pu ui rg ib tl ny ki rk ys ob mm fu ph og ms ye ud mb ip ub oi rl gu dr cc tw ft wn nu af hu "
-        "nn vo rv nf xp gn sm fl iz ok my gl aw ju oa sy sl ps jo je nk kn dy hy ze ks xt bs ik dd"
-    )
-    .encode()
-    .split()
+    b"th he in er an re on at en nd ti es or te of ed is it al ar st to nt ng se ha as ou io le ve co me de hi ri ro "
+    b"ic ne ea ra ce li ch ll be ma si om ur ca el ta la ns di fo ho pe ec pr no ct us ac ot il tr ly nc et ut ss so "
+    b"rs un lo wa ge ie wh ee wi em ad ol rt po we na ul ni ts mo ow pa im mi ai sh ir su id os iv ia am fi ci vi pl "
+    b"ig tu ev ld ry mp fe bl ab gh ty op wo sa ay ex ke fr oo av ag if ap gr od bo sp rd do uc bu ei ov by rm ep tt "
+    b"oc fa ef cu rn sc gi da yo cr cl du ga qu ue ff ba ey ls va um pp ua up lu go ht ru ug ds lt pi rc rr eg au ck "
+    b"ew mu br bi pt ak pu ui rg ib tl ny ki rk ys ob mm fu ph og ms ye ud mb ip ub oi rl gu dr cc tw ft wn nu af hu "
+    b"nn vo rv nf xp gn sm fl iz ok my gl aw ju oa sy sl ps jo je nk kn dy hy ze ks xt bs ik dd ".split()
 )
 _ALPHABETIC = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _DIGIT = re.compile(rb"[0-9]")
@@ -49,6 +45,7 @@ _CODE = re.compile(
     rb"(?:\.|->|\?\.|::|!\.)"
 )
 _DOTTED = re.compile(rb"[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)+[;,)]*")
+_ITEM = re.compile(rb"[A-Za-z_][\w.]*\[[\w.\"', |]*\][;,)]*")
 _DOCUMENTED = frozenset(
     b"password passwd passphrase secret token apikey key none null nil true false undefined required optional string "
     b"text hidden invalid incorrect wrong missing empty bearer basic admin root user username postgres mysql test "
@@ -59,7 +56,8 @@ _DOCUMENTED = frozenset(
 
 
 def is_stand_in(value: bytes) -> bool:
-    """Whether a value only stands where a secret would: `<your key>`, `${TOKEN}`, `xxxx`, `changeme`, or a mark of ours."""
+    """Whether a value only stands where a secret would: `<your key>`, `${TOKEN}`, `changeme`, or our own mark."""
+    value = value[:LENGTH_MAX]
     if PLACEHOLDER.match(value) or value.startswith((b"[REDACTED", b"<", b"(", b"[", b"$", b"%{", b"{", b"*")):
         return not _is_odd(value)
     bare = re.sub(rb"[^0-9a-z]+", b"", value.lower())
@@ -79,14 +77,14 @@ def _is_odd(value: bytes) -> bool:
 def is_code(value: bytes) -> bool:
     """Whether a value that stands there without quotes is an expression: a call, an item, a name with dots."""
     if _CODE.match(value) or value.endswith((b"()", b"();", b"(", b"{", b"[")):
-        return not is_mixed(value) or b"(" in value[:-1]
-    return bool(_DOTTED.fullmatch(value)) and is_wordy(value)
+        return not is_mixed(value) or b"(" in value[:-1] or bool(_ITEM.fullmatch(value))
+    return bool(_ITEM.fullmatch(value)) or (bool(_DOTTED.fullmatch(value)) and is_wordy(value))
 
 
 def common_neighbours(value: bytes) -> tuple[int, int]:
     """How many pairs of letters that stand together are common, and of how many; a change of case parts words."""
     common = pairs = 0
-    for run in _ALPHABETIC.findall(value[:LENGTH_MAX]):
+    for run in _ALPHABETIC.findall(value):
         low = run.lower()
         for at in range(len(low) - 1):
             pairs += 1
@@ -102,7 +100,7 @@ def is_wordy(value: bytes) -> bool:
         return False
     common, pairs = common_neighbours(value)
     if pairs < 3:
-        return digits <= 2 and letters + digits < 8
+        return digits <= 2 and letters + digits < 8 and len(value) <= letters + digits + 1
     return common >= 0.72 * pairs and len(_SWITCH.findall(value)) <= 1 + len(value) // 6
 
 
@@ -131,7 +129,8 @@ def is_hash(value: bytes) -> bool:
 
 def is_password(value: bytes, *, quoted: bool) -> bool:
     """Whether a value in a password's place is one. Without quotes it must not read as a word or as code."""
-    if not 4 <= len(value) or is_stand_in(value) or value.lower() in _DOCUMENTED or value.count(b" ") > 4:
+    value = value[:LENGTH_MAX]
+    if len(value) < 4 or is_stand_in(value) or value.lower() in _DOCUMENTED or value.count(b" ") > 4:
         return False
     if not quoted and is_code(value):
         return False
@@ -141,13 +140,14 @@ def is_password(value: bytes, *, quoted: bool) -> bool:
         return len(value) >= 5 and not (not quoted and is_wordy(value) and b"_" in value)
     if re.fullmatch(rb"[A-Za-z_.\-\x80-\xff]+", value):
         if quoted:
-            return len(value) >= 6 and value.islower() and not re.search(rb"[_.-]", value) or looks_random(value)
+            return looks_random(value) or (len(value) >= 6 and value.islower() and not re.search(rb"[_.-]", value))
         return looks_random(value)
     return len(value) >= 6 and (quoted or not re.fullmatch(rb"[\w.:/\\-]+", value))
 
 
 def is_token(value: bytes, *, quoted: bool) -> bool:
     """Whether a value in the place of a token, a secret or a key to some service is one."""
+    value = value[:LENGTH_MAX]
     if len(value) < 8 or is_stand_in(value) or value.lower() in _DOCUMENTED or _HASH.match(value):
         return False
     if not quoted and is_code(value):
@@ -160,7 +160,7 @@ def is_token(value: bytes, *, quoted: bool) -> bool:
 
 
 def _has_words_between_spaces(value: bytes) -> bool:
-    return b" " in value and sum(is_wordy(word) for word in value.split()) * 2 > value.count(b" ")
+    return b" " in value and sum(len(word) > 2 and is_wordy(word) for word in value.split()) * 2 > value.count(b" ")
 
 
 def is_key(value: bytes, *, quoted: bool) -> bool:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from memoryd.scrub.policy import Policy
 
 SECONDS_LEAST = 3.0
+SECONDS_AGAIN = 1.0  # for each half of what was late
+TOO_BROAD = frozenset({"generic-credential-uri"})  # takes any `user:pass@host`; ours judges the password
 CHARACTERS_PER_SECOND = 1_000_000  # of the child's own time: a fortieth of what is usual
 _RULE_SHAPE = re.compile(r"[^a-z0-9]+")
 
@@ -42,8 +44,8 @@ class Scanner:
         self._state_dir = state_dir
 
     @cached_property
-    def _known(self) -> _Known:
-        return _Known(cache_folder(self._state_dir))
+    def _known(self) -> Known:
+        return Known(cache_folder(self._state_dir))
 
     def scan(self, texts: Sequence[str], policy: Policy) -> list[Scrubbed | None]:
         """Each text redacted, or None where that failed."""
@@ -59,11 +61,11 @@ class Scanner:
             if len(texts) <= 1:
                 return [None] * len(texts)
         middle = len(texts) // 2
-        least = max(1.0, least / 2)
+        least = min(least, SECONDS_AGAIN)
         return self._parted(texts[:middle], policy, least) + self._parted(texts[middle:], policy, least)
 
 
-class _Known:
+class Known:
     """The known formats of the library. It looks them up in its own tables and never asks a network."""
 
     def __init__(self, cache: Path) -> None:
@@ -76,9 +78,10 @@ class _Known:
         """(rule, first byte, last byte) of what is in a buffer."""
         found = []
         for finding in self._library.scan(buffer):
-            if finding.visible:
+            rule = rule_name(finding.rule_id)
+            if finding.visible and rule not in TOO_BROAD:
                 place = finding.location
-                found.append((rule_name(finding.rule_id), place["start_offset"], place["end_offset"]))
+                found.append((rule, place["start_offset"], place["end_offset"]))
         return found
 
 

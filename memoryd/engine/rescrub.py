@@ -1,0 +1,300 @@
+"""Redacting again what is stored already: a rule that came later holds for what came earlier as well.
+
+Rows, files of workspaces with their backups, the log, the journal, and the states that a restore has put aside. Each
+portion of rows is one transaction and each file one exchange, under the agent's lock, so that it may be stopped at any
+point and run again; a second run finds nothing. A file that somebody edits meanwhile is read again, never overwritten.
+Transcripts and NOW files are the agents' own: they are not changed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from memoryd.database import audit, sqlite, texts
+from memoryd.database.texts import Kind
+from memoryd.engine.clock import text_of, utc_now
+from memoryd.engine.commit import ACTOR, held
+from memoryd.engine.scrubbing import strings_of, with_strings
+from memoryd.errors import MemorydError, StateError
+from memoryd.files import durable, late, regular, temporary
+from memoryd.files.open_folder import follow_folder
+from memoryd.scrub.finding import placeholder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from sqlalchemy import Engine
+
+    from memoryd.engine.scrubbing import Scrubber
+    from memoryd.files.journal import Journal
+    from memoryd.files.log import Log
+    from memoryd.files.open_folder import Entry, OpenFolder
+    from memoryd.scrub.finding import Finding
+
+KIND = "scrub"
+PRIVATE = "private"  # the tags are for what is said to an agent; in a person's file they are text like other
+AGAIN = 20  # times a file that moves is read again
+# Where a person's text of one file is parted: no secret spans two of these, and what hides the rest of a message must
+# not hide the rest of a file.
+_PARTS = re.compile(r"^(?=#{1,6} |[-*+] )", re.MULTILINE)
+_LINES = re.compile(r"(?<=\n)")
+
+
+@dataclass(slots=True)
+class Rescrub:
+    """One run over everything.
+
+    Attributes:
+        engine: the state database.
+        state_dir: the state folder.
+        scrubber: by the policy in force.
+        workspaces: of the agents whose rows and files are meant, by id.
+        everybody: whether rows of agents that are not configured are meant as well.
+        journal: of the watermarks.
+        go_on: called between two portions; raises where the run is to stop.
+        log: where its troubles go.
+        counts: of what was changed, and what could not be looked at.
+        left: files that hold what cannot be looked through: for a person.
+        renamed: whether ids were changed that somebody may remember.
+    """
+
+    engine: Engine
+    state_dir: Path
+    scrubber: Scrubber
+    workspaces: dict[str, Path]
+    everybody: bool
+    journal: Journal
+    go_on: Callable[[], None]
+    log: Log
+    counts: Counter[str] = field(default_factory=Counter)
+    left: list[str] = field(default_factory=list)
+    renamed: bool = False
+
+    def run(self) -> dict[str, Any]:
+        """Look through everything; returns the counts for the receipt.
+
+        Raises:
+            StateError: a file or the database cannot be written; what was done so far stays done.
+        """
+        self._database(self.engine)
+        self._journal(self.journal)
+        for agent_id, workspace in self.workspaces.items():
+            if workspace.is_dir():
+                self._workspace(workspace)
+            else:
+                self.log.warning("workspace is gone, not scrubbed", agent=agent_id)
+                self.left.append(str(workspace))
+        with suppress(FileNotFoundError), follow_folder(self.state_dir / "log") as logs:
+            for name in logs.names():
+                if fnmatchcase(name, "memoryd.jsonl*"):
+                    self._file(logs / name, _LINES)
+        for folder in sorted(self.state_dir.glob("memoryd.replaced-*")):
+            self._put_aside(folder)
+        self.left += [str(path) for path in sorted(self.state_dir.glob("memoryd.db.damaged-*"))]
+        texts.rewrite_file(self.engine)
+        names = ("rows", "texts", "files", "unscanned")
+        return {**{name: self.counts[name] for name in names}, "left": self.left}
+
+    # --- rows -----------------------------------------------------------------------------------------------------
+
+    def _database(self, engine: Engine) -> None:
+        ids = texts.session_ids(engine)
+        for old, new in self.scrubber.names(ids).items():
+            if new is None:
+                self.counts["unscanned"] += 1
+            elif new != old:
+                texts.rename_session(engine, old, new)
+                self.renamed = True
+                self.counts["rows"] += 1
+                self.counts["texts"] += 1
+        for table in texts.tables(engine):
+            for agent_id in [None] if self.everybody else self.workspaces:
+                for rows in texts.portions(engine, table, agent_id):
+                    self.go_on()
+                    self._portion(engine, table, rows)
+
+    def _portion(self, engine: Engine, table: str, rows: Sequence[dict[str, Any]]) -> None:
+        kinds = texts.COLUMNS[table]
+        plain: dict[str, None] = {}
+        names: set[str] = set()
+        for row in rows:
+            for column, value in row.items():
+                kind = kinds.get(column)
+                if not value or kind is None:
+                    continue
+                if kind in {Kind.TEXT, Kind.JSON}:
+                    plain.update(dict.fromkeys(strings_of(_plain(kind, value))))
+                else:
+                    names.update(name for text in strings_of(_plain(kind, value)) for name in text.split("\n") if name)
+        kept = self._redacted([text for text in plain if text])
+        kept_names = self.scrubber.names(names)
+        self.counts["unscanned"] += sum(new is None for new in kept_names.values())
+
+        def changed(kind: Kind, value: Any) -> Any:
+            if kind in {Kind.TEXT, Kind.JSON}:
+                return _changed(kind, value, lambda text: kept.get(text, text))
+            return _changed(kind, value, lambda text: "\n".join(kept_names.get(n) or n for n in text.split("\n")))
+
+        changes = []
+        for row in rows:
+            new = {
+                column: after
+                for column, value in row.items()
+                if column in kinds and value and (after := changed(kinds[column], value)) != value
+            }
+            if new:
+                changes.append((row, new))
+        if changes:
+            self._write(engine, table, changes)
+
+    def _write(self, engine: Engine, table: str, changes: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> None:
+        is_audited = table == "memory" and "audit" in texts.tables(engine)
+        with sqlite.writing(engine) as connection:
+            for row, new in changes:
+                if not texts.change(connection, table, row, new):
+                    continue
+                if is_audited:
+                    audit.redacted(connection, row["rowid"], at=text_of(utc_now()), actor=ACTOR)
+                self.counts["rows"] += 1
+                self.counts["texts"] += len(new)
+                self.renamed = self.renamed or table in {"session", "transcript"} or "record_id" in new
+
+    def _redacted(self, given: Sequence[str], *, but: str | None = None) -> dict[str, str]:
+        """Redact texts by text, `but` for one rule; one that could not be scanned is left as it is, and counted."""
+        found = {}
+        for text, scrubbed in zip(given, self.scrubber.scan_redacting(given), strict=True):
+            if scrubbed is None:
+                self.counts["unscanned"] += 1
+            elif not any(finding.rule == but for finding in scrubbed.findings):
+                found[text] = scrubbed.text
+            else:
+                found[text] = _without(text, [one for one in scrubbed.findings if one.rule != but])
+        return found
+
+    def _journal(self, journal: Journal) -> None:
+        entries = journal.entries()
+        kept = self.scrubber.names(str(entry.get("record_id", "")) for entry in entries)
+        renamed = {old: new for old, new in kept.items() if new is not None and new != old}
+        if renamed:
+            journal.change_ids(renamed)
+            self.counts["files"] += 1
+
+    def _put_aside(self, folder: Path) -> None:
+        """A state that a restore has replaced: a database and a journal of their own."""
+        path = folder / "memoryd.db"
+        if path.exists():
+            engine = sqlite.connect(path)
+            try:
+                self._database(engine)
+                texts.rewrite_file(engine)
+            except MemorydError:
+                raise
+            except Exception as error:  # noqa: BLE001 - it may have been put aside for being damaged
+                self.log.warning("state put aside not scrubbed", error_type=type(error).__name__)
+                self.left.append(str(path))
+            finally:
+                engine.dispose()
+        for journal in folder.glob("*.jsonl"):
+            self._journal(type(self.journal)(journal))
+
+    # --- files ----------------------------------------------------------------------------------------------------
+
+    def _workspace(self, workspace: Path) -> None:
+        with held(workspace) as place:
+            own = place.continuum
+            for one in late.kept(own):
+                late.settle(one, place.workspace / one.name, is_over=True)
+            for folder, pattern in ((place.workspace, "MEMORY.md"), (own, "MEMORY*.md"), (own, "RECENT.md"),
+                                    (own, "consolidation.log")):  # fmt: skip
+                self._folder(folder, pattern, deep=False)
+            for folder, name, pattern in ((place.workspace, "memory", "*.md"), (own, "backup", "*")):
+                with suppress(FileNotFoundError), folder.folder(name) as below:
+                    self._folder(below, pattern, deep=True)
+
+    def _folder(self, folder: OpenFolder, pattern: str, *, deep: bool) -> None:
+        self._leftovers(folder, pattern)
+        for name in folder.names():
+            entry = folder / name
+            mode = entry.lstat().st_mode
+            if deep and stat.S_ISDIR(mode):
+                with folder.folder(name) as below:
+                    self._folder(below, pattern, deep=True)
+            elif stat.S_ISREG(mode) and fnmatchcase(name, pattern) and not name.endswith(".private"):
+                self.go_on()
+                self._file(entry, _PARTS)
+
+    def _leftovers(self, folder: OpenFolder, pattern: str) -> None:
+        """What a stopped run left beside a file: the old bytes of one that is redacted by now, or somebody's edit."""
+        for left in temporary.leftovers(folder):
+            if not fnmatchcase(left.target, pattern):
+                continue
+            entry = folder / left.target
+            then, now = regular.read(left.entry), regular.read(entry)
+            if then is None or now is None:
+                continue
+            before = regular.digest(then) if self._of_bytes(then, _PARTS) == now else regular.digest(now)
+            durable.settle(entry, before, regular.digest(now))
+
+    def _file(self, entry: Entry, parting: re.Pattern[str]) -> None:
+        for _ in range(AGAIN):
+            try:
+                old = regular.read(entry)
+            except StateError as error:
+                self.log.warning("file not scrubbed", why=str(error))
+                self.left.append(str(entry))
+                return
+            if old is None:
+                return
+            new = self._of_bytes(old, parting)
+            if new == old:
+                return
+            try:
+                durable.replace(entry, new, regular.digest(old))
+            except durable.MovedError:
+                continue
+            self.counts["files"] += 1
+            return
+        raise StateError("the file changes faster than it can be read", str(entry), "try again when it rests")
+
+    def _of_bytes(self, data: bytes, parting: re.Pattern[str]) -> bytes:
+        """Return a file's bytes redacted; all others stay as they are, whatever their encoding and line ends."""
+        try:
+            encoding, text = "utf-8", data.decode("utf-8")
+        except UnicodeDecodeError:
+            encoding, text = "latin-1", data.decode("latin-1")
+        parts = parting.split(text)
+        kept = self._redacted(list(dict.fromkeys(part for part in parts if part.strip())), but=PRIVATE)
+        return "".join(kept.get(part, part) for part in parts).encode(encoding)
+
+
+def _without(text: str, findings: Sequence[Finding]) -> str:
+    pieces, at = [], 0
+    for rule, first, last in findings:
+        pieces += [text[at:first], placeholder(rule)]
+        at = last
+    return "".join([*pieces, text[at:]])
+
+
+def _plain(kind: Kind, value: str) -> Any:
+    if kind in {Kind.TEXT, Kind.NAME}:
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+def _changed(kind: Kind, value: str, change: Callable[[str], str]) -> str:
+    plain = _plain(kind, value)
+    after = with_strings(plain, change)
+    if after == plain:
+        return value
+    return after if isinstance(after, str) and isinstance(plain, str) else json.dumps(after, ensure_ascii=False)

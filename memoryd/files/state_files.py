@@ -1,0 +1,96 @@
+"""What lies in a state folder, by kind: how much of the disk it takes, and what of it has become old.
+
+database   memoryd.db with its -wal and -shm
+log        log/, with the rotated files
+copies     memoryd.db.damaged-TIME…, memoryd.replaced-TIME/: kept when another database took their place
+other      the journal of watermarks, the tokenizer's vocabulary, the lock, the socket
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from memoryd.files.log import KEPT_FILES, log_path, rotated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+KINDS = ("database", "log", "copies", "other")
+_DATABASE = re.compile(r"memoryd\.db(-wal|-shm|-journal)?")
+_COPY = re.compile(r"memoryd\.(?:db\.damaged|replaced)-(\d{8}T\d{6})\S*")
+_BLOCK = 512  # bytes; what st_blocks counts in, see stat(2)
+
+
+def disk_use(folder: Path) -> int:
+    """Add up the bytes that the files below a folder take on its disk; what vanishes meanwhile takes none."""
+    return sum(_size(path) for path in folder.rglob("*"))
+
+
+def uses(state_dir: Path) -> dict[str, int]:
+    """Tell the bytes on disk of each kind."""
+    total = dict.fromkeys(KINDS, 0)
+    for path in _entries(state_dir):
+        total[_kind(path.name)] += _size(path) + (0 if path.is_symlink() else disk_use(path))
+    return total
+
+
+def old_logs(state_dir: Path, before: datetime) -> list[Path]:
+    """List the rotated log files whose last line was written before then."""
+    found = (rotated(log_path(state_dir), number) for number in range(1, KEPT_FILES))
+    return [path for path in found if _modified(path) < before.timestamp()]
+
+
+def old_copies(state_dir: Path, before: datetime) -> list[Path]:
+    """List the kept databases, with their parts, that were put aside before then, as their names say."""
+    found = ((path, _COPY.fullmatch(path.name)) for path in _entries(state_dir))
+    return sorted(path for path, name in found if name and _stamp(name[1]) < before)
+
+
+def remove(paths: list[Path]) -> list[str]:
+    """Delete files and folders of the state folder; what cannot be deleted stays. Returns the names of what is gone."""
+    gone = []
+    for path in paths:
+        with contextlib.suppress(OSError):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+            gone.append(path.name)
+    return gone
+
+
+def _entries(folder: Path) -> Iterator[Path]:
+    with contextlib.suppress(OSError):
+        yield from folder.iterdir()
+
+
+def _kind(name: str) -> str:
+    if _DATABASE.fullmatch(name):
+        return "database"
+    return "log" if name == "log" else "copies" if _COPY.fullmatch(name) else "other"
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.lstat().st_blocks * _BLOCK
+    except OSError:
+        return 0
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.lstat().st_mtime
+    except OSError:
+        return float("inf")  # there is none: nothing to delete
+
+
+def _stamp(text: str) -> datetime:
+    try:
+        return datetime.strptime(text, "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
+    except ValueError:
+        return datetime.max.replace(tzinfo=UTC)  # a name somebody else gave: not ours to delete

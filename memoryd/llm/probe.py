@@ -1,0 +1,88 @@
+"""A quick look at an endpoint: does it answer, does it take the key, does it know the model. It costs no tokens.
+
+One `GET /models`, as OpenAI and the servers that speak its language have it, by the rules every call obeys: checked
+addresses, no redirects, no proxies. Nothing a server says comes back but whether it lists the model.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+
+from memoryd.llm import network
+from memoryd.llm.endpoint import Deadlines
+from memoryd.llm.failure import Failure
+from memoryd.llm.key import key_of
+
+if TYPE_CHECKING:
+    from memoryd.llm.endpoint import Endpoint
+
+DEADLINES = Deadlines(connect=3.0, first_byte=6.0, idle=3.0, whole=8.0)
+
+
+class Answer(StrEnum):
+    """What an endpoint answered."""
+
+    LISTED = "answers, and lists the model"
+    UNLISTED = "answers, but does not list the model"
+    SILENT = "answers, without a list of its models"
+    NOT_THERE = "answers that it has no such path"
+    NO_KEY = "does not accept the key"
+    NO_CREDIT = "says that the account has no credit"
+    REDIRECT = "sends elsewhere, which is not followed"
+    REFUSED = "may not be asked"
+    UNTRUSTED = "has a certificate that is not trusted here, or is not its own"
+    LATE = "did not answer in time"
+    AWAY = "cannot be reached"
+    BROKEN = "answers with an error"
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """An answer; `detail` is a status or a reason, never a server's words."""
+
+    answer: Answer
+    detail: str = ""
+
+
+_BY_STATUS = {401: Answer.NO_KEY, 403: Answer.NO_KEY, 402: Answer.NO_CREDIT, 404: Answer.NOT_THERE, 405: Answer.SILENT}
+
+
+def probe(endpoint: Endpoint) -> Probed:
+    """Ask an endpoint for its models, once; it has eight seconds."""
+    key = key_of(endpoint)
+    if isinstance(key, Failure):
+        return Probed(Answer.REFUSED, key.what)
+    watch = network.Watch(DEADLINES, endpoint.url.scheme)
+    headers = {"Authorization": f"Bearer {key}", "Accept": "application/json"}
+    try:
+        with network.client(watch) as client:
+            response = client.get(f"{endpoint.base_url.rstrip('/')}/models", headers=headers)
+    except httpx2.TimeoutException:
+        return Probed(Answer.LATE)
+    except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError):
+        if watch.refused:
+            untrusted = "certificate" in watch.refused
+            return Probed(Answer.UNTRUSTED if untrusted else Answer.REFUSED, watch.refused)
+        return Probed(Answer.AWAY)
+    if response.is_redirect:
+        return Probed(Answer.REDIRECT, str(response.status_code))
+    if response.status_code != httpx2.codes.OK:
+        return Probed(_BY_STATUS.get(response.status_code, Answer.BROKEN), str(response.status_code))
+    listed = _names(response.content)
+    if not listed:
+        return Probed(Answer.SILENT)
+    return Probed(Answer.LISTED if endpoint.model in listed else Answer.UNLISTED)
+
+
+def _names(body: bytes) -> set[str]:
+    """The ids in a list of models; none where the body is no such list."""
+    try:
+        value: Any = json.loads(body)
+        return {one["id"] for one in value["data"] if isinstance(one["id"], str)}
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return set()

@@ -1,0 +1,431 @@
+"""Ingest keeps no secret: not in texts, ids or names, however the transcript comes; and loses nothing over it."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from ingest_world import OwnRules, World, claude, lines
+
+from memoryd.config import Scrub
+from memoryd.database import sqlite, turns
+from memoryd.engine import store
+from memoryd.engine.scrubbing import hashed
+from memoryd.jobs.sleep import CONSUMER
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from memoryd.scrub.finding import Scrubbed
+    from memoryd.scrub.policy import Policy
+
+SECRET = "ghp_" + "aB3dE5fG7h" * 3 + "iJ9kL1"
+NOW = "NOW-2026-01-02T03-04.md"
+
+
+class Failing(OwnRules):
+    """Cannot scan texts that hold a word; notes what it is asked, and may be made to wait."""
+
+    def __init__(self) -> None:
+        self.word = "unscannable"
+        self.asked: list[str] = []
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+
+    def scan(self, texts: Sequence[str], policy: Policy) -> list[Scrubbed | None]:
+        assert self.may_answer.wait(30)
+        self.asked += texts
+        found = super().scan(texts, policy)
+        return [None if self.word in text else one for text, one in zip(texts, found, strict=True)]
+
+
+@pytest.fixture
+def scanner():
+    return Failing()
+
+
+@pytest.fixture
+def world(tmp_path, scanner):
+    with World(tmp_path, scanner=scanner) as made:
+        yield made
+
+
+def redacted(text: str) -> str:
+    return re.sub(r"\[REDACTED:[a-z0-9-]+\]", "[…]", text)
+
+
+def everything(world: World) -> bytes:
+    """All bytes of the database, its log included."""
+    return b"".join(path.read_bytes() for path in world.root.glob("memoryd.db*"))
+
+
+def withheld(world: World) -> list[str | None]:
+    return [row["withheld"] for row in world.query("SELECT withheld FROM turn ORDER BY seq")]
+
+
+# --- what is stored ---------------------------------------------------------------------------------------------------
+
+
+def test_a_text_is_stored_without_its_secret(world):
+    world.write("a.jsonl", lines([claude(1, f"use {SECRET} for it"), claude(2, "done")]))
+    world.poll()
+    assert [redacted(text) for text in world.texts()] == ["use […] for it", "done"]
+    assert SECRET.encode() not in everything(world)
+    world.check_spans()
+
+
+def test_a_line_cut_inside_a_secret_is_redacted_when_it_is_whole(world):
+    line = claude(1, f"use {SECRET} for it") + b"\n"
+    cut = line.index(b"ghp_") + 20
+    world.write("a.jsonl", line[:cut])
+    world.poll()
+    assert world.texts() == []
+    world.append("a.jsonl", line[cut:])
+    world.poll()
+    assert [redacted(text) for text in world.texts()] == ["use […] for it"]
+    assert SECRET[:20].encode() not in everything(world)
+
+
+def test_ids_and_names_with_a_secret_are_kept_as_hashes_and_known_again(world):
+    record = json.loads(claude(1, "hello"))
+    record["uuid"] = f"id-{SECRET}"
+    call = json.loads(claude(2, ""))
+    call["type"] = "assistant"
+    call["message"] = {
+        "role": "assistant", "id": f"msg {SECRET}", "model": f"model {SECRET}",
+        "content": [{"type": "tool_use", "id": f"toolu {SECRET}", "name": f"run {SECRET}", "input": {"key": SECRET}}],
+    }  # fmt: skip
+    path = world.write("a.jsonl", lines(json.dumps(one).encode() for one in (record, call)))
+    world.poll()
+    assert SECRET.encode() not in everything(world)
+    assert [row["record_id"] for row in world.query("SELECT record_id FROM turn WHERE text = 'hello'")] == [
+        hashed(f"id-{SECRET}")
+    ]
+    count = len(world.query("SELECT id FROM turn"))
+    world.restart()
+    path.write_bytes(b" \n" + path.read_bytes())
+    world.poll()
+    assert len(world.query("SELECT id FROM turn")) == count
+
+
+def test_session_and_folder_are_kept_without_a_secret(world, tmp_path):
+    folder = tmp_path / "ann" / ".continuum" / "memory"
+    folder.mkdir(parents=True)
+    head = f"---\nsession_id: sess_{SECRET}\nproject_path: /srv/{SECRET}/shop\nparent_session: {SECRET}\n---\n"
+    (folder / NOW).write_text(f"{head}## User: hello\n")
+    world.poll()
+    world.later(10)
+    world.poll()
+    (session,) = world.query("SELECT * FROM session")
+    assert session["id"] == session["native_id"] == hashed(f"sess_{SECRET}")
+    assert redacted(session["folder"]) == "/srv/[…]/shop"
+    assert SECRET.encode() not in everything(world)
+
+
+def test_a_transcript_whose_name_holds_a_secret_is_not_read_and_reported_with_the_name_masked(world, monkeypatch):
+    said = []
+    for level in ("debug", "info", "warning", "error"):
+        for log in (world.ingest.log, world.ingest.unreadable.log):
+            monkeypatch.setattr(type(log), level, lambda *_, **values: said.append(repr(values)), raising=False)
+    world.write(f"a-{SECRET}.jsonl", lines([claude(1, "hello")]))
+    world.write("b.jsonl", lines([claude(2, "there")]))
+    world.poll()
+    world.poll()
+    assert world.texts() == ["there"]
+    (alarm,) = world.alarms()
+    assert alarm["kind"] == "unreadable"
+    assert redacted(alarm["subject"]) == str(world.path("a-[…].jsonl"))
+    assert "secret" in alarm["text"]
+    assert said
+    assert SECRET not in repr(said)
+    assert SECRET.encode() not in everything(world)
+    world.path(f"a-{SECRET}.jsonl").rename(world.path("a.jsonl"))
+    world.poll()
+    assert sorted(world.texts()) == ["hello", "there"]
+    assert world.alarms() == []
+
+
+def test_a_policy_to_skip_keeps_the_turn_without_its_text(world):
+    world.scrub = Scrub(secrets="skip")
+    world.ingest.configure(world.settings())
+    world.write("a.jsonl", lines([claude(1, f"use {SECRET}"), claude(2, "done")]))
+    world.poll()
+    assert world.texts() == ["done"]
+    assert withheld(world) == ["skipped", None]
+    assert world.query("SELECT turns FROM session") == [{"turns": 1}]
+    assert world.alarms() == []
+
+
+def test_new_settings_bring_a_new_policy(world):
+    world.scrub = Scrub(secrets="off")
+    world.ingest.configure(world.settings())
+    world.write("a.jsonl", lines([claude(1, f"use {SECRET}")]))
+    world.poll()
+    assert world.texts() == [f"use {SECRET}"]
+    world.scrub = Scrub()
+    world.ingest.configure(world.settings())
+    world.append("a.jsonl", lines([claude(2, f"use {SECRET}")]))
+    world.poll()
+    assert redacted(world.texts()[1]) == "use […]"
+
+
+# --- documents --------------------------------------------------------------------------------------------------------
+
+
+def now_file(world: World, text: str) -> Path:
+    folder = world.root / "ann" / ".continuum" / "memory"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / NOW
+    path.write_text(text)
+    return path
+
+
+def settled(world: World) -> None:
+    world.poll()
+    world.later(10)
+    world.poll()
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_now_file_saved_with_half_a_secret_then_whole(world, restart):
+    now_file(world, f"## User: hello\nuse {SECRET[:20]}")
+    world.poll()
+    world.later(1)
+    world.poll()
+    for _ in range(2):
+        if restart:
+            world.restart()
+        now_file(world, f"## User: hello\nuse {SECRET}\nand then\n")
+        settled(world)
+    text = "\n".join(world.texts())
+    assert [redacted(line) for line in text.split("\n")] == ["hello", "use […]", "and then"]
+    assert SECRET.encode() not in everything(world)
+
+
+def test_redacted_lines_are_known_again_after_a_restart(world):
+    now_file(world, f"## User: use {SECRET}\nhello\n")
+    settled(world)
+    first = world.texts()
+    world.restart()
+    now_file(world, f"## User: use {SECRET}\nhello\nand more\n")
+    settled(world)
+    assert world.texts() == [*first, "and more"]
+
+
+def test_a_document_with_an_entry_that_cannot_be_scanned_is_read_when_it_can(world, scanner):
+    now_file(world, "## User: hello\nunscannable\n")
+    settled(world)
+    assert world.texts() == []
+    assert [alarm["kind"] for alarm in world.alarms()] == ["unreadable"]
+    scanner.word = "no more"
+    world.later(100)
+    world.poll()
+    assert world.texts() == ["hello\nunscannable"]
+    assert world.alarms() == []
+
+
+# --- what cannot be scanned -------------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_scanned_is_kept_without_its_text_and_fetched_later(world, scanner):
+    world.write("a.jsonl", lines([claude(1, "one"), claude(2, "unscannable two"), claude(3, "three")]))
+    world.poll()
+    assert world.texts() == ["one", "three"]
+    assert withheld(world) == [None, "unscanned", None]
+    assert b"unscannable two" not in everything(world)
+    (alarm,) = world.alarms()
+    assert (alarm["kind"], alarm["text"].split()[0]) == ("unscanned", "1")
+    (before,) = world.query("SELECT turns, gauge FROM session")
+    scanner.word = "no more"
+    world.later(100)
+    world.poll()
+    rows = world.query("SELECT seq, text, tokens, withheld FROM turn ORDER BY seq")
+    assert [row["text"] for row in rows] == ["one", "unscannable two", "three"]
+    assert withheld(world) == [None, None, None]
+    (after,) = world.query("SELECT turns, gauge, last_seq FROM session")
+    assert (before["turns"], after["turns"], after["last_seq"]) == (2, 3, 3)
+    tails = [json.loads(row["gauge"])["tail_bytes"] for row in (before, after)]
+    assert tails[1] - tails[0] == len("unscannable two")
+    assert world.alarms() == []
+    world.check_spans()
+
+
+def test_each_start_tries_again_and_later_tries_are_further_apart(world, scanner):
+    world.write("a.jsonl", lines([claude(1, "unscannable")]))
+    world.poll()
+    asked = []
+    for seconds in (0, 61, 61, 61, 61):
+        scanner.asked.clear()
+        world.later(seconds)
+        world.poll()
+        asked.append(scanner.asked.count("unscannable"))
+    assert asked == [0, 1, 0, 1, 0]
+    scanner.asked.clear()
+    world.restart()
+    world.poll()
+    assert "unscannable" in scanner.asked
+
+
+def test_a_turn_that_was_passed_while_it_had_no_text_comes_back_at_the_end(world, scanner):
+    world.write("a.jsonl", lines([claude(1, "one"), claude(2, "unscannable two"), claude(3, "three")]))
+    world.poll()
+    (session,) = [row["id"] for row in world.query("SELECT id FROM session")]
+    with sqlite.writing(world.engine) as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO watermark (session_id, consumer, seq, moved_at) VALUES (?, ?, 3, 'x')", (session, CONSUMER)
+        )
+    scanner.word = "no more"
+    world.later(100)
+    world.poll()
+    with sqlite.reading(world.engine) as connection:
+        left = turns.stored_turns(connection, session, after=3)
+        assert turns.unslept(connection, session, after=3) == 1
+    assert [(turn.seq, turn.text) for turn in left] == [(4, "unscannable two")]
+    assert session in world.ingest.changed
+    world.check_spans()
+
+
+def test_a_turn_that_an_open_run_is_about_to_pass_comes_back_at_the_end(world, scanner):
+    world.write("a.jsonl", lines([claude(1, "unscannable one"), claude(2, "two")]))
+    world.poll()
+    (session,) = [row["id"] for row in world.query("SELECT id FROM session")]
+    with sqlite.writing(world.engine) as connection:
+        connection.exec_driver_sql(
+            'INSERT INTO job_run (id, kind, agent_id, session_id, actor, "trigger", state, options, created_at,'
+            " scheduled_for, attempt, fence, cancel_requested, tokens_in, tokens_out, receipt)"
+            " VALUES ('r', 'sleep', 'ann', ?, 'm', 'm', 'running', '{\"upto\": 2}', 'x', 'x', 1, 1, 0, 0, 0, '{}')",
+            (session,),
+        )  # fmt: skip
+    scanner.word = "no more"
+    world.later(100)
+    world.poll()
+    assert [(row["seq"], row["text"]) for row in world.query("SELECT seq, text FROM turn ORDER BY seq")] == [
+        (2, "two"),
+        (3, "unscannable one"),
+    ]
+
+
+def test_a_text_that_went_before_it_could_be_scanned_is_lost_and_said_to_be(world, scanner):
+    path = world.write("a.jsonl", lines([claude(1, "unscannable"), claude(2, "two")]))
+    world.poll()
+    path.write_bytes(lines([claude(3, "another file altogether, longer than the first was" * 5)]))
+    scanner.word = "no more"
+    world.later(100)
+    world.poll()
+    world.later(100)
+    world.poll()
+    assert withheld(world)[0] == "lost"
+    assert world.alarms() == []
+
+
+@pytest.mark.parametrize("way", ["copied", "rewritten"])
+def test_a_record_that_is_met_again_brings_its_text(world, scanner, way):
+    path = world.write("a.jsonl", lines([claude(1, "unscannable"), claude(2, "two")]))
+    world.poll()
+    scanner.word = "no more"
+    data = path.read_bytes()
+    if way == "copied":
+        world.write("b.jsonl", data)
+    else:
+        path.write_bytes(b"\n" + data)
+    world.poll()
+    assert sorted(world.texts()) == ["two", "unscannable"]
+    assert len(world.query("SELECT id FROM turn")) == 2
+
+
+def test_two_versions_that_cannot_be_scanned_are_not_taken_for_other_records(world, scanner):
+    path = world.write("a.jsonl", lines([claude(1, "unscannable old")]))
+    world.poll()
+    path.write_bytes(lines([claude(1, "unscannable new")]))
+    world.poll()
+    scanner.word = "no more"
+    world.later(100)
+    world.poll()
+    assert world.texts() == ["unscannable new"]
+
+
+# --- one batch is scanned while the next is read ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setattr(store, "FLUSH_TURNS", 2)
+
+
+def test_reading_goes_on_while_a_batch_is_scanned(world, scanner, small):
+    for name in "abc":
+        world.write(f"{name}.jsonl", lines([claude(ord(name), f"{name} one"), claude(1000 + ord(name), "two")]))
+    source = world.ingest.sources[-1]
+    for name in "abc":
+        world.ingest.scrubber.name(str(world.path(f"{name}.jsonl")))
+    world.ingest.scrubber.name("/home/ann/shop")
+    for name in "abc":
+        world.ingest.scrubber.name(name)
+    scanner.may_answer.clear()
+    world.ingest.look(source, str(world.path("a.jsonl")))
+    assert world.rows() == []
+    offset = world.ingest.cursors.at("ann", str(world.path("a.jsonl"))).offset
+    assert offset
+    scanner.may_answer.set()
+    world.ingest.finish()
+    assert [row["offset"] for row in world.query("SELECT offset FROM transcript")] == [offset]
+    world.poll()
+    assert len(world.rows()) == 6
+
+
+def test_the_row_of_a_cursor_is_as_it_was_when_its_batch_was_frozen(world, scanner, small):
+    path = world.write("a.jsonl", lines([claude(1, "one"), claude(2, "two")]))
+    source = world.ingest.sources[-1]
+    world.ingest.look(source, str(path))
+    size = path.stat().st_size
+    world.append("a.jsonl", lines([claude(3, "three")]))
+    world.ingest.look(source, str(path))
+    assert world.ingest.cursors.at("ann", str(path)).offset > size
+    world.ingest.finish()
+    assert world.query("SELECT offset FROM transcript") == [{"offset": size}]
+    assert world.texts() == ["one", "two"]
+    world.restart()  # a crash with the next turn read and not stored
+    world.poll()
+    assert world.texts() == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize("trouble", [True, False], ids=["disk", "poison"])
+def test_what_cannot_be_stored_takes_back_what_was_read_after_it(world, small, trouble):
+    path = world.write("a.jsonl", lines([claude(1, "one"), claude(2, "two")]))
+    source = world.ingest.sources[-1]
+    world.ingest.look(source, str(path))
+    world.append("a.jsonl", lines([claude(3, "three")]))
+    world.ingest.look(source, str(path))
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) if trouble else ValueError
+
+    world.ingest.restored = fail
+    if trouble:
+        with pytest.raises(OSError, match="No space"):
+            world.ingest.flush()
+    else:
+        world.ingest.flush()
+    assert world.texts() == []
+    world.ingest.restored = None
+    world.later(700)
+    world.poll()
+    assert world.texts() == ["one", "two", "three"]
+
+
+def test_two_files_of_one_session_meet_while_the_first_waits_for_the_scanner(world, small):
+    session = "0b5c0a1e-0000-4000-8000-000000000009"
+    first = [claude(1, "one", session=session), claude(2, "two", session=session)]
+    world.write(f"{session}.jsonl", lines(first))
+    world.write(f"sub/{session}.jsonl", lines([*first, claude(3, "three", session=session)]))
+    source = world.ingest.sources[-1]
+    world.ingest.look(source, str(world.path(f"{session}.jsonl")))
+    world.ingest.look(source, str(world.path(f"sub/{session}.jsonl")))
+    world.ingest.flush()
+    assert world.query("SELECT id, turns FROM session") == [{"id": session, "turns": 3}]

@@ -1,0 +1,87 @@
+"""The power goes out at any moment of a whole sleep: what the disk then holds comes to the same as an undisturbed run.
+
+In `make test` a sample of the states that `power_loss.py` works out, in `make soak` all of them.
+"""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import power_loss
+import pytest
+import syscall_sweep
+from power_loss import Change, Disk
+
+SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
+SEED = int(os.environ.get("MEMORYD_SWEEP_SEED") or random.randrange(1_000_000))
+SAMPLE = 40
+WHY_NOT = syscall_sweep.available()
+
+
+@pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")
+@pytest.mark.timeout(3600 if SOAK else 300)
+def test_whatever_of_the_unsynced_is_lost_a_start_comes_to_the_same(tmp_path, record_property):
+    script = Path(power_loss.__file__)
+    sample = [] if SOAK else ["--most", str(SAMPLE)]
+    command = [sys.executable, str(script), "swept_sleep:SLEEP", str(tmp_path), "--seed", str(SEED), *sample]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=script.parent)
+    assert done.returncode == 0, done.stderr
+    first, *found = map(json.loads, done.stdout.splitlines())
+    covered = f"{len(found)} of {first['states']} states after {first['changes']} changes, seed {SEED}"
+    record_property("covered", f"power loss: {covered}")
+    assert len(found) == (first["states"] if SOAK else SAMPLE)
+    for one in found:
+        at = f"cut after change {one['number']}, keeping {one['how']}, seed {SEED}"
+        assert one["again"] == 0, f"{at}\n{one['trouble']}"
+        # The tests' own list of questions is no memory of anybody, and is not fsynced.
+        assert one["after"] | {"asked": 0} == first["after"] | {"asked": 0}, at
+
+
+# --- the model of a disk, which must be able to lose ------------------------------------------------------------------
+
+
+def outcomes(*changes, before=None):
+    """Every content a file `a` can have after a cut at the end; None where it is not there."""
+    disk = Disk({"": None, **(before or {})})
+    for change in changes:
+        disk.apply(change)
+    return {tree.get("a") for number, _, tree in power_loss.cuts(disk, []) if number == 0}
+
+
+def test_a_replacement_without_fsync_may_leave_an_empty_or_torn_file():
+    steps = [Change("make", "b"), Change("write", "b", data=b"new!"), Change("rename", "b", "a")]
+    assert {b"old", b"new!", b"", b"ne\0\0"} <= outcomes(*steps, before={"a": b"old"})
+
+
+def test_a_replacement_with_fsync_leaves_the_old_or_the_new():
+    steps = [Change("make", "b"), Change("write", "b", data=b"new!"), Change("sync", "b"), Change("rename", "b", "a")]
+    assert outcomes(*steps, before={"a": b"old"}) == {b"old", b"new!"}
+    assert outcomes(*steps, Change("sync", ""), before={"a": b"old"}) == {b"new!"}
+
+
+def test_a_new_file_is_gone_without_its_folder_and_a_removed_one_may_come_back():
+    new = [Change("make", "a"), Change("write", "a", data=b"x"), Change("sync", "a")]
+    assert outcomes(*new) == {None, b"x"}
+    assert outcomes(*new, Change("sync", "")) == {b"x"}
+    assert outcomes(Change("unlink", "a"), before={"a": b"x"}) == {None, b"x"}
+
+
+def test_an_exchange_is_one_step_and_a_hole_is_filled_with_zeros():
+    swapped = outcomes(Change("exchange", "a", "b"), before={"a": b"1", "b": b"2"})
+    assert swapped == {b"1", b"2"}
+    assert b"\0\0x" in outcomes(Change("write", "a", offset=2, data=b"x"), before={"a": b""})
+    assert outcomes(Change("truncate", "a", offset=1), before={"a": b"xyz"}) == {b"xyz", b"x"}
+
+
+def test_what_is_in_a_folder_moves_with_it():
+    steps = [Change("folder", "new"), Change("make", "new/x"), Change("sync", "new"), Change("rename", "new", "a")]
+    disk = Disk({"": None})
+    for change in steps:
+        disk.apply(change)
+    trees = [tree for number, _, tree in power_loss.cuts(disk, []) if number == 0]
+    assert {"a": None, "a/x": b""} in trees
+    assert {} in trees
+    assert {"a": None} not in trees
