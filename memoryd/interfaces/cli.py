@@ -13,7 +13,7 @@ import click
 
 import memoryd
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
-from memoryd.interfaces import ledger, operation
+from memoryd.interfaces import facts, ledger, operation
 from memoryd.interfaces.output import Output, one_line, table
 
 if TYPE_CHECKING:
@@ -228,11 +228,11 @@ def job() -> None:
 @job.command("run")
 @click.argument("kind")
 @agent_option
-@click.option("--session", "session_id", metavar="ID", help="This session only (sleep).")
+@click.option("--session", "session_id", metavar="ID", help="This session only (sleep, facts).")
 @click.option("--force", is_flag=True, help="Sessions that are over as well (sleep).")
 @passed
 def job_run(call: Call, kind: str, agent_id: str | None, session_id: str | None, force: bool) -> None:  # noqa: FBT001
-    """Run a job now and wait for it. Kinds of this version: sleep, dedup."""
+    """Run a job now and wait for it. Kinds of this version: sleep, facts, dedup."""
     from memoryd.interfaces import work
 
     settings = call.settings()
@@ -469,7 +469,7 @@ def config_default(call: Call) -> None:
 
 for _command in (
     *(operation.service, operation.doctor, operation.backup, operation.restore),
-    *(ledger.core, ledger.audit, ledger.verify, ledger.rollback),
+    *(facts.facts, ledger.core, ledger.audit, ledger.verify, ledger.rollback),
 ):
     cli.add_command(_command)
 
