@@ -3,43 +3,17 @@
 import json
 import multiprocessing
 from contextlib import contextmanager
-from datetime import UTC, datetime
 
 import pytest
+from facts_world import NOW, store_in
 from scratch import Scratch, recent, said
 
-from memoryd.database import memories, reads, runs, schema, sqlite
+from memoryd.database import memories, reads, runs, sqlite
 from memoryd.engine import verify
-from memoryd.engine.clock import Clock
-from memoryd.engine.facts import FactStore
 from memoryd.errors import RefusedError, StateError
-from memoryd.files.log import Log
-from memoryd.ledger.facts import Limits, NewFact
-from memoryd.ledger.guards import Limits as GuardLimits
+from memoryd.ledger.facts import NewFact
 from memoryd.ledger.memory import Kind
 from memoryd.ledger.portable import MalformedError
-
-NOW = "2026-05-04T12:00:00.000Z"
-
-
-def store_in(folder, agent_id="demo", **limits):
-    folder.mkdir(exist_ok=True)
-    (folder / "work").mkdir(exist_ok=True)
-    engine = schema.open_database(folder / "memoryd.db", now=NOW).engine
-    with sqlite.writing(engine) as connection:
-        connection.exec_driver_sql(
-            "INSERT OR IGNORE INTO agent VALUES (?, ?, 1, 0, ?)", (agent_id, str(folder / "work"), NOW)
-        )
-    return FactStore(
-        engine,
-        agent_id,
-        folder / "work",
-        Clock(lambda: datetime(2026, 5, 4, 12, tzinfo=UTC)),
-        Limits(**limits),
-        GuardLimits(),
-        list,
-        Log("test"),
-    )
 
 
 @pytest.fixture
