@@ -92,6 +92,7 @@ class Agent:
     context_window: int | None = _key(values.or_null(values.whole(1)), None)
     model: str | None = _key(values.or_null(values.text), None)
     base_url: str | None = _key(values.or_null(values.base_url), None)
+    privacy: str = _key(values.one_of("open", "silo"), "open")
     enabled: bool = _key(values.boolean, default=True)
 
 

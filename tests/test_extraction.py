@@ -354,7 +354,7 @@ def test_a_model_that_obeys_an_attacker_plants_and_removes_nothing(name, world):
 
 
 def test_run_once_asks_what_would_wait_for_quiet_and_a_rollback_takes_all_of_it_back(tmp_path):
-    scratch = Scratch(tmp_path / "scratch")
+    scratch = Scratch(tmp_path / "scratch", modes={})
     scratch.append(said(at=recent()))
     scratch.json("run", "--once")
     learned = scratch.json("facts", "list")
@@ -371,7 +371,7 @@ def test_run_once_asks_what_would_wait_for_quiet_and_a_rollback_takes_all_of_it_
 
 
 def test_a_stop_asks_what_waits_for_quiet(tmp_path):
-    scratch = Scratch(tmp_path / "scratch", facts={"debounce": "1h"})
+    scratch = Scratch(tmp_path / "scratch", facts={"debounce": "1h"}, modes={})
     scratch.append(said(at=recent()))
     with scratch.daemon():
         until(lambda: scratch.query("SELECT 1 FROM job_run WHERE kind = 'facts' AND state = 'queued'"))
@@ -381,7 +381,7 @@ def test_a_stop_asks_what_waits_for_quiet(tmp_path):
 
 
 def test_a_session_that_is_over_needs_no_quiet(tmp_path):
-    scratch = Scratch(tmp_path / "scratch", facts={"debounce": "1h"})
+    scratch = Scratch(tmp_path / "scratch", facts={"debounce": "1h"}, modes={})
     scratch.append([*said(at=recent()), message("user", "My sister Ottoline lives in Basel.", at=recent(1))])
     with scratch.daemon():
         until(lambda: scratch.query("SELECT 1 FROM job_run WHERE kind = 'facts'"))

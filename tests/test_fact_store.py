@@ -221,7 +221,7 @@ def test_facts_written_are_live_rows_of_their_kind(store):
 
 @pytest.fixture(scope="module")
 def scratch(tmp_path_factory):
-    made = Scratch(tmp_path_factory.mktemp("facts") / "scratch", modes={"facts": "off"})
+    made = Scratch(tmp_path_factory.mktemp("facts") / "scratch")
     made.append(said(at=recent()))
     made.json("run", "--once")
     return made

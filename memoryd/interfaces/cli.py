@@ -13,7 +13,7 @@ import click
 
 import memoryd
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
-from memoryd.interfaces import facts, ledger, operation
+from memoryd.interfaces import facts, grants, ledger, operation
 from memoryd.interfaces.output import Output, one_line, table
 
 if TYPE_CHECKING:
@@ -372,9 +372,12 @@ def session_messages(call: Call, session_id: str, compressed: bool) -> None:  # 
     """Show the turns of a session."""
     from memoryd.database import reads
 
-    with reads.open_reader(call.settings().state_dir / "memoryd.db") as reader:
+    settings = call.settings()
+    with reads.open_reader(settings.state_dir / "memoryd.db") as reader:
         row = reads.find_session(reader, session_id)
         rows = reads.compressed(reader, row["id"]) if compressed else reads.messages(reader, row["id"])
+    agent = call.agent(settings, str(row["agent_id"]))
+    rows = grants.shown(settings, agent, "session messages", rows, "text")
     text = "\n".join(_message_line(row) for row in rows)
     call.output.result(rows, text)
 
@@ -382,7 +385,9 @@ def session_messages(call: Call, session_id: str, compressed: bool) -> None:  # 
 def _message_line(row: dict[str, Any]) -> str:
     seqs = [row["seq"]] if "seq" in row else row["seqs"]
     number = "summary" if not seqs else str(seqs[0]) if len(seqs) == 1 else f"{seqs[0]}-{seqs[-1]}"
-    return " ".join(part for part in (f"[{number}]", row.get("at"), f"{row['role']}: {row['text']}") if part)
+    return " ".join(
+        part for part in (f"[{number}]", row.get("at"), f"{row['role']}: {grants.text_of(row['text'], row)}") if part
+    )
 
 
 @session.command("end")
@@ -469,7 +474,7 @@ def config_default(call: Call) -> None:
 
 for _command in (
     *(operation.service, operation.doctor, operation.backup, operation.restore),
-    *(facts.facts, ledger.core, ledger.audit, ledger.verify, ledger.rollback),
+    *(facts.facts, grants.grant, ledger.core, ledger.audit, ledger.verify, ledger.rollback),
 ):
     cli.add_command(_command)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memoryd.errors import MemorydError, NotFoundError, RefusedError
+from memoryd.interfaces import grants
 from memoryd.interfaces.output import one_line
 from memoryd.ledger.facts import Category
 
@@ -49,7 +50,13 @@ def facts_list(call: Call, query: str | None, category: str | None, agent_id: st
         store = Store(fact_of(memories.of_row(row)) for row in reads.fact_rows(reader, agent.id))
     found = store.all() if query is None else store.search(query, sys.maxsize)
     rows = [as_row(fact) for fact in found if category in {None, fact.category}]
-    lines = [f"{row['id']} [{row['category']} | {row['confidence']:.2f}] {one_line(row['content'])}" for row in rows]
+    if query is not None:
+        grants.require(settings, agent, "facts list --query")  # which facts hold a word says what they hold
+    rows = grants.shown(settings, agent, "facts list", rows, "content")
+    lines = [
+        f"{row['id']} [{row['category']} | {row['confidence']:.2f}] {one_line(grants.text_of(row['content'], row))}"
+        for row in rows
+    ]
     call.output.result(rows, "\n".join(lines) or "no facts yet")
 
 
@@ -84,7 +91,8 @@ def facts_add(call: Call, text: str, category: str, confidence: float, agent_id:
         raise RefusedError(
             f"the fact is not sure enough: {confidence} is less than {limit}", hint="facts.min_confidence"
         )
-    data = {"fact": as_row(outcome.fact), "created": outcome.created, "evicted": [one.id for one in created.evicted]}
+    (row,) = grants.shown(settings, agent, "facts add", [as_row(outcome.fact)], "content")
+    data = {"fact": row, "created": outcome.created, "evicted": [one.id for one in created.evicted]}
     call.output.result(data, "\n".join([_told(outcome), *(f"{one.id} went for it" for one in created.evicted)]))
 
 
@@ -116,7 +124,8 @@ def facts_edit(
     full = _full_id(settings, agent, fact_id)
     with _store(settings, agent) as store:
         fact = store.update(full, content, category, confidence)
-    call.output.result(as_row(fact), f"{fact.id} is changed")
+    (row,) = grants.shown(settings, agent, "facts edit", [as_row(fact)], "content")
+    call.output.result(row, f"{fact.id} is changed")
 
 
 @facts.command("delete")
@@ -141,6 +150,7 @@ def facts_export(call: Call, deerflow: bool, agent_id: str | None) -> None:  # n
     import json
 
     settings, agent = _chosen(call, agent_id)
+    grants.require(settings, agent, "facts export")
     with _store(settings, agent) as store:
         text = store.dump(deerflow=deerflow)
     call.output.result(json.loads(text), text.rstrip("\n"))

@@ -231,8 +231,10 @@ def catch_up(settings: Settings, agent: Agent) -> None:
 
 
 @contextmanager
-def fact_store(settings: Settings, agent: Agent) -> Iterator[FactStore]:
-    """The fact store of an agent, beside a running daemon or under its lock; its transactions are whole either way.
+def state(settings: Settings, agent: Agent) -> Iterator[tuple[Engine, Scrubber]]:
+    """The database and what redacts texts, beside a running daemon or under its lock.
+
+    For changes that one transaction makes whole, either way.
 
     Raises:
         NotFoundError: the daemon does not know the agent.
@@ -244,17 +246,28 @@ def fact_store(settings: Settings, agent: Agent) -> Iterator[FactStore]:
     else:
         with app:
             _require_known(app.engine, agent.id)
-            yield _fact_store(settings, agent, app.engine, app.scrubber)
+            yield app.engine, app.scrubber
         return
     engine = _beside(settings)
     scrubber = Scrubber(Worker(settings.state_dir), Log("memoryd").bind(part="scrub"))
     scrubber.configure(settings)
     try:
         _require_known(engine, agent.id)
-        yield _fact_store(settings, agent, engine, scrubber)
+        yield engine, scrubber
     finally:
         scrubber.close()
         engine.dispose()
+
+
+@contextmanager
+def fact_store(settings: Settings, agent: Agent) -> Iterator[FactStore]:
+    """The fact store of an agent.
+
+    Raises:
+        NotFoundError: the daemon does not know the agent.
+    """
+    with state(settings, agent) as (engine, scrubber):
+        yield _fact_store(settings, agent, engine, scrubber)
 
 
 def _fact_store(settings: Settings, agent: Agent, engine: Engine, scrubber: Scrubber) -> FactStore:
