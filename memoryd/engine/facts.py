@@ -116,7 +116,7 @@ class FactStore:
         with self._writing() as connection:
             operation, after = _store(connection, self.agent_id).update(fact_id, text, category, confidence)
             if operation is not None:
-                self._write(connection, [operation], {"updated": 1})
+                self._write(connection, [operation], {"updated": 1}, self.clock.text())
         return after
 
     def delete(self, fact_id: str) -> None:
@@ -127,7 +127,8 @@ class FactStore:
             RefusedError: the fact is protected.
         """
         with self._writing() as connection:
-            self._write(connection, [_store(connection, self.agent_id).delete(fact_id)], {"deleted": 1})
+            operation = _store(connection, self.agent_id).delete(fact_id)
+            self._write(connection, [operation], {"deleted": 1}, self.clock.text())
 
     def dump(self, *, deerflow: bool = False) -> str:
         """Return the facts and the profile as a file, memoryd's own or a `memory.json` of DeerFlow."""
@@ -159,11 +160,12 @@ class FactStore:
         self, batch: Sequence[NewFact], sections: Mapping[Section, Entry]
     ) -> tuple[Created, tuple[Section, ...]]:
         with self._writing() as connection:
+            now = self.clock.text()
             live = memories.live(connection, self.agent_id, Kind.FACT)
             created = Store(map(fact_of, live)).create(
                 batch,
                 self.limits,
-                self.clock.text(),
+                now,
                 lambda taken: draw_id(Kind.FACT, _new_hex, taken),
                 memories.Taken(connection),
                 {memory.id for memory in live if memory.constitutional},
@@ -172,8 +174,8 @@ class FactStore:
             new = {section: entry for section, entry in sections.items() if section not in there}
             counts = {"created": sum(one.created for one in created.outcomes), "evicted": len(created.evicted)}
             if created.operations or new:
-                run_id = self._write(connection, created.operations, counts | {"sections": len(new)})
-                self._write_profile(connection, new, run_id)
+                run_id = self._write(connection, created.operations, counts | {"sections": len(new)}, now)
+                self._write_profile(connection, new, run_id, now)
         for outcome in created.outcomes:
             if outcome.why is not None:
                 same = outcome.fact.id if outcome.fact is not None else None
@@ -182,9 +184,10 @@ class FactStore:
             self.log.info("fact evicted", agent=self.agent_id, fact=fact.id)
         return created, tuple(new)
 
-    def _write(self, connection: Connection, operations: Sequence[Operation], counts: Mapping[str, int]) -> str:
+    def _write(
+        self, connection: Connection, operations: Sequence[Operation], counts: Mapping[str, int], now: str
+    ) -> str:
         """Put operations through the gate and write what they come to, as a run of the owner's."""
-        now = self.clock.text()
         passed = gate.judge(
             connection,
             self.agent_id,
@@ -201,8 +204,7 @@ class FactStore:
         audit.record(connection, passed.changes, at=now, agent_id=self.agent_id, actor=gate.HUMAN, run_id=run_id)
         return run_id
 
-    def _write_profile(self, connection: Connection, sections: Mapping[Section, Entry], run_id: str) -> None:
-        now = self.clock.text()
+    def _write_profile(self, connection: Connection, sections: Mapping[Section, Entry], run_id: str, now: str) -> None:
         states = [
             (
                 "profile",
