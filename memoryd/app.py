@@ -137,7 +137,7 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock) -> App:
     journal = Journal(settings.state_dir / JOURNAL)
     worker = Worker(settings.state_dir)
     # A worker of its own: a scan never waits behind an answer.
-    scrubber = Scrubber(Worker(settings.state_dir), log.bind(part="scrub"))
+    scrubber = Scrubber(Worker(settings.state_dir, name="scanner"), log.bind(part="scrub"))
     ingest = Ingest(engine, settings, clock, log.bind(part="ingest"), OpenFiles(), scrubber)
     if entries := journal.entries():
         ingest.restored = Restorer(entries, clock.text())
@@ -147,7 +147,7 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock) -> App:
         worker=worker,
         scrubber=scrubber,
         answerer=Answerer(
-            engine, Pool(lambda: Worker(settings.state_dir)), scrubber, clock, log.bind(part="answering")
+            engine, Pool(lambda: Worker(settings.state_dir, name="model")), scrubber, clock, log.bind(part="answering")
         ),
         clock=clock,
         owner=owner.current(),

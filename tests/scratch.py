@@ -189,7 +189,11 @@ def in_process(scratch, now=None, step=None):
 
     # Put in before the app is built: opening it settles what a stopped process left, step by step.
     built = partial(Runner, step=step or (lambda _name: None))
-    with patch.object(app, "Runner", built), patch.object(app, "Worker", lambda _state: Model(scratch.root / "asked")):
+
+    def model(*_, **__):
+        return Model(scratch.root / "asked")
+
+    with patch.object(app, "Runner", built), patch.object(app, "Worker", model):
         return app.open_app(config.load(scratch.config), Clock(now=now or utc_now))
 
 

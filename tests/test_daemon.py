@@ -82,29 +82,32 @@ def test_it_ends_in_order_in_the_middle_of_a_run_and_goes_on_at_the_next_start(s
     assert scratch.core.count("window functions") == 1
 
 
-def stopped_worker(process):
-    """The pid of the daemon's child, which is stopped so that whoever waits for it is stuck."""
-    children = subprocess.run(
-        ["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True, check=False
+def stopped(process, name):
+    """The daemon's children of a name, stopped so that whoever waits for them is stuck."""
+    found = subprocess.run(
+        ["pgrep", "-P", str(process.pid), "-f", f"{name}$"], capture_output=True, text=True, check=False
     )
-    pids = [int(pid) for pid in children.stdout.split()]
+    pids = [int(pid) for pid in found.stdout.split()]
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     return pids
 
 
-def test_it_ends_in_time_though_its_worker_hangs(scratch):
+@pytest.mark.parametrize("name", ["worker", "scanner"])
+def test_it_ends_in_time_though_a_child_hangs(scratch, name):
     with scratch.daemon() as process:
         scratch.append(said(at=recent()))
         until(lambda: scratch.query("SELECT counted_seq FROM session") == [(6,)], why="the tokens are counted")
-        assert stopped_worker(process)
+        assert stopped(process, name)
         scratch.append([filler(at=recent())])
-        until(lambda: scratch.query("SELECT count(*) FROM turn") == [(7,)], why="the turn is stored")
+        if name == "worker":
+            until(lambda: scratch.query("SELECT count(*) FROM turn") == [(7,)], why="the turn is stored")
         process.terminate()
         process.wait(LONG)
         assert process.returncode == 0
     with scratch.daemon():
         until(lambda: has_slept(scratch), why="the session has slept")
+    assert scratch.query("SELECT count(*), count(withheld) FROM turn") == [(7, 0)]
 
 
 def test_it_is_killed_and_goes_on(scratch):

@@ -389,3 +389,76 @@ def test_the_file_keeps_its_mode_when_something_goes_back(world):
     assert world.text() == "- mine\r\n\r\n## Rules\r\n\r\n- never deploy on a Friday\r\n"
     assert world.path.stat().st_mode & 0o777 == 0o640
     assert rule in {one.id for one in world.live()}
+
+
+# --- secrets ---
+
+TOKEN = "ghp_" + "x7K2mQ9vB4nT8wZ1cR5yL3pD6sF0hJgAeUiO"
+
+
+def test_a_secret_that_a_person_keeps_in_the_file_stays_there_and_is_not_stored(world):
+    text = OLD + f"- the deploy token is {TOKEN}\n"
+    world.write(text)
+    world.take()
+    assert world.problems() == []
+    entries = len(world.audited())
+    world.write(text + "- and this\n")
+    world.take()
+    assert len(world.audited()) == entries + 2  # the new bullet and the file, nothing about the redacted one
+    world.sleep()
+    assert world.problems() == []
+    assert f"- the deploy token is {TOKEN}\n- and this\n" in world.text()
+    stored = [path for path in world.scratch.state.rglob("*") if path.is_file() and TOKEN.encode() in path.read_bytes()]
+    assert [path.name for path in stored] == []
+    world.do(ledger_runs.DEDUP)
+    assert TOKEN in world.text()
+
+
+def test_a_memory_that_is_redacted_later_is_audited_and_its_earlier_states_are_erased(world):
+    world.take()
+    memory_id = world.id_of("an old one")
+    with sqlite.writing(world.app.engine) as connection:
+        ((rowid,),) = connection.exec_driver_sql("SELECT rowid FROM memory WHERE id = ?", (memory_id,)).all()
+        connection.exec_driver_sql(
+            "UPDATE memory SET content = '[REDACTED:x]', content_hash = 'h' WHERE rowid = ?", (rowid,)
+        )
+        audit.redacted(connection, rowid, at=world.app.clock.text(), actor="memoryd")
+    assert ("memoryd", "redact", memory_id) in world.audited()
+    assert world.scratch.query("SELECT count(*) FROM content WHERE text LIKE '%\"an old one\"%'") == [(0,)]
+    assert [one for one in world.problems() if "MEMORY.md" not in one["where"]] == []
+
+
+def test_a_job_does_not_take_a_file_that_is_being_saved_for_the_whole(world):
+    world.take()
+    before = {one.id for one in world.live()}
+    world.path.write_bytes(b"")  # truncated, and not written yet
+    world.sleep()
+    assert before < {one.id for one in world.live()}
+    ours = world.text()
+    assert "- an old one\n" not in ours
+    world.write(OLD + "\n" + ours)  # the editor writes what it had
+    world.take()
+    assert before < {one.id for one in world.live()}
+    assert world.problems() == []
+
+
+def test_a_file_that_was_emptied_for_good_is_taken_over_though_a_job_wrote_to_it_meanwhile(world):
+    world.take()
+    before = {one.id for one in world.live()}
+    world.path.write_bytes(b"")
+    world.sleep()
+    world.take()
+    assert not before & {one.id for one in world.live()}
+    assert world.problems() == []
+
+
+def test_a_rollback_does_not_go_by_rows_that_somebody_changed_by_hand(world):
+    world.take()
+    run_id = world.sleep()
+    ours = next(one for one in world.live() if one.sources)
+    world.scratch.change("UPDATE memory SET importance = 0.123 WHERE id = ?", ours.id)
+    before = world.text()
+    row = world.do(ledger_runs.ROLLBACK, run=run_id)
+    assert row["state"] == "queued"
+    assert "not what the audit says" in row["error"]
+    assert world.text() == before

@@ -73,6 +73,9 @@ def decoding(secret: str) -> Callable[[Connection, Request], None]:
     """A model that was told to decode what was redacted, and says some secret."""
 
     def part(connection: Connection, request: Request) -> None:
+        if request.line.startswith("GET"):  # doctor asks for the models
+            connection.error("404 Not Found")
+            return
         lines = sensible(request).splitlines()
         first = next(line for line in lines if line.startswith("- ["))
         said = [lines[0], f"{first} {secret}", f"{first[:8]} User: it was {secret}", *lines[1:]]

@@ -24,6 +24,7 @@ from memoryd.engine import extraction, owner, retention, retry, sleeping
 from memoryd.engine.core_watch import CoreWatch
 from memoryd.errors import MemorydError, StateError
 from memoryd.files import trust
+from memoryd.worker.client import ClosedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -152,6 +153,9 @@ class Loop:
             self._start_chores(self.app.runner.tell_pending)
             while not self.stop_asked:
                 self._turn()
+        except ClosedError:
+            if not self.stop_asked:
+                raise
         finally:
             ended = self._stop()
         if self.interrupted:
@@ -172,6 +176,10 @@ class Loop:
             self.interrupted = number == signal.SIGINT
             self.app.ingest.stopping = True
             self.wake.set()
+            # The loop itself may be waiting for a scan; what is not scanned then is read again at the next start.
+            killer = threading.Timer(0 if self.hurried else STOP_SECONDS, self.app.scrubber.close)
+            killer.daemon = True
+            killer.start()
 
         def reload(_number: int, _frame: FrameType | None) -> None:
             self.reload_asked = True

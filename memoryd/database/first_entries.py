@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from memoryd.database import audit, memories
+from memoryd.errors import StateError
 from memoryd.ledger.memory import draw_salt
 from memoryd.ledger.operation import Change
 
@@ -20,12 +22,12 @@ def write(connection: Connection) -> None:
 
     The entry's time is that of the memory, so that the audit of a day shows what was remembered on it.
     """
-    for (memory_id,) in connection.exec_driver_sql("SELECT id FROM memory WHERE salt = ''").all():
-        salt = draw_salt(lambda: secrets.token_hex(4))
-        connection.exec_driver_sql("UPDATE memory SET salt = ? WHERE id = ?", (salt, memory_id))
     rows = connection.exec_driver_sql("SELECT * FROM memory ORDER BY agent_id, created_at, id").mappings().all()
     for row in rows:
-        memory = memories.of_row(row)
+        try:
+            memory = replace(memories.of_row(row), salt=draw_salt(lambda: secrets.token_hex(4)))
+        except (ValueError, StateError):
+            continue  # no memory that any version wrote: it is left alone, and verify names it
         audit.record(
             connection,
             [Change("add", memory.id, None, memory)],

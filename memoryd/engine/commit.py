@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.database import audit, memories, profile, runs, sqlite
 from memoryd.engine import gate, learned
-from memoryd.engine.core_import import CORE_FILE, Hand, agree, bring, places
+from memoryd.engine.core_import import CORE_FILE, Hand, agree, bring, bullets_of, places
 from memoryd.engine.time_machine import encoded
 from memoryd.errors import MemorydError, StateError
 from memoryd.files import appends, durable, folders, late, regular
@@ -107,6 +107,7 @@ class Writer:
         step: called with a name before and after every write, fsync, rename and transaction.
         limits: of the guards.
         settle_seconds: how long a file must have been left alone to be taken for whole.
+        redact: takes the secrets out of texts.
         facts: limits of the fact store.
     """
 
@@ -117,11 +118,12 @@ class Writer:
     step: Callable[[str], None] = lambda _name: None
     limits: Limits = field(default_factory=Limits)
     settle_seconds: float = 0.0
+    redact: Callable[[Sequence[str]], list[str]] = list
     facts: FactLimits = field(default_factory=FactLimits)
 
     def hand(self) -> Hand:
         """What an import works with."""
-        return Hand(self.engine, self.now, self.new_id, self.step, self.settle_seconds)
+        return Hand(self.engine, self.now, self.new_id, self.step, self.settle_seconds, self.redact)
 
 
 Revise = Callable[["Connection", "tuple[OpenFolder, OpenFolder]", "Brought"], "Revision"]
@@ -237,11 +239,13 @@ def _make_intent(
     writer: Writer, place: Place, run: Run, edits: Sequence[Edit], outcome: Outcome, how: _How
 ) -> dict[str, Any]:
     brought = bring(writer.hand(), place.workspace, run.agent_id, settled=how.settled)
+    # Ahead of the transaction, which would hold everybody up while a text is scanned.
+    bullets = bullets_of(core.parse(brought.data or b""), writer.redact)
     appends = [_plan_append(place.workspace, edit) for edit in edits if isinstance(edit, AppendDaily)]
     with sqlite.writing(writer.engine) as connection:
         folders_of = (place.workspace, place.continuum)
         revision = None if how.revise is None else how.revise(connection, folders_of, brought)
-        planned = _plan_core(connection, writer, run, edits, brought, revision)
+        planned = _plan_core(connection, writer, run, edits, brought, _Told(bullets, revision))
         intent = {
             "fence": run.fence,
             "actor": gate.HUMAN if revision is not None else actor_of(edits),
@@ -321,16 +325,23 @@ class _Planned:
     refusals: tuple[Refusal, ...] = ()
 
 
+class _Told(NamedTuple):
+    """The bullets of `MEMORY.md` as the ledger may hold them, and what is to go back, if anything is."""
+
+    bullets: Sequence[core.Bullet]
+    revision: Revision | None
+
+
 def _plan_core(
     connection: Connection,
     writer: Writer,
     run: Run,
     edits: Sequence[Edit],
     brought: Brought,
-    revision: Revision | None,
+    told: _Told,
 ) -> _Planned:
     """Plan what becomes of the ledger and of `MEMORY.md` on what both hold now."""
-    file = core.parse(brought.data or b"")
+    file, revision = core.parse(brought.data or b""), told.revision
     changes = list(revision.changes) if revision is not None else []
     refusals: list[Refusal] = []
     for operations, door in _operations(connection, run, edits, file):
@@ -347,10 +358,10 @@ def _plan_core(
         refusals += passed.refusals
     others = () if revision is None else tuple(encoded(*one) for one in revision.rewrites)
     if revision is not None and revision.core is not None:
-        rewrite = encoded(CORE_FILE, brought.data or b"", revision.core)
+        rewrite = encoded(CORE_FILE, brought.data, revision.core)
         return _Planned((rewrite, *others), tuple(changes), tuple(refusals))
     live = memories.live(connection, run.agent_id, Kind.CORE)
-    file_edits = [*(one.edit for one in brought.put_back), *_file_edits(live, changes, file)]
+    file_edits = [*(one.edit for one in brought.put_back), *_file_edits(live, changes, told.bullets)]
     if not file_edits:
         return _Planned(others, tuple(changes), tuple(refusals))
     new = core.edit(file, file_edits)
@@ -402,9 +413,11 @@ def _comes(change: Change) -> bool:
     return is_core and change.after.is_live and (change.before is None or not change.before.is_live)
 
 
-def _file_edits(live: Sequence[Memory], changes: Sequence[Change], file: core.CoreFile) -> Iterator[core.Edit]:
+def _file_edits(
+    live: Sequence[Memory], changes: Sequence[Change], bullets: Sequence[core.Bullet]
+) -> Iterator[core.Edit]:
     """The edits of the file that the changes come to; it may hold bullets that the ledger does not know yet."""
-    at = places(live, file)
+    at = places(live, bullets)
     order = sorted((one for one in live if one.id in at), key=lambda one: at[one.id])
     slots = [at[one.id] for one in order]
     for edit in edits_of(order, changes):
@@ -416,7 +429,7 @@ def _file_edits(live: Sequence[Memory], changes: Sequence[Change], file: core.Co
 def _placed(changes: Sequence[Change], live: Sequence[Memory], new: bytes) -> Iterator[Change]:
     """The changes, each new memory with the number of its place in the file as it is going to be."""
     coming = {change.memory_id: change.after for change in changes if _comes(change)}
-    at = places([*live, *coming.values()], core.parse(new))
+    at = places([*live, *coming.values()], core.bullets(core.parse(new)))
     order = sorted((one for one in [*live, *coming.values()] if one.id in at), key=lambda one: at[one.id])
     numbers = placed([None if one.id in coming else one.position for one in order])
     number_of = {one.id: number for one, number in zip(order, numbers, strict=True)}

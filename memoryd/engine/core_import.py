@@ -63,13 +63,23 @@ class Brought:
 
 @dataclass(frozen=True, slots=True)
 class Hand:
-    """What an import works with: database, clock, source of random hex digits, and how long a file must have rested."""
+    """What an import works with.
+
+    Attributes:
+        engine: the state database.
+        now: tells the time as the database writes it.
+        new_id: draws eight random hex digits.
+        step: called with a name before and after the transaction.
+        settle_seconds: how long a file must have rested.
+        redact: takes the secrets out of texts. What a person keeps in the file is theirs, but it is not stored.
+    """
 
     engine: Engine
     now: Callable[[], str]
     new_id: Callable[[], str]
     step: Callable[[str], None]
     settle_seconds: float
+    redact: Callable[[Sequence[str]], list[str]] = list
 
 
 def digest_of(data: bytes | None) -> str:
@@ -123,11 +133,12 @@ def is_shortened(data: bytes | None, live: Sequence[Memory]) -> bool:
 
 
 def _import(hand: Hand, agent_id: str, data: bytes | None) -> Brought:
+    bullets = bullets_of(core.parse(data or b""), hand.redact)
     hand.step("before:import")
     with sqlite.writing(hand.engine) as connection:
         live = memories.live(connection, agent_id, Kind.CORE)
         taken = memories.Taken(connection)
-        found = match(live, core.bullets(core.parse(data or b"")), lambda: draw_id(Kind.CORE, hand.new_id, taken))
+        found = match(live, bullets, lambda: draw_id(Kind.CORE, hand.new_id, taken))
         now = hand.now()
         changes = apply(
             {memory.id: memory for memory in live},
@@ -160,14 +171,24 @@ def agree(
     )
 
 
-def places(live: Sequence[Memory], file: core.CoreFile) -> dict[str, int]:
-    """Where each memory stands among the bullets of a file that agrees with the ledger; those not there are left out.
+def bullets_of(file: core.CoreFile, redact: Callable[[Sequence[str]], list[str]]) -> list[core.Bullet]:
+    """The bullets of a file as the ledger may hold them."""
+    found = core.bullets(file)
+    clean = redact([text for bullet in found for text in (bullet.text, bullet.heading)])
+    return [
+        bullet._replace(text=text, heading=heading)
+        for bullet, text, heading in zip(found, clean[::2], clean[1::2], strict=True)
+    ]
+
+
+def places(live: Sequence[Memory], bullets: Sequence[core.Bullet]) -> dict[str, int]:
+    """Where each memory stands among the bullets of a file; those not there are left out.
 
     Of equal texts, one under the memory's own heading comes first, then the first in the file.
     """
     by_both: dict[tuple[str, str], list[int]] = defaultdict(list)
     by_text: dict[str, list[int]] = defaultdict(list)
-    for bullet in reversed(core.bullets(file)):
+    for bullet in reversed(bullets):
         by_both[core.normal(bullet.text), core.normal(bullet.heading)].append(bullet.position)
         by_text[core.normal(bullet.text)].append(bullet.position)
     found: dict[str, int] = {}

@@ -33,6 +33,7 @@ from memoryd.transcripts.fate import Action
 from memoryd.transcripts.format import Identity, Unsupported
 from memoryd.transcripts.lines import clean
 from memoryd.transcripts.messages import Messages
+from memoryd.worker.client import ClosedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -232,6 +233,8 @@ class Ingest:
             self._look(source, path)
         except NotFoundError:
             self.look_again(path, 0)  # it went while being opened: the next look tells
+        except ClosedError:
+            raise  # the process is ending
         except (MemorydError, OSError) as error:
             self.unreadable.report(source.agent.id, path, str(error))
         except Exception as error:

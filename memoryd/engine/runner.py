@@ -508,6 +508,7 @@ class Runner:
             self.step,
             Limits(guards.retention_floor, guards.erosion_percent),
             self.settings.ingest.settle.total_seconds(),
+            self.scrubber.redact,
             FactLimits(self.settings.facts.min_confidence, self.settings.facts.max_facts),
         )
 

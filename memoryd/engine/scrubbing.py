@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from memoryd.errors import MemorydError, StateError
 from memoryd.scrub.policy import Policy
-from memoryd.worker.client import WorkerError
+from memoryd.worker.client import ClosedError, WorkerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -117,6 +117,8 @@ class Scrubber:
             return []
         try:
             return self._scanner.scan(texts, policy)
+        except ClosedError:
+            raise  # nothing is wrong with the texts: they are read and scanned at the next start
         except WorkerError as error:
             self._log.warning("texts not scanned", texts=len(texts), why=str(error))
             return [None] * len(texts)

@@ -216,11 +216,11 @@ def find_block(data: bytes, sha256: str, size: int) -> int | None:
     return None
 
 
-def encoded(path: str, before: bytes, after: bytes) -> dict[str, Any]:
-    """A rewrite as an intent holds it."""
+def encoded(path: str, before: bytes | None, after: bytes) -> dict[str, Any]:
+    """A rewrite as an intent holds it; `before` is None where there is no file."""
     return {
         "path": path,
-        "before": regular.digest(before),
+        "before": None if before is None else regular.digest(before),
         "after": regular.digest(after),
         "bytes": base64.b64encode(after).decode(),
         "additions": [],

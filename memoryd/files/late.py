@@ -19,7 +19,7 @@ from memoryd.files.descriptor import extend
 if TYPE_CHECKING:
     from memoryd.files.open_folder import Entry, OpenFolder
 
-_NAME = re.compile(r"\.late-([0-9a-f]{64})-(\d+)-[0-9a-f]{8}-(.+)", re.DOTALL)
+_NAME = re.compile(r"\.late-([0-9a-f]{64})-(\d+)-[0-9a-f]{16}-(.+)", re.DOTALL)
 
 
 class Kept(NamedTuple):
@@ -37,13 +37,18 @@ def keep(version: Entry, folder: OpenFolder, data: bytes, name: str) -> bool:
     Raises:
         OSError: it cannot be moved.
     """
-    hidden = f".late-{regular.digest(data)}-{len(data)}-{secrets.token_hex(4)}-{name}"
+    hidden = f".late-{regular.digest(data)}-{len(data)}-{secrets.token_hex(8)}-{name}"
     try:
         version.rename(folder / hidden)
     except OSError as error:
         if error.errno == errno.EXDEV:
             return False
         raise
+    fd = regular.open_regular(folder / hidden)
+    try:
+        os.fchmod(fd, 0o600)  # nobody new is to open it
+    finally:
+        os.close(fd)
     return True
 
 

@@ -31,6 +31,12 @@ _USER = re.compile(
 )
 _COMMAND = re.compile(rb"(?i)\b(?:curl|wget|http|https|xh|ftp|lftp|smbclient|mysql|mongo|psql|twine|helm|docker)\b|://")
 _USERINFO = re.compile(rb"(?P<user>[^\s/:@\"'<>`|\\]{0,256}):(?P<password>[^\s/\"'<>`\\]{1,512})@(?=[\w\[%.$-])")
+# netrc(5), on one line: `machine NAME login NAME password SECRET`, or `default login …`.
+_NETRC = re.compile(
+    rb"(?i)(?:machine[ \t]{1,8}[^\s\x00]{1,256}|default)[ \t]{1,8}(?:login[ \t]{1,8}[^\s\x00]{1,256}[ \t]{1,8})?"
+    rb"password[ \t]{1,8}(?P<password>[^\s\x00]{4,512})"
+)
+_NETRC_LONGEST = 1100  # bytes of such a line that are looked at
 _ONLY_USER = re.compile(rb"(?P<user>[^\s/:@\"'<>`|\\]{16,512})@(?=[\w\[%-])")
 _WELL_KNOWN = {
     b"password",
@@ -47,7 +53,7 @@ _WELL_KNOWN = {
     b"pw",
 }
 
-KEYWORDS = (b"authorization", b"bearer", b"cookie", b"-u", b"--us", b"://")
+KEYWORDS = (b"authorization", b"bearer", b"cookie", b"-u", b"--us", b"://", b"machine ", b"default login ")
 
 
 def find(place: Place, keyword: bytes) -> Iterator[Span]:
@@ -60,6 +66,8 @@ def find(place: Place, keyword: bytes) -> Iterator[Span]:
         yield from _cookies(place)
     elif keyword == b"://":
         yield from _userinfo(place)
+    elif keyword in {b"machine ", b"default login "}:
+        yield from _netrc(place)
     else:
         yield from _user_flag(place)
 
@@ -98,6 +106,12 @@ def _cookies(place: Place) -> Iterator[Span]:
     for pair in _COOKIE_VALUE.finditer(place.buffer, found.start("pairs"), found.end("pairs")):
         if len(pair[1]) >= 16 and is_token(pair[1], quoted=True):
             yield Span(pair.start(1), pair.end(1), "cookie")
+
+
+def _netrc(place: Place) -> Iterator[Span]:
+    found = _NETRC.match(place.buffer, place.first, min(place.end, place.first + _NETRC_LONGEST))
+    if found is not None and not is_stand_in(found["password"]):
+        yield Span(found.start("password"), found.end("password"), "netrc-password")
 
 
 def _user_flag(place: Place) -> Iterator[Span]:

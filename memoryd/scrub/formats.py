@@ -198,6 +198,11 @@ PEM_KEYWORD = b"-----begin "
 _AZURE = re.compile(rb"[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}")
 AZURE_KEYWORD = b"q~"
 
+# The number of the bot, and what BotFather draws for it: 35 characters that begin with AA.
+_TELEGRAM = re.compile(rb"(?<![0-9])[0-9]{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])")
+TELEGRAM_KEYWORD = b":aa"
+_BOT_DIGITS = 10
+
 
 def find(place: Place, keyword: bytes) -> Iterator[Span]:
     """The secret that begins at a keyword, if there is one."""
@@ -216,6 +221,16 @@ def find_azure(place: Place, _keyword: bytes = AZURE_KEYWORD) -> Iterator[Span]:
     found = _AZURE.match(place.buffer, max(place.begin, place.first - 4), place.end)
     if found and _is_drawn(found[0]):
         yield Span(found.start(), found.end(), "azure-secret")
+
+
+def find_telegram(place: Place, _keyword: bytes = TELEGRAM_KEYWORD) -> Iterator[Span]:
+    """A token of a Telegram bot, also without the address it is used in."""
+    first = max(place.begin, place.first - _BOT_DIGITS)
+    while first < place.first and not place.buffer[first : first + 1].isdigit():
+        first += 1
+    found = _TELEGRAM.search(place.buffer, first, min(place.end, place.first + 48))
+    if found and _is_drawn(found[0][-33:]):
+        yield Span(found.start(), found.end(), "telegram-token")
 
 
 def find_pem(place: Place, _keyword: bytes = PEM_KEYWORD) -> Iterator[Span]:

@@ -214,9 +214,10 @@ _LINKED = re.compile(
 )
 _BARE_NAME = re.compile(rb"(?P<rest>" + _NAME_REST + rb")(?P<words>)(?P<link>\x00)?[ \t]*[(,]?" + _OPENING)
 _NEGATIVE = re.compile(
-    rb"(?i)\b(?:public|cache|primary|foreign|sort|partition|idempotency|not|no|wrong|expired|invalid|hash|length|file|path|name|id|"
+    rb"(?i)\b(?:public|cache|primary|foreign|sort|partition|idempotency|hash|length|file|path|name|id|"
     rb"type|url|field|header|count|size)\b"
 )
+_DENIED = re.compile(rb"(?i)\b(?:not|no|wrong|expired|invalid)\b")  # says little of what was clearly drawn by lot
 _BEFORE_LINKS = frozenset({b"as", b"is", b"for", b"being", b"="})
 _BEFORE_OWNERS = frozenset({b"my", b"the", b"our", b"a", b"your", b"its"})
 _NEVER_SAID = frozenset({b"auth", b"signature", b"dsn"})  # nobody's sentence tells one of these
@@ -244,6 +245,8 @@ def _said(place: Place, keyword: bytes, before: bytes) -> Iterator[Span]:
 def _is_told(value: Value, kind: str, *, linked: bool, context: bytes) -> bool:
     text = value.text
     if is_stand_in(text) or b" " in text or _NEGATIVE.search(context):
+        return False
+    if _DENIED.search(context) and not (is_mixed(text) and looks_random(text)):
         return False
     if kind == PASSWORD and linked:
         if value.quoted:

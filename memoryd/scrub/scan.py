@@ -167,6 +167,7 @@ def _rules() -> tuple[BytesAhoCorasick, list[list[_Keyword]]]:
         finds.setdefault(prefix, []).append(formats.find)
     finds.setdefault(formats.PEM_KEYWORD, []).append(formats.find_pem)
     finds.setdefault(formats.AZURE_KEYWORD, []).append(formats.find_azure)
+    finds.setdefault(formats.TELEGRAM_KEYWORD, []).append(formats.find_telegram)
     for word in named.KEYWORDS:
         finds.setdefault(word, []).append(named.find)
     for word in carried.KEYWORDS:

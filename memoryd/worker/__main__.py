@@ -1,6 +1,6 @@
 """The worker process: does what is heavy, one request after the other, and ends when its parent does.
 
-    python -m memoryd.worker STATE_DIR
+    python -m memoryd.worker STATE_DIR [NAME]
 
 Requests come on stdin and answers go to stdout, see `protocol`. Nothing else may reach stdout, and no content may
 reach stderr: of an unexpected error only its type and place are told.

@@ -69,6 +69,10 @@ class WorkerError(StateError):
     code = "worker"
 
 
+class ClosedError(WorkerError):
+    """The worker has been stopped for good: the process is ending, and whose request it was is not to blame."""
+
+
 class LostError(WorkerError):
     """The child had the request and died of it, or was killed for being late: the request may be to blame."""
 
@@ -91,8 +95,11 @@ class Worker:
     Safe to use from several threads; they take turns. `close` it, or use it as a context manager.
     """
 
-    def __init__(self, state_dir: Path, idle: timedelta = timedelta(minutes=2)) -> None:
+    def __init__(self, state_dir: Path, idle: timedelta = timedelta(minutes=2), name: str = "worker") -> None:
+        """Args: the state folder, how long an idle child stays, and what `ps` shows it is for."""
         self._state_dir = state_dir
+        self._name = name
+        self._ready: int | None = None  # the child that has loaded the scanner's rules
         self._idle = idle
         self._turn = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
@@ -138,8 +145,10 @@ class Worker:
         request = {"do": "scan", "policy": policy_to_json(policy)}
         deadline = SCAN_DEADLINE + SCAN_DEADLINE_PER_MB * (sum(map(len, texts)) / 1e6)
         try:
-            # Loading the rules is not the texts' fault: it is asked for on its own, and costs nothing once done.
-            self._ask({**request, "texts": []}, SCANNER_DEADLINE)
+            if self._ready is None or self._ready != self.pid:
+                # Loading the rules is not the texts' fault: it is asked for on its own.
+                self._ask({**request, "texts": []}, SCANNER_DEADLINE)
+                self._ready = self.pid
             answer = self._ask({**request, "texts": texts}, deadline, again=alone)
         except LostError:
             if alone:
@@ -215,7 +224,7 @@ class Worker:
 
     def _refuse_if_closed(self) -> None:
         if self._closed:
-            raise WorkerError(
+            raise ClosedError(
                 "the worker has been stopped", "", "memoryd is ending; the work is done at its next start"
             )
 
@@ -234,6 +243,7 @@ class Worker:
             answer = _exchange(pipes[0], pipes[1], request)
         if answer is None or not isinstance(answer.get("ok"), bool):
             self._stop()
+            self._refuse_if_closed()
             if late.is_set():
                 what = f"the worker had not answered after {deadline.total_seconds():g} s"
                 raise LostError(what, f"operation {request['do']}", "the machine may be overloaded")
@@ -248,7 +258,7 @@ class Worker:
 
     def _start(self) -> subprocess.Popen[bytes]:
         root = str(Path(memoryd.__file__).resolve().parent.parent)
-        command = [sys.executable, "-P", "-c", _BOOT, root, str(self._state_dir)]
+        command = [sys.executable, "-P", "-c", _BOOT, root, str(self._state_dir), self._name]
         pipe = subprocess.PIPE
         try:
             child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, close_fds=True)
