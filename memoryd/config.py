@@ -92,6 +92,7 @@ class Agent:
     context_window: int | None = _key(values.or_null(values.whole(1)), None)
     model: str | None = _key(values.or_null(values.text), None)
     base_url: str | None = _key(values.or_null(values.base_url), None)
+    privacy: str = _key(values.one_of("open", "silo"), "open")
     enabled: bool = _key(values.boolean, default=True)
 
 
@@ -151,6 +152,15 @@ class Guards:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """How sure a fact must be, how many are kept, and how long a session must be quiet before it is asked about."""
+
+    min_confidence: float = _key(values.share(zero=True, one=True), 0.5)
+    max_facts: int = _key(values.whole(1), 500)
+    debounce: timedelta = _key(values.duration(), timedelta(seconds=30))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Jobs:
     """How often a job is tried and how many run at once."""
 
@@ -177,6 +187,7 @@ class Modes:
     """What each kind of job may do by itself."""
 
     sleep: str = _key(values.one_of("off", "auto", later=("propose",)), "auto")
+    facts: str = _key(values.one_of("off", "auto", later=("propose",)), "auto")
     dedup: str = _key(values.one_of("off", "auto", later=("propose",)), "auto")
 
 
@@ -217,6 +228,7 @@ class Settings:
     sessions: Sessions = _section(Sessions())
     dedup: Dedup = _section(Dedup())
     guards: Guards = _section(Guards())
+    facts: Facts = _section(Facts())
     jobs: Jobs = _section(Jobs())
     llm: Llm = _section(Llm())
     modes: Modes = _section(Modes())

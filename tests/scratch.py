@@ -50,8 +50,13 @@ class Scratch:
         self._place(Path(root))
         self.sessions.mkdir(parents=True)
         self.agents = [self.agent("demo", self.workspace)]
-        # Loading the scanner takes a second of each start: tests that are about more than reading ask for it.
-        defaults = {"timezone": "UTC", "state_dir": str(self.state), "scrub": {"secrets": "off"}}
+        # Loading the scanner takes a second of each start, and facts are runs of their own: who is about them asks.
+        defaults = {
+            "timezone": "UTC",
+            "state_dir": str(self.state),
+            "scrub": {"secrets": "off"},
+            "modes": {"facts": "off"},
+        }
         self.settings = defaults | settings
         self.write_config()
 

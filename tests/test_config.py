@@ -201,7 +201,7 @@ def test_one_problem_is_told_in_one_line(tmp_path):
         ("dream: {schedule: x}", "dream", "known here: state_dir, timezone, agents, ingest"),
         ("hooks: {on_alarm: x}", "hooks.on_alarm", "known here: on_summary"),
         ("llm: {budget: 1}", "llm.budget", "did you mean sleep.budget?"),
-        ("modes: {facts: auto}", "modes.facts", "known here: sleep"),
+        ("modes: {refine: auto}", "modes.refine", "known here: sleep, facts"),
         ("zone: x", "zone", "did you mean timezone?"),
         ("source: x", "source", "known here:"),
     ],

@@ -42,6 +42,7 @@ SIDEWAYS = {
     ("config_values", "errors"): "a bad cron line is an error",
     ("cron", "errors"): "a bad cron line is an error",
     ("gauge", "transcripts"): "the picture's arrow: the gauge counts turns",
+    ("ledger", "transcripts"): "what a memory stands on are turns, and their origin says what they can vouch for",
     ("ledger", "tiers"): "the picture's arrow: what makes two bullets the same, and how one is put back, is the file's",
     ("scrub", "transcripts"): "the picture's arrow: what is redacted is a turn",
     ("worker", "llm"): "model calls live in the child process, so the child loads the backend it is told to",

@@ -475,8 +475,8 @@ def opened_pause(app, paused):
 
 
 def test_kinds_to_come_are_refused_by_name_and_unknown_ones_are_not_found():
-    assert [runner.check_kind(kind) for kind in ("sleep", "dedup")] == ["sleep", "dedup"]
-    for kind in ("facts", "rollover", "dream", "refine"):
+    assert [runner.check_kind(kind) for kind in ("sleep", "facts", "dedup")] == ["sleep", "facts", "dedup"]
+    for kind in ("rollover", "dream", "refine"):
         with pytest.raises(RefusedError, match=kind):
             runner.check_kind(kind)
     with pytest.raises(NotFoundError):
@@ -628,7 +628,7 @@ def test_turns_out_of_order_sleep_once(opened, scratch, time):
 
 def test_off_and_disabled_agents_do_not_sleep(scratch, time):
     scratch.append([*said(), filler()])
-    scratch.write_config(modes={"sleep": "off"})
+    scratch.write_config(modes={"sleep": "off", "facts": "off"})
     with in_process(scratch, time) as app:
         run_once(app)
         assert rows(app) == []

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.jobs.neutral import neutral
+from memoryd.ledger.neutral import neutral
 
 PIECES = st.sampled_from(
     [

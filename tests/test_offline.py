@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.jobs import prose
 from memoryd.jobs.job import Ask, MemoryType, Quoted
-from memoryd.jobs.neutral import neutral
 from memoryd.jobs.reply import Parsed, parse
+from memoryd.ledger import prose
+from memoryd.ledger.neutral import neutral
 from memoryd.llm import lasting, offline, salience, sentences, words
 from memoryd.llm.statements import Said, statements
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from model_world import KEY, SAID, VARIABLE, World, queue, rows, the_run
 
-from memoryd.jobs.grounding import Ground, Source
+from memoryd.ledger.grounding import Ground, Source
 from memoryd.tiers import core
 
 pytestmark = [pytest.mark.real_model, pytest.mark.timeout(1200)]

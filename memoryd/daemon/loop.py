@@ -20,7 +20,7 @@ from memoryd import config
 from memoryd.daemon import readiness, schedule, slots
 from memoryd.daemon.watch import Watcher
 from memoryd.database import alarms, runs, sqlite
-from memoryd.engine import owner, retention, retry, sleeping
+from memoryd.engine import extraction, owner, retention, retry, sleeping
 from memoryd.engine.core_watch import CoreWatch
 from memoryd.errors import MemorydError, StateError
 from memoryd.files import trust
@@ -39,6 +39,7 @@ QUEUE_SECONDS = 1.0  # commands wake the loop by the control socket; this is for
 CHECK_SECONDS = 300.0
 PRUNE_SECONDS = 3600.0
 POLL_SECONDS = 2.0
+DRAIN_SECONDS = 4.0  # of a stop, for questions that wait for quiet
 STOP_SECONDS = 8.0  # for runs to end by themselves; then the workers are killed, which ends what waits for them …
 KILLED_SECONDS = 4.0  # … within this
 TROUBLED_SECONDS = 1.0
@@ -219,6 +220,7 @@ class Loop:
         self.app.log.info("stopping", running=len(self.running))
         self.watcher.stop()
         self.schedule.stop()
+        self._drain()
         self.app.runner.stopping = True
         self.counting.shutdown(wait=False, cancel_futures=True)
         self.pool.shutdown(wait=False, cancel_futures=True)
@@ -236,6 +238,19 @@ class Loop:
             self.app.log.warning("not all could be stored", error_type=type(error).__name__)
         self.app.log.info("stopped")
         return self._ended(threads, 0)
+
+    def _drain(self) -> None:
+        """Ask what only waits for a session to be quiet, as far as a stop has time; the rest is for the next start."""
+        if self.hurried or not self.stop_asked:
+            return
+        try:
+            due = extraction.hurry(self.app.engine, self.clock)
+        except Exception as error:  # noqa: BLE001 - what waits is stored and is asked at the next start
+            self.app.log.warning("questions left waiting", error_type=type(error).__name__)
+            return
+        asked: list[Future[Any]] = [self.pool.submit(self.app.runner.run_next, run_id) for run_id in due]
+        self.running.update(asked)
+        self._ended(asked, DRAIN_SECONDS, unless=lambda: self.hurried)
 
     def _ended(self, threads: list[Future[Any]], seconds: float, unless: Callable[[], bool] = lambda: False) -> bool:
         until = self.clock.monotonic() + seconds
@@ -356,7 +371,8 @@ class Loop:
             self.reconsider.pop(session_id, None)
             if considered.again_at is not None:
                 self.reconsider[session_id] = considered.again_at
-            if considered.run_id is not None:
+            asked = extraction.consider(app.engine, app.settings, app.clock, session_id)
+            if considered.run_id is not None or asked is not None:
                 self.queue.at = 0
 
     def _count(self, session_id: str) -> None:
@@ -364,6 +380,8 @@ class Loop:
 
     def _reconsider_all(self) -> None:
         for session_id in sleeping.unfinished(self.app.engine, self.app.settings, self.clock):
+            self.reconsider[session_id] = ""
+        for session_id in extraction.unfinished(self.app.engine, self.app.settings, self.clock):
             self.reconsider[session_id] = ""
 
     def _launch(self, now: float) -> None:

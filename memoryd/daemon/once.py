@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from memoryd.daemon import schedule, slots
-from memoryd.engine import sleeping
+from memoryd.engine import extraction, sleeping
 from memoryd.engine.core_watch import CoreWatch
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def run_once(app: App) -> dict[str, Any]:
     for slot in schedule.due(app.settings, app.clock.now()):
         slots.queue(app, slot, "catch-up")
     app.ingest.changed.update(sleeping.unfinished(app.engine, app.settings, app.clock))
+    app.ingest.changed.update(extraction.unfinished(app.engine, app.settings, app.clock))
     app.runner.tell_pending()
     carried_out: list[str] = []
     while True:
@@ -32,6 +33,8 @@ def run_once(app: App) -> dict[str, Any]:
         for session_id in sorted(changed):
             sleeping.count_or_estimate(app.engine, app.worker, app.log, session_id)
             sleeping.consider(app.engine, app.settings, app.clock, session_id)
+            extraction.consider(app.engine, app.settings, app.clock, session_id)
+        extraction.hurry(app.engine, app.clock)  # nobody will be here when the sessions are quiet
         run = app.runner.run_next()
         if run is None:
             break

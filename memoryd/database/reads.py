@@ -196,6 +196,14 @@ def core_memories(reader: Reader, agent_id: str) -> list[Row]:
     ]
 
 
+def fact_rows(reader: Reader, agent_id: str) -> list[Row]:
+    """Read the rows of an agent's live facts, the oldest first."""
+    return reader.rows(
+        "SELECT * FROM memory WHERE agent_id = ? AND kind = 'fact' AND deleted_at IS NULL ORDER BY created_at, id",
+        agent_id,
+    )
+
+
 def find_memory(reader: Reader, agent_id: str, memory_id: str) -> Row:
     """Read one memory of an agent, ended ones too; a unique beginning of its id is enough.
 

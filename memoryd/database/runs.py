@@ -394,6 +394,34 @@ def hurry(engine: Engine, run_id: str, now: str) -> None:
         )
 
 
+def put_off(engine: Engine, run_id: str, due: str, *, longest: float) -> None:
+    """Let a run that waits for quiet wait until `due`, but not longer than so many seconds since it was queued."""
+    with sqlite.writing(engine) as connection:
+        connection.exec_driver_sql(
+            "UPDATE job_run SET scheduled_for = min(?, strftime('%Y-%m-%dT%H:%M:%fZ', created_at, ? || ' seconds'))"
+            " WHERE id = ? AND state = 'queued' AND attempt = 0 AND actor <> 'human'",
+            (due, longest, run_id),
+        )
+
+
+def are_waiting(connection: Connection, kind: str) -> bool:
+    """Say whether any run of a kind waits for its first attempt."""
+    found = connection.exec_driver_sql(
+        "SELECT 1 FROM job_run WHERE kind = ? AND state = 'queued' AND attempt = 0", (kind,)
+    )
+    return found.first() is not None
+
+
+def make_due(connection: Connection, kind: str, now: str) -> list[str]:
+    """Make the runs of a kind due that wait for their first attempt; returns their ids."""
+    rows = connection.exec_driver_sql(
+        "UPDATE job_run SET scheduled_for = min(scheduled_for, ?)"
+        " WHERE kind = ? AND state = 'queued' AND attempt = 0 RETURNING id",
+        (now, kind),
+    )
+    return [row[0] for row in rows]
+
+
 def keep_reply(connection: Connection, run: Run, reply: str, input_hash: str) -> None:
     """Store what was answered before it is applied, with its question's hash: a crash does not ask, and pay, again."""
     connection.exec_driver_sql(
@@ -450,13 +478,26 @@ def skip(
     *,
     actor: str = "memoryd",
     slot: str | None = None,
+    kind: str = "sleep",
 ) -> None:
-    """Record a sleep that had nothing to do, with why."""
+    """Record a run that had nothing to do, with why."""
     connection.exec_driver_sql(
         'INSERT OR IGNORE INTO job_run (id, kind, agent_id, actor, "trigger", state, slot, options, created_at,'
         " scheduled_for, finished_at, attempt, fence, cancel_requested, why, tokens_in, tokens_out, receipt)"
-        " VALUES (?, 'sleep', ?, ?, ?, 'skipped', ?, '{}', ?, ?, ?, 0, 0, 0, ?, 0, 0, '{}')",
-        (run_id, agent_id, actor, trigger, slot, now, now, now, why),
+        " VALUES (?, ?, ?, ?, ?, 'skipped', ?, '{}', ?, ?, ?, 0, 0, 0, ?, 0, 0, '{}')",
+        (run_id, kind, agent_id, actor, trigger, slot, now, now, now, why),
+    )
+
+
+def note_done(
+    connection: Connection, run_id: str, kind: str, agent_id: str, *, actor: str, now: str, receipt: Mapping[str, Any]
+) -> None:
+    """Record a run that was carried out in this very transaction."""
+    connection.exec_driver_sql(
+        'INSERT INTO job_run (id, kind, agent_id, actor, "trigger", state, options, created_at, scheduled_for,'
+        " started_at, finished_at, attempt, fence, cancel_requested, tokens_in, tokens_out, receipt)"
+        " VALUES (?, ?, ?, ?, 'manual', 'succeeded', '{}', ?, ?, ?, ?, 1, 0, 0, 0, 0, ?)",
+        (run_id, kind, agent_id, actor, now, now, now, now, json.dumps(receipt, sort_keys=True)),
     )
 
 

@@ -45,6 +45,7 @@ class Session(SQLModel, table=True):
     counted_tokens: int | None = None
     counted_seq: int = 0
     slept_at: str | None = None
+    facts_look: str | None = None  # what the session was like when it was last looked through for facts
 
 
 class Transcript(SQLModel, table=True):
@@ -219,6 +220,36 @@ class CoreFile(SQLModel, table=True):
     agent_id: str = Field(primary_key=True, foreign_key="agent.id")
     sha256: str
     agreed_at: str
+
+
+class ProfileSection(SQLModel, table=True):
+    """One section of an agent's profile of its user."""
+
+    __tablename__ = "profile_section"
+
+    agent_id: str = Field(primary_key=True, foreign_key="agent.id")
+    section: str = Field(primary_key=True)
+    text: str
+    updated_at: str
+    sources: str  # JSON, as those of a memory
+    run_id: str | None = None
+    salt: str  # keeps the digest of an erased state from being guessed
+
+
+class Grant(SQLModel, table=True):
+    """A person's time-limited permission to see what an agent remembers."""
+
+    __table_args__ = (Index("grant_by_agent", "agent_id", "state"),)
+
+    id: str = Field(primary_key=True)
+    agent_id: str = Field(foreign_key="agent.id")
+    uid: int  # of the person who asked, on this machine
+    purpose: str
+    seconds: int  # how long it lasts once it is given
+    requested_at: str
+    decided_at: str | None = None
+    expires_at: str | None = None
+    state: str  # requested | given | declined | revoked
 
 
 class JobRun(SQLModel, table=True):

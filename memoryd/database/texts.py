@@ -40,7 +40,7 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
         "id": Kind.SESSION, "agent_id": Kind.OURS, "native_id": Kind.NAME, "parent_id": Kind.NAME, "format": Kind.OURS,
         "folder": Kind.TEXT, "state": Kind.OURS, "seen_at": Kind.OURS, "started_at": Kind.OURS,
         "last_turn_at": Kind.OURS, "ended_at": Kind.OURS, "model": Kind.NAME, "gauge": Kind.NAMES,
-        "slept_at": Kind.OURS,
+        "slept_at": Kind.OURS, "facts_look": Kind.OURS,
     },
     "transcript": {
         "agent_id": Kind.OURS, "session_id": Kind.SESSION, "path": Kind.TEXT, "format": Kind.OURS,
@@ -71,6 +71,14 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
         "memory_id": Kind.OURS, "before": Kind.OURS, "after": Kind.OURS, "prev_hash": Kind.OURS, "hash": Kind.OURS,
     },
     "content": {"sha256": Kind.OURS, "text": Kind.JSON},
+    "profile_section": {
+        "agent_id": Kind.OURS, "section": Kind.OURS, "text": Kind.TEXT, "updated_at": Kind.OURS,
+        "sources": Kind.NAMES, "run_id": Kind.OURS, "salt": Kind.OURS,
+    },
+    "grant": {
+        "id": Kind.OURS, "agent_id": Kind.OURS, "purpose": Kind.TEXT, "requested_at": Kind.OURS,
+        "decided_at": Kind.OURS, "expires_at": Kind.OURS, "state": Kind.OURS,
+    },
     "core_file": {"agent_id": Kind.OURS, "sha256": Kind.OURS, "agreed_at": Kind.OURS},
     "job_run": {
         "id": Kind.OURS, "kind": Kind.OURS, "agent_id": Kind.OURS, "session_id": Kind.SESSION, "actor": Kind.OURS,

@@ -224,6 +224,15 @@ def count_unscanned(connection: Connection, session_id: str, *, after: int, upto
     return int(total)
 
 
+def first_unscanned(connection: Connection, session_id: str, *, after: int, upto: int) -> int | None:
+    """Tell the seq of the first turn with `after` < seq ≤ `upto` whose text could not be scanned for secrets yet."""
+    seq: int | None = connection.exec_driver_sql(
+        "SELECT min(seq) FROM turn WHERE session_id = ? AND seq > ? AND seq <= ? AND withheld = 'unscanned'",
+        (session_id, after, upto),
+    ).scalar_one()
+    return seq
+
+
 def added_since(connection: Connection, session_id: str, *, after: int, tokens_per_byte: float) -> int:
     """Tell how many tokens the main conversation has grown by past `after`: counted ones, else by their length."""
     total = connection.exec_driver_sql(

@@ -18,18 +18,20 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memoryd.database import audit, memories, runs, sqlite
-from memoryd.engine import gate
+from memoryd.database import audit, memories, profile, runs, sqlite
+from memoryd.engine import gate, learned
 from memoryd.engine.core_import import CORE_FILE, Hand, agree, bring, bullets_of, places
 from memoryd.engine.time_machine import encoded
 from memoryd.errors import MemorydError, StateError
 from memoryd.files import appends, durable, folders, late, regular
 from memoryd.files.locks import Lock
 from memoryd.files.open_folder import open_folder
-from memoryd.jobs.job import AddMemories, AppendDaily, KeepSummary, MoveWatermark, Operate
+from memoryd.jobs.job import AddMemories, AppendDaily, EditFacts, KeepSummary, MoveWatermark, Operate
 from memoryd.ledger import audit as chain
+from memoryd.ledger.facts import Limits as FactLimits
 from memoryd.ledger.guards import Door, Limits
 from memoryd.ledger.memory import Kind, from_json, source_of, to_json
 from memoryd.ledger.operation import Add, Change
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from memoryd.ledger.operation import Operation
 
 ACTOR = "memoryd"
+SLEEP = "sleep"
 REPLANS = 50
 LOCK_TIMEOUT = timedelta(seconds=30)
 HEADINGS = {
@@ -105,6 +108,7 @@ class Writer:
         limits: of the guards.
         settle_seconds: how long a file must have been left alone to be taken for whole.
         redact: takes the secrets out of texts.
+        facts: limits of the fact store.
     """
 
     engine: Engine
@@ -115,6 +119,7 @@ class Writer:
     limits: Limits = field(default_factory=Limits)
     settle_seconds: float = 0.0
     redact: Callable[[Sequence[str]], list[str]] = list
+    facts: FactLimits = field(default_factory=FactLimits)
 
     def hand(self) -> Hand:
         """What an import works with."""
@@ -150,10 +155,9 @@ def commit(
         OSError: the disk refused; the intent stays and is settled later.
     """
     if revise is None and not any(isinstance(edit, AppendDaily | AddMemories | Operate) for edit in edits):
-        with sqlite.writing(writer.engine) as connection:
-            _write_rows(connection, writer, _rows(writer, edits), run, ACTOR)
-            _finish(connection, writer, run, outcome)
-        return Committed()
+        return _commit_rows(writer, run, edits, outcome)
+    if any(isinstance(edit, EditFacts) for edit in edits):
+        raise TypeError("facts are changed by runs that touch no file")
     with held(writer.workspace) as place:
         for replan in range(REPLANS):
             intent = _make_intent(writer, place, run, edits, outcome, _How(replan, revise, settled))
@@ -167,6 +171,31 @@ def commit(
         "the file changes faster than it can be written",
         where=str(writer.workspace / CORE_FILE),
         hint="stop what rewrites it all the time; the run is tried again",
+    )
+
+
+def _commit_rows(writer: Writer, run: Run, edits: Sequence[Edit], outcome: Outcome) -> Committed:
+    """Carry out edits that touch no file: one transaction is all it takes."""
+    changes: list[Change] = []
+    refusals: list[Refusal] = []
+    evicted: list[str] = []
+    with sqlite.writing(writer.engine) as connection:
+        for edit in edits:
+            if isinstance(edit, EditFacts):
+                hand = learned.Hand(writer.now(), writer.new_id, writer.facts, writer.limits, ACTOR, run.id)
+                cited = partial(_sources, connection, edit.session_id)
+                done = learned.carry_out(connection, run.agent_id, edit, cited, hand)
+                changes += done.changes
+                refusals += done.refusals
+                evicted += done.evicted
+        _write_rows(connection, writer, _rows(writer, edits), run, ACTOR)
+        planned = _Planned((), tuple(changes), tuple(refusals))
+        told = outcome if not evicted else replace(outcome, receipt={**outcome.receipt, "evicted": evicted})
+        _finish(connection, writer, run, told, planned)
+        writer.step("before:rows")
+    writer.step("after:rows")
+    return Committed(
+        memories=sum(change.before is None for change in changes), refused=tuple(gate.refusal_rows(refusals))
     )
 
 
@@ -446,11 +475,12 @@ def _rows(writer: Writer, edits: Sequence[Edit]) -> dict[str, Any]:
 
 
 def _reverted(revision: Revision | None) -> dict[str, Any]:
-    """The watermarks and notes of a revision, as an intent holds them."""
+    """The watermarks, sections of the profile and notes of a revision, as an intent holds them."""
     if revision is None:
         return {}
     marks = [[one.session_id, one.consumer, one.values] for one in revision.marks]
-    return {"reverted": marks, "notes": [list(note) for note in revision.notes]}
+    sections = [list(one) for one in revision.sections]
+    return {"reverted": marks, "sections": sections, "notes": [list(note) for note in revision.notes]}
 
 
 def _sources(connection: Connection, session_id: str, seqs: Iterable[int]) -> tuple[Source, ...]:
@@ -595,6 +625,8 @@ def _write_rows(connection: Connection, writer: Writer, rows: Mapping[str, Any],
                 "INSERT INTO watermark (session_id, consumer, seq, moved_at, run_id) VALUES (?, ?, ?, ?, ?)",
                 tuple(values[name] for name in ("session_id", "consumer", "seq", "moved_at", "run_id")),
             )
+    for section, values in rows.get("sections", ()):
+        profile.put(connection, run.agent_id, section, values)
     states: list[tuple[str, str, str | None]] = [tuple(note) for note in rows.get("notes", ())]
     states += [("watermark", *_watermark_state(connection, row)) for row in rows["watermarks"]]
     audit.note(connection, states, at=writer.now(), agent_id=run.agent_id, actor=actor, run_id=run.id)
@@ -609,8 +641,8 @@ def _watermark_state(connection: Connection, row: Mapping[str, Any]) -> tuple[st
     return chain.watermark(row["session_id"], row["consumer"]), chain.state(**dict(found.mappings().one()))
 
 
-def _finish(connection: Connection, writer: Writer, run: Run, outcome: Outcome) -> None:
-    late = _outcome_json(outcome, _Planned(), (), 0)
+def _finish(connection: Connection, writer: Writer, run: Run, outcome: Outcome, planned: _Planned) -> None:
+    late = _outcome_json(outcome, planned, (), 0)
     late["receipt"].update(outcome.late())
     _finish_row(connection, writer, run, late, ("running",))
 
@@ -620,7 +652,7 @@ def _finish_row(
 ) -> None:
     if not runs.finish(connection, run, state=outcome["state"], now=writer.now(), values=outcome, states=states):
         raise StaleRunError("the run belongs to another claim by now", where=run.id)
-    if outcome["state"] == "succeeded" and run.session_id is not None:
+    if outcome["state"] == "succeeded" and run.session_id is not None and run.kind == SLEEP:
         connection.exec_driver_sql("UPDATE session SET slept_at = ? WHERE id = ?", (writer.now(), run.session_id))
 
 

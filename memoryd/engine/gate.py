@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.database import memories
 from memoryd.engine.clock import moment_of, text_of
+from memoryd.errors import RefusedError
 from memoryd.gauge.estimate import estimate
 from memoryd.ledger import guards
 from memoryd.ledger.guards import Context, Door, Ended
@@ -19,7 +20,7 @@ from memoryd.ledger.operation import Delete, apply, ids_of
 from memoryd.ledger.operation import text_of as text_of_operation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from sqlalchemy import Connection
 
@@ -47,6 +48,7 @@ def judge(
     now: str,
     new_hex: Callable[[], str],
     limits: Limits,
+    said_anew: Collection[str] = (),
 ) -> Passed:
     """What of the operations the guards let through, as changes still to be written.
 
@@ -58,6 +60,7 @@ def judge(
         now: UTC, ISO 8601 with `Z`.
         new_hex: draws eight random hex digits.
         limits: of the configuration.
+        said_anew: hashes of forgotten texts that the job found said again, besides those their sources show.
 
     Raises:
         OperationError: an operation names what is not there, or cannot be done to it.
@@ -75,7 +78,7 @@ def judge(
         limits=limits,
         eroded=guards.eroded([Ended(one.deleted_at or now, estimate(one.content)) for one in losses], now),
         tombstones=graves.keys(),
-        said_anew=_said_anew(operations, graves),
+        said_anew=_said_anew(operations, graves).union(said_anew),
     )
     judged = guards.judge(context, operations)
     changes = apply(
@@ -104,6 +107,18 @@ def _said_anew(operations: Sequence[Operation], graves: Mapping[str, str]) -> se
         if text is not None and any(cite.origin == "user" and cite.at and cite.at > (since or "") for cite in cites):
             found.add(hash_of(text))
     return found
+
+
+def require_passed(passed: Passed) -> None:
+    """Make sure that nothing was refused.
+
+    Raises:
+        RefusedError: something was; by which guard, of which memories.
+    """
+    if passed.refusals:
+        why = "; ".join(f"{one.guard}: {one.why}" for one in passed.refusals)
+        named = dict.fromkeys(memory_id for one in passed.refusals for memory_id in one.memory_ids)
+        raise RefusedError(why, ", ".join(named), "memoryd core unprotect, if that is what is meant")
 
 
 def refusal_rows(refusals: Sequence[Refusal]) -> list[dict[str, Any]]:

@@ -13,19 +13,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from memoryd.database import alarms, runs, spend, sqlite
 from memoryd.engine import commit as committing
-from memoryd.engine import ledger_runs, rescrub, restore, retry, sleeping
+from memoryd.engine import extraction, ledger_runs, rescrub, restore, retry, sleeping
 from memoryd.engine.answering import OFFLINE, Answerer, Asked
 from memoryd.engine.hooks import run_hook
 from memoryd.engine.scrubbing import SecretError, strings_of
 from memoryd.errors import MemorydError, NotFoundError, RefusedError, StateError
 from memoryd.files import regular
+from memoryd.jobs import facts, facts_reply, sleep
 from memoryd.jobs import reply as replies
-from memoryd.jobs import sleep
 from memoryd.jobs.job import (
     AddMemories,
     AppendDaily,
     Ask,
     Done,
+    EditFacts,
     Enter,
     KeepSummary,
     MoveWatermark,
@@ -34,6 +35,7 @@ from memoryd.jobs.job import (
     Rejected,
     Reply,
 )
+from memoryd.ledger.facts import Limits as FactLimits
 from memoryd.ledger.guards import Limits
 from memoryd.ledger.operation import OperationError, text_of
 
@@ -56,7 +58,7 @@ MAX_STEPS = 64
 SETTLE_AGAIN_SECONDS = 30.0
 UNTOLD_MAX = 20
 PROTECTED = "constitutional"  # the alarm of an edit that took a protected memory away
-LATER_KINDS = ("facts", "rollover", "dream", "refine")
+LATER_KINDS = ("rollover", "dream", "refine")
 
 
 class RejectedReplyError(MemorydError):
@@ -87,7 +89,10 @@ class JobKind:
     merge: Callable[[Sequence[Reply]], Reply | Rejected]  # the replies to the parts of a divided question
 
 
-KINDS: dict[str, JobKind] = {"sleep": JobKind(sleeping.gather, sleep.begin, sleep.resume, replies.merge)}
+KINDS: dict[str, JobKind] = {
+    "sleep": JobKind(sleeping.gather, sleep.begin, sleep.resume, replies.merge),
+    extraction.KIND: JobKind(extraction.gather, facts.begin, facts.resume, facts_reply.merge),
+}
 
 
 def check_kind(kind: str) -> str:
@@ -504,6 +509,7 @@ class Runner:
             Limits(guards.retention_floor, guards.erosion_percent),
             self.settings.ingest.settle.total_seconds(),
             self.scrubber.redact,
+            FactLimits(self.settings.facts.min_confidence, self.settings.facts.max_facts),
         )
 
 
@@ -522,6 +528,8 @@ def _texts(edits: Sequence[Edit], receipt: dict[str, Any], why: str | None) -> l
                 found += [edit.reason, edit.body]
             case AddMemories():
                 found += [memory.text for memory in edit.memories]
+            case EditFacts():
+                found += [one.content for one in edit.learned] + [one.text for one in edit.sections]
             case KeepSummary():
                 found += [edit.summary, *(message.text for message in edit.messages)]
             case Operate():

@@ -413,8 +413,8 @@ def _inputs(
         session_id=row["id"],
         folder=row["folder"],
         reason=run.options.get("reason", NOTES),
-        turns=tuple(map(_timed, covered)),
-        live=tuple(map(_timed, held)),
+        turns=tuple(map(timed, covered)),
+        live=tuple(map(timed, held)),
         previous_summary=summary,
         core=tuple(known),
         daily=days,
@@ -432,7 +432,7 @@ def _inputs(
 def _dailies(source: Source, covered: Sequence[StoredTurn]) -> str:
     days: set[Any] = {source.clock.now().astimezone(source.settings.zone).date()}
     for turn in covered:
-        if (at := _timed(turn).at) is not None:
+        if (at := timed(turn).at) is not None:
             days.add(moment_of(at).astimezone(source.settings.zone).date())
     texts = []
     for day in sorted(days)[-DAYS_MAX:]:
@@ -441,7 +441,7 @@ def _dailies(source: Source, covered: Sequence[StoredTurn]) -> str:
     return "\n".join(texts)
 
 
-def _timed(turn: StoredTurn) -> StoredTurn:
+def timed(turn: StoredTurn) -> StoredTurn:
     """A turn without its time where that is none, or no zone can show it."""
     try:
         at = moment_of(turn.at) if turn.at else None

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from memoryd.ledger.rollback import Plan, Step
 
 _NEWLINE = 10
+_PROFILE = chain.profile("")
 _MEMORY = tuple(PREFIXES.values())
 
 
@@ -59,6 +60,7 @@ class Revision:
     Attributes:
         changes: of memories.
         marks: watermarks.
+        sections: of the profile, each with the values of its row; None where there was none.
         notes: (operation, name, state) of what else the audit is told.
         core: the bytes `MEMORY.md` is to hold; None: it is edited as the changes say.
         rewrites: (path, bytes before, bytes after) of other files.
@@ -66,6 +68,7 @@ class Revision:
 
     changes: tuple[Change, ...] = ()
     marks: tuple[Mark, ...] = ()
+    sections: tuple[tuple[str, dict[str, Any] | None], ...] = ()
     notes: tuple[tuple[str, str, str | None], ...] = ()
     core: bytes | None = None
     rewrites: tuple[tuple[str, bytes, bytes], ...] = field(default=())
@@ -125,6 +128,7 @@ def revise(
     return Revision(
         changes=tuple(_changes(connection, agent_id, steps)),
         marks=tuple(_mark(step) for step in others if step.memory_id.startswith("watermark:")),
+        sections=tuple(_section(step) for step in others if step.memory_id.startswith(_PROFILE)),
         notes=tuple((rollback.OPERATION, step.memory_id, step.after) for step in others),
         core=None if core_step is None else _backed_up(continuum, core_step, brought),
         rewrites=tuple(_without_blocks(connection, agent_id, target, workspace)),
@@ -143,6 +147,11 @@ def _changes(connection: Connection, agent_id: str, steps: Sequence[Step]) -> It
 def _mark(step: Step) -> Mark:
     session_id, _, consumer = step.memory_id.removeprefix("watermark:").rpartition(":")
     return Mark(session_id, consumer, None if step.after is None else dict(chain.values_of(step.after)))
+
+
+def _section(step: Step) -> tuple[str, dict[str, Any] | None]:
+    values = None if step.after is None else dict(chain.values_of(step.after))
+    return step.memory_id.removeprefix(_PROFILE), values
 
 
 def _backed_up(continuum: OpenFolder, step: Step, brought: Brought) -> bytes | None:

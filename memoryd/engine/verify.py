@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from memoryd.database import memories, reads
+from memoryd.database import memories, profile, reads
 from memoryd.errors import MemorydError
 from memoryd.files import regular
 from memoryd.ledger import audit as chain
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from memoryd.database.reads import Reader
 
 _PLACEHOLDER = "[redacted:"  # as the normalised form of a text has it
+_PROFILE = chain.profile("")
 MOST = 100  # of one sort are told one by one; a hundred say what a million would
 
 Problem = dict[str, str]
@@ -93,6 +94,20 @@ def _rows(reader: Reader, agent_id: str) -> Iterator[Problem]:
     for memory_id, state in told.items():
         if state is not None:
             yield _problem("the audit knows a memory that has no row", f"memory {memory_id}", "restore a backup")
+    yield from _profile(reader, agent_id, {name: state for name, state in states.items() if name.startswith(_PROFILE)})
+
+
+def _profile(reader: Reader, agent_id: str, told: dict[str, str | Erased | None]) -> Iterator[Problem]:
+    """The sections of the profile against what the audit says of them; the state of a redacted one is gone."""
+    names = ", ".join(profile.COLUMNS)
+    for values in reader.stream(f"SELECT {names} FROM profile_section WHERE agent_id = ?", agent_id):  # noqa: S608
+        row = dict(zip(profile.COLUMNS, values, strict=True))
+        state = told.pop(chain.profile(row["section"]), None)
+        if not isinstance(state, Erased) and state != chain.state(**row):
+            yield _problem("the row is not what the audit leads to", f"profile {row['section']}", "restore a backup")
+    for name, state in told.items():
+        if state is not None:
+            yield _problem("the audit knows a section that has no row", name, "restore a backup")
 
 
 def _is_as_told(row: dict[str, Any], state: str | Erased | None) -> bool:

@@ -13,7 +13,7 @@ import click
 
 import memoryd
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
-from memoryd.interfaces import ledger, operation
+from memoryd.interfaces import facts, grants, ledger, operation
 from memoryd.interfaces.output import Output, one_line, table
 
 if TYPE_CHECKING:
@@ -228,11 +228,11 @@ def job() -> None:
 @job.command("run")
 @click.argument("kind")
 @agent_option
-@click.option("--session", "session_id", metavar="ID", help="This session only (sleep).")
+@click.option("--session", "session_id", metavar="ID", help="This session only (sleep, facts).")
 @click.option("--force", is_flag=True, help="Sessions that are over as well (sleep).")
 @passed
 def job_run(call: Call, kind: str, agent_id: str | None, session_id: str | None, force: bool) -> None:  # noqa: FBT001
-    """Run a job now and wait for it. Kinds of this version: sleep, dedup."""
+    """Run a job now and wait for it. Kinds of this version: sleep, facts, dedup."""
     from memoryd.interfaces import work
 
     settings = call.settings()
@@ -372,9 +372,12 @@ def session_messages(call: Call, session_id: str, compressed: bool) -> None:  # 
     """Show the turns of a session."""
     from memoryd.database import reads
 
-    with reads.open_reader(call.settings().state_dir / "memoryd.db") as reader:
+    settings = call.settings()
+    with reads.open_reader(settings.state_dir / "memoryd.db") as reader:
         row = reads.find_session(reader, session_id)
         rows = reads.compressed(reader, row["id"]) if compressed else reads.messages(reader, row["id"])
+    agent = call.agent(settings, str(row["agent_id"]))
+    rows = grants.shown(settings, agent, "session messages", rows, "text")
     text = "\n".join(_message_line(row) for row in rows)
     call.output.result(rows, text)
 
@@ -382,7 +385,9 @@ def session_messages(call: Call, session_id: str, compressed: bool) -> None:  # 
 def _message_line(row: dict[str, Any]) -> str:
     seqs = [row["seq"]] if "seq" in row else row["seqs"]
     number = "summary" if not seqs else str(seqs[0]) if len(seqs) == 1 else f"{seqs[0]}-{seqs[-1]}"
-    return " ".join(part for part in (f"[{number}]", row.get("at"), f"{row['role']}: {row['text']}") if part)
+    return " ".join(
+        part for part in (f"[{number}]", row.get("at"), f"{row['role']}: {grants.text_of(row['text'], row)}") if part
+    )
 
 
 @session.command("end")
@@ -469,7 +474,7 @@ def config_default(call: Call) -> None:
 
 for _command in (
     *(operation.service, operation.doctor, operation.backup, operation.restore),
-    *(ledger.core, ledger.audit, ledger.verify, ledger.rollback),
+    *(facts.facts, grants.grant, ledger.core, ledger.audit, ledger.verify, ledger.rollback),
 ):
     cli.add_command(_command)
 

@@ -414,7 +414,7 @@ class Show:
 
     def _runs(self) -> list[Row]:
         with reads.open_reader(self.database) as reader:
-            return reads.job_runs(reader)
+            return reads.job_runs(reader, kind="sleep")
 
     def show_sleep(self) -> None:
         """Print the run's phases, files, and its row of the job table."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memoryd.errors import MemorydError, NotFoundError, RefusedError
+from memoryd.interfaces import grants
 from memoryd.interfaces.output import one_line, table
 
 if TYPE_CHECKING:
@@ -36,7 +37,11 @@ def core_list(call: Call, agent_id: str | None) -> None:
     work.catch_up(settings, agent)
     with reads.open_reader(work.database(settings)) as reader:
         rows = reads.core_memories(reader, agent.id)
-    lines = [f"{row['id']} {'*' if row['constitutional'] else ' '} {one_line(row['content'])}" for row in rows]
+    rows = grants.shown(settings, agent, "core list", rows, "content", "heading")
+    lines = [
+        f"{row['id']} {'*' if row['constitutional'] else ' '} {one_line(grants.text_of(row['content'], row))}"
+        for row in rows
+    ]
     call.output.result(rows, "\n".join(lines) or "no core memories yet")
 
 
@@ -54,6 +59,7 @@ def core_history(call: Call, memory_id: str, agent_id: str | None) -> None:
     work.catch_up(settings, agent)
     with reads.open_reader(work.database(settings)) as reader:
         rows = reads.history(reader, agent.id, reads.find_memory(reader, agent.id, memory_id)["id"])
+    rows = grants.shown(settings, agent, "core history", rows, "content", "heading")
     columns = ("id", "at", "actor", "operation", "ended_as", "run_id", "content")
     call.output.result(rows, table(rows, columns))
 

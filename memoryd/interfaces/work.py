@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import memoryd
@@ -11,19 +12,25 @@ from memoryd.app import DATABASE, LOCK, open_app
 from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import read_all, run_once
 from memoryd.database import reads, runs, sqlite, turns
-from memoryd.engine import ledger_runs, rescrub, sleeping, time_machine
+from memoryd.engine import extraction, ledger_runs, rescrub, sleeping, time_machine
 from memoryd.engine.clock import Clock
 from memoryd.engine.core_import import CORE_FILE, digest_of
 from memoryd.engine.core_watch import CoreWatch
+from memoryd.engine.facts import FactStore
 from memoryd.engine.runner import check_kind
+from memoryd.engine.scrubbing import Scrubber
 from memoryd.errors import LockedError, NotFoundError, RefusedError
 from memoryd.files import regular
 from memoryd.files.locks import Lock
+from memoryd.files.log import Log
 from memoryd.interfaces import control, status
 from memoryd.jobs.sleep import CONSUMER
+from memoryd.ledger.facts import Limits as FactLimits
+from memoryd.ledger.guards import Limits as GuardLimits
+from memoryd.worker.client import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import timedelta
     from pathlib import Path
 
@@ -135,6 +142,8 @@ def run_job(
     """
     check_kind(kind)
     agent = agent_id()
+    if kind == extraction.KIND:
+        return run_now(settings, agent, lambda engine, clock: _ask(engine, clock, agent, session_id), fresh=True)
     if kind != SLEEP:
         return run_now(settings, agent, lambda engine, clock: [request(engine, clock, agent, kind)])
 
@@ -221,6 +230,59 @@ def catch_up(settings: Settings, agent: Agent) -> None:
         control.ask(settings.state_dir, "import", agent=agent.id)
 
 
+@contextmanager
+def state(settings: Settings, agent: Agent) -> Iterator[tuple[Engine, Scrubber]]:
+    """The database and what redacts texts, beside a running daemon or under its lock.
+
+    For changes that one transaction makes whole, either way.
+
+    Raises:
+        NotFoundError: the daemon does not know the agent.
+    """
+    try:
+        app = open_app(settings)
+    except LockedError:
+        pass
+    else:
+        with app:
+            _require_known(app.engine, agent.id)
+            yield app.engine, app.scrubber
+        return
+    engine = _beside(settings)
+    scrubber = Scrubber(Worker(settings.state_dir), Log("memoryd").bind(part="scrub"))
+    scrubber.configure(settings)
+    try:
+        _require_known(engine, agent.id)
+        yield engine, scrubber
+    finally:
+        scrubber.close()
+        engine.dispose()
+
+
+@contextmanager
+def fact_store(settings: Settings, agent: Agent) -> Iterator[FactStore]:
+    """The fact store of an agent.
+
+    Raises:
+        NotFoundError: the daemon does not know the agent.
+    """
+    with state(settings, agent) as (engine, scrubber):
+        yield _fact_store(settings, agent, engine, scrubber)
+
+
+def _fact_store(settings: Settings, agent: Agent, engine: Engine, scrubber: Scrubber) -> FactStore:
+    return FactStore(
+        engine,
+        agent.id,
+        agent.workspace,
+        Clock(),
+        FactLimits(settings.facts.min_confidence, settings.facts.max_facts),
+        GuardLimits(settings.guards.retention_floor, settings.guards.erosion_percent),
+        scrubber.redact,
+        Log("memoryd").bind(part="facts"),
+    )
+
+
 def scrub_again(settings: Settings, agent_id: str | None) -> dict[str, Any]:
     """Redact again what is stored, and wait for it; returns the row of its run.
 
@@ -299,6 +361,13 @@ def _queue(engine: Engine, clock: Clock, agent_id: str, session_id: str | None, 
     return found or [_nothing(engine, clock, agent_id, session_id)]
 
 
+def _ask(engine: Engine, clock: Clock, agent_id: str, session_id: str | None) -> list[str]:
+    chosen = None if session_id is None else _session_id(engine, agent_id, session_id)
+    return extraction.ask_now(engine, clock, agent_id, chosen) or [
+        _nothing(engine, clock, agent_id, session_id, extraction.KIND)
+    ]
+
+
 def _session_id(engine: Engine, agent_id: str, wanted: str) -> str:
     """Complete a session's id of an agent; a unique beginning is enough."""
     with sqlite.reading(engine) as connection:
@@ -313,11 +382,12 @@ def _session_id(engine: Engine, agent_id: str, wanted: str) -> str:
     return str(rows[0][0])
 
 
-def _nothing(engine: Engine, clock: Clock, agent_id: str, session_id: str | None) -> str:
+def _nothing(engine: Engine, clock: Clock, agent_id: str, session_id: str | None, kind: str = SLEEP) -> str:
     run_id = sleeping.new_run_id(clock)
-    why = "no session has turns past its watermark" if session_id else "no live session has turns past its watermark"
+    live = "live " if session_id is None and kind == SLEEP else ""
+    why = f"no {live}session has turns past its watermark"
     with sqlite.writing(engine) as connection:
-        runs.skip(connection, run_id, agent_id, "manual", clock.text(), why, actor="human")
+        runs.skip(connection, run_id, agent_id, "manual", clock.text(), why, actor="human", kind=kind)
     return run_id
 
 

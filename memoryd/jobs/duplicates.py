@@ -10,7 +10,8 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
-from memoryd.jobs import prose
+from memoryd.ledger import prose
+from memoryd.ledger.reversal import negations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")  # noqa: RUF001
 # A role before a text changes nothing about it; a name does: "Anna: I live in Oslo" is not "Ben: I live in Oslo".
 _LABEL = re.compile(r"^(?:[-*]\s+)?(?:(?:User|Assistant|Agent|Report|Decision|Learned|Event):\s+)?", re.IGNORECASE)
-_NOT = re.compile(r"^(?:not|no|never|none|without|nicht|kein\w*|nie|ne|pas|jamais|nunca|non|不|没|沒|別|别)$|n['’]t$")  # noqa: RUF001
 _SMALL_LIST = """
 a an and are as at be been by for from had has have i in is it its me my of on or our so that the this to us was we
 were will with you your
@@ -30,11 +30,6 @@ _NEAR = 0.85  # share of all words of two texts that must be shared
 def fold(text: str) -> str:
     """Return `text` in the form in which equal texts are equal: NFC, spaces folded, casefolded, bullet mark off."""
     return " ".join(unicodedata.normalize("NFC", text).casefold().split()).removeprefix("- ").removeprefix("* ")
-
-
-def negations(text: str) -> int:
-    """Return how many words of `text` negate."""
-    return sum(1 for word in _WORD.findall(text.casefold()) if _NOT.search(word))
 
 
 class Known:

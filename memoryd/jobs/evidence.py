@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 from typing import TYPE_CHECKING
 
-from memoryd.jobs import prose
 from memoryd.jobs.job import Quoted
 from memoryd.jobs.reports import Reports
+from memoryd.ledger import prose
+from memoryd.ledger.taint import Record, Standing, standing
 from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
 
 if TYPE_CHECKING:
@@ -53,6 +54,15 @@ def gather(turns: Sequence[StoredTurn], folder: str | None, tz: tzinfo) -> Evide
     return Evidence(tuple(material), summaries, words, dict(sorted(counts.items())))
 
 
+def outside(turns: Sequence[StoredTurn]) -> tuple[Record, ...]:
+    """Return what tools, other agents, hooks and the agent program said: what the assistant read and may repeat."""
+    return tuple(
+        Record(f"t{turn.seq}", standing(turn.origin), turn.text, date.min)
+        for turn in turns
+        if standing(turn.origin) < Standing.ASSISTANT and turn.kind is not Kind.TOOL_CALL
+    )
+
+
 def moment(at: str | None) -> datetime | None:
     """Return the time a record gives as an aware datetime, or None where it gives none that can be a time of a talk."""
     try:
@@ -71,7 +81,12 @@ def is_said(turn: StoredTurn) -> bool:
 
 
 def _said(turn: StoredTurn, tz: tzinfo) -> Quoted | None:
-    return _quote(turn, _shorten(turn.text), tz, origin=turn.origin.value) if is_said(turn) else None
+    return quote(turn, tz) if is_said(turn) else None
+
+
+def quote(turn: StoredTurn, tz: tzinfo) -> Quoted:
+    """Return a turn of the user or the assistant as material, the middle of a very long one left out; times in `tz`."""
+    return _quote(turn, _shorten(turn.text), tz, origin=turn.origin.value)
 
 
 def _quote(turn: StoredTurn, text: str, tz: tzinfo, *, origin: str) -> Quoted:

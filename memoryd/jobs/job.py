@@ -128,7 +128,38 @@ class MoveWatermark:
     seq: int
 
 
-Edit = AppendDaily | AddMemories | Operate | KeepSummary | MoveWatermark
+@dataclass(frozen=True, slots=True)
+class LearnedFact:
+    """A fact about the user that a session gave, with the turns it stands on."""
+
+    content: str
+    category: str
+    confidence: float  # 0..1
+    sources: tuple[int, ...]  # seq of the user's turns
+    replaces: tuple[str, ...] = ()  # ids of facts that it supersedes
+    said_anew: bool = False  # it was forgotten once, and the user has said it since
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedSection:
+    """The new text of one section of the profile, with the turns its new sentences stand on."""
+
+    section: str  # "work" …
+    text: str
+    sources: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EditFacts:
+    """Change the fact store and the profile: facts that are there already stay as they are."""
+
+    session_id: str
+    learned: tuple[LearnedFact, ...]
+    forgotten: tuple[str, ...] = ()  # ids of facts that the user took back, with nothing in their place
+    sections: tuple[LearnedSection, ...] = ()
+
+
+Edit = AppendDaily | AddMemories | Operate | EditFacts | KeepSummary | MoveWatermark
 
 
 @dataclass(frozen=True, slots=True)

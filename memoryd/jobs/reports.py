@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from memoryd.jobs.neutral import neutral
+from memoryd.ledger.neutral import neutral
 from memoryd.transcripts.turn import Kind, Origin
 
 if TYPE_CHECKING:

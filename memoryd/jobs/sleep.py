@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from memoryd.jobs import compress, evidence, prose, reply
+from memoryd.jobs import compress, evidence, reply
 from memoryd.jobs.duplicates import Known
 from memoryd.jobs.evidence import REPORT, Evidence
 from memoryd.jobs.job import (
@@ -32,6 +32,8 @@ from memoryd.jobs.job import (
     Step,
 )
 from memoryd.jobs.judge import Judge
+from memoryd.ledger import prose
+from memoryd.ledger.taint import UNGROUNDED, UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -167,10 +169,10 @@ def _summarized(inputs: SleepInputs, gathered: Evidence, answer: Reply) -> Step:
     if isinstance(parsed, Rejected):
         return parsed
     dropped: Counter[str] = Counter({"unreadable": parsed.unreadable})
-    judge = Judge(gathered.material, inputs.now.astimezone(inputs.tz).date(), dropped)
+    judge = _judge(inputs, gathered, dropped)
     lines = tuple(line for told in parsed.summary if (line := judge.line(told)))
     memories = tuple(kept for memory in parsed.memories if (kept := judge.memory(memory)))
-    if (parsed.summary or parsed.memories) and not lines and not memories:
+    if not lines and not memories and any(one == UNKNOWN or one.endswith(UNGROUNDED) for one in dropped):
         return Rejected("nothing in the reply stands in the turns it cites")
     summary = _running(inputs, lines, memories)
     messages = compress.compress(
@@ -183,6 +185,12 @@ def _summarized(inputs: SleepInputs, gathered: Evidence, answer: Reply) -> Step:
     )
     receipt = _receipt(inputs, gathered, answer, messages)
     return Enter("consolidate", state=_Told(gathered, lines, memories, summary, messages, receipt, dropped))
+
+
+def _judge(inputs: SleepInputs, gathered: Evidence, dropped: Counter[str]) -> Judge:
+    said_on = inputs.now.astimezone(inputs.tz).date()
+    known = (*inputs.core, *inputs.daily.splitlines())
+    return Judge(gathered.material, said_on, dropped, evidence.outside(inputs.turns), known)
 
 
 def _running(inputs: SleepInputs, lines: Sequence[reply.Told], memories: Sequence[NewMemory]) -> str:
@@ -226,7 +234,7 @@ def _receipt(
 
 
 def _consolidated(inputs: SleepInputs, told: _Told) -> _Told:
-    judge = Judge(told.gathered.material, inputs.now.astimezone(inputs.tz).date(), Counter())
+    judge = _judge(inputs, told.gathered, Counter())
     dropped = Counter(told.dropped)
     core = Known(inputs.core)
     memories = []

@@ -5,7 +5,8 @@ hash of an entry covers the hash of the one before it, so that no entry can be c
 without the next one telling (the linked time-stamps of Haber and Stornetta, 1991).
 
 What is changed is named by `memory_id`: a memory by its id, a watermark as `watermark:SESSION:CONSUMER`, a file as
-`file:PATH`, a run that was rolled back as `run:ID`.
+`file:PATH`, a section of the profile as `profile:SECTION`, a permission to read as `grant:ID`, a run that was rolled
+back as `run:ID`.
 """
 
 from __future__ import annotations
@@ -99,6 +100,16 @@ def watermark(session_id: str, consumer: str) -> str:
 def file(path: str) -> str:
     """How the audit names a file; the path is relative to the workspace."""
     return f"file:{path}"
+
+
+def profile(section: str) -> str:
+    """How the audit names a section of the profile."""
+    return f"profile:{section}"
+
+
+def grant(grant_id: str) -> str:
+    """How the audit names a person's permission to read."""
+    return f"grant:{grant_id}"
 
 
 def rolled_back(run_id: str) -> str:

@@ -194,6 +194,8 @@ def judge(
             barred.add(operation.id)
     for _ in operations:  # what falls may bear others
         fallen = _fallen(accepted, refusals)
+        if not fallen:
+            break
         refusals += fallen
         gone = {id(refusal.operation) for refusal in fallen}
         accepted = [operation for operation in accepted if id(operation) not in gone]

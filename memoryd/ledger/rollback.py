@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 OPERATION = "rollback"  # as the audit names it
 
 _MOVING = ("watermark:", "file:")
-_NO_MEMORY = (*_MOVING, "run:")
+_NO_MEMORY = (*_MOVING, "run:", "profile:")
+_STAYS = "grant:"  # who was let in, and what they read, cannot be taken back
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +148,8 @@ def plan_to(entries: Iterable[Entry], texts: Callable[[str], str | None], *, aud
 
 
 def _note(traces: dict[str, _Trace], entry: Entry, *, of_run: bool) -> None:
+    if entry.memory_id.startswith(_STAYS):
+        return
     trace = traces.get(entry.memory_id)
     if trace is None:
         if of_run:

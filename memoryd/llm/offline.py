@@ -12,20 +12,27 @@ from collections import Counter
 from datetime import date
 from typing import TYPE_CHECKING
 
-from memoryd.jobs import dates, prose, reply
+from memoryd.jobs import facts_reply, reply
 from memoryd.jobs.duplicates import Known, fold
 from memoryd.jobs.evidence import REPORT
-from memoryd.jobs.job import Ask, NewMemory, Quoted, Reply
-from memoryd.jobs.neutral import neutral
+from memoryd.jobs.job import Ask, MemoryType, NewMemory, Quoted, Reply
 from memoryd.jobs.reports import CHANGED, FAILED
+from memoryd.jobs.signals import Signal
+from memoryd.ledger import dates, prose
+from memoryd.ledger.facts import Category
+from memoryd.ledger.neutral import neutral
 from memoryd.llm import lasting, salience
 from memoryd.llm.sentences import sentences
 from memoryd.llm.statements import UNIT_WORDS, Said, Statement, statements
+from memoryd.transcripts.turn import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 BACKEND = "offline"
+FACTS = "facts"  # the job whose question has a grammar of its own
+_CATEGORIES = {MemoryType.PREFERENCE: Category.PREFERENCE, MemoryType.FACT: Category.CONTEXT}
+_LISTED = re.compile(r"^fact_\w+ \[[^\]]*\] ")
 _REPORTER = "Report"  # who speaks where only a subagent does
 _DEFAULT_WORDS = 400
 _MOST_MEMORIES = 6  # of one run; junk in the core is worse than a memory that waits for a second mention
@@ -43,6 +50,12 @@ _CHARS_PER_TOKEN = 4
 
 def answer(ask: Ask) -> Reply:
     """Return the reply to `ask`; the same question gets the same bytes."""
+    text = _facts(ask) if ask.job == FACTS else _sleep(ask)
+    asked = sum(len(quoted.text) for quoted in ask.material) // _CHARS_PER_TOKEN
+    return Reply(text, "stop", BACKEND, tokens_in=asked, tokens_out=len(text) // _CHARS_PER_TOKEN)
+
+
+def _sleep(ask: Ask) -> str:
     given = dict(ask.context)
     limit = int(given.get("words", _DEFAULT_WORDS))
     facts = [quoted for quoted in ask.material if _is_fact(quoted)]
@@ -57,9 +70,24 @@ def answer(ask: Ask) -> Reply:
     limit -= sum(prose.words(told.text) + 1 for told in reports)
     lines = [told for told in (*_summary(said, days, limit, working=working), *reports) if told.text]
     told = sorted(lines, key=lambda one: one.sources[0])
-    text = reply.render(told, memories)
-    asked = sum(len(quoted.text) for quoted in ask.material) // _CHARS_PER_TOKEN
-    return Reply(text, "stop", BACKEND, tokens_in=asked, tokens_out=len(text) // _CHARS_PER_TOKEN)
+    return reply.render(told, memories)
+
+
+def _facts(ask: Ask) -> str:
+    """Return what the user said that lasts, as facts; where they corrected something, as a correction."""
+    given = dict(ask.context)
+    corrected = {line.split()[0] for line in given.get("hints", "").splitlines() if Signal.CORRECTION in line.split()}
+    known = Known(_LISTED.sub("", line) for line in given.get("known facts", "").splitlines())
+    offered = []
+    for quoted in ask.material:
+        for sentence in sentences(quoted.text) if quoted.origin == Origin.USER else ():
+            cue = lasting.lasting(sentence, by_user=True, working=False)
+            text = neutral(_with_date(sentence, _day(quoted))) if cue and cue.type in _CATEGORIES else ""
+            if cue and text and not known.says(text):
+                known.add(text)
+                category = Category.CORRECTION if quoted.id in corrected else _CATEGORIES[cue.type]
+                offered.append(facts_reply.Offered(text, category, cue.importance, (int(quoted.id[1:]),)))
+    return facts_reply.render(offered)
 
 
 def _is_fact(quoted: Quoted) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from memoryd.jobs import prose
+from memoryd.ledger import prose
 
 _ABBREVIATION_LIST = "dr mr mrs ms prof st vs etc e.g i.e approx fig inc ltd jr sr z.b ca"
 _ABBREVIATIONS = frozenset(_ABBREVIATION_LIST.split())

@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.jobs import prose
+from memoryd.ledger import prose
 from memoryd.llm import cues, words
 from memoryd.llm.sentences import is_question
 

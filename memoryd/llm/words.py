@@ -5,27 +5,9 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from memoryd.jobs import prose
+from memoryd.ledger import prose
+from memoryd.ledger.wording import STOP
 
-# Words that carry no content of their own: English first, then the commonest of some other languages.
-_STOP_LIST = """
-a aber about above after again against al all als also am an and any are aren as at au auch auf aus aux avec be
-because been before bei being below between both but by can cannot ce ces cette che com con could couldn d da dans
-das dass dat de del dem den der des di did didn die do does doesn doing don dos down du during e each een ein eine
-einem einen einer either el ela ele ella elle elles else em en er es est et eu even ever every few for from further
-für get gets getting give gli go goes going gonna got gotta had hadn has hasn have haven having he her here hers
-herself het hij him himself his how i ich if ihr ik il ils im in into is isn ist it its itself je just kinda la las
-le les let ll lo los m ma maar mais make makes many mas may maybe me mes met mi might mis mit mon more most much
-must my myself nach ne need needs nicht niet no noch non nor nosotros not nous now nur não o oder of off oh ok okay
-on once one only onto op or os other others ou our ours ourselves out over own para pas per pero por pour que qui
-quite rather re really s same say says se see seem seems seu shall she should shouldn si sie since sind so some
-something son sono sont still su sua such sur sure sus são t take te than that the their theirs them themselves then
-there these they thing things this those though through till to too try tu tú um uma un una und under une uno until
-up upon us use used very via von voor vous want wants war was wasn we well wenn were weren what when where whether
-which while who whom whose why wie wij will wir with within without won would wouldn y yet yo you your yours
-yourself yourselves zij zijn zu è é él
-"""
-STOP = frozenset(_STOP_LIST.split())
 # What people say to be kind or to keep a talk going. It has content, but seldom any worth keeping.
 _CHATTER_LIST = """
 absolutely admire adorable agree amazed amazing appreciate awesome awww bad beautiful best bet better bless blessed

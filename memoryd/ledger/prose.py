@@ -23,9 +23,12 @@ _DIGITS = re.compile(r"[^\s\d]*\d\S*")
 _MOST_ODD = 0.45  # of the words of a line may hold digits or signs of code before it reads as a machine's
 _REPEATED = 3  # lines of one shape in one message are a log, not speech
 _RULE = re.compile(r"^\W*$")
-_WIDE = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+# Thai, Lao, Burmese, Khmer, kana and Han, as the inside of a character class.
+WIDE_RANGES = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
+_WIDE = re.compile(f"[{WIDE_RANGES}]")
+_WIDE_RUNS = re.compile(f"[{WIDE_RANGES}]+|[^{WIDE_RANGES}]+")
 WIDE_WORD = 0.6  # a character of a script without spaces carries about as much as 0.6 of an English word
 
 
@@ -80,6 +83,11 @@ def _plain(line: str) -> str:
 def is_wide(text: str) -> bool:
     """Say whether `text` holds a character of a script that is written without spaces between words."""
     return not text.isascii() and _WIDE.search(text) is not None
+
+
+def wide_runs(text: str) -> list[str]:
+    """Return `text` parted where wide characters begin or end."""
+    return _WIDE_RUNS.findall(text)
 
 
 def words(text: str) -> int:

@@ -1,0 +1,70 @@
+"""Grants as rows: written in the caller's transaction, each change audited as `grant:ID`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from memoryd.database import audit
+from memoryd.ledger import audit as chain
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, RowMapping
+
+_COLUMNS = (
+    "id", "agent_id", "uid", "purpose", "seconds", "requested_at", "decided_at", "expires_at", "state",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A person's permission to see what an agent remembers. Times are UTC, ISO 8601 with `Z`."""
+
+    id: str
+    agent_id: str
+    uid: int  # of the person who asked
+    purpose: str
+    seconds: int  # how long it lasts from the consent on
+    requested_at: str
+    decided_at: str | None = None
+    expires_at: str | None = None
+    state: str = "requested"  # requested | given | declined | revoked
+
+    def is_active(self, uid: int, now: str) -> bool:
+        """Say whether this person may read now; at the moment it expires, no more."""
+        return self.state == "given" and self.uid == uid and self.expires_at is not None and now < self.expires_at
+
+
+def _of_row(row: RowMapping) -> Grant:
+    return Grant(**{name: row[name] for name in _COLUMNS})
+
+
+def of_agent(connection: Connection, agent_id: str) -> list[Grant]:
+    """Read an agent's grants, the newest first."""
+    rows = connection.exec_driver_sql(
+        f'SELECT {", ".join(_COLUMNS)} FROM "grant" WHERE agent_id = ? ORDER BY requested_at DESC, id',  # noqa: S608
+        (agent_id,),
+    )
+    return [_of_row(row) for row in rows.mappings()]
+
+
+def write(connection: Connection, grant: Grant, operation: str, actor: str, now: str) -> None:
+    """Make a row what a grant is, and audit it."""
+    values = asdict(grant)
+    sets = ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS if name != "id")
+    connection.exec_driver_sql(
+        f'INSERT INTO "grant" ({", ".join(_COLUMNS)}) VALUES ({", ".join("?" * len(_COLUMNS))})'  # noqa: S608
+        f" ON CONFLICT (id) DO UPDATE SET {sets}",
+        tuple(values[name] for name in _COLUMNS),
+    )
+    _note(connection, grant, operation, actor, now, chain.state(**values))
+
+
+def note_read(connection: Connection, grant: Grant, what: str, now: str) -> None:
+    """Audit that content was read under a grant: by which command and when, never what."""
+    _note(connection, grant, "read", "human", now, chain.state(**asdict(grant), read=what, read_at=now))
+
+
+def _note(connection: Connection, grant: Grant, operation: str, actor: str, now: str, state: str) -> None:
+    name = chain.grant(grant.id)
+    audit.note(connection, [(operation, name, state)], at=now, agent_id=grant.agent_id, actor=actor, run_id=None)

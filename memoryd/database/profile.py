@@ -1,0 +1,65 @@
+"""The profile of an agent's user as rows, written in the caller's transaction and audited as `profile:SECTION`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memoryd.ledger import audit as chain
+from memoryd.ledger.memory import draw_salt, sources_to_json
+from memoryd.ledger.profile import Entry, Section
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from sqlalchemy import Connection
+
+    from memoryd.ledger.memory import Source
+
+COLUMNS = ("section", "text", "updated_at", "sources", "run_id", "salt")
+_WRITE = (
+    f"INSERT INTO profile_section (agent_id, {', '.join(COLUMNS)}) VALUES (?{', ?' * len(COLUMNS)})"  # noqa: S608
+    " ON CONFLICT (agent_id, section) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in COLUMNS if name != "section")
+)
+
+
+def read(connection: Connection, agent_id: str) -> dict[Section, Entry]:
+    """Read the sections that have a text."""
+    rows = connection.exec_driver_sql(
+        "SELECT section, text, updated_at FROM profile_section WHERE agent_id = ?", (agent_id,)
+    )
+    held = {row[0]: Entry(row[1], row[2]) for row in rows}
+    return {section: held[section.value] for section in Section if section.value in held}
+
+
+def write(
+    connection: Connection,
+    agent_id: str,
+    section: Section,
+    entry: Entry,
+    *,
+    sources: Iterable[Source],
+    run_id: str | None,
+    new_hex: Callable[[], str],
+) -> tuple[str, str]:
+    """Give a section another text; returns its name and its state for the audit."""
+    values = {
+        "section": section.value,
+        "text": entry.text,
+        "updated_at": entry.updated_at,
+        "sources": sources_to_json(sources),
+        "run_id": run_id,
+        "salt": draw_salt(new_hex),
+    }
+    put(connection, agent_id, section.value, values)
+    return chain.profile(section.value), chain.state(**values)
+
+
+def put(connection: Connection, agent_id: str, section: str, values: Mapping[str, str | int | None] | None) -> None:
+    """Make a row what an audited state says; None: there is none any more."""
+    if values is None:
+        connection.exec_driver_sql(
+            "DELETE FROM profile_section WHERE agent_id = ? AND section = ?", (agent_id, section)
+        )
+        return
+    connection.exec_driver_sql(_WRITE, (agent_id, *(values[name] for name in COLUMNS)))

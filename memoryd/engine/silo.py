@@ -1,0 +1,165 @@
+"""The silo: who may see what an agent remembers.
+
+Of an `open` agent its owner may, the user the workspace belongs to. Of a `silo` agent nobody may but under a grant: a
+person asks for it with a purpose and for a time, the agent consents in a file of its workspace, each read is audited.
+
+The consent file, `.continuum/memory/CONSENT.md`, gets a line for each request; the agent answers in its brackets:
+
+    - [ ] grant_0a1b2c3d: a person (uid 1000) asks to read this memory for 30m: look for a wrong address
+
+`[x]` consents, and the time begins when memoryd sees it; `[-]` declines, and revokes what was given. A request that is
+a day old is answered no more. The brackets say what the agent wants; they are no defence against whoever may write the
+workspace, and so may read its files without memoryd.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from memoryd.config_values import duration_text
+from memoryd.database import grants, sqlite
+from memoryd.database.grants import Grant
+from memoryd.engine.clock import moment_of
+from memoryd.engine.commit import held
+from memoryd.errors import NotFoundError, RefusedError
+from memoryd.files import appends, regular
+from memoryd.ledger.neutral import neutral
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.config import Agent
+    from memoryd.engine.clock import Clock
+
+CONSENT_FILE = "CONSENT.md"
+PATH = f".continuum/memory/{CONSENT_FILE}"
+LONGEST = timedelta(hours=24)
+ANSWERED_WITHIN = timedelta(hours=24)
+_TITLE = "# Consent\n\nAnswer in the brackets: [x] lets the person read what you remember, [-] does not.\n\n"
+_LINE = re.compile(r"^- \[([xX-])\] (grant_[0-9a-f]{8})\b", re.MULTILINE)
+
+
+def is_owner(agent: Agent) -> bool:
+    """Say whether this process runs as the user the workspace belongs to."""
+    return not hasattr(os, "getuid") or agent.workspace.stat().st_uid == os.getuid()
+
+
+@dataclass(frozen=True, slots=True)
+class Silo:
+    """The grants of one agent.
+
+    Attributes:
+        engine: the state database.
+        agent: whose memory.
+        clock: tells the time.
+        uid: of the person at the command line.
+        redact: gives a text without its secrets.
+    """
+
+    engine: Engine
+    agent: Agent
+    clock: Clock
+    uid: int
+    redact: Callable[[str], str]
+
+    def ask(self, purpose: str, span: timedelta) -> Grant:
+        """Ask the agent for a grant.
+
+        Raises:
+            RefusedError: no purpose, no time or too long a time is given.
+        """
+        clean = neutral(self.redact(purpose))
+        if not clean:
+            raise RefusedError("the purpose is empty", hint='say what for: --purpose "…"')
+        if not timedelta(0) < span <= LONGEST:
+            raise RefusedError("a grant lasts more than nothing and 24h at most", hint="--for 30m")
+        grant = Grant(
+            f"grant_{secrets.token_hex(4)}",
+            self.agent.id,
+            self.uid,
+            clean,
+            max(1, int(span.total_seconds())),
+            self.clock.text(),
+        )
+        told = duration_text(timedelta(seconds=grant.seconds))
+        line = f"- [ ] {grant.id}: a person (uid {self.uid}) asks to read this memory for {told}: {clean}\n"
+        with held(self.agent.workspace) as place:
+            with sqlite.writing(self.engine) as connection:
+                grants.write(connection, grant, "grant request", "human", grant.requested_at)
+            entry = place.continuum / CONSENT_FILE
+            old = regular.read(entry) or b""
+            lead = "\n" if old and not old.endswith(b"\n") else ""
+            appends.append(entry, (lead + line).encode(), _TITLE.encode())
+        return grant
+
+    def all(self) -> list[Grant]:
+        """Return the grants with what the agent has answered by now, the newest first."""
+        with sqlite.reading(self.engine) as connection:
+            found = grants.of_agent(connection, self.agent.id)
+        answers = self._answers() if found else {}
+        if any(self._state(grant, answers) != grant.state for grant in found):
+            with sqlite.writing(self.engine) as connection:
+                self._take(connection, answers)
+                found = grants.of_agent(connection, self.agent.id)
+        return found
+
+    def revoke(self, grant_id: str) -> Grant:
+        """End a grant, or take a request back.
+
+        Raises:
+            NotFoundError: this agent has no such grant, or it has ended.
+        """
+        with sqlite.writing(self.engine) as connection:
+            found = [one for one in grants.of_agent(connection, self.agent.id) if one.id == grant_id]
+            if not found or found[0].state not in {"requested", "given"}:
+                raise NotFoundError(f"there is no grant {grant_id!r} to revoke", hint="memoryd grant list")
+            now = self.clock.text()
+            revoked = replace(found[0], state="revoked", decided_at=now)
+            grants.write(connection, revoked, "grant revoked", "human", now)
+        return revoked
+
+    def may_read(self, what: str) -> bool:
+        """Say whether the person may see content now; a read under a grant is audited.
+
+        Args:
+            what: the command that shows it.
+        """
+        if self.agent.privacy == "open":
+            return is_owner(self.agent)
+        now = self.clock.text()
+        active = next((grant for grant in self.all() if grant.is_active(self.uid, now)), None)
+        if active is None:
+            return False
+        with sqlite.writing(self.engine) as connection:
+            grants.note_read(connection, active, what, now)
+        return True
+
+    def _answers(self) -> dict[str, str]:
+        data = regular.read_in(self.agent.workspace, PATH) or b""
+        return {match[2]: match[1].lower() for match in _LINE.finditer(data.decode("utf-8", "replace"))}
+
+    def _take(self, connection: Connection, answers: dict[str, str]) -> None:
+        now = self.clock.text()
+        for grant in grants.of_agent(connection, self.agent.id):
+            state = self._state(grant, answers)
+            if state != grant.state:
+                ends = self.clock.text(ahead=timedelta(seconds=grant.seconds)) if state == "given" else grant.expires_at
+                answered = replace(grant, state=state, decided_at=now, expires_at=ends)
+                grants.write(connection, answered, f"grant {state}", "agent", now)
+
+    def _state(self, grant: Grant, answers: dict[str, str]) -> str:
+        """The state that the agent's answer puts a grant into; one that is given can only be revoked."""
+        answer = answers.get(grant.id)
+        in_time = self.clock.now() - moment_of(grant.requested_at) <= ANSWERED_WITHIN
+        if grant.state == "requested" and answer == "x" and in_time:
+            return "given"
+        if answer == "-":
+            return {"requested": "declined", "given": "revoked"}.get(grant.state, grant.state)
+        return grant.state

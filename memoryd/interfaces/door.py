@@ -1,0 +1,175 @@
+"""The Python door: what an agent remembers, for programs. Imported when `memoryd.Memory` is first used."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import platformdirs
+
+from memoryd import config
+from memoryd.database import memories, reads
+from memoryd.errors import NotFoundError
+from memoryd.interfaces import grants, work
+from memoryd.ledger.facts import Category, NewFact, Store, fact_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memoryd.config import Agent, Settings
+    from memoryd.engine.facts import Brought
+    from memoryd.ledger.facts import Created, Fact, Outcome
+
+
+class Memory:
+    """The memory of the agent that works in a folder.
+
+        memory = memoryd.Memory("~/agent")
+        memory.facts.add("Prefers trains to planes.", "preference", 0.9)
+        for fact in memory.facts.search("trains"): ...
+
+    Works beside a running daemon; without one each change takes the daemon's lock for its moment. Who may see content
+    is the same as on the command line: of an open agent its owner, of a siloed one nobody but under a grant.
+    """
+
+    def __init__(self, workspace: str | os.PathLike[str], config_file: str | os.PathLike[str] | None = None) -> None:
+        """Find the agent in the configuration.
+
+        Args:
+            workspace: the agent's folder.
+            config_file: the configuration; by default it is found as the command line finds it.
+
+        Raises:
+            ConfigError: there is no configuration, or it is not what it should be.
+            NotFoundError: no agent of it works in this folder.
+        """
+        folder = Path(workspace).expanduser().resolve()
+        given = None if config_file is None else Path(config_file)
+        user = Path(platformdirs.user_config_dir("memoryd"))
+        self._settings: Settings = config.load(config.find(given, os.environ, Path.cwd(), user))
+        found = [agent for agent in self._settings.agents if agent.workspace.resolve() == folder]
+        if not found:
+            hint = f"name it in {self._settings.source}"
+            raise NotFoundError("no agent works in this folder", str(folder), hint)
+        self._agent: Agent = found[0]
+        self.facts = Facts(self._settings, self._agent)
+        self.core = Core(self._settings, self._agent)
+
+
+class Facts:
+    """What is known about the user: `memoryd.Memory(…).facts`."""
+
+    def __init__(self, settings: Settings, agent: Agent) -> None:
+        """Of one agent."""
+        self._settings = settings
+        self._agent = agent
+
+    def all(self) -> list[Fact]:
+        """Return the facts, the surest first.
+
+        Raises:
+            RefusedError: content is not for whoever runs this.
+        """
+        return self._store("facts").all()
+
+    def get(self, fact_id: str) -> Fact:
+        """Return a fact.
+
+        Raises:
+            KeyError: there is none of this id.
+            RefusedError: content is not for whoever runs this.
+        """
+        return self._store("facts").get(fact_id)
+
+    def search(self, query: str, limit: int = 20) -> list[Fact]:
+        """Return the facts that hold any word of `query`, in content or category: most words first, then the surest.
+
+        Raises:
+            RefusedError: content is not for whoever runs this.
+        """
+        return self._store("facts").search(query, limit)
+
+    def add(self, content: str, category: str = Category.CONTEXT, confidence: float = 1.0) -> Outcome:
+        """Store a fact; one that says the same already is returned as it is, `created` being False.
+
+        Raises:
+            ValueError: the content is blank, the category unknown or the confidence outside 0..1.
+        """
+        return self.create([NewFact(content, category, confidence)]).outcomes[0]
+
+    def create(self, batch: Sequence[NewFact]) -> Created:
+        """Store facts, all or none; says what each came to, and which went because the store was full.
+
+        Raises:
+            ValueError: as of `add`; nothing is stored.
+        """
+        with work.fact_store(self._settings, self._agent) as store:
+            return store.create(batch)
+
+    def update(
+        self, fact_id: str, content: str | None = None, category: str | None = None, confidence: float | None = None
+    ) -> None:
+        """Change what is given of a fact, and nothing else.
+
+        Raises:
+            KeyError: there is no such fact.
+            ValueError: a value is no good, or another fact says the new content already.
+            RefusedError: the fact is protected.
+        """
+        with work.fact_store(self._settings, self._agent) as store:
+            store.update(fact_id, content, category, confidence)
+
+    def delete(self, fact_id: str) -> None:
+        """Delete a fact; it comes back only if the user says it anew.
+
+        Raises:
+            KeyError: there is no such fact.
+            RefusedError: the fact is protected.
+        """
+        with work.fact_store(self._settings, self._agent) as store:
+            store.delete(fact_id)
+
+    def dump(self, *, deerflow: bool = False) -> str:
+        """Return facts and profile as JSON, memoryd's own or a `memory.json` of DeerFlow.
+
+        Raises:
+            RefusedError: content is not for whoever runs this.
+        """
+        grants.require(self._settings, self._agent, "python: facts")
+        with work.fact_store(self._settings, self._agent) as store:
+            return store.dump(deerflow=deerflow)
+
+    def bring(self, text: str) -> Brought:
+        """Take in what `dump` gave, all or nothing. What is known already stays as it is.
+
+        Raises:
+            MalformedError: it is not what it should be.
+        """
+        with work.fact_store(self._settings, self._agent) as store:
+            return store.bring(text)
+
+    def _store(self, what: str) -> Store:
+        grants.require(self._settings, self._agent, f"python: {what}")
+        with reads.open_reader(work.database(self._settings)) as reader:
+            return Store(fact_of(memories.of_row(row)) for row in reads.fact_rows(reader, self._agent.id))
+
+
+class Core:
+    """The bullets of `MEMORY.md` with their identities: `memoryd.Memory(…).core`."""
+
+    def __init__(self, settings: Settings, agent: Agent) -> None:
+        """Of one agent."""
+        self._settings = settings
+        self._agent = agent
+
+    def list(self) -> list[dict[str, Any]]:
+        """Return the live core memories in the order of the file, as `memoryd core list --json` does.
+
+        Raises:
+            RefusedError: content is not for whoever runs this.
+        """
+        grants.require(self._settings, self._agent, "python: core")
+        work.catch_up(self._settings, self._agent)
+        with reads.open_reader(work.database(self._settings)) as reader:
+            return reads.core_memories(reader, self._agent.id)

@@ -1,0 +1,224 @@
+"""The commands of the fact store."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from memoryd.errors import MemorydError, NotFoundError, RefusedError
+from memoryd.interfaces import grants
+from memoryd.interfaces.output import one_line
+from memoryd.ledger.facts import Category
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from memoryd.config import Agent, Settings
+    from memoryd.engine.facts import FactStore
+    from memoryd.interfaces.cli import Call
+    from memoryd.ledger.facts import Fact, Outcome
+
+_agent = click.option("--agent", "agent_id", metavar="ID", help="The agent, where it is not clear.")
+_category = click.Choice([str(one) for one in Category])
+_file = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
+STDIN = Path("-")
+
+
+@click.group()
+def facts() -> None:
+    """Look at what is known about the user, and change it."""
+
+
+@facts.command("list")
+@click.option("--query", metavar="WORDS", help="Those that hold any of these words, most words first.")
+@click.option("--category", type=_category, help="Of one category only.")
+@_agent
+@click.pass_obj
+def facts_list(call: Call, query: str | None, category: str | None, agent_id: str | None) -> None:
+    """List the facts, the surest first."""
+    from memoryd.database import memories, reads
+    from memoryd.interfaces import work
+    from memoryd.ledger.facts import Store, fact_of
+
+    settings = call.settings()
+    agent = call.agent(settings, agent_id)
+    with reads.open_reader(work.database(settings)) as reader:
+        store = Store(fact_of(memories.of_row(row)) for row in reads.fact_rows(reader, agent.id))
+    found = store.all() if query is None else store.search(query, sys.maxsize)
+    rows = [as_row(fact) for fact in found if category in {None, fact.category}]
+    if query is not None:
+        grants.require(settings, agent, "facts list --query")  # which facts hold a word says what they hold
+    rows = grants.shown(settings, agent, "facts list", rows, "content")
+    lines = [
+        f"{row['id']} [{row['category']} | {row['confidence']:.2f}] {one_line(grants.text_of(row['content'], row))}"
+        for row in rows
+    ]
+    call.output.result(rows, "\n".join(lines) or "no facts yet")
+
+
+def as_row(fact: Fact) -> dict[str, Any]:
+    """A fact as programs see it."""
+    return {
+        "id": fact.id,
+        "content": fact.content,
+        "category": fact.category,
+        "confidence": fact.confidence,
+        "createdAt": fact.created_at,
+        "source": fact.source,
+    }
+
+
+@facts.command("add")
+@click.argument("text")
+@click.option("--category", type=_category, default=str(Category.CONTEXT), show_default=True)
+@click.option("--confidence", type=float, default=1.0, show_default=True, help="From 0 to 1.")
+@_agent
+@click.pass_obj
+def facts_add(call: Call, text: str, category: str, confidence: float, agent_id: str | None) -> None:
+    """Store a fact; one that says the same already is left as it is."""
+    from memoryd.ledger.facts import NewFact
+
+    settings, agent = _chosen(call, agent_id)
+    with _store(settings, agent) as store:
+        created = store.create([NewFact(text, category, confidence)])
+    outcome = created.outcomes[0]
+    if outcome.fact is None:
+        limit = settings.facts.min_confidence
+        raise RefusedError(
+            f"the fact is not sure enough: {confidence} is less than {limit}", hint="facts.min_confidence"
+        )
+    (row,) = grants.shown(settings, agent, "facts add", [as_row(outcome.fact)], "content")
+    data = {"fact": row, "created": outcome.created, "evicted": [one.id for one in created.evicted]}
+    call.output.result(data, "\n".join([_told(outcome), *(f"{one.id} went for it" for one in created.evicted)]))
+
+
+def _told(outcome: Outcome) -> str:
+    if outcome.fact is None:
+        return str(outcome.why)
+    return outcome.fact.id if outcome.created else f"{outcome.fact.id} says that already"
+
+
+@facts.command("edit")
+@click.argument("fact_id", metavar="ID")
+@click.option("--content", metavar="TEXT")
+@click.option("--category", type=_category)
+@click.option("--confidence", type=float, help="From 0 to 1.")
+@_agent
+@click.pass_obj
+def facts_edit(
+    call: Call,
+    fact_id: str,
+    content: str | None,
+    category: str | None,
+    confidence: float | None,
+    agent_id: str | None,
+) -> None:
+    """Change what is given of a fact, and nothing else."""
+    if content is None and category is None and confidence is None:
+        raise click.UsageError("say what to change: --content, --category or --confidence")
+    settings, agent = _chosen(call, agent_id)
+    full = _full_id(settings, agent, fact_id)
+    with _store(settings, agent) as store:
+        fact = store.update(full, content, category, confidence)
+    (row,) = grants.shown(settings, agent, "facts edit", [as_row(fact)], "content")
+    call.output.result(row, f"{fact.id} is changed")
+
+
+@facts.command("delete")
+@click.argument("fact_id", metavar="ID")
+@_agent
+@click.pass_obj
+def facts_delete(call: Call, fact_id: str, agent_id: str | None) -> None:
+    """Delete a fact. It comes back only if the user says it anew."""
+    settings, agent = _chosen(call, agent_id)
+    full = _full_id(settings, agent, fact_id)
+    with _store(settings, agent) as store:
+        store.delete(full)
+    call.output.result({"id": full}, f"{full} is deleted")
+
+
+@facts.command("export")
+@click.option("--deerflow", is_flag=True, help="As a memory.json of DeerFlow.")
+@_agent
+@click.pass_obj
+def facts_export(call: Call, deerflow: bool, agent_id: str | None) -> None:  # noqa: FBT001
+    """Print the facts and the profile as JSON, for `facts import`."""
+    import json
+
+    settings, agent = _chosen(call, agent_id)
+    grants.require(settings, agent, "facts export")
+    with _store(settings, agent) as store:
+        text = store.dump(deerflow=deerflow)
+    call.output.result(json.loads(text), text.rstrip("\n"))
+
+
+@facts.command("import")
+@click.argument("file", type=_file)
+@_agent
+@click.pass_obj
+def facts_import(call: Call, file: Path, agent_id: str | None) -> None:
+    """Take in an export, or a memory.json of DeerFlow, all or nothing. What is known already stays as it is."""
+    settings, agent = _chosen(call, agent_id)
+    try:
+        text = sys.stdin.read() if file == STDIN else file.read_text("utf-8")
+    except OSError as error:
+        raise NotFoundError("the file cannot be read", str(file), str(error.strerror)) from error
+    except UnicodeDecodeError as error:
+        raise MemorydError("the file is no text in UTF-8", str(file)) from error
+    with _store(settings, agent) as store:
+        brought = store.bring(text, str(file))
+    data = {
+        "created": sum(one.created for one in brought.outcomes),
+        "known": sum(one.why == "duplicate" for one in brought.outcomes),
+        "unsure": sum(one.fact is None for one in brought.outcomes),
+        "evicted": [one.id for one in brought.evicted],
+        "sections": [str(one) for one in brought.sections],
+    }
+    call.output.result(
+        data, f"{data['created']} facts came in, {data['known']} were known, {data['unsure']} not sure enough"
+    )
+
+
+def _chosen(call: Call, agent_id: str | None) -> tuple[Settings, Agent]:
+    settings = call.settings()
+    return settings, call.agent(settings, agent_id)
+
+
+@contextmanager
+def _store(settings: Settings, agent: Agent) -> Iterator[FactStore]:
+    """The store; what it refuses becomes the error of a command."""
+    from memoryd.files import log
+    from memoryd.interfaces import work
+
+    close = log.configure(settings.state_dir, level=settings.log.level, text=False, terminal=None)
+    try:
+        with work.fact_store(settings, agent) as store:
+            yield store
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    except KeyError as error:
+        raise NotFoundError(f"there is no fact {error.args[0]!r}", hint="memoryd facts list") from None
+    finally:
+        close()
+
+
+def _full_id(settings: Settings, agent: Agent, fact_id: str) -> str:
+    """Complete the id of a live fact; a unique beginning is enough."""
+    from memoryd.database import reads
+    from memoryd.interfaces import work
+
+    with reads.open_reader(work.database(settings)) as reader:
+        ids = [str(row["id"]) for row in reads.fact_rows(reader, agent.id)]
+    return _completed(ids, fact_id)
+
+
+def _completed(ids: Sequence[str], fact_id: str) -> str:
+    found = [one for one in ids if one == fact_id] or [one for one in ids if fact_id and one.startswith(fact_id)]
+    if len(found) != 1:
+        what = f"{fact_id!r} begins several facts' ids" if found else f"there is no fact {fact_id!r}"
+        raise NotFoundError(what, hint="memoryd facts list")
+    return found[0]

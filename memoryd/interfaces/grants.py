@@ -1,0 +1,151 @@
+"""The commands of the silo, and what other commands show of a memory to whom."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from memoryd.errors import RefusedError
+from memoryd.interfaces.output import table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import timedelta
+
+    from memoryd.config import Agent, Settings
+    from memoryd.database.grants import Grant
+    from memoryd.engine.silo import Silo
+    from memoryd.interfaces.cli import Call
+
+_agent = click.option("--agent", "agent_id", metavar="ID", help="The agent, where it is not clear.")
+HINT = 'memoryd grant request --purpose "…" --for 30m'
+
+
+def may_read(settings: Settings, agent: Agent, what: str) -> bool:
+    """Say whether the person at the command line may see an agent's content now; a read under a grant is audited."""
+    from memoryd.engine.silo import is_owner
+
+    if agent.privacy == "open":
+        return is_owner(agent)
+    with _silo(settings, agent) as silo:
+        return silo.may_read(what)
+
+
+def require(settings: Settings, agent: Agent, what: str) -> None:
+    """Let only those pass who may see an agent's content.
+
+    Raises:
+        RefusedError: the person may not, or not any more.
+    """
+    if not may_read(settings, agent, what):
+        raise RefusedError("what the agent remembers is its own", agent.id, HINT)
+
+
+def shown(
+    settings: Settings, agent: Agent, what: str, rows: Sequence[dict[str, Any]], *texts: str
+) -> list[dict[str, Any]]:
+    """The rows as the person may see them: without leave the texts are null, their sizes and hashes are beside them."""
+    if may_read(settings, agent, what):
+        return list(rows)
+    return [_blind(row, texts) for row in rows]
+
+
+def _blind(row: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
+    content = str(row.get(texts[0]) or "").encode()
+    told = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    return row | dict.fromkeys((name for name in texts if name in row), None) | told
+
+
+def text_of(value: object, row: dict[str, Any]) -> str:
+    """A text of a row for people; what stands in its place where it is not shown."""
+    return f"({row['bytes']} bytes, not shown: {HINT})" if value is None and "bytes" in row else str(value)
+
+
+@click.group()
+def grant() -> None:
+    """See what a siloed agent remembers, for a purpose, for a time, with the agent's consent."""
+
+
+@grant.command("request")
+@click.option("--purpose", required=True, metavar="TEXT", help="What for; the agent reads it.")
+@click.option("--for", "span", required=True, metavar="TIME", help="How long, such as 30m; 24h at most.")
+@_agent
+@click.pass_obj
+def grant_request(call: Call, purpose: str, span: str, agent_id: str | None) -> None:
+    """Ask the agent, in the consent file of its workspace. Nothing can be read before it consents."""
+    from memoryd.engine.silo import PATH
+
+    settings = call.settings()
+    agent = call.agent(settings, agent_id)
+    if agent.privacy == "open":
+        raise RefusedError("the agent is no silo: its owner sees what it remembers", agent.id)
+    with _silo(settings, agent) as silo:
+        asked = silo.ask(purpose, _span(span))
+    data = _row(asked) | {"consent_file": str(agent.workspace / PATH)}
+    call.output.result(data, f"{asked.id} asks for consent in {agent.workspace / PATH}")
+
+
+def _span(text: str) -> timedelta:
+    from memoryd import config_values
+
+    try:
+        span: timedelta = config_values.duration()(config_values.Place(Path(), {}), text)
+    except config_values.RefusedValueError as refused:
+        raise click.BadParameter(f"{refused.what}; {refused.hint}", param_hint="--for") from None
+    return span
+
+
+@grant.command("list")
+@_agent
+@click.pass_obj
+def grant_list(call: Call, agent_id: str | None) -> None:
+    """List requests and grants, the newest first."""
+    settings = call.settings()
+    agent = call.agent(settings, agent_id)
+    with _silo(settings, agent) as silo:
+        rows = [_row(one) for one in silo.all()]
+    columns = ("id", "state", "uid", "requested_at", "expires_at", "purpose")
+    call.output.result(rows, table(rows, columns) if rows else "nobody has asked")
+
+
+@grant.command("revoke")
+@click.argument("grant_id", metavar="ID")
+@_agent
+@click.pass_obj
+def grant_revoke(call: Call, grant_id: str, agent_id: str | None) -> None:
+    """End a grant at once, or take a request back."""
+    settings = call.settings()
+    agent = call.agent(settings, agent_id)
+    with _silo(settings, agent) as silo:
+        revoked = silo.revoke(grant_id)
+    call.output.result(_row(revoked), f"{revoked.id} is revoked")
+
+
+def _row(one: Grant) -> dict[str, Any]:
+    return {
+        "id": one.id,
+        "agent": one.agent_id,
+        "uid": one.uid,
+        "purpose": one.purpose,
+        "seconds": one.seconds,
+        "requested_at": one.requested_at,
+        "decided_at": one.decided_at,
+        "expires_at": one.expires_at,
+        "state": one.state,
+    }
+
+
+@contextmanager
+def _silo(settings: Settings, agent: Agent) -> Iterator[Silo]:
+    from memoryd.engine.clock import Clock
+    from memoryd.engine.silo import Silo
+    from memoryd.interfaces import work
+
+    uid = os.getuid() if hasattr(os, "getuid") else 0
+    with work.state(settings, agent) as (engine, scrubber):
+        yield Silo(engine, agent, Clock(), uid, lambda text: scrubber.redact([text])[0])

@@ -1,0 +1,49 @@
+"""Exchanges: a user turn and all that answers it, up to the final reply."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from memoryd.jobs.evidence import is_said
+from memoryd.transcripts.turn import Kind, Origin, StoredTurn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One exchange. Side chains and what the agent program says belong to the exchange they fall into."""
+
+    asked: tuple[StoredTurn, ...]  # what the user typed; more than one message where none was answered in between
+    answered: tuple[StoredTurn, ...]  # what the assistant said to it
+    last_seq: int  # of all its turns, tool traffic among them
+    complete: bool  # its last word is the assistant's, and no tool call is still open
+
+
+def exchanges(turns: Sequence[StoredTurn]) -> list[Exchange]:
+    """Return the exchanges of `turns`, in order. What comes before the first user turn is none of them."""
+    groups: list[list[StoredTurn]] = []
+    for turn in turns:
+        typed = is_said(turn) and turn.origin is Origin.USER
+        answered = bool(groups) and any(is_said(one) and one.origin is Origin.ASSISTANT for one in groups[-1])
+        if typed and (not groups or answered):
+            groups.append([])
+        if groups:
+            groups[-1].append(turn)
+    return [_exchange(group) for group in groups]
+
+
+def _exchange(group: Sequence[StoredTurn]) -> Exchange:
+    said = [turn for turn in group if is_said(turn)]
+    spoken = [turn for turn in group if not turn.sidechain and (is_said(turn) or turn.kind in _TRAFFIC)]
+    return Exchange(
+        tuple(turn for turn in said if turn.origin is Origin.USER),
+        tuple(turn for turn in said if turn.origin is Origin.ASSISTANT),
+        group[-1].seq,
+        is_said(spoken[-1]) and spoken[-1].origin is Origin.ASSISTANT,
+    )
+
+
+_TRAFFIC = frozenset({Kind.TOOL_CALL, Kind.TOOL_RESULT})

@@ -1,0 +1,225 @@
+"""The grammar of a reply of the facts job: one JSON object, whatever a model says around it.
+
+    {"new": [{"content": "…", "category": "preference", "confidence": 0.9, "cites": ["t3"], "replaces": ["fact_…"]}],
+     "remove": [{"id": "fact_…", "cites": ["t3"]}],
+     "profile": {"work": {"text": "…", "cites": ["t3"]}}}
+
+Every key may be missing or empty. Thoughts, prose and fences around it are passed over. Of several objects the last
+one that has one of these keys in its right type is taken: models show examples before they answer, not after. A value
+of a wrong type is dropped by itself; but a reply that removes anything and has a new fact that cannot be read is
+refused as a whole, since the fact may be what should take the place of the one removed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from memoryd.jobs.job import Rejected, Reply
+from memoryd.ledger.facts import Category
+from memoryd.ledger.profile import Section
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DEFAULT_CONFIDENCE = 0.5  # of a fact that comes without one that can be read
+_KEYS = {"new": list, "remove": list, "profile": dict}
+_LONGEST = 400_000  # characters; no answer is longer
+_MOST_ITEMS = 200
+_MOST_TRIES = 2_000  # braces at which an object is looked for
+_THOUGHTS = re.compile(r"<(think|thinking|thought|reasoning)>.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL)
+_THOUGHTS_END = re.compile(r"\A.*</(?:think|thinking|thought|reasoning)\s*>", re.IGNORECASE | re.DOTALL)
+_CITE = re.compile(r"\[?\s*t(\d{1,9})\s*\]?", re.IGNORECASE)
+_ID = re.compile(r"fact_[0-9a-f]{8}")
+_WHY = {
+    "length": "the reply was cut off at its length limit",
+    "refusal": "the model refused to answer",
+    "error": "the backend failed to answer",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A new fact as the model offers it."""
+
+    content: str
+    category: str
+    confidence: float
+    cites: tuple[int, ...]
+    replaces: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """A known fact that the model would remove."""
+
+    id: str
+    cites: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A section of the profile as the model would have it."""
+
+    section: Section
+    text: str
+    cites: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A reply in its parts."""
+
+    offered: tuple[Offered, ...] = ()
+    removals: tuple[Removal, ...] = ()
+    sections: tuple[Rewritten, ...] = ()
+    unreadable: int = 0  # items in no known form, left out
+
+
+def parse(reply: Reply) -> Parsed | Rejected:
+    """Return the parts of `reply`, or why it cannot be used; never raises."""
+    if reply.finish_reason != "stop":
+        return Rejected(_WHY.get(reply.finish_reason, "the reply did not end as it should"))
+    if not reply.text.strip():
+        return Rejected("the reply is empty")
+    if len(reply.text) > _LONGEST:
+        return Rejected("the reply is longer than any answer can be")
+    found = _answer(reply.text)
+    if found is None:
+        return Rejected("the reply holds no JSON object with the keys asked for")
+    return _parts(found)
+
+
+def render(offered: Sequence[Offered]) -> str:
+    """Return the reply text that `parse` reads back to these facts."""
+    new = [
+        {
+            "content": one.content,
+            "category": one.category,
+            "confidence": one.confidence,
+            "cites": [f"t{seq}" for seq in one.cites],
+            **({"replaces": list(one.replaces)} if one.replaces else {}),
+        }
+        for one in offered
+    ]
+    return json.dumps({"new": new}, ensure_ascii=False)
+
+
+def merge(replies: Sequence[Reply]) -> Reply | Rejected:
+    """Return the reply to a question that was asked in parts: what each offers, in order.
+
+    Of a section of the profile that several rewrite, the last holds. One part that cannot be used makes the whole
+    unusable: what it was asked about would be passed over.
+    """
+    rejected = next((part for part in map(parse, replies) if isinstance(part, Rejected)), None)
+    if rejected is not None:
+        return rejected
+    if len(replies) == 1:
+        return replies[0]
+    found = [one for one in (_answer(reply.text) for reply in replies) if one is not None]
+    whole = {
+        "new": [item for one in found for item in _typed(one, "new", list)],
+        "remove": [item for one in found for item in _typed(one, "remove", list)],
+        "profile": {name: text for one in found for name, text in _typed(one, "profile", dict).items()},
+    }
+    tokens_in, tokens_out = sum(reply.tokens_in for reply in replies), sum(reply.tokens_out for reply in replies)
+    text = json.dumps(whole, ensure_ascii=False)
+    return replace(replies[0], text=text, tokens_in=tokens_in, tokens_out=tokens_out)
+
+
+def _answer(text: str) -> dict[str, Any] | None:
+    """Return the last object with the right keys, without thoughts if there is one there, else in the whole text."""
+    spoken = _THOUGHTS.sub(" ", text)
+    for part in dict.fromkeys((_THOUGHTS_END.sub("", spoken), spoken)):
+        found = [one for one in _objects(part) if any(isinstance(one.get(key), kind) for key, kind in _KEYS.items())]
+        if found:
+            return found[-1]
+    return None
+
+
+def _objects(text: str) -> list[dict[str, Any]]:
+    decoder = json.JSONDecoder(parse_constant=_no_constant)
+    found: list[dict[str, Any]] = []
+    at, tries = text.find("{"), 0
+    while at >= 0 and tries < _MOST_TRIES:
+        tries += 1
+        try:
+            value, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            end = at + 1
+        else:
+            found.append(value)
+        at = text.find("{", end)
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _parts(found: dict[str, Any]) -> Parsed | Rejected:
+    new, remove, profile = (_typed(found, key, kind) for key, kind in _KEYS.items())
+    if max(len(new), len(remove)) > _MOST_ITEMS:
+        return Rejected("the reply offers more than an exchange can hold")
+    offered = [_offered(one) for one in new]
+    removals = [_removal(one) for one in remove]
+    sections = [_section(name, one) for name, one in profile.items()]
+    broken = sum(one is None for one in offered) + ("new" in found and not isinstance(found["new"], list))
+    if broken and (removals or any(one and one.replaces for one in offered)):
+        return Rejected("the reply removes facts, and a new one cannot be read")
+    everything: list[object] = [*offered, *removals, *sections]
+    return Parsed(
+        tuple(one for one in offered if one),
+        tuple(one for one in removals if one),
+        tuple(one for one in sections if one),
+        sum(one is None for one in everything),
+    )
+
+
+def _typed(found: dict[str, Any], key: str, kind: type) -> Any:
+    value = found.get(key)
+    return value if isinstance(value, kind) else kind()
+
+
+def _offered(value: Any) -> Offered | None:
+    if not isinstance(value, dict) or not isinstance(value.get("content"), str) or not value["content"].strip():
+        return None
+    category = value.get("category")
+    known = isinstance(category, str) and category.strip().lower() in set(Category)
+    return Offered(
+        value["content"].strip(),
+        str(category).strip().lower() if known else Category.CONTEXT.value,
+        _confidence(value.get("confidence")),
+        _cites(value.get("cites")),
+        _ids(value.get("replaces")),
+    )
+
+
+def _confidence(value: Any) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and math.isfinite(value) and 0 <= value <= 1 else DEFAULT_CONFIDENCE
+
+
+def _removal(value: Any) -> Removal | None:
+    ids = _ids([value.get("id")] if isinstance(value, dict) else [value])
+    return Removal(ids[0], _cites(value.get("cites")) if isinstance(value, dict) else ()) if ids else None
+
+
+def _section(name: str, value: Any) -> Rewritten | None:
+    if name not in set(Section) or not isinstance(value, dict) or not isinstance(value.get("text"), str):
+        return None
+    return Rewritten(Section(name), value["text"].strip(), _cites(value.get("cites")))
+
+
+def _cites(value: Any) -> tuple[int, ...]:
+    given = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+    found = (_CITE.fullmatch(one.strip()) for one in given if isinstance(one, str))
+    return tuple(dict.fromkeys(int(one[1]) for one in found if one))
+
+
+def _ids(value: Any) -> tuple[str, ...]:
+    given = value if isinstance(value, list) else []
+    return tuple(dict.fromkeys(one for one in given if isinstance(one, str) and _ID.fullmatch(one)))

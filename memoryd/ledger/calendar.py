@@ -1,0 +1,133 @@
+"""Calendar dates in the many ways people write them, and what year, month and day they name.
+
+A date may leave its year or day open. One that can be read in two ways (3/4/2025) has both readings.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.ledger import dates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+# English, German, French, Spanish, Italian, Portuguese, Dutch, Russian; abbreviations where they are common.
+_MONTH_LISTS = (
+    "january jan januar janvier enero gennaio janeiro januari января январь",
+    "february feb februar février febrero febbraio fevereiro februari февраля февраль",
+    "march mar märz mars marzo março maart марта март",
+    "april apr avril abril aprile апреля апрель",
+    "may mai mayo maggio maio mei мая май",
+    "june jun juni juin junio giugno junho июня июнь",
+    "july jul juli juillet julio luglio julho июля июль",
+    "august aug août agosto augustus августа август",
+    "september sept sep septembre septiembre settembre setembro сентября сентябрь",
+    "october oct okt oktober octobre octubre ottobre outubro октября октябрь",
+    "november nov novembre noviembre novembro ноября ноябрь",
+    "december dec dez dezember décembre diciembre dicembre dezembro декабря декабрь",
+)
+_MONTHS = {name: number for number, names in enumerate(_MONTH_LISTS, 1) for name in names.split()}
+_NAMED = "|".join(sorted(_MONTHS, key=len, reverse=True))
+_DAY = r"\d{1,2}"
+_DATE = re.compile(
+    r"(?<!\d)(?P<iy>[12]\d{3})-(?P<im>\d\d)(?:-(?P<id>\d\d))?(?![\d-]|T\d)"
+    rf"|(?<![\d/.])(?P<sy>[12]\d{{3}})[/.](?P<sm>{_DAY})[/.](?P<sd>{_DAY})(?![\d/])"
+    rf"|(?<![\d/.])(?P<a>{_DAY})(?P<mark>[/.])(?P<b>{_DAY})(?P=mark)(?P<ny>[12]\d{{3}})(?!\d)"
+    rf"|(?<!\d)(?:(?P<cy>[12]\d{{3}})年)?(?P<cm>{_DAY})月(?:(?P<cd>{_DAY})[日号號])?"
+    rf"|(?<![\w.])(?P<d1>{_DAY})(?:\.|st|nd|rd|th|er|º)?\s+(?:of\s+|de\s+)?(?P<m1>{_NAMED})\b\.?"
+    r"(?:,?\s+(?:de\s+)?(?P<y1>[12]\d{3})(?!\d))?"
+    rf"|\b(?P<m2>{_NAMED})\b\.?\s+(?P<d2>{_DAY})(?:st|nd|rd|th)?(?!\w)(?:,?\s+(?P<y2>[12]\d{{3}})(?!\d))?"
+    rf"|\b(?P<m3>{_NAMED})\b\.?,?\s+(?:de\s+)?(?P<y3>[12]\d{{3}})(?!\d)",
+    re.IGNORECASE,
+)
+_NEAR_DAYS = 200  # a date said without its year is the one nearest to the day it was said
+
+
+class Day(NamedTuple):
+    """A date as far as it is named."""
+
+    year: int | None
+    month: int | None
+    day: int | None
+
+
+class Written(NamedTuple):
+    """A date found in a text."""
+
+    start: int
+    end: int
+    readings: tuple[Day, ...]
+
+
+def find(text: str) -> Iterator[Written]:
+    """Yield the calendar dates of `text` in order; what no calendar has is left out."""
+    for match in _DATE.finditer(text):
+        readings = tuple(day for day in _readings(match) if _exists(day))
+        if readings:
+            yield Written(match.start(), match.end(), readings)
+
+
+def said(text: str, said_on: date) -> set[Day]:
+    """Return the days that `text`, said on `said_on`, names, relative dates among them, and that day itself.
+
+    A date without a year is also that of the nearest such day.
+    """
+    days = {Day(said_on.year, said_on.month, said_on.day)}
+    for written in find(text):
+        for reading in written.readings:
+            days |= {reading, *_with_year(reading, said_on)}
+    for named in dates.find(text, said_on):
+        parts = [int(part) for part in named.iso.split("/")[0].split("-")]
+        days.add(Day(*parts, *[None] * (3 - len(parts))))
+    return days
+
+
+def among(readings: Sequence[Day], held: set[Day]) -> bool:
+    """Say whether one of `held` names all that one of `readings` names."""
+    return any(
+        all(one is None or one == other for one, other in zip(reading, day, strict=True))
+        for reading in readings
+        for day in held
+    )
+
+
+def _readings(match: re.Match[str]) -> Iterator[Day]:
+    if match["iy"]:
+        yield Day(int(match["iy"]), int(match["im"]), _number(match["id"]))
+    elif match["sy"]:
+        yield Day(int(match["sy"]), int(match["sm"]), int(match["sd"]))
+    elif match["ny"]:
+        yield Day(int(match["ny"]), int(match["b"]), int(match["a"]))
+        if match["mark"] == "/":
+            yield Day(int(match["ny"]), int(match["a"]), int(match["b"]))
+    elif match["cm"]:
+        yield Day(_number(match["cy"]), int(match["cm"]), _number(match["cd"]))
+    else:
+        n = next(n for n in "123" if match[f"m{n}"])
+        day = _number(match[f"d{n}"]) if n != "3" else None
+        yield Day(_number(match[f"y{n}"]), _MONTHS[match[f"m{n}"].casefold()], day)
+
+
+def _number(digits: str | None) -> int | None:
+    return int(digits) if digits else None
+
+
+def _exists(day: Day) -> bool:
+    try:
+        date(day.year or 2024, day.month or 1, day.day or 1)  # 2024 has a 29th of February
+    except ValueError:
+        return False
+    return True
+
+
+def _with_year(day: Day, said_on: date) -> Iterator[Day]:
+    if day.year is None:
+        for year in (said_on.year - 1, said_on.year, said_on.year + 1):
+            dated = day._replace(year=year)
+            if 1 <= year <= 9999 and _exists(dated):
+                apart = date(year, day.month or 1, day.day or 15) - said_on
+                if abs(apart.days) <= _NEAR_DAYS:
+                    yield dated

@@ -1,0 +1,315 @@
+"""Facts: short statements about the user, each with a category and a confidence; what may be done to the store of them.
+
+A store is a value made from the live `fact` rows of one agent. Nothing here changes it: what is asked for comes back as
+ledger operations, with what the asker is to be told.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from memoryd.ledger.memory import Ending, Kind, Memory, Source
+from memoryd.ledger.neutral import neutral
+from memoryd.ledger.operation import Add, Delete, Operation, Update
+from memoryd.tiers.core import normal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterable, Sequence
+
+MANUAL = "manual"  # the source of a fact that stands on no session
+_SOURCE_TAG = "source:"  # keeps the source of an imported fact; its `origin_at` is then when it was created there
+
+
+class Category(StrEnum):
+    """What a fact is about."""
+
+    PREFERENCE = "preference"
+    KNOWLEDGE = "knowledge"
+    CONTEXT = "context"
+    BEHAVIOR = "behavior"
+    GOAL = "goal"
+    CORRECTION = "correction"
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A fact as people and programs see it."""
+
+    id: str
+    content: str
+    category: str
+    confidence: float  # 0..1
+    created_at: str  # UTC, ISO 8601 with Z; never changes
+    source: str  # id of the session it was said in, `MANUAL`, or what an imported fact names
+
+
+@dataclass(frozen=True, slots=True)
+class NewFact:
+    """A fact to create."""
+
+    content: str
+    category: str = Category.CONTEXT
+    confidence: float = 1.0
+    cites: tuple[Source, ...] = ()
+    source: str | None = None  # only of an imported one
+    created_at: str | None = None  # only of an imported one
+    id: str | None = None  # wanted by an imported one; another is drawn where it is taken or no id of a fact
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The configured limits (`facts.*`)."""
+
+    min_confidence: float = 0.5  # a fact of exactly this is stored
+    max_facts: int = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one fact of a batch."""
+
+    fact: Fact | None  # the stored one, or the one that says the same already; None: not stored
+    created: bool
+    why: str | None = None  # "duplicate" | "below min_confidence"
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """What a batch does, in order."""
+
+    operations: tuple[Operation, ...]
+    outcomes: tuple[Outcome, ...]  # one for each fact asked for
+    evicted: tuple[Fact, ...] = ()  # who went because the store was full
+
+
+def fact_of(memory: Memory) -> Fact:
+    """Return the fact that a row of the ledger holds."""
+    told = next((tag.removeprefix(_SOURCE_TAG) for tag in memory.tags if tag.startswith(_SOURCE_TAG)), None)
+    source = told if told is not None else next((one.session for one in memory.sources), MANUAL)
+    created_at = memory.origin_at if told is not None and memory.origin_at else memory.created_at
+    confidence = memory.confidence if memory.confidence is not None else 1.0
+    return Fact(memory.id, memory.content, memory.category or Category.CONTEXT, confidence, created_at, source)
+
+
+class Store:
+    """The live facts of one agent."""
+
+    def __init__(self, facts: Iterable[Fact] = ()) -> None:
+        """Take the facts, oldest first where their times are the same."""
+        self._facts = {fact.id: fact for fact in facts}
+        self._ids = {normal(fact.content): fact.id for fact in reversed(self._facts.values())}
+
+    def all(self) -> list[Fact]:
+        """Return the facts, the surest first, then the oldest."""
+        return sorted(self._facts.values(), key=lambda fact: (-fact.confidence, fact.created_at, fact.id))
+
+    def get(self, fact_id: str) -> Fact:
+        """Return a fact.
+
+        Raises:
+            KeyError: there is none of this id.
+        """
+        return self._facts[fact_id]
+
+    def same(self, content: str) -> Fact | None:
+        """Return the fact that says the same letter by letter: NFC, spaces folded, casefolded."""
+        found = self._ids.get(normal(content))
+        return self._facts[found] if found is not None else None
+
+    def search(self, query: str, limit: int = 20) -> list[Fact]:
+        """Return the facts that hold any word of `query`, in content or category: most words first, then the surest."""
+        words = list(dict.fromkeys(normal(query).split()))
+        scored = ((sum(1 for word in words if word in _searched(fact)), fact) for fact in self.all())
+        found = sorted((pair for pair in scored if pair[0]), key=lambda pair: -pair[0])
+        return [fact for _, fact in found[: max(0, limit)]]
+
+    def create(
+        self,
+        batch: Sequence[NewFact],
+        limits: Limits,
+        now: str,
+        new_id: Callable[[Container[str]], str],
+        taken: Container[str] = (),
+        protected: Container[str] = (),
+    ) -> Created:
+        """Return what storing a batch does.
+
+        One that says the same as a fact, also of this batch, gets that fact, unchanged in every field. In a full
+        store the fact of lowest confidence goes, of several the oldest, and the new one comes in.
+
+        Args:
+            batch: the facts, in order.
+            limits: the configured ones.
+            now: UTC, ISO 8601 with Z.
+            new_id: draws an id that is not among those it is given.
+            taken: every id ever given, also to facts that have ended.
+            protected: ids of constitutional facts; a full store does not let them go.
+
+        Raises:
+            ValueError: a content is blank, a category unknown or a confidence outside 0..1; nothing is stored.
+        """
+        news = [checked(new) for new in batch]
+        store = _Growing(self, limits.max_facts, protected)
+        outcomes = []
+        for new in news:
+            same = store.same(new.content)
+            if same is not None:
+                outcomes.append(Outcome(same, created=False, why="duplicate"))
+            elif new.confidence < limits.min_confidence:
+                outcomes.append(Outcome(None, created=False, why="below min_confidence"))
+            else:
+                outcomes.append(Outcome(store.add(new, now, new_id, taken), created=True))
+        return Created(tuple(store.operations), tuple(outcomes), tuple(store.evicted))
+
+    def update(
+        self, fact_id: str, content: str | None = None, category: str | None = None, confidence: float | None = None
+    ) -> tuple[Update | None, Fact]:
+        """Return the operation that changes only what is given, None where nothing would change, and the fact after it.
+
+        Raises:
+            KeyError: there is no such fact.
+            ValueError: a value is no good, or another fact says the new content already.
+        """
+        before = self.get(fact_id)
+        after = replace(
+            before,
+            content=before.content if content is None else _content(content),
+            category=before.category if category is None else _category(category),
+            confidence=before.confidence if confidence is None else _confidence(confidence),
+        )
+        same = self.same(after.content)
+        if content is not None and same is not None and same.id != fact_id:
+            raise ValueError(f"{same.id} says that already")
+        if after == before:
+            return None, before
+        changed = {
+            name: getattr(after, name)
+            for name in ("content", "category", "confidence")
+            if getattr(after, name) != getattr(before, name)
+        }
+        return Update(fact_id, **changed), after
+
+    def delete(self, fact_id: str) -> Delete:
+        """Return the operation that deletes a fact.
+
+        Raises:
+            KeyError: there is no such fact.
+        """
+        return Delete(self.get(fact_id).id, Ending.DELETED)
+
+
+class _Growing:
+    """A store while a batch goes in."""
+
+    def __init__(self, store: Store, max_facts: int, protected: Container[str]) -> None:
+        self._facts = {fact.id: fact for fact in store.all()}
+        self._ids = {normal(fact.content): fact.id for fact in self._facts.values()}
+        self._used = set(self._facts)  # evicted ones among them
+        self._max = max(1, max_facts)
+        self._protected = protected
+        self._least: list[tuple[float, str, int, str]] = []  # made when the store is full for the first time
+        self._drawn = 0
+        self.operations: list[Operation] = []
+        self.evicted: list[Fact] = []
+
+    def same(self, content: str) -> Fact | None:
+        found = self._ids.get(normal(content))
+        return self._facts[found] if found is not None else None
+
+    def add(self, new: NewFact, now: str, new_id: Callable[[Container[str]], str], taken: Container[str]) -> Fact:
+        used = _Either(self._used, taken)
+        fact_id = new.id if new.id and new.id not in used else new_id(used)
+        while len(self._facts) >= self._max and self._evict():
+            pass
+        tags = (_SOURCE_TAG + new.source,) if new.source is not None else ()
+        self.operations.append(
+            Add(
+                Kind.FACT,
+                new.content,
+                new.cites,
+                new.category,
+                new.confidence,
+                tags=tags,
+                origin_at=new.created_at,
+                id=fact_id,
+            )
+        )
+        source = new.source if new.source is not None else next((one.session for one in new.cites), MANUAL)
+        fact = Fact(fact_id, new.content, new.category, new.confidence, new.created_at or now, source)
+        self._facts[fact_id] = fact
+        self._used.add(fact_id)
+        self._ids[normal(fact.content)] = fact_id
+        self._drawn += 1
+        if self._least:
+            heapq.heappush(self._least, self._rank(fact, self._drawn))
+        return fact
+
+    def _evict(self) -> bool:
+        """End the least sure fact; say whether there was one that may go."""
+        if not self._least:
+            self._least = [self._rank(fact, 0) for fact in self._facts.values() if fact.id not in self._protected]
+            heapq.heapify(self._least)
+        if not self._least:
+            return False
+        fact = self._facts.pop(heapq.heappop(self._least)[-1])
+        del self._ids[normal(fact.content)]
+        self.operations.append(Delete(fact.id, Ending.EVICTED))
+        self.evicted.append(fact)
+        return True
+
+    def _rank(self, fact: Fact, order: int) -> tuple[float, str, int, str]:
+        return fact.confidence, fact.created_at, order, fact.id
+
+
+class _Either:
+    """What is in one of two."""
+
+    def __init__(self, one: Container[str], other: Container[str]) -> None:
+        self._both = (one, other)
+
+    def __contains__(self, item: object) -> bool:
+        return any(item in one for one in self._both)
+
+
+def line(fact: Fact) -> str:
+    """Return a fact as an agent is given it, on one line that cannot close its block."""
+    return f"- [{fact.category} | {fact.confidence:.2f}] {neutral(fact.content)}"
+
+
+def _searched(fact: Fact) -> str:
+    return f"{normal(fact.content)} {fact.category}"
+
+
+def checked(new: NewFact) -> NewFact:
+    """Return the fact trimmed; raises ValueError for a value that is no good."""
+    return replace(
+        new,
+        content=_content(new.content),
+        category=_category(new.category),
+        confidence=_confidence(new.confidence),
+    )
+
+
+def _content(content: object) -> str:
+    text = content.encode(errors="replace").decode().replace("\0", "\ufffd").strip() if isinstance(content, str) else ""
+    if not text:
+        raise ValueError("the content of a fact is a text that is not blank")
+    return text
+
+
+def _category(category: object) -> str:
+    if not isinstance(category, str) or category not in set(Category):
+        raise ValueError(f"{category!r} is no category of facts: one of {', '.join(Category)}")
+    return Category(category).value
+
+
+def _confidence(confidence: object) -> float:
+    if isinstance(confidence, bool) or not isinstance(confidence, int | float):
+        raise ValueError("the confidence of a fact is a number")  # noqa: TRY004 - the contract says ValueError
+    if not math.isfinite(confidence) or not 0 <= confidence <= 1:
+        raise ValueError(f"the confidence of a fact lies between 0 and 1, {confidence} does not")
+    return float(confidence)

@@ -1,0 +1,176 @@
+"""Facts and profile as files that are carried from one place to another.
+
+Two shapes are read and written: memoryd's own, and DeerFlow's `memory.json` as its frontend types it and its gateway
+documents it (github.com/bytedance/deer-flow, `frontend/src/core/memory/types.ts`, "Get Memory Data"):
+
+    {"version": "1.0", "lastUpdated": TIME,
+     "user": {"workContext": {"summary", "updatedAt"}, "personalContext": …, "topOfMind": …},
+     "history": {"recentMonths": …, "earlierContext": …, "longTermBackground": …},
+     "facts": [{"id", "content", "category", "confidence", "createdAt", "source"}]}
+
+A file with anything malformed is refused as a whole.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from memoryd.errors import MemorydError
+from memoryd.ledger.facts import MANUAL, Category, NewFact, checked
+from memoryd.ledger.profile import Entry, Section
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from memoryd.ledger.facts import Fact
+
+FORMAT = "memoryd-facts"
+_VERSION = 1
+_DEERFLOW = {
+    "user": {
+        "workContext": Section.WORK,
+        "personalContext": Section.PERSONAL,
+        "topOfMind": Section.TOP_OF_MIND,
+    },
+    "history": {
+        "recentMonths": Section.RECENT,
+        "earlierContext": Section.EARLIER,
+        "longTermBackground": Section.BACKGROUND,
+    },
+}
+_ID = re.compile(r"fact_[0-9a-f]{8}")
+_MOST = 100_000  # facts of one file
+
+
+class MalformedError(MemorydError):
+    """The file is not what it should be; nothing of it was taken."""
+
+    code = "malformed"
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """What a file holds."""
+
+    facts: tuple[NewFact, ...]
+    profile: dict[Section, Entry]
+
+
+def dump(facts: Iterable[Fact], profile: Mapping[Section, Entry]) -> str:
+    """Return the facts and the profile in memoryd's own shape; `load` gives them back."""
+    sections = {section.value: _entry(profile[section]) for section in Section if section in profile}
+    return _text({"format": FORMAT, "version": _VERSION, "profile": sections, "facts": [_fact(one) for one in facts]})
+
+
+def dump_deerflow(facts: Iterable[Fact], profile: Mapping[Section, Entry], now: str) -> str:
+    """Return the facts and the profile as a `memory.json` of DeerFlow, where sections may be empty."""
+    empty = Entry("", "")
+    groups = {
+        group: {name: _entry(profile.get(section, empty)) for name, section in names.items()}
+        for group, names in _DEERFLOW.items()
+    }
+    return _text({"version": "1.0", "lastUpdated": now, **groups, "facts": [_fact(one) for one in facts]})
+
+
+def load(text: str, where: str = "") -> Brought:
+    """Return what a file of either shape holds; a bare list of facts is taken as well.
+
+    Args:
+        text: of the file.
+        where: its name, for the error.
+
+    Raises:
+        MalformedError: it is no JSON, no such shape, or anything in it is not what it should be.
+    """
+    try:
+        value = json.loads(text.removeprefix("\ufeff"), parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise MalformedError("the file is no JSON", where, "it must be an export of facts, or a memory.json") from error
+    held = {"facts": value} if isinstance(value, list) else value
+    if not isinstance(held, dict) or not isinstance(held.get("facts"), list):
+        raise MalformedError("the file has no list of facts", where, 'it needs a key "facts"')
+    if held.get("format", FORMAT) != FORMAT or (held.get("format") and held.get("version") != _VERSION):
+        raise MalformedError("the file is of another format or version", where, f"{FORMAT} {_VERSION} is read")
+    if len(held["facts"]) > _MOST:
+        raise MalformedError(f"the file holds more than {_MOST} facts", where)
+    facts = tuple(_new(one, f"{where} facts[{i}]".strip()) for i, one in enumerate(held["facts"]))
+    return Brought(facts, _profile(held, where))
+
+
+def _profile(held: dict[str, Any], where: str) -> dict[Section, Entry]:
+    own = {"profile": {section.value: section for section in Section}}
+    profile: dict[Section, Entry] = {}
+    for group, names in (own | _DEERFLOW).items():
+        given = held.get(group) or {}
+        if not isinstance(given, dict):
+            raise MalformedError("the profile is no object", f"{where} {group}".strip())
+        for name, section in names.items():
+            entry = given.get(name)
+            if entry is None:
+                continue
+            at = f"{where} {group}.{name}".strip()
+            if not isinstance(entry, dict) or not isinstance(entry.get("summary", ""), str):
+                raise MalformedError("a section of the profile has no summary", at, 'it needs {"summary": "…"}')
+            summary = entry.get("summary", "").strip()
+            if summary:
+                profile[section] = Entry(summary, _time(entry.get("updatedAt"), at) or "")
+    return profile
+
+
+def _new(value: Any, at: str) -> NewFact:
+    if not isinstance(value, dict):
+        raise MalformedError("a fact is no object", at)
+    source, fact_id = value.get("source") or MANUAL, value.get("id")
+    if not isinstance(source, str):
+        raise MalformedError("the source of a fact is no text", at)
+    new = NewFact(
+        value.get("content", ""),
+        value.get("category", Category.CONTEXT),
+        value.get("confidence", 1.0),
+        source=source,
+        created_at=_time(value.get("createdAt"), at),
+        id=fact_id if isinstance(fact_id, str) and _ID.fullmatch(fact_id) else None,
+    )
+    try:
+        return checked(new)
+    except ValueError as error:
+        raise MalformedError(str(error), at) from error
+
+
+def _time(value: Any, at: str) -> str | None:
+    """Return a time as UTC with Z; one without a zone is taken as UTC. None where there is none."""
+    if value is None or value == "":
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+        utc = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise MalformedError("a time is no ISO 8601 time", at, "as in 2026-03-01T10:00:00Z") from error
+    return utc.isoformat().replace("+00:00", "Z")
+
+
+def _fact(fact: Fact) -> dict[str, Any]:
+    return {
+        "id": fact.id,
+        "content": fact.content,
+        "category": fact.category,
+        "confidence": fact.confidence,
+        "createdAt": fact.created_at,
+        "source": fact.source,
+    }
+
+
+def _entry(entry: Entry) -> dict[str, str]:
+    return {"summary": entry.text, "updatedAt": entry.updated_at}
+
+
+def _text(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")

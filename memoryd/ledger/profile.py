@@ -1,0 +1,54 @@
+"""The profile: six short sections of prose on who the user is and what is going on, kept beside the facts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from memoryd.ledger.neutral import neutral
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Section(StrEnum):
+    """The sections, in the order in which they are rendered."""
+
+    WORK = "work"
+    PERSONAL = "personal"
+    TOP_OF_MIND = "topOfMind"
+    RECENT = "recent"
+    EARLIER = "earlier"
+    BACKGROUND = "background"
+
+
+# What passes on its own; the others tell of what stays true.
+PASSING = frozenset({Section.TOP_OF_MIND, Section.RECENT})
+LONGEST = 1000  # characters of a section; beyond, its oldest sentences go
+
+_TITLES = {
+    "User Context:": ((Section.WORK, "Work"), (Section.PERSONAL, "Personal"), (Section.TOP_OF_MIND, "Top of Mind")),
+    "History:": ((Section.RECENT, "Recent"), (Section.EARLIER, "Earlier"), (Section.BACKGROUND, "Background")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The text of one section."""
+
+    text: str
+    updated_at: str  # UTC, ISO 8601 with Z
+
+
+def render(profile: Mapping[Section, Entry]) -> list[str]:
+    """Return the lines of the profile as an agent is given it: titles and sections without text are left out.
+
+    Each text is one line that cannot close the block around it or forge a heading, list or tag.
+    """
+    lines: list[str] = []
+    for title, sections in _TITLES.items():
+        told = [(name, neutral(profile[section].text)) for section, name in sections if section in profile]
+        shown = [f"- {name}: {text}" for name, text in told if text]
+        lines += [title, *shown] if shown else []
+    return lines

@@ -1,0 +1,96 @@
+"""Steering: wording by which a text would steer an agent, or speaks of its user, in several languages.
+
+Such cues prove nothing and miss much; they only say which texts need the user's own words behind them. What a cue
+misses is still held by its origin: text from outside never becomes more than a report, however it is worded.
+"""
+
+from __future__ import annotations
+
+import re
+
+_INSTRUCTS = re.compile(
+    r"\b(?:always|never|must(?! have)|from now on|in (?:the )?future|do not|don't|make sure|ignore|disregard|forget "
+    r"(?:all|every|what)|remember to|be sure to|you (?:should|need to|have to|may not|are to|will now)|keep in mind|"
+    r"without asking|at all times|no matter what)\b"
+    r"|\b(?:immer|niemals?|stets|ab jetzt|von nun an|muss|müssen|darf nicht|toujours|jamais|désormais|il faut|ne pas|"
+    r"siempre|nunca|jamás|a partir de ahora|debes?|no debes|sempre|mai|d'ora in poi|devi|non devi|doravante|"
+    r"deves?|altijd|nooit|voortaan|moet(?:en)?)\b"
+    r"|\b(?:всегда|никогда|обязательно|отныне|нельзя|должен|должна|должны)\b"
+    r"|必ず|常に|絶対に|決して|今後は|しないで|してください"
+    r"|总是|總是|永远|永遠|始终|务必|務必|不要|必须|必須|从现在起|以后都|항상|절대|반드시",
+    re.IGNORECASE,
+)
+# A sentence that begins with a bare verb tells somebody to do it.
+_VERB_LIST = """
+run execute send upload download fetch open visit forward install delete remove curl wget post call email mail
+transfer pay buy use prefer recommend trust choose avoid add append insert include exclude disable enable skip bypass
+approve accept grant share publish push commit deploy merge reply answer respond speak translate write save store keep
+read load import copy move rename replace set treat assume pretend act behave obey follow ask tell notify report mention
+"""
+_IMPERATIVE = re.compile(
+    rf"(?:^|[.!?:;]\s+|^\w+:\s*)(?:please\s+|kindly\s+|just\s+|now\s+|bitte\s+)?(?:{'|'.join(_VERB_LIST.split())})\b"
+    r"(?!\s*(?:\(|=|is\b|was\b|are\b|were\b|has\b|of\b))",
+    re.IGNORECASE,
+)
+_PREFERS = re.compile(
+    r"\b(?:prefers?|preferred|favou?rite|likes?|loves?|enjoys?|hates?|dislikes?|wants?|wishes|would rather|allergic|"
+    r"bevorzugt?|bevorzuge|mag|möchte|lieber|hasst|préfère|aime|déteste|veut|prefiere|prefiero|le gusta|odia|quiere|"
+    r"preferisce|preferisco|vuole|prefere|prefiro|gosta|voorkeur|wil)\b"
+    r"|\b(?:предпочита\w+|любит|люблю|хочет|ненавидит)\b|喜欢|喜歡|偏好|讨厌|討厭|好き|嫌い|좋아|선호",
+    re.IGNORECASE,
+)
+_TRIGGER = re.compile(
+    r"\b(?:when(?:ever)?|once|as soon as|if|each time|every time|next time|the moment|upon|until)\b[^.;\n]{0,40}?"
+    r"\b(?:users?|he|she|they|you|someone|somebody|anyone|person|human|owner|agent|assistant|conversation|session)\b"
+    r"[^.;\n]{0,60}?\b(?:says?|said|asks?|asked|types?|repl(?:y|ies)|answers?|mentions?|requests?|confirms?|agrees?|"
+    r"thanks?|greets?|starts?|begins?|opens?|logs? in|approves?|sends?)\b"
+    r"|\b(?:wenn|sobald|falls)\b[^.;\n]{0,40}\b(?:nutzer\w*|benutzer\w*|user)\b[^.;\n]{0,60}\b(?:sagt|fragt|schreibt)\b"
+    r"|\b(?:quand|lorsque|dès que|si)\b[^.;\n]{0,40}\butilisat\w+\b[^.;\n]{0,60}\b(?:dit|demande|répond)\b"
+    r"|\b(?:cuando|si|quando|se)\b[^.;\n]{0,40}\b(?:usuario|utente|usuário)\b[^.;\n]{0,60}"
+    r"\b(?:dice|diga|pide|diz|pede|chiede)\b"
+    r"|(?:когда|если)[^.;\n]{0,40}пользовател\w*[^.;\n]{0,60}(?:скаж|говор|спрос|напиш)"
+    r"|(?:当|當|如果|每当|一旦)[^。\n]{0,10}(?:用户|用戶|使用者)[^。\n]{0,20}(?:说|說|问|問|输入|回复|回答)"
+    r"|(?:ユーザー|利用者)[^。\n]{0,20}(?:言った|言う|聞いた|聞く|入力)[^。\n]{0,10}(?:とき|時|ら)",
+    re.IGNORECASE,
+)
+_ENDORSES = re.compile(
+    r"\b(?:trust(?:ed|worthy)?|recommend\w*|reliable|authoritative|reputable|official|preferred|"
+    r"leading (?:source|provider|vendor|platform|company|tool)|best(?![- ]effort)|go-to|"
+    r"top[- ](?:choice|rated|source)|first choice|number one|award[- ]winning|safest|only (?:source|vendor|provider)|"
+    r"vertrauenswürdig\w*|empfohlen\w*|empfehlens\w*|fiable|recommandé\w*|de confianza|recomendad\w+|affidabil\w+|"
+    r"consigliat\w+|confiável|betrouwbar\w*|aanbevolen)\b|\b(?:надёжн\w+|надежн\w+|рекоменд\w+)"
+    r"|可信|值得信赖|推荐|推薦|首选|信頼|おすすめ",
+    re.IGNORECASE,
+)
+_OF_USER = re.compile(
+    r"\b(?:the )?users?(?:'s|s')?\b(?!\s+(?:table|id|model|class|interface|input|agent|account|accounts|group|space)\b)"
+    r"|^(?:i|i'm|i've|my|we|our|mine)\b"
+    r"|\b(?:benutzer\w*|nutzer\w*|l'utilisat\w+|utilisateur\w*|usuario|utente|usuário|gebruiker|пользовател\w+)\b"
+    r"|用户|用戶|使用者|ユーザー",
+    re.IGNORECASE,
+)
+
+
+def instructs(text: str) -> bool:
+    """Say whether `text` reads as an order or a rule for somebody."""
+    return bool(_INSTRUCTS.search(text) or _IMPERATIVE.search(text))
+
+
+def prefers(text: str) -> bool:
+    """Say whether `text` tells of somebody's likes, wishes or choices."""
+    return bool(_PREFERS.search(text))
+
+
+def triggers(text: str) -> bool:
+    """Say whether `text` waits for something the user will say or do, as a planted order does (Rehberger 2025)."""
+    return bool(_TRIGGER.search(text))
+
+
+def endorses(text: str) -> bool:
+    """Say whether `text` praises somebody or something as to be trusted or chosen, as planted advertising does."""
+    return bool(_ENDORSES.search(text))
+
+
+def of_user(text: str) -> bool:
+    """Say whether `text` claims something of the user, or in the user's voice."""
+    return bool(_OF_USER.search(text))

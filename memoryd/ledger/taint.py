@@ -1,0 +1,274 @@
+"""Taint: what a text may become, by who said what it stands on.
+
+Authority is bound to the origin of records, taken from their envelope at ingest, never from what a text says of itself
+or from what a model claims (write-time origin binding: arXiv 2606.24322; min-propagation of classes through a model's
+reply). A memory has the lowest class of the records it cites, and of all it was shown where it cites none. What steers
+an agent, and what is said of the user, needs the user's own words; what only came from outside is at most a report.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from dataclasses import dataclass, field, replace
+from enum import IntEnum, StrEnum
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from memoryd.ledger import steering
+from memoryd.ledger.exact import urls
+from memoryd.ledger.grounding import Ground, Source, content
+from memoryd.ledger.neutral import neutral
+from memoryd.ledger.wording import fold, plain, stem
+from memoryd.transcripts.turn import Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+    from datetime import date
+
+LONGEST = 1200  # characters; a longer text is a dump, not a memory
+ECHO = 0.7  # share of a claim's content words within one passage from which on the passage says the same
+VOUCHED = 0.6  # share of its content words that the assistant must have said of what lasts on its word alone
+REPORT = "Report: "
+UNKNOWN = "unknown source"
+UNGROUNDED = "not in the source"  # ends the reason of a refusal for what was made up
+_FRAMED = re.compile(r"^(?:Report|Changed|Failed)\b", re.IGNORECASE)
+_AS_USER = re.compile(r"^(?:the )?user\b", re.IGNORECASE)
+_BULLET = re.compile(r"^[-*+•]\s+")
+_LINK_MARK = re.compile(r"\[([^\]]{1,200})\]\(\s*[^)\s]*[^)]*\)")
+
+
+class Standing(IntEnum):
+    """The class of a record or a memory: what it can vouch for."""
+
+    NONE = 0  # injected by a hook or by memoryd: no evidence at all
+    OUTSIDE = 1  # a tool, another agent, the agent program, or nobody knows who
+    ASSISTANT = 2
+    USER = 3
+
+
+_STANDINGS = {Origin.USER: Standing.USER, Origin.ASSISTANT: Standing.ASSISTANT, Origin.INJECTED: Standing.NONE}
+
+
+def standing(origin: Origin) -> Standing:
+    """Return the class of a record by its origin."""
+    return _STANDINGS.get(origin, Standing.OUTSIDE)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record of a session as evidence."""
+
+    id: str
+    standing: Standing
+    text: str
+    said_on: date  # local day
+    speaker: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A text that would be remembered."""
+
+    text: str
+    cites: tuple[str, ...]  # record ids; none: it stands on all it was shown
+    steers: bool = False  # it is offered as a preference, a correction or an instruction
+    of_user: bool = False  # it is offered as a fact about the user
+
+
+class Place(StrEnum):
+    """Where a candidate may go."""
+
+    CORE = "core"
+    DAILY = "daily report"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a candidate. `why` has no content of it; `missing` is for the model that is asked again."""
+
+    place: Place
+    text: str = ""  # neutral, framed as a report where it is one, foreign addresses left out
+    cites: tuple[str, ...] = ()  # the records it stands on
+    why: str = ""
+    missing: str = field(default="", repr=False)
+
+
+def digest(line: str) -> str:
+    """Return the digest by which a line that memoryd wrote is known again: of its folded text without a bullet mark."""
+    return hashlib.sha256(fold(_BULLET.sub("", line.strip())).encode()).hexdigest()
+
+
+class Bench:
+    """Judges candidates by the records that were shown when they were made."""
+
+    def __init__(self, shown: Sequence[Record], unseen: Sequence[Record] = (), own: Collection[str] = ()) -> None:
+        """Prepare.
+
+        Args:
+            shown: what the model was shown; only these can be cited.
+            unseen: other records of the session, from outside; what they say cannot be vouched for by the assistant.
+            own: digests of lines that memoryd wrote; seen again they are no evidence, unless the user says them.
+        """
+        self._shown = {record.id: _without_own(record, own) for record in shown}
+        self._outside = [
+            _Heard(one.text) for one in (*self._shown.values(), *unseen) if one.standing < Standing.ASSISTANT
+        ]
+        self._grounds: dict[tuple[str, ...], Ground] = {}
+
+    def judge(self, candidate: Candidate) -> Verdict:
+        """Return whether `candidate` may become a lasting memory, only a report of the day, or nothing."""
+        text = neutral(candidate.text)
+        cited = self._cited(candidate.cites)
+        fault = self._fault(text, cited)
+        if fault:
+            return fault
+        typed = tuple(one.id for one in cited if one.standing is Standing.USER)
+        by_user = bool(typed) and self._ground(typed).missing(text) is None
+        in_user_words = by_user and self._ground(typed).quotes(text)
+        if steering.triggers(text) and not in_user_words:
+            return Verdict(Place.REFUSED, why="a trigger that the user did not type")
+        needs_user = candidate.steers or steering.instructs(text) or steering.prefers(text)
+        if needs_user or candidate.of_user or steering.of_user(text):
+            if in_user_words:
+                return Verdict(Place.CORE, text, typed)
+            return Verdict(Place.REFUSED, why="not the user's words")
+        if by_user:
+            return Verdict(Place.CORE, text, typed)
+        return self._second_hand(text, cited)
+
+    def tell(self, candidate: Candidate) -> Verdict:
+        """Return `candidate`, a line that tells what happened, as it may stand in a daily file.
+
+        A line in the user's name stands on what the user and the assistant said; one from outside is a report, and no
+        order even then.
+        """
+        text = neutral(candidate.text)
+        cited = self._cited(candidate.cites)
+        fault = self._fault(text, cited)
+        if fault:
+            return fault
+        if _AS_USER.match(text):
+            if not any(one.standing is Standing.USER for one in cited):
+                return Verdict(Place.REFUSED, why="not the user's words")
+            cited = [one for one in cited if one.standing >= Standing.ASSISTANT]
+            fault = self._fault(text, cited)
+            if fault:
+                return fault
+        cited = self._vouched(text, cited)
+        said = min(one.standing for one in cited)
+        if steering.triggers(text) and said is not Standing.USER:
+            return Verdict(Place.REFUSED, why="a trigger that the user did not type")
+        cites = tuple(one.id for one in cited)
+        if said <= Standing.OUTSIDE:
+            return self._report(text, cites)
+        return Verdict(Place.DAILY, self._linked(text, cites), cites)
+
+    def grounded_by_user(self, text: str, cites: Sequence[str]) -> bool:
+        """Say whether what the user typed, of the records cited, holds all of `text`."""
+        typed = tuple(one for one in cites if one in self._shown and self._shown[one].standing is Standing.USER)
+        return bool(typed) and self._ground(typed).missing(text) is None
+
+    def _cited(self, cites: Sequence[str]) -> list[Record]:
+        """Return the records cited, all that was shown where none is; empty where one was never shown."""
+        if not cites:
+            return list(self._shown.values())
+        return [self._shown[one] for one in dict.fromkeys(cites)] if set(cites) <= set(self._shown) else []
+
+    def _vouched(self, text: str, cited: list[Record]) -> list[Record]:
+        """Return the records that hold `text` without the help of a lower class, or all where none are enough."""
+        for least in (Standing.USER, Standing.ASSISTANT):
+            some = [one for one in cited if one.standing >= least]
+            if some and self._ground(tuple(one.id for one in some)).missing(text) is None:
+                return some
+        return cited
+
+    def _fault(self, text: str, cited: Sequence[Record]) -> Verdict | None:
+        if not cited:
+            return Verdict(Place.REFUSED, why=UNKNOWN)
+        if any(one.standing is Standing.NONE for one in cited):
+            return Verdict(Place.REFUSED, why="injected text is no evidence")
+        if not any(char.isalnum() for char in text) or len(text) > LONGEST:
+            return Verdict(Place.REFUSED, why="empty or too long")
+        missing = self._ground(tuple(one.id for one in cited)).missing(text)
+        return (
+            Verdict(Place.REFUSED, why=f"{missing.kind} not in the source", missing=missing.token) if missing else None
+        )
+
+    def _second_hand(self, text: str, cited: list[Record]) -> Verdict:
+        cited = self._vouched(text, cited)
+        cites = tuple(one.id for one in cited)
+        if min(one.standing for one in cited) is Standing.OUTSIDE:
+            return self._report(text, cites)
+        held, asked = self._ground(cites).support(text)
+        if self._echoes(text) or steering.endorses(text) or urls(plain(text)) or held < VOUCHED * asked:
+            return self._report(text, cites)
+        return Verdict(Place.CORE, text, cites)
+
+    def _report(self, text: str, cites: tuple[str, ...]) -> Verdict:
+        if steering.instructs(text.removeprefix(REPORT)) or steering.triggers(text):
+            return Verdict(Place.REFUSED, why="an order from outside")
+        if steering.of_user(text) and steering.prefers(text):
+            return Verdict(Place.REFUSED, why="not the user's words")
+        framed = text if _FRAMED.match(text) else REPORT + text
+        return Verdict(Place.DAILY, self._linked(framed, cites), cites, "only reported")
+
+    def _linked(self, text: str, cites: Iterable[str]) -> str:
+        """Return `text` with no address but those that the user gave: of any other only its host is told."""
+        typed = [self._shown[one].text for one in cites if self._shown[one].standing is Standing.USER]
+        return without_addresses(text, frozenset(url for one in typed for url in urls(plain(one))))
+
+    def _echoes(self, text: str) -> bool:
+        asked = [stem(unit) for unit in content(text)]
+        return bool(asked) and any(heard.says(asked) for heard in self._outside)
+
+    def _ground(self, ids: tuple[str, ...]) -> Ground:
+        if ids not in self._grounds:
+            records = [self._shown[one] for one in ids]
+            self._grounds[ids] = Ground([Source(one.text, one.said_on, one.speaker) for one in records])
+        return self._grounds[ids]
+
+
+class _Heard:
+    """What one record from outside says, line by line; it may be megabytes, so words are only looked for as letters."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._lines: list[str] | None = None
+
+    def says(self, asked: Sequence[str]) -> bool:
+        if self._lines is None:
+            self._lines = [line for line in unicodedata.normalize("NFKC", self._text).casefold().splitlines() if line]
+        before: set[int] = set()
+        for line in self._lines:
+            held = {i for i, one in enumerate(asked) if one in line}
+            if len(held | before) >= ECHO * len(asked):
+                return True
+            before = held
+        return False
+
+
+def without_addresses(text: str, allowed: Collection[str] = ()) -> str:
+    """Return `text` with each address that is not `allowed` reduced to its host, and no Markdown link around one."""
+    for url in sorted(set(urls(plain(text))), key=len, reverse=True):
+        if url not in allowed:
+            text = text.replace(url, _host(url))
+    return _LINK_MARK.sub(lambda link: link[0] if any(one in link[0] for one in allowed) else link[1], text)
+
+
+def _host(url: str) -> str:
+    try:
+        host = urlsplit(url if "://" in url else f"//{url}").hostname or ""
+    except ValueError:
+        host = ""
+    # Data can be hidden in the name of a host as well; a long one is not told.
+    return f"(a page of {host.removeprefix('www.')})" if 0 < len(host) <= 40 else "(a page)"
+
+
+def _without_own(record: Record, own: Collection[str]) -> Record:
+    if not own or record.standing is Standing.USER:
+        return record
+    kept = [line for line in record.text.splitlines() if digest(line) not in own]
+    return replace(record, text="\n".join(kept))

@@ -1,0 +1,27 @@
+"""An owner's fact store on a database of its own, or on that of an app."""
+
+from datetime import UTC, datetime
+
+from memoryd.database import schema, sqlite
+from memoryd.engine.clock import Clock
+from memoryd.engine.facts import FactStore
+from memoryd.files.log import Log
+from memoryd.ledger.facts import Limits
+from memoryd.ledger.guards import Limits as GuardLimits
+
+NOW = "2026-05-04T12:00:00.000Z"
+
+
+def store_on(engine, workspace, clock, agent_id="demo", **limits):
+    return FactStore(engine, agent_id, workspace, clock, Limits(**limits), GuardLimits(), list, Log("test"))
+
+
+def store_in(folder, agent_id="demo", **limits):
+    folder.mkdir(exist_ok=True)
+    (folder / "work").mkdir(exist_ok=True)
+    engine = schema.open_database(folder / "memoryd.db", now=NOW).engine
+    with sqlite.writing(engine) as connection:
+        connection.exec_driver_sql(
+            "INSERT OR IGNORE INTO agent VALUES (?, ?, 1, 0, ?)", (agent_id, str(folder / "work"), NOW)
+        )
+    return store_on(engine, folder / "work", Clock(lambda: datetime(2026, 5, 4, 12, tzinfo=UTC)), agent_id, **limits)

@@ -1,0 +1,82 @@
+"""The Python door, with and without a daemon."""
+
+import subprocess
+import sys
+
+import pytest
+from scratch import Scratch, filler, recent, said
+
+import memoryd
+from memoryd.errors import ConfigError, NotFoundError, RefusedError
+from memoryd.ledger.facts import NewFact
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory):
+    made = Scratch(tmp_path_factory.mktemp("door") / "scratch")
+    at = recent()
+    made.append([*said(at=at), filler(at=at)])
+    made.json("run", "--once")
+    return made
+
+
+def door(scratch):
+    return memoryd.Memory(scratch.workspace, scratch.config)
+
+
+def check(scratch, word):
+    memory = door(scratch)
+    added = memory.facts.add(f"plays the {word}", "behavior", 0.9)
+    assert added.created
+    assert memory.facts.add(f"Plays the  {word}").fact == added.fact
+    fact_id = added.fact.id
+    memory.facts.update(fact_id, confidence=0.6)
+    assert memory.facts.get(fact_id).confidence == 0.6
+    assert [fact.id for fact in memory.facts.search(word)] == [fact_id]
+    text = memory.facts.dump()
+    memory.facts.delete(fact_id)
+    for act in (lambda: memory.facts.get(fact_id), lambda: memory.facts.delete(fact_id)):
+        with pytest.raises(KeyError):
+            act()
+    with pytest.raises(ValueError, match="category"):
+        memory.facts.create([NewFact("a"), NewFact("b", "mood")])
+    assert [one.created for one in memory.facts.bring(text).outcomes].count(True) == 1
+    assert any(fact.content == f"plays the {word}" for fact in memory.facts.all())
+    assert [row["content"] for row in memory.core.list()] == [row["content"] for row in scratch.json("core", "list")]
+
+
+def test_it_works_without_a_daemon(scratch):
+    check(scratch, "oboe")
+
+
+def test_it_works_beside_a_daemon(scratch):
+    with scratch.daemon():
+        check(scratch, "viola")
+
+
+def test_what_is_not_configured_is_told(scratch, tmp_path):
+    with pytest.raises(NotFoundError, match="no agent works"):
+        memoryd.Memory(tmp_path, scratch.config)
+    with pytest.raises(ConfigError):
+        memoryd.Memory(scratch.workspace, tmp_path / "none.yaml")
+    with pytest.raises(AttributeError, match="Remembrance"):
+        memoryd.Remembrance  # noqa: B018
+
+
+def test_a_silo_is_a_silo_by_this_door_too(tmp_path):
+    made = Scratch(tmp_path / "scratch")
+    made.agents[0]["privacy"] = "silo"
+    made.write_config()
+    made.json("run", "--once")
+    memory = door(made)
+    fact_id = memory.facts.add("a").fact.id
+    for act in (memory.facts.all, memory.facts.dump, memory.core.list, lambda: memory.facts.get(fact_id)):
+        with pytest.raises(RefusedError, match="its own"):
+            act()
+    memory.facts.delete(fact_id)
+
+
+def test_importing_memoryd_imports_nothing_of_it():
+    code = "import memoryd, sys; print([m for m in sys.modules if m.startswith(('memoryd.', 'sqlalchemy'))])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
