@@ -259,6 +259,7 @@ def test_what_the_commands_refuse(scratch):
 
 
 def test_a_secret_in_a_fact_is_redacted_before_it_is_stored(scratch):
+    scratch.write_config(scrub={"secrets": "redact"})
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     added = scratch.json("facts", "add", f"the token is {token}")
     assert token not in added["fact"]["content"]
