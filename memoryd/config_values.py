@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeAlias
 from zoneinfo import ZoneInfo
 
+from memoryd import allowed
 from memoryd.addresses import AddressError, parse_base_url
 from memoryd.cron import parse_cron
 from memoryd.errors import ConfigError
@@ -251,12 +252,11 @@ def texts(parse: Parser) -> Parser:
 def allowed_value(_: Place, value: object) -> str:
     """A value that is no secret, or a regular expression between slashes."""
     entry = _text(value)
-    if len(entry) > 2 and entry.startswith("/") and entry.endswith("/"):
-        try:
-            re.compile(entry[1:-1])
-        except (re.error, OverflowError, RecursionError):
-            hint = "write it as Python's re reads it, or leave the slashes out if it is a value"
-            raise RefusedValueError(f"{shown(entry)} is no regular expression", hint) from None
+    try:
+        allowed.pattern(entry)
+    except ValueError:
+        hint = "write it as Python's re reads it, or leave the slashes out if it is a value"
+        raise RefusedValueError(f"{shown(entry)} is no regular expression", hint) from None
     return entry
 
 

@@ -24,7 +24,7 @@ from memoryd.files.ranges import OpenFiles
 from memoryd.scrub.scan import scan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from memoryd.scrub.finding import Scrubbed
     from memoryd.scrub.policy import Policy
@@ -82,7 +82,10 @@ def _known(buffer: bytes) -> list[tuple[str, int, int]]:
 class OwnRules:
     """The scanner's own rules and one known format, in this process; the library's take a second to load."""
 
-    def scan(self, texts: Sequence[str], policy: Policy) -> list[Scrubbed | None]:
+    def scan(
+        self, texts: Sequence[str], policy: Policy, progress: Callable[[], None] = lambda: None
+    ) -> list[Scrubbed | None]:
+        progress()
         return [*scan(texts, policy, _known)]
 
     def tick(self, _: float) -> None:

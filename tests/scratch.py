@@ -232,7 +232,7 @@ class Model:
             file.write(f"{ask.job} {os.getpid()}\n".encode())
         return offline.answer(ask)
 
-    def scan(self, texts, policy):
+    def scan(self, texts, policy, progress=None):
         from memoryd.scrub.scan import scan
 
         return scan(texts, policy, lambda _: ())

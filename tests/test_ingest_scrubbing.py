@@ -7,16 +7,21 @@ import json
 import os
 import re
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from ingest_world import OwnRules, World, claude, lines
 
 from memoryd.config import Scrub
 from memoryd.database import sqlite, turns
+from memoryd.engine import cursor as reading
 from memoryd.engine import store
+from memoryd.engine.rescrub import Rescrub
 from memoryd.engine.scrubbing import hashed
+from memoryd.files.journal import Journal
+from memoryd.files.log import Log
 from memoryd.jobs.sleep import CONSUMER
+from memoryd.transcripts.turn import Kind, Origin, Role, Turn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,14 +40,15 @@ class Failing(OwnRules):
     def __init__(self) -> None:
         self.word = "unscannable"
         self.asked: list[str] = []
+        self.down = False
         self.may_answer = threading.Event()
         self.may_answer.set()
 
-    def scan(self, texts: Sequence[str], policy: Policy) -> list[Scrubbed | None]:
+    def scan(self, texts: Sequence[str], policy: Policy, progress: Any = lambda: None) -> list[Scrubbed | None]:
         assert self.may_answer.wait(30)
         self.asked += texts
-        found = super().scan(texts, policy)
-        return [None if self.word in text else one for text, one in zip(texts, found, strict=True)]
+        found = super().scan(texts, policy, progress)
+        return [None if self.down or self.word in text else one for text, one in zip(texts, found, strict=True)]
 
 
 @pytest.fixture
@@ -114,6 +120,56 @@ def test_ids_and_names_with_a_secret_are_kept_as_hashes_and_known_again(world):
     assert len(world.query("SELECT id FROM turn")) == count
 
 
+def test_a_type_that_is_a_secret_is_counted_as_another(world):
+    world.write("a.jsonl", lines([claude(1, "one"), *(typed(name) for name in (SECRET, "x", "file-history", "x"))]))
+    world.poll()
+    (row,) = world.query("SELECT skipped FROM transcript")
+    assert json.loads(row["skipped"]) == {"other": 1, "x": 2, "file-history": 1}
+    assert SECRET.encode() not in everything(world)
+    world.append("a.jsonl", lines([typed(SECRET)]))
+    world.poll()
+    (row,) = world.query("SELECT skipped FROM transcript")
+    assert json.loads(row["skipped"])["other"] == 2
+
+
+def typed(name: str) -> bytes:
+    return json.dumps({"type": name, "sessionId": "s"}).encode()
+
+
+def rescrub(world: World, **more: Any) -> Rescrub:
+    given = {"go_on": lambda: None, "journal": Journal(world.root / "journal"), "log": Log("test"), **more}
+    return Rescrub(
+        engine=world.engine, state_dir=world.root, scrubber=world.scrubber, workspaces={}, everybody=True, **given
+    )
+
+
+def test_a_type_that_was_stored_before_is_redacted_later(world):
+    world.write("a.jsonl", lines([claude(1, "one")]))
+    world.poll()
+    with sqlite.writing(world.engine) as connection:
+        connection.exec_driver_sql("UPDATE transcript SET skipped = ?", (json.dumps({SECRET: 3}),))
+    rescrub(world).run()
+    assert world.query("SELECT skipped FROM transcript") == [{"skipped": json.dumps({hashed(SECRET): 3})}]
+    assert SECRET.encode() not in everything(world)
+
+
+def test_an_id_that_changes_is_told_at_once(world):
+    world.scrub = Scrub(secrets="off")
+    world.ingest.configure(world.settings())
+    world.write(f"{SECRET}.jsonl", lines([claude(1, "one")]))
+    world.poll()
+    world.scrub = Scrub()
+    world.ingest.configure(world.settings())
+    told = []
+
+    def stop() -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        rescrub(world, go_on=stop, renamed=lambda: told.append(world.query("SELECT id FROM session"))).run()
+    assert told == [[{"id": hashed(SECRET)}]]
+
+
 def test_session_and_folder_are_kept_without_a_secret(world, tmp_path):
     folder = tmp_path / "ann" / ".continuum" / "memory"
     folder.mkdir(parents=True)
@@ -175,6 +231,23 @@ def test_new_settings_bring_a_new_policy(world):
     assert redacted(world.texts()[1]) == "use […]"
 
 
+def test_the_watchdog_is_told_of_each_part_that_was_scanned(world):
+    told = []
+    world.ingest.progress = lambda: told.append(len(world.rows()))
+    world.write("a.jsonl", lines([claude(1, "one")]))
+    source = world.ingest.sources[-1]
+    world.ingest.look(source, str(world.path("a.jsonl")))
+    told.clear()
+    world.ingest.flush()
+    assert told == [0]
+    world.append("a.jsonl", lines([claude(2, "two")]))
+    world.ingest.look(source, str(world.path("a.jsonl")))
+    world.ingest.pass_on()
+    told.clear()
+    world.ingest.finish()
+    assert told == [1]
+
+
 # --- documents --------------------------------------------------------------------------------------------------------
 
 
@@ -218,6 +291,68 @@ def test_redacted_lines_are_known_again_after_a_restart(world):
     assert world.texts() == [*first, "and more"]
 
 
+def test_lines_are_known_again_when_the_policy_has_become_stricter(world):
+    world.scrub = Scrub(secrets="off")
+    world.ingest.configure(world.settings())
+    now_file(world, f"## User: use {SECRET}\nhello\n")
+    settled(world)
+    first = world.texts()
+    world.scrub = Scrub()
+    world.ingest.configure(world.settings())
+    now_file(world, f"## User: use {SECRET}\nhello\nand more\n")
+    settled(world)
+    assert world.texts() == [*first, "and more"]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_policy_to_skip_drops_the_entry_of_a_document(world, restart):
+    world.scrub = Scrub(secrets="skip")
+    world.ingest.configure(world.settings())
+    now_file(world, f"## User: hello\n\n## Agent: use {SECRET}\nfor it\n\n## User: thanks\n")
+    settled(world)
+    assert world.texts() == ["hello", "thanks"]
+    if restart:
+        world.restart()
+    now_file(world, f"## User: hello\n\n## Agent: use {SECRET}\nfor it\n\n## User: thanks\nand bye\n")
+    settled(world)
+    assert world.texts() == ["hello", "thanks", "and bye"]
+
+
+def test_a_document_that_could_not_be_read_again_is_not_given_up(world, scanner):
+    path = now_file(world, "## User: hello\nunscannable\n")
+    scanner.word = "no more"
+    world.poll()
+    world.later(10)
+    source = next(one for one in world.ingest.sources if one.format == "now")
+    world.ingest.look(source, str(path))
+    scanner.word = "unscannable"
+    world.ingest.flush()
+    for seconds in (0, 100, 200, 400):
+        world.later(seconds)
+        world.poll()
+        assert withheld(world) == ["unscanned"]
+    scanner.word = "no more"
+    world.later(1000)
+    world.poll()
+    assert world.texts() == ["hello\nunscannable"]
+
+
+def test_a_document_that_says_something_else_by_now_has_lost_what_was_not_scanned(world, scanner):
+    path = now_file(world, "## User: hello\nunscannable\n")
+    scanner.word = "no more"
+    world.poll()
+    world.later(10)
+    source = next(one for one in world.ingest.sources if one.format == "now")
+    world.ingest.look(source, str(path))
+    scanner.word = "unscannable"
+    world.ingest.flush()
+    now_file(world, "## User: another\n")
+    for seconds in (10, 100, 200):
+        world.later(seconds)
+        world.poll()
+    assert withheld(world)[0] == "lost"
+
+
 def test_a_document_with_an_entry_that_cannot_be_scanned_is_read_when_it_can(world, scanner):
     now_file(world, "## User: hello\nunscannable\n")
     settled(world)
@@ -254,6 +389,76 @@ def test_what_cannot_be_scanned_is_kept_without_its_text_and_fetched_later(world
     assert tails[1] - tails[0] == len("unscannable two")
     assert world.alarms() == []
     world.check_spans()
+
+
+def with_id(number: int, text: str, record_id: str) -> bytes:
+    return json.dumps(json.loads(claude(number, text)) | {"uuid": record_id}).encode()
+
+
+def test_while_ids_cannot_be_scanned_their_records_wait(world, scanner):
+    records = lines([with_id(1, "one", "rec-1-abcdef"), with_id(2, "two", "rec-2-abcdef")])
+    world.scrubber.names([str(world.path("a.jsonl")), "/home/ann/shop", "a"])
+    scanner.down = True
+    path = world.write("a.jsonl", records)
+    world.poll()
+    world.later(61)
+    world.poll()
+    assert world.query("SELECT id FROM turn") == []
+    assert "ids could not be scanned" in next(
+        alarm["text"] for alarm in world.alarms() if alarm["kind"] == "unreadable"
+    )
+    scanner.down = False
+    world.later(300)
+    world.poll()
+    world.write("b.jsonl", path.read_bytes())
+    world.poll()
+    assert world.query("SELECT record_id, text FROM turn ORDER BY seq") == [
+        {"record_id": "rec-1-abcdef", "text": "one"},
+        {"record_id": "rec-2-abcdef", "text": "two"},
+    ]
+    assert world.alarms() == []
+
+
+def test_only_the_transcript_waits_whose_ids_cannot_be_scanned(world, scanner):
+    world.write("a.jsonl", lines([with_id(1, "one", "rec-1-unscannable")]))
+    world.write("b.jsonl", lines([with_id(2, "two", "rec-2-abcdef")]))
+    world.poll()
+    assert world.texts() == ["two"]
+    scanner.word = "no more"
+    world.append("b.jsonl", lines([claude(3, "three")]))
+    world.poll()
+    assert world.texts() == ["two", "three"]
+    world.later(61)
+    world.poll()
+    assert sorted(world.texts()) == ["one", "three", "two"]
+    world.check_spans()
+
+
+def test_an_empty_turn_waits_for_no_scan():
+    turn = Turn("an id", 0, Role.ASSISTANT, Origin.ASSISTANT, Kind.MESSAGE, "")
+    batch = store.Batch(found=[reading.Found(reading.Cursor("ann", "/a", 1, 1), turn, 0, 1, b"")])
+    batch.take_scanned([None], {"an id": "another"})
+    (found,) = batch.found
+    assert (found.turn.record_id, found.withheld) == ("another", None)
+
+
+def test_a_compaction_that_was_passed_stays_where_it_happened(world, scanner):
+    compaction = json.loads(claude(2, "")) | {
+        "type": "system", "subtype": "compact_boundary", "content": "unscannable two",
+    }  # fmt: skip
+    world.write("a.jsonl", lines([claude(1, "one"), json.dumps(compaction).encode(), claude(3, "three")]))
+    world.poll()
+    (session,) = [row["id"] for row in world.query("SELECT id FROM session")]
+    with sqlite.writing(world.engine) as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO watermark (session_id, consumer, seq, moved_at) VALUES (?, ?, 3, 'x')", (session, CONSUMER)
+        )
+    scanner.word = "no more"
+    world.later(100)
+    world.poll()
+    assert world.query("SELECT seq, kind, text FROM turn WHERE seq = 2") == [
+        {"seq": 2, "kind": "compaction", "text": "unscannable two"}
+    ]
 
 
 def test_each_start_tries_again_and_later_tries_are_further_apart(world, scanner):
@@ -417,6 +622,22 @@ def test_what_cannot_be_stored_takes_back_what_was_read_after_it(world, small, t
     world.later(700)
     world.poll()
     assert world.texts() == ["one", "two", "three"]
+
+
+def test_what_could_not_be_stored_is_tried_again_when_ids_have_changed(world):
+    world.write("a.jsonl", lines([claude(1, "one")]))
+
+    def fail(*_: object) -> None:
+        raise ValueError
+
+    world.ingest.restored = fail
+    world.poll()
+    world.ingest.restored = None
+    world.poll()
+    assert world.texts() == []
+    world.ingest.forget()
+    world.poll()
+    assert world.texts() == ["one"]
 
 
 def test_two_files_of_one_session_meet_while_the_first_waits_for_the_scanner(world, small):

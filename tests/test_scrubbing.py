@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,10 +17,12 @@ from memoryd.engine.scrubbing import Scrubber, SecretError, UnscannedError, hash
 from memoryd.files.log import Log
 from memoryd.jobs import sleep
 from memoryd.jobs.job import AddMemories, AppendDaily, Done, KeepSummary
+from memoryd.llm.circuit import Circuit
 from memoryd.worker.client import WorkerError
+from memoryd.worker.pool import Pool
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from chat_server import Connection, Request
 
@@ -108,6 +111,17 @@ def test_what_a_person_keeps_in_a_file_stays_there_and_is_not_sent(world, server
     assert SECRET.encode() not in server.everything
 
 
+def test_an_end_of_the_process_is_no_failure_of_the_endpoint(world, server):
+    with opened(world) as app:
+        queue(app)
+        closed = Pool(lambda: pytest.fail("a worker is made"))
+        closed.close()
+        app.runner.answerer.models = closed
+        app.runner.run_next()
+        assert the_run(app)["state"] == "interrupted"
+        assert set(app.runner.answerer.circuits.values()) == {Circuit()}
+
+
 # --- what is written --------------------------------------------------------------------------------------------------
 
 
@@ -172,13 +186,15 @@ class Scanner(OwnRules):
 
     def __init__(self) -> None:
         self.calls: list[list[str]] = []
+        self.meanwhile: Callable[[], object] = lambda: None
         self.gone = False
 
-    def scan(self, texts: Sequence[str], policy: Any) -> list[Any]:
+    def scan(self, texts: Sequence[str], policy: Any, progress: Any = lambda: None) -> list[Any]:
         self.calls.append(list(texts))
+        self.meanwhile()
         if self.gone:
             raise WorkerError("cannot be started")
-        found = super().scan(texts, policy)
+        found = super().scan(texts, policy, progress)
         return [None if "unscannable" in text else one for text, one in zip(texts, found, strict=True)]
 
 
@@ -219,7 +235,7 @@ def test_what_cannot_be_scanned_is_not_let_through(scrubber, scanner, gone):
     with pytest.raises(UnscannedError):
         scrubber.name("unscannable-name-1")
     assert scrubber.scan(["unscannable"]) == [None]
-    assert scrubber.begin(["unscannable"]).result(10) == [None]
+    assert scrubber.begin(["unscannable"]).result() == [None]
 
 
 def test_a_name_is_asked_for_once_and_an_ordinary_id_never(scrubber, scanner):
@@ -244,6 +260,23 @@ def test_a_new_policy_asks_again(scrubber, scanner, tmp_path):
     assert scrubber.name(f"id-{SECRET}") == hashed(f"id-{SECRET}")
 
 
+def test_an_answer_by_the_old_policy_does_not_outlive_it(scrubber, scanner, tmp_path):
+    scrubber.configure(policy(tmp_path, secrets="off"))
+    scanner.meanwhile = lambda: scrubber.configure(policy(tmp_path))
+    assert scrubber.name(f"id-{SECRET}") == f"id-{SECRET}"
+    assert scrubber.name(f"id-{SECRET}") == hashed(f"id-{SECRET}")
+
+
+def test_who_waits_for_a_scan_is_told_of_its_parts_on_his_own_thread(scrubber, scanner):
+    threads = []
+    found = scrubber.begin(["a"]).result(lambda: threads.append(threading.current_thread()))
+    assert [one.text for one in found] == ["a"]
+    assert threads == [threading.current_thread()]
+    scanner.meanwhile = lambda: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        scrubber.begin(["a"]).result()
+
+
 def test_with_the_policy_to_skip_what_goes_out_is_still_asserted(scrubber, tmp_path):
     scrubber.configure(policy(tmp_path, secrets="skip"))
     (dropped,) = scrubber.scan([f"use {SECRET}"])
@@ -263,4 +296,5 @@ def test_a_path_is_masked_where_the_secret_is(scrubber):
 def test_strings_of_a_value():
     value = {"a": ["x", {"b": "y"}], "n": 1, "z": None}
     assert strings_of(value) == ["a", "x", "b", "y", "n", "z"]
-    assert with_strings(value, str.upper) == {"a": ["X", {"b": "Y"}], "n": 1, "z": None}
+    assert with_strings(value, str.upper) == {"A": ["X", {"B": "Y"}], "N": 1, "Z": None}
+    assert with_strings({"a": 1, "b": 2}, lambda _: "x") == {"x": 1, "x~": 2}

@@ -6,8 +6,9 @@ import os
 import signal
 import sys
 from datetime import timedelta
+from itertools import pairwise
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -115,6 +116,82 @@ def test_a_child_that_hangs_is_killed_and_only_its_text_is_lost(
     assert worker.scan(["a", "stop"], REDACT)[1] is None
     monkeypatch.setattr(client, "SCAN_DEADLINE", timedelta(seconds=60))
     assert worker.scan(["a"], REDACT) == [Scrubbed("a", ())]
+
+
+def test_rules_that_cannot_be_loaded_are_asked_for_once_and_no_text_is_blamed(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_BOOT", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    asked: list[int] = []
+    whole = worker._ask_once
+
+    def counting(request: Any, deadline: timedelta) -> Any:
+        asked.append(len(request["texts"]))
+        return whole(request, deadline)
+
+    monkeypatch.setattr(worker, "_ask_once", counting)
+    with pytest.raises(WorkerError, match="cannot be loaded"):
+        worker.scan([f"text {number}" for number in range(8)], REDACT)
+    assert asked == [0, 0]
+
+
+class Slow:
+    """Stands for a child that never comes back from texts with a word, on a clock of its own."""
+
+    def __init__(self, worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        self.asked: list[list[str]] = []
+        self.told: list[float] = []
+        monkeypatch.setattr(client.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(worker, "_ask", self.ask)
+        self.worker = worker
+
+    def ask(self, request: Any, deadline: timedelta, *, again: bool = True) -> Any:
+        del again
+        self.asked.append(request["texts"])
+        if any("hang" in text for text in request["texts"]):
+            self.now += deadline.total_seconds()
+            raise client.LostError("late")
+        return {"ok": True, "changed": [], "failed": []}
+
+    def scan(self, texts: list[str]) -> list[bool]:
+        return [one is None for one in self.worker.scan(texts, REDACT, lambda: self.told.append(self.now))]
+
+
+def test_one_text_that_hangs_is_found_within_the_patience_of_one_call(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = Slow(worker, monkeypatch)
+    texts = [f"text {number}" for number in range(4000)]
+    texts[1234] = "hang"
+    assert [place for place, lost in enumerate(slow.scan(texts)) if lost] == [1234]
+    assert slow.now <= client.SCAN_PATIENCE.total_seconds()
+
+
+def test_texts_that_hang_hold_their_caller_for_a_bounded_time_and_the_others_get_through(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = Slow(worker, monkeypatch)
+    texts = [f"{'hang' if number % 300 == 5 else 'text'} {number}" for number in range(2000)]
+    bad = sum("hang" in text for text in texts)
+    most = (client.SCAN_PATIENCE + client.SCAN_DEADLINE + client.SCAN_DEADLINE_PER_MB).total_seconds()
+    waiting, calls = texts, 0
+    while len(waiting) > bad:
+        slow.told, begun = [slow.now], slow.now
+        waiting = [text for text, lost in zip(waiting, slow.scan(waiting), strict=True) if lost]
+        gaps = [later - earlier for earlier, later in pairwise(slow.told)]
+        assert max(gaps) <= (client.SCAN_DEADLINE + client.SCAN_DEADLINE_PER_MB).total_seconds()
+        assert slow.now - begun <= most
+        calls += 1
+        assert calls <= bad, len(waiting)
+    assert all("hang" in text for text in waiting)
+    slow.asked.clear()
+    found = dict(zip(["new", *waiting, "newer"], slow.scan(["new", *waiting, "newer"]), strict=True))
+    assert (found["new"], found["newer"]) == (False, False)
+    assert ["new", "newer"] in slow.asked
+    monkeypatch.setattr(worker, "_ask", lambda *_, **__: {"ok": True, "changed": [], "failed": []})
+    worker.scan(waiting, REDACT)
+    assert worker._sizes == {}
 
 
 def test_a_child_killed_from_outside_costs_nothing(worker: Worker) -> None:

@@ -45,7 +45,7 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
     "transcript": {
         "agent_id": Kind.OURS, "session_id": Kind.SESSION, "path": Kind.TEXT, "format": Kind.OURS,
         "head_sha256": Kind.OURS, "marker_sha256": Kind.OURS, "prefix_sha256": Kind.OURS, "fate": Kind.OURS,
-        "fate_at": Kind.OURS, "skipped": Kind.OURS, "note": Kind.TEXT,
+        "fate_at": Kind.OURS, "skipped": Kind.NAMES, "note": Kind.TEXT,
     },
     "turn": {
         "agent_id": Kind.OURS, "session_id": Kind.SESSION, "record_id": Kind.NAME, "role": Kind.OURS,

@@ -26,7 +26,7 @@ from memoryd.llm import circuit as breaker
 from memoryd.llm.circuit import Circuit
 from memoryd.llm.endpoint import OPENAI_URL, Endpoint
 from memoryd.llm.failure import Failure, ModelError, Trouble
-from memoryd.worker.client import WorkerError
+from memoryd.worker.client import ClosedError, WorkerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -174,6 +174,9 @@ class Answerer:
                 result = worker.answer_of(endpoint, part)
             if isinstance(result, Reply):
                 result = self._redacted(result)
+        except ClosedError:
+            self._change(endpoint, breaker.released)  # the process is ending; the endpoint is not to blame
+            raise
         except WorkerError as error:  # the reservation stands: nobody knows what was paid
             self._note(endpoint, Failure(Trouble.UNAVAILABLE, error.what))
             raise ModelError(Failure(Trouble.UNAVAILABLE, error.what), endpoint.name) from error

@@ -114,8 +114,14 @@ class Documents:
         if seen is None:
             seen = self._lines_of(cursor.session_id)
         # Lines are compared as they are stored; and what is no secret by itself may be one together with its lines.
-        said = self.ingest.scrubber.redact(["\n".join(entry.lines) for entry in now.entries])
-        entries = [entry._replace(lines=tuple(text.split("\n"))) for entry, text in zip(now.entries, said, strict=True)]
+        said = self.ingest.scrubber.scan(["\n".join(entry.lines) for entry in now.entries], self.ingest.progress)
+        if None in said:
+            raise UnscannedError("an entry could not be scanned for secrets", cursor.path, "it is tried again")
+        entries = [
+            entry._replace(lines=tuple(scrubbed.text.split("\n")))
+            for entry, scrubbed in zip(now.entries, said, strict=True)
+            if scrubbed is not None and not scrubbed.dropped
+        ]
         fresh, self._lines[cursor.session_id] = now_file.new_turns(entries, seen, cursor.session_id)
         ended = utc(now.front_matter.get("timestamp_end"))
         if ended:

@@ -23,6 +23,7 @@ from memoryd.engine import retry, store, unreadable
 from memoryd.engine.cursor import Cursor, Found
 from memoryd.engine.cursors import Cursors
 from memoryd.engine.documents import Documents
+from memoryd.engine.scrubbing import UnscannedError
 from memoryd.engine.store import Batch
 from memoryd.engine.unreadable import Unreadable
 from memoryd.engine.unscanned import Unscanned
@@ -37,13 +38,12 @@ from memoryd.worker.client import ClosedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from concurrent.futures import Future
 
     from sqlalchemy import Engine
 
     from memoryd.config import Agent, Settings, TranscriptSource
     from memoryd.engine.clock import Clock
-    from memoryd.engine.scrubbing import Scrubber
+    from memoryd.engine.scrubbing import Scan, Scrubber
     from memoryd.files.log import Log
     from memoryd.scrub.finding import Scrubbed
     from memoryd.transcripts.format import LineFormat
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 READ_LIMIT = 8 << 20  # bytes of one transcript before the others have their turn
 QUIET_SECONDS = 60.0
 POISON_SECONDS = 600.0
+HELD_SECONDS = 60.0
 CLOCK_TICK_SECONDS = 0.05  # file times are no finer than this on older kernels
 QUIET_FATES = frozenset({"appended", "touched", "unfinished"})
 NOW_PATTERN = ".continuum/memory/NOW-*.md"
@@ -105,7 +106,7 @@ class Ingest:
         self.unreadable = Unreadable(engine, clock, log, scrubber)
         self.unscanned = Unscanned(self)
         self.batch = Batch()
-        self._frozen: tuple[Batch, Future[list[Scrubbed | None]]] | None = None  # read, and being scanned
+        self._frozen: tuple[Batch, Scan] | None = None  # read, and being scanned
         self.changed: set[str] = set()  # sessions with new turns since somebody last asked
         self.unread: set[str] = set()  # sessions with a file that has more to read
         self.stopping = False
@@ -113,16 +114,21 @@ class Ingest:
         self.restored: store.Restore | None = None
         self._stale = False
         self._looking: set[tuple[str, str]] = set()
-        self.progress: Callable[[], None] = lambda: None  # called after each look, however many there are in a scan
+        # Called after each look, however many there are in a scan, and after each part of what is scanned for secrets.
+        self.progress: Callable[[], None] = lambda: None
         # What could not be stored, and until when it is left alone if it does not change.
         self._poison: dict[tuple[str, str], tuple[ranges.Stat, float]] = {}
+        # Whose ids could not be scanned: until when it is left alone, and for how long that is.
+        self._held: dict[tuple[str, str], tuple[float, float]] = {}
         with sqlite.reading(engine) as connection:
             self.unreadable.load(connection)
         self.configure(settings)
+        self._stale = False  # nothing is remembered yet
 
     def configure(self, settings: Settings) -> None:
         """Take new settings: agents come and go, patterns change; cursors stay."""
-        self.scrubber.configure(settings)
+        if self.scrubber.configure(settings):
+            self.forget()  # lines are known by what the policy makes of them
         self.settings = settings
         self.sources = sources_of(settings)
         now = self.clock.text()
@@ -150,6 +156,8 @@ class Ingest:
             self.flush()
             self._lose_place(Batch(cursors={id(cursor): cursor for cursor in self.cursors.all()}))
             self.cursors.find_again(self.engine)
+            self._poison.clear()
+            self._held.clear()
 
     # --- looking --------------------------------------------------------------------------------------------------
 
@@ -160,7 +168,8 @@ class Ingest:
         refused: set[tuple[str, str]] = set()
         for source in self.sources:
             found = sources.walk(source.pattern)
-            self.scrubber.names(path for path in found.paths if unreadable.printable(path) == path)  # all at once
+            printable = [path for path in found.paths if unreadable.printable(path) == path]
+            self.scrubber.names(printable, self.progress)  # all at once
             for path in found.paths:
                 if not self.stopping and (source.agent.id, path) not in seen:
                     seen.add((source.agent.id, path))
@@ -259,6 +268,8 @@ class Ingest:
             raise StateError("its name is no text", unreadable.printable(path), "rename it")
         if self.scrubber.name(path) != path:
             raise StateError("its name holds a secret, so it is not read", path, "rename it")
+        if self._held.get((source.agent.id, path), (0.0, 0.0))[0] > self.clock.monotonic():
+            return
         stat = ranges.observe(Path(path))
         cursor = self.cursors.at(source.agent.id, path)
         poisoned, until = self._poison.pop((source.agent.id, path), (None, 0.0))
@@ -507,7 +518,7 @@ class Ingest:
             return
         batch.freeze()
         with self._losing_place(batch):
-            self._store_scanned(batch, self.scrubber.scan(batch.texts()))
+            self._store_scanned(batch, self.scrubber.scan(batch.texts(), self.progress))
 
     def pass_on(self) -> None:
         """Hand what was read to the scanner and read on meanwhile; what it was handed before is stored first."""
@@ -523,7 +534,7 @@ class Ingest:
             return
         (batch, scan), self._frozen = self._frozen, None
         with self._losing_place(batch):
-            self._store_scanned(batch, scan.result())
+            self._store_scanned(batch, scan.result(self.progress))
 
     @contextlib.contextmanager
     def _losing_place(self, batch: Batch) -> Iterator[None]:
@@ -541,20 +552,29 @@ class Ingest:
 
     def _store_scanned(self, batch: Batch, scanned: Sequence[Scrubbed | None]) -> None:
         """Store a batch: turns, cursors and sessions in one transaction."""
-        batch.take_scanned(scanned, self.scrubber.names(batch.names()))
+        ids = batch.names()
+        kept = self.scrubber.names(ids | batch.counted(), self.progress)
+        unscanned = {name for name in ids if kept[name] is None}
+        batch.take_scanned(scanned, kept)
         try:
+            if unscanned:
+                raise UnscannedError("ids could not be scanned for secrets")  # noqa: TRY301 - it concerns some, as below
             self._store(batch)
         except Exception as error:
             if _is_trouble(error):
                 raise
             # What was read since may go on from what cannot be stored.
             self._lose_rest()
-            self._store_apart(batch)
+            self._store_apart(batch, unscanned)
         self.unscanned.note(batch)
 
-    def _store_apart(self, batch: Batch) -> None:
+    def _store_apart(self, batch: Batch, unscanned: set[str]) -> None:
         """Something in the batch cannot be stored: find whose it is, say so, and store the rest."""
         for part in store.apart(batch):
+            if unscanned and unscanned.intersection(part.names()):
+                batch.sessions.update(part.sessions)
+                self._hold(part)
+                continue
             try:
                 self._store(part)
             except Exception as error:
@@ -569,9 +589,22 @@ class Ingest:
                     self._poison[key] = stat, self.clock.monotonic() + POISON_SECONDS
                     self.unreadable.report(*key, f"{cursor.path}: cannot be stored: {_place(error)}")
 
+    def _hold(self, batch: Batch) -> None:
+        """Read it again later: an id that is stored otherwise than as it is would make it another record."""
+        self._lose_place(batch)
+        for cursor in batch.cursors.values():
+            key = cursor.agent_id, cursor.path
+            wait = min(max(HELD_SECONDS, 2 * self._held.get(key, (0.0, 0.0))[1]), POISON_SECONDS)
+            self._held[key] = self.clock.monotonic() + wait, wait
+            self.look_again(cursor.path, wait)
+            self.unreadable.report(*key, f"{cursor.path}: its ids could not be scanned for secrets; it is tried again")
+
     def _store(self, batch: Batch) -> None:
         stored = store.store(self.engine, batch, self.clock.text(), self.restored)
         self.changed.update(stored.sessions)
+        if self._held:
+            for cursor in batch.cursors.values():
+                self._held.pop((cursor.agent_id, cursor.path), None)
         if stored.turns or stored.bad:
             self.log.debug("turns stored", turns=stored.turns, read=len(batch.found), bad_spans=len(stored.bad))
         first_of = {id(cursor): (cursor, span) for cursor, span in reversed(stored.bad)}

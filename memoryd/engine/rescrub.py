@@ -63,7 +63,7 @@ class Rescrub:
         log: where its troubles go.
         counts: of what was changed, and what could not be looked at.
         left: files that hold what cannot be looked through: for a person.
-        renamed: whether ids were changed that somebody may remember.
+        renamed: told, as soon as it is so, that ids were changed which somebody may remember.
     """
 
     engine: Engine
@@ -76,7 +76,7 @@ class Rescrub:
     log: Log
     counts: Counter[str] = field(default_factory=Counter)
     left: list[str] = field(default_factory=list)
-    renamed: bool = False
+    renamed: Callable[[], None] = lambda: None
 
     def run(self) -> dict[str, Any]:
         """Look through everything; returns the counts for the receipt.
@@ -112,7 +112,7 @@ class Rescrub:
                 self.counts["unscanned"] += 1
             elif new != old:
                 texts.rename_session(engine, old, new)
-                self.renamed = True
+                self.renamed()
                 self.counts["rows"] += 1
                 self.counts["texts"] += 1
         for table in texts.tables(engine):
@@ -165,7 +165,9 @@ class Rescrub:
                     audit.redacted(connection, row["rowid"], at=text_of(utc_now()), actor=ACTOR)
                 self.counts["rows"] += 1
                 self.counts["texts"] += len(new)
-                self.renamed = self.renamed or table in {"session", "transcript"} or "record_id" in new
+
+        if table in {"session", "transcript"} or any("record_id" in new for _, new in changes):
+            self.renamed()
 
     def _redacted(self, given: Sequence[str], *, but: str | None = None) -> dict[str, str]:
         """Redact texts by text, `but` for one rule; one that could not be scanned is left as it is, and counted."""

@@ -38,6 +38,7 @@ from memoryd.jobs.job import (
 from memoryd.ledger.facts import Limits as FactLimits
 from memoryd.ledger.guards import Limits
 from memoryd.ledger.operation import OperationError, text_of
+from memoryd.worker.client import ClosedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -234,7 +235,7 @@ class Runner:
         except (RefusedError, NotFoundError, OperationError) as error:
             self._end(run, "declined", why=str(error))
         except Exception as error:  # noqa: BLE001 - whatever a run raises is recorded on its row, and the daemon lives
-            if self.stopping:
+            if self.stopping or isinstance(error, ClosedError):
                 runs.interrupt(self.engine, run, self.clock.text())  # the stop took its worker away
             else:
                 self._failed(run, error)
@@ -286,12 +287,9 @@ class Runner:
             journal=self.journal,
             go_on=go_on,
             log=self.log,
+            renamed=self.renamed,
         )
-        try:
-            counts = work.run()
-        finally:
-            if work.renamed:
-                self.renamed()
+        counts = work.run()
         # What waited for it can go on.
         runs.unblock(self.engine, self.clock.text(), due_only=False)
         self._end(run, "succeeded", receipt=counts)

@@ -11,6 +11,7 @@ import re
 import threading
 from concurrent.futures import Future
 from dataclasses import replace
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol
 
 from memoryd.errors import MemorydError, StateError
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from memoryd import config
     from memoryd.files.log import Log
     from memoryd.scrub.finding import Scrubbed
+
+    Progress = Callable[[], None]
 
 KEPT_NAMES = 100_000
 # What agents make as ids, and short words: no secret has this shape, or every id would be one.
@@ -37,8 +40,8 @@ _PLAIN = re.compile(
 class Scanner(Protocol):
     """What scans texts: the worker, as far as it is asked here."""
 
-    def scan(self, texts: Sequence[str], policy: Policy) -> list[Scrubbed | None]:
-        """Each text as it may be kept; None for one that could not be scanned."""
+    def scan(self, texts: Sequence[str], policy: Policy, progress: Progress) -> list[Scrubbed | None]:
+        """Each text as it may be kept; None for one that could not be scanned. Calls `progress` between parts."""
         ...
 
     def tick(self, now_monotonic: float) -> None:
@@ -60,26 +63,64 @@ class UnscannedError(StateError):
     """A text that was to be sent or written could not be scanned, so it was not."""
 
 
+def _nothing() -> None:
+    pass
+
+
+class Scan:
+    """A scan on a thread of its own."""
+
+    def __init__(self, work: Callable[[Progress], list[Scrubbed | None]]) -> None:
+        """Args: what scans, given what to call between parts."""
+        self._more: SimpleQueue[bool] = SimpleQueue()
+        self._outcome: Future[list[Scrubbed | None]] = Future()
+        threading.Thread(target=self._run, args=(work,), name="scan", daemon=True).start()
+
+    def _run(self, work: Callable[[Progress], list[Scrubbed | None]]) -> None:
+        try:
+            self._outcome.set_result(work(lambda: self._more.put(item=True)))
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
+            self._outcome.set_exception(error)
+        finally:
+            self._more.put(item=False)
+
+    def result(self, progress: Progress = _nothing) -> list[Scrubbed | None]:
+        """Wait for the texts, once; `progress` is called, on this thread, for each part that was done.
+
+        Raises:
+            BaseException: what the scan raised.
+        """
+        while self._more.get():
+            progress()
+        return self._outcome.result()
+
+
 class Scrubber:
     """Scans by the policy in force. Safe to use from several threads."""
 
     def __init__(self, scanner: Scanner, log: Log) -> None:
         self._scanner = scanner
         self._log = log
-        self._names: dict[str, str] = {}
-        self.policy = Policy()
+        # With the names as they may be kept by it: an answer that comes after a change goes with the old one.
+        self._known: tuple[Policy, dict[str, str]] = Policy(), {}
 
-    def configure(self, settings: config.Settings) -> None:
-        """Take the policy of the configuration.
+    @property
+    def policy(self) -> Policy:
+        """The policy in force."""
+        return self._known[0]
+
+    def configure(self, settings: config.Settings) -> bool:
+        """Take the policy of the configuration; returns whether it is another one.
 
         Raises:
             ConfigError: an entry of `scrub.allow` cannot be meant.
         """
         given = settings.scrub
         policy = Policy(given.secrets, given.pii, given.allow)
-        if policy != self.policy:
-            self.policy = policy
-            self._names.clear()
+        if policy == self.policy:
+            return False
+        self._known = policy, {}
+        return True
 
     def tick(self, now_monotonic: float) -> None:
         """Let the scanner's child end when it has been idle."""
@@ -91,58 +132,50 @@ class Scrubber:
 
     # --- what comes in --------------------------------------------------------------------------------------------
 
-    def scan(self, texts: Sequence[str]) -> list[Scrubbed | None]:
-        """Return each text as it may be kept; None for one that could not be scanned."""
-        return self._scan(texts, self.policy)
+    def scan(self, texts: Sequence[str], progress: Progress = _nothing) -> list[Scrubbed | None]:
+        """Return each text as it may be kept; None for one that could not be scanned. `progress`: between parts."""
+        return self._scan(texts, self.policy, progress)
 
-    def scan_redacting(self, texts: Sequence[str]) -> list[Scrubbed | None]:
+    def scan_redacting(self, texts: Sequence[str], progress: Progress = _nothing) -> list[Scrubbed | None]:
         """Return each text without its secrets, also where the policy is to skip such texts."""
-        return self._scan(texts, _redacting(self.policy))
+        return self._scan(texts, _redacting(self.policy), progress)
 
-    def begin(self, texts: Sequence[str]) -> Future[list[Scrubbed | None]]:
+    def begin(self, texts: Sequence[str]) -> Scan:
         """Scan on another thread, while the caller does something else."""
-        result: Future[list[Scrubbed | None]] = Future()
+        return Scan(lambda progress: self.scan(texts, progress))
 
-        def work() -> None:
-            try:
-                result.set_result(self.scan(texts))
-            except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
-                result.set_exception(error)
-
-        threading.Thread(target=work, name="scan", daemon=True).start()
-        return result
-
-    def _scan(self, texts: Sequence[str], policy: Policy) -> list[Scrubbed | None]:
+    def _scan(self, texts: Sequence[str], policy: Policy, progress: Progress) -> list[Scrubbed | None]:
         if not texts:
             return []
         try:
-            return self._scanner.scan(texts, policy)
+            return self._scanner.scan(texts, policy, progress)
         except ClosedError:
             raise  # nothing is wrong with the texts: they are read and scanned at the next start
         except WorkerError as error:
             self._log.warning("texts not scanned", texts=len(texts), why=str(error))
             return [None] * len(texts)
 
-    def names(self, given: Iterable[str]) -> dict[str, str | None]:
+    def names(self, given: Iterable[str], progress: Progress = _nothing) -> dict[str, str | None]:
         """Return ids and other short names as they may be kept; None for one that could not be scanned.
 
         One with a secret in it is replaced by its own hash, so that it still tells things apart, and the same way
         whenever and beside whatever else it is met.
         """
         asked = set(given)
+        policy, cache = self._known
         found: dict[str, str | None] = {}
         unknown = []
         for name in asked:
-            known = name if _PLAIN.fullmatch(name) else self._names.get(name)
+            known = name if _PLAIN.fullmatch(name) else cache.get(name)
             if known is None:
                 unknown.append(name)
             else:
                 found[name] = known
-        for name, scrubbed in zip(unknown, self.scan_redacting(unknown), strict=True):
+        for name, scrubbed in zip(unknown, self._scan(unknown, _redacting(policy), progress), strict=True):
             found[name] = None if scrubbed is None else hashed(name) if scrubbed.findings else name
-        if len(self._names) > KEPT_NAMES:
-            self._names.clear()
-        self._names.update((name, kept) for name in unknown if (kept := found[name]) is not None)
+        if len(cache) > KEPT_NAMES:
+            cache.clear()
+        cache.update((name, kept) for name in unknown if (kept := found[name]) is not None)
         return found
 
     def name(self, given: str) -> str:
@@ -216,19 +249,25 @@ def strings_of(value: Any) -> list[str]:
 
 
 def with_strings(value: Any, change: Callable[[str], str]) -> Any:
-    """Return a plain value with each string changed that is no key."""
+    """Return a plain value with each string changed, keys included; of two that become the same one gets a mark."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {key: with_strings(part, change) for key, part in value.items()}
+        changed: dict[Any, Any] = {}
+        for given, part in value.items():
+            key = with_strings(given, change)
+            while key in changed:
+                key = f"{key}~"
+            changed[key] = with_strings(part, change)
+        return changed
     if isinstance(value, list | tuple):
         return [with_strings(part, change) for part in value]
     return value
 
 
 def named(kept: Mapping[str, str | None], name: str | None) -> str | None:
-    """Return a name as `names` found it; by its hash where it could not be scanned."""
-    return None if name is None else kept[name] or hashed(name)
+    """Return a name as `names` found it; as it is where it could not be scanned: it must not be stored then."""
+    return None if name is None else kept[name] or name
 
 
 def _redacting(policy: Policy) -> Policy:

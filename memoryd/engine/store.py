@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import PurePath
@@ -16,9 +17,10 @@ from memoryd.gauge import live
 from memoryd.transcripts import now_file
 from memoryd.transcripts.claude_code import ClaudeCode, is_session_id
 from memoryd.transcripts.lines import clean
+from memoryd.transcripts.turn import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from sqlalchemy import Connection, Engine
 
@@ -74,12 +76,19 @@ class Batch:
             if name is not None
         }
 
+    def counted(self) -> set[str]:
+        """Gather the names of the records that were passed over, which a transcript decides as well."""
+        return {name for row in self.rows.values() for name in json.loads(row["skipped"])}
+
     def take_scanned(self, scanned: Sequence[Scrubbed | None], kept: Mapping[str, str | None]) -> None:
-        """Put redacted texts and names in the place of those that were read."""
+        """Put redacted texts and names in the place of those that were read; a name not scanned stays as it is."""
+        for row in self.rows.values():
+            row["skipped"] = _counts(json.loads(row["skipped"]), kept)
         changed = {name for name, as_kept in kept.items() if as_kept != name}
         for place, (found, scrubbed) in enumerate(zip(self.found, scanned, strict=True)):
             turn = found.turn
             withheld = UNSCANNED if scrubbed is None else SKIPPED if scrubbed.dropped else None
+            withheld = withheld if turn.text else None  # there is nothing to wait for
             text = "" if scrubbed is None else scrubbed.text
             if text == turn.text and not (changed and changed.intersection(turn)):
                 continue
@@ -93,6 +102,14 @@ class Stored:
     turns: int = 0
     sessions: set[str] = field(default_factory=set)  # that have new turns, or ended
     bad: list[tuple[Cursor, BadSpan]] = field(default_factory=list)  # recorded for the first time
+
+
+def _counts(skipped: Mapping[str, int], kept: Mapping[str, str | None]) -> str:
+    """Return counts by name as they are stored: what is no plain name counts as one of the others."""
+    counts: Counter[str] = Counter()
+    for name, count in skipped.items():
+        counts[name if kept.get(name) == name else "other"] += count
+    return json.dumps(counts, sort_keys=True)
 
 
 def _renamed(turn: Turn, kept: Mapping[str, str | None]) -> Turn:
@@ -342,8 +359,8 @@ def _same_version(connection: Connection, found: Found) -> turns.Version | None:
 def reveal(connection: Connection, agent_id: str, record_id: str, found: Found) -> set[str]:
     """Give a turn its text that was stored without one; gauge, counts and what has not slept yet follow.
 
-    Where a consumer has passed the turn, or a run that is open already settled on passing it, the turn moves to the
-    end of its session: it is consumed late rather than never.
+    Where a consumer has passed the turn, or a run that is open already settled on passing it, a message moves to the
+    end of its session: it is consumed late rather than never. All else means something only where it stands.
 
     Returns:
         The session, where there was such a turn and the text may be kept now.
@@ -354,7 +371,7 @@ def reveal(connection: Connection, agent_id: str, record_id: str, found: Found) 
     session_id, seq = row["session_id"], row["seq"]
     state = _SessionState(connection, session_id)
     passed = turns.passed(connection, session_id)
-    new_seq = state.seq + 1 if seq <= passed else seq
+    new_seq = state.seq + 1 if seq <= passed and found.turn.kind == Kind.MESSAGE else seq
     turns.give_text(connection, row["id"], new_seq, found.turn.text)
     state.reveal(found.turn, seq, new_seq, turns.seq_of_record(connection, session_id, state.gauge.record_id))
     state.store(connection)
@@ -362,11 +379,6 @@ def reveal(connection: Connection, agent_id: str, record_id: str, found: Found) 
         "UPDATE session SET counted_seq = min(counted_seq, ?) WHERE id = ?", (new_seq - 1, session_id)
     )
     return {session_id}
-
-
-def withhold(connection: Connection, turn_ids: Collection[int], why: str) -> None:
-    """Record another reason why turns have no text."""
-    turns.set_withheld(connection, turn_ids, why)
 
 
 class _SessionState:

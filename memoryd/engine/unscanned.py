@@ -43,10 +43,13 @@ class Unscanned:
         self.ingest = ingest
         self._due: dict[int, tuple[float, float]] = {}  # turn → when it is tried again, and how long it waits then
         self._known = True  # whether there may be any; an earlier process may have left some
+        self._failed: set[tuple[str, str]] = set()  # agent and path of what was stored without its text
 
     def note(self, batch: Batch) -> None:
         """Take note of what was stored without its text."""
-        if any(found.withheld == store.UNSCANNED for found in batch.found):
+        failed = [found.cursor for found in batch.found if found.withheld == store.UNSCANNED]
+        self._failed.update((cursor.agent_id, cursor.path) for cursor in failed)
+        if failed:
             self._known = True
             self._tell()
 
@@ -125,15 +128,16 @@ class Unscanned:
         ingest = self.ingest
         there = {turn_id: one for turn_id, one in found.items() if one is not None}
         batch = store.Batch(found=list(there.values()))
-        batch.take_scanned(ingest.scrubber.scan(batch.texts()), ingest.scrubber.names(batch.names()))
+        names = {name: name for name in batch.names()}  # those of the rows stay
+        batch.take_scanned(ingest.scrubber.scan(batch.texts(), ingest.progress), names)
         lost = [turn_id for turn_id, one in found.items() if one is None]
         skipped = [i for i, one in zip(there, batch.found, strict=True) if one.withheld == store.SKIPPED]
         with sqlite.writing(ingest.engine) as connection:
             for turn_id, one in zip(there, batch.found, strict=True):
                 row = rows[turn_id]
                 ingest.changed |= store.reveal(connection, row["agent_id"], row["record_id"], one)
-            store.withhold(connection, lost, store.LOST)
-            store.withhold(connection, skipped, store.SKIPPED)
+            turns.set_withheld(connection, lost, store.LOST)
+            turns.set_withheld(connection, skipped, store.SKIPPED)
         if lost:
             ingest.log.warning("texts lost before they could be scanned", turns=len(lost))
 
@@ -142,18 +146,24 @@ class Unscanned:
     def _read_anew(self, path: str, rows: Sequence[RowMapping]) -> None:
         """Read a document as if for the first time: its turns are known by their records, and get their texts."""
         ingest = self.ingest
+        key = rows[0]["agent_id"], path
         ingest.documents.forget({row["session_id"] for row in rows if row["session_id"]})
-        cursor = ingest.cursors.at(rows[0]["agent_id"], path)
+        cursor = ingest.cursors.at(*key)
         there = cursor is not None and not cursor.gone
         if cursor is not None and there:
             cursor.unfinished = True
+            self._failed.discard(key)
             ingest.hint(path)
             ingest.flush()
+            cursor = ingest.cursors.at(*key)
+        was_read = cursor is not None and not (cursor.gone or cursor.unfinished) and key not in self._failed
+        least = 2 * FIRST_SECONDS if was_read else LONGEST_SECONDS  # a disk may be away for a while
         with sqlite.writing(ingest.engine) as connection:
             left = turns.unscanned(connection) & {row["id"] for row in rows}
-            again = {row["id"] for row in rows if self._due.get(row["id"], (0.0, 0.0))[1] <= FIRST_SECONDS}
-            # What a second whole reading does not bring back is in the document no more, or under another record.
-            store.withhold(connection, left - again, store.LOST)
+            long = {row["id"] for row in rows if self._due.get(row["id"], (0.0, 0.0))[1] >= least}
+            # What another whole reading does not bring back is in the document no more, or under another record.
+            if was_read or not there:
+                turns.set_withheld(connection, left & long, store.LOST)
 
     # --- the alarm ------------------------------------------------------------------------------------------------
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-import re
 from dataclasses import dataclass
 
+from memoryd import allowed
 from memoryd.errors import ConfigError
 
 WHERE = "scrub.allow"
@@ -25,20 +24,14 @@ class Policy:
 
     def __post_init__(self) -> None:
         for entry in self.allow:
-            _pattern(entry)
+            if not entry:
+                raise ConfigError("is empty", WHERE, "name a value, or a regular expression as /…/")
+            try:
+                allowed.pattern(entry)
+            except ValueError as error:
+                hint = "write it as Python's re reads it, or without the slashes if it is a value"
+                raise ConfigError(f"{entry!r} is no regular expression: {error}", WHERE, hint) from error
 
     def allows(self, value: str) -> bool:
         """Whether a value that a rule has found is to be left alone."""
-        return any(_pattern(entry).fullmatch(value) for entry in self.allow)
-
-
-@functools.lru_cache(maxsize=1024)
-def _pattern(entry: str) -> re.Pattern[str]:
-    if not entry:
-        raise ConfigError("is empty", WHERE, "name a value, or a regular expression as /…/")
-    is_expression = len(entry) > 2 and entry.startswith("/") and entry.endswith("/")
-    try:
-        return re.compile(entry[1:-1] if is_expression else re.escape(entry), re.DOTALL)
-    except (re.error, OverflowError, RecursionError) as error:
-        hint = "write it as Python's re reads it, or without the slashes if it is a value"
-        raise ConfigError(f"{entry!r} is no regular expression: {error}", WHERE, hint) from error
+        return any(allowed.pattern(entry).fullmatch(value) for entry in self.allow)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
 import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 import memoryd
 from memoryd.errors import ConfigError, LockedError, MemorydError, NotFoundError, RefusedError, StateError
@@ -29,7 +31,7 @@ from memoryd.worker.protocol import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -40,9 +42,17 @@ if TYPE_CHECKING:
 
 COUNT_DEADLINE = timedelta(seconds=60)
 SCANNER_DEADLINE = timedelta(seconds=120)  # for starting the child and compiling the rules, once a user
-SCAN_DEADLINE = timedelta(seconds=20)  # on top of what the size of a batch asks for
-SCAN_DEADLINE_PER_MB = timedelta(seconds=5)
+RELOAD_DEADLINE = timedelta(seconds=12)  # for starting it another time: the rules are compiled
+# Of scans the daemon's loop waits for, and its watchdog for the loop: no wait may come near a watchdog's half period.
+SCAN_DEADLINE = timedelta(seconds=6)  # on top of what the size of a batch asks for
+SCAN_AGAIN_DEADLINE = timedelta(seconds=2)  # the same for a part of what was lost
+SCAN_DEADLINE_PER_MB = timedelta(seconds=1)
+SCAN_PATIENCE = timedelta(seconds=12)  # of one call, with all that is lost in it; enough to find one bad text
+SCAN_PARTS = 64  # of what was lost: two more losses find one text of 4096
+ALONE = 0  # instead of a size: it was lost as the only one of its part
+MOST_REMEMBERED = 50_000
 BATCH_CHARACTERS = 4_000_000
+SCAN_CHARACTERS = 1_000_000
 STOP_DEADLINE = timedelta(seconds=5)
 MODEL_GRACE = timedelta(seconds=15)  # for starting the child, loading the library, and naming the host
 _RETRY_SECONDS = 0.05
@@ -85,6 +95,13 @@ class Counted:
     how: str  # tiktoken | characters
 
 
+class _Part(NamedTuple):
+    """Texts that are scanned at once, by their places, and how long that may take beyond what their size asks for."""
+
+    places: Sequence[int]
+    deadline: timedelta
+
+
 class _GoneError(Exception):
     """The child died before it had answered."""
 
@@ -100,6 +117,8 @@ class Worker:
         self._state_dir = state_dir
         self._name = name
         self._ready: int | None = None  # the child that has loaded the scanner's rules
+        self._load_deadline = SCANNER_DEADLINE
+        self._sizes: dict[bytes, int] = {}  # by hash of a text that was lost, the size of parts to ask for it in
         self._idle = idle
         self._turn = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
@@ -120,43 +139,99 @@ class Worker:
         """
         tokens: list[int] = []
         how = "tiktoken"
-        for batch in _batches(texts):
+        for batch in _batches(texts, BATCH_CHARACTERS):
             answer = self._ask({"do": "count", "texts": batch}, COUNT_DEADLINE)
             tokens += answer["tokens"]
             how = answer["how"]
         return Counted(tokens, how)
 
-    def scan(self, texts: Sequence[str], policy: Policy) -> list[Scrubbed | None]:
+    def scan(
+        self, texts: Sequence[str], policy: Policy, progress: Callable[[], None] = lambda: None
+    ) -> list[Scrubbed | None]:
         """Each text as the policy allows it to be kept; None for one that could not be scanned, whatever the reason.
 
-        A text of which the child dies, or which keeps it at work for too long, is found by halving the batch; the
-        others come to no harm.
+        A text of which the child dies, or which keeps it at work for too long, is found by parting the batch; the
+        others come to no harm. That may take `SCAN_PATIENCE`; what is not scanned then is None as well, and for the
+        caller to ask for again: that call goes on where this one ended, and leaves what was found for its end.
+
+        Args:
+            texts: what is to be kept.
+            policy: what to look for.
+            progress: called after each part that was scanned or lost.
 
         Raises:
-            WorkerError: the child cannot be started, or has been stopped.
+            WorkerError: the child cannot be started, cannot load the rules, or has been stopped.
             MemorydError: the scanner cannot be loaded.
         """
         if policy.secrets == "off" and policy.pii == "off":
             return [*rules.scan(texts, policy, lambda _: ())]
-        return [result for batch in _batches(texts) for result in self._scan_batch(batch, policy)]
+        results: list[Scrubbed | None] = [None] * len(texts)
+        known = self._sizes_of(texts)
+        alone: list[int] = []
+        patience = SCAN_PATIENCE.total_seconds()
+        waiting = deque(_first_parts(texts, known))
+        while waiting and patience > 0:
+            part = waiting.popleft()
+            begun = time.monotonic()
+            scanned = self._scan_part([texts[place] for place in part.places], policy, part.deadline)
+            if scanned is not None:
+                for place, result in zip(part.places, scanned, strict=True):
+                    results[place] = result
+            else:
+                patience -= time.monotonic() - begun
+                if len(part.places) == 1:
+                    alone += part.places
+                else:
+                    waiting.extend(_parts(part.places, -(-len(part.places) // SCAN_PARTS)))
+            progress()
+        if known or alone or waiting:
+            self._remember(texts, known, alone, waiting)
+        return results
 
-    def _scan_batch(self, texts: list[str], policy: Policy) -> list[Scrubbed | None]:
-        alone = len(texts) == 1
+    def _sizes_of(self, texts: Sequence[str]) -> dict[int, int]:
+        """By place: in parts of which size a text is to be asked for that was lost before, or left over."""
+        if not self._sizes:
+            return {}
+        found = ((place, self._sizes.get(_digest(text))) for place, text in enumerate(texts))
+        return {place: size for place, size in found if size is not None}
+
+    def _remember(
+        self, texts: Sequence[str], known: Iterable[int], alone: Sequence[int], waiting: Iterable[_Part]
+    ) -> None:
+        """Go on, the next time, where this time ended."""
+        for place in known:
+            self._sizes.pop(_digest(texts[place]), None)
+        for place in alone:
+            _log.warning("a text of %d characters could not be scanned", len(texts[place]))
+            self._sizes[_digest(texts[place])] = ALONE
+        left = [part for part in waiting if part.deadline == SCAN_AGAIN_DEADLINE]
+        self._sizes |= {_digest(texts[place]): len(part.places) for part in left for place in part.places}
+        if waiting:
+            _log.warning("%d texts are left unscanned for now", sum(len(part.places) for part in waiting))
+        if len(self._sizes) > MOST_REMEMBERED:
+            self._sizes.clear()
+
+    def _scan_part(self, texts: list[str], policy: Policy, deadline: timedelta) -> list[Scrubbed | None] | None:
+        """The texts scanned; None where the child died of them or was late."""
         request = {"do": "scan", "policy": policy_to_json(policy)}
-        deadline = SCAN_DEADLINE + SCAN_DEADLINE_PER_MB * (sum(map(len, texts)) / 1e6)
+        self._load(request)
+        deadline += SCAN_DEADLINE_PER_MB * (sum(map(len, texts)) / 1e6)
         try:
-            if self._ready is None or self._ready != self.pid:
-                # Loading the rules is not the texts' fault: it is asked for on its own.
-                self._ask({**request, "texts": []}, SCANNER_DEADLINE)
-                self._ready = self.pid
-            answer = self._ask({**request, "texts": texts}, deadline, again=alone)
+            answer = self._ask({**request, "texts": texts}, deadline, again=len(texts) == 1)
         except LostError:
-            if alone:
-                _log.warning("a text of %d characters could not be scanned", len(texts[0]))
-                return [None]
-            middle = len(texts) // 2
-            return self._scan_batch(texts[:middle], policy) + self._scan_batch(texts[middle:], policy)
+            return None
         return scrubbed_from_json(texts, answer)
+
+    def _load(self, request: Message) -> None:
+        """Have the rules loaded, which is asked for on its own: that it fails is no text's fault."""
+        if self._ready is not None and self._ready == self.pid:
+            return
+        deadline, self._load_deadline = self._load_deadline, RELOAD_DEADLINE
+        try:
+            self._ask({**request, "texts": []}, deadline)
+        except LostError as error:
+            raise WorkerError("the scanner's rules cannot be loaded", error.what, "see the log") from error
+        self._ready = self.pid
 
     def answer(self, ask: Ask, backend: str, deadline: timedelta) -> Reply:
         """The answer to a question, of a backend that needs nothing but the question.
@@ -289,18 +364,37 @@ class Worker:
         self.close()
 
 
-def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
+def _batches(texts: Sequence[str], most: int) -> Iterator[list[str]]:
     """The texts in lists of bounded size, so that neither process holds more than one of them twice."""
     batch: list[str] = []
     characters = 0
     for text in texts:
-        if batch and characters + len(text) > BATCH_CHARACTERS:
+        if batch and characters + len(text) > most:
             yield batch
             batch, characters = [], 0
         batch.append(text)
         characters += len(text)
     if batch:
         yield batch
+
+
+def _first_parts(texts: Sequence[str], known: Mapping[int, int]) -> Iterator[_Part]:
+    """What is new in batches; then what was left over or lost before, what was lost alone at the very end."""
+    new = [place for place in range(len(texts)) if place not in known]
+    at = 0
+    for batch in _batches([texts[place] for place in new], SCAN_CHARACTERS):
+        yield _Part(new[at : at + len(batch)], SCAN_DEADLINE)
+        at += len(batch)
+    for size in sorted(set(known.values()), reverse=True):
+        yield from _parts([place for place, its in known.items() if its == size], max(size, 1))
+
+
+def _parts(places: Sequence[int], size: int) -> Iterator[_Part]:
+    return (_Part(places[at : at + size], SCAN_AGAIN_DEADLINE) for at in range(0, len(places), size))
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING
 
-from memoryd.worker.client import Worker, WorkerError
+from memoryd.worker.client import ClosedError, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ class Pool:
         """Lend a worker, the one that was used last if it is free.
 
         Raises:
-            WorkerError: the pool is closed.
+            ClosedError: the pool is closed.
         """
         worker = self._take()
         try:
@@ -51,7 +51,7 @@ class Pool:
     def _take(self) -> Worker:
         with self._lock:
             if self._closed:
-                raise WorkerError("the workers have been stopped", "", "memoryd is ending")
+                raise ClosedError("the workers have been stopped", "", "memoryd is ending")
             if self._idle:
                 return self._idle.pop()
             worker = self._make()

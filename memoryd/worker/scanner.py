@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from memoryd.scrub.finding import Scrubbed
     from memoryd.scrub.policy import Policy
 
-SECONDS_LEAST = 3.0
-SECONDS_AGAIN = 1.0  # for each half of what was late
+# A late text is found by halving within the time that the parent waits for a batch.
+SECONDS_LEAST = 1.5
+SECONDS_AGAIN = 0.25  # for each half of what was late
 TOO_BROAD = frozenset({"generic-credential-uri"})  # takes any `user:pass@host`; ours judges the password
 CHARACTERS_PER_SECOND = 1_000_000  # of the child's own time: a fortieth of what is usual
 _RULE_SHAPE = re.compile(r"[^a-z0-9]+")
