@@ -264,3 +264,20 @@ def test_strings_of_a_value():
     value = {"a": ["x", {"b": "y"}], "n": 1, "z": None}
     assert strings_of(value) == ["a", "x", "b", "y", "n", "z"]
     assert with_strings(value, str.upper) == {"a": ["X", {"b": "Y"}], "n": 1, "z": None}
+
+
+def test_what_an_older_policy_has_said_of_a_name_is_not_kept(tmp_path):
+    off, redact = (Settings(state_dir=tmp_path, agents=(), scrub=Scrub(secrets=how)) for how in ("off", "redact"))
+
+    class Slow(OwnRules):
+        """The policy is changed while it scans."""
+
+        def scan(self, texts: Sequence[str], policy: Any) -> list[Any]:
+            found = super().scan(texts, policy)
+            scrubber.configure(redact)
+            return found
+
+    scrubber = Scrubber(Slow(), Log("test"))
+    scrubber.configure(off)
+    assert scrubber.name(f"id {SECRET}") == f"id {SECRET}"
+    assert scrubber.name(f"id {SECRET}") == hashed(f"id {SECRET}")

@@ -79,7 +79,7 @@ class Scrubber:
         policy = Policy(given.secrets, given.pii, given.allow)
         if policy != self.policy:
             self.policy = policy
-            self._names.clear()
+            self._names = {}
 
     def tick(self, now_monotonic: float) -> None:
         """Let the scanner's child end when it has been idle."""
@@ -95,9 +95,14 @@ class Scrubber:
         """Return each text as it may be kept; None for one that could not be scanned."""
         return self._scan(texts, self.policy)
 
-    def scan_redacting(self, texts: Sequence[str]) -> list[Scrubbed | None]:
-        """Return each text without its secrets, also where the policy is to skip such texts."""
-        return self._scan(texts, _redacting(self.policy))
+    def scan_redacting(self, texts: Sequence[str], *, private: bool = True) -> list[Scrubbed | None]:
+        """Return each text without its secrets, also where the policy is to skip such texts.
+
+        Args:
+            texts: what is to be kept.
+            private: also without what stands between `<private>` tags.
+        """
+        return self._scan(texts, replace(_redacting(self.policy), private=private))
 
     def begin(self, texts: Sequence[str]) -> Future[list[Scrubbed | None]]:
         """Scan on another thread, while the caller does something else."""
@@ -129,20 +134,22 @@ class Scrubber:
         One with a secret in it is replaced by its own hash, so that it still tells things apart, and the same way
         whenever and beside whatever else it is met.
         """
+        # Taken before the policy: another one has names of its own, and never gets what an older one has said.
+        known_names = self._names
         asked = set(given)
         found: dict[str, str | None] = {}
         unknown = []
         for name in asked:
-            known = name if _PLAIN.fullmatch(name) else self._names.get(name)
+            known = name if _PLAIN.fullmatch(name) else known_names.get(name)
             if known is None:
                 unknown.append(name)
             else:
                 found[name] = known
         for name, scrubbed in zip(unknown, self.scan_redacting(unknown), strict=True):
             found[name] = None if scrubbed is None else hashed(name) if scrubbed.findings else name
-        if len(self._names) > KEPT_NAMES:
-            self._names.clear()
-        self._names.update((name, kept) for name in unknown if (kept := found[name]) is not None)
+        if len(known_names) > KEPT_NAMES:
+            known_names.clear()
+        known_names.update((name, kept) for name in unknown if (kept := found[name]) is not None)
         return found
 
     def name(self, given: str) -> str:
