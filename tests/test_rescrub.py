@@ -292,7 +292,8 @@ def plant_sessions(scratch: Scratch, **agents: str) -> None:
     """Sessions with these ids, of these agents."""
     for session_id, agent_id in agents.items():
         scratch.change(
-            "INSERT INTO session (id, agent_id, native_id, format, state, seen_at, last_turn_at, turns, last_seq, gauge, counted_seq)"
+            "INSERT INTO session (id, agent_id, native_id, format, state, seen_at, last_turn_at, turns, last_seq,"
+            " gauge, counted_seq)"
             " SELECT ?, ?, 'x', format, 'ended', seen_at, seen_at, 0, 0, '{}', 0 FROM session LIMIT 1",
             f"{session_id}-{SECRET}",
             agent_id,

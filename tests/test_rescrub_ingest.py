@@ -13,7 +13,7 @@ OTHER = "sha256:" + "0" * 64
 @pytest.fixture
 def world(tmp_path):
     with World(tmp_path) as made:
-        made.write("one.jsonl", lines(claude("a", "the first")))
+        made.write("one.jsonl", lines([claude(1, "the first")]))
         made.poll()
         yield made
 
@@ -30,7 +30,7 @@ def check_all_is_read(world: World) -> None:
 
 
 def test_what_was_read_before_the_renaming_and_not_stored_is_read_again(world):
-    world.append("one.jsonl", lines(claude("b", "the second")))
+    world.append("one.jsonl", lines([claude(2, "the second")]))
     world.ingest.hint(str(world.path("one.jsonl")))
     rename(world)
     world.ingest.forget()
@@ -39,7 +39,7 @@ def test_what_was_read_before_the_renaming_and_not_stored_is_read_again(world):
 
 
 def test_what_was_being_scanned_at_the_renaming_is_read_again(world):
-    world.append("one.jsonl", lines(claude("b", "the second")))
+    world.append("one.jsonl", lines([claude(2, "the second")]))
     world.ingest.hint(str(world.path("one.jsonl")))
     world.ingest.pass_on()
     rename(world)
@@ -51,7 +51,7 @@ def test_what_was_being_scanned_at_the_renaming_is_read_again(world):
 
 def test_what_was_refused_before_the_renaming_was_told_is_not_held_back(world):
     rename(world)
-    world.append("one.jsonl", lines(claude("b", "the second")))
+    world.append("one.jsonl", lines([claude(2, "the second")]))
     world.hint(world.path("one.jsonl"))
     world.ingest.forget()
     world.poll()
