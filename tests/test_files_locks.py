@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
+import resource
 import signal
 import threading
 from contextlib import contextmanager
@@ -13,7 +16,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from memoryd.errors import LockedError, StateError
+from memoryd.files import locks
 from memoryd.files.locks import Lock
+from memoryd.files.open_folder import open_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,3 +130,52 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
             Lock(lock.path).acquire()
         lock.holder()
     assert open_descriptors() == before
+
+
+def test_a_disk_without_room_for_the_pid_holds_nobody_up(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    before, limits = open_descriptors(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        for _ in range(3):
+            with Lock(path) as lock:
+                assert lock.holder() == 0
+                with pytest.raises(LockedError, match="another process"):
+                    Lock(path).acquire()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert open_descriptors() == before
+    with Lock(path) as lock:
+        assert lock.holder() == os.getpid()
+
+
+def test_a_file_system_without_locks_is_said_and_nothing_is_left_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    lock = Lock(tmp_path / "lock")
+    with lock:
+        pass
+    before = open_descriptors()
+    monkeypatch.setattr(fcntl, "flock", flock)
+    for ask in (lock.acquire, lock.holder):
+        with pytest.raises(StateError, match="cannot be locked"):
+            ask()
+    assert open_descriptors() == before
+
+
+def test_a_folder_that_fails_while_it_is_locked_leaves_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def give_to(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(locks, "give_to", give_to)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with open_folder(tmp_path) as folder:
+        before = open_descriptors()
+        with pytest.raises(StateError, match="cannot be locked"):
+            Lock(folder / "lock").acquire()
+        assert open_descriptors() == before

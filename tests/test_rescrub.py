@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import resource
 import signal
 import stat
 import subprocess
@@ -11,14 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from planted_secrets import planted
-from scratch import Scratch, filler, in_process, message, recent, said, until
+from scratch import Model, Scratch, filler, in_process, message, recent, said, until
 from sqlmodel import SQLModel
 
+from memoryd.daemon.once import read_all
 from memoryd.database import sqlite, tables, texts
 from memoryd.database.texts import COLUMNS
-from memoryd.engine import rescrub
+from memoryd.engine import rescrub, retry
 from memoryd.engine.scrubbing import hashed
+from memoryd.errors import StateError
 from memoryd.files import durable
+from memoryd.files.locks import Lock
+from memoryd.interfaces import work
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -238,3 +245,175 @@ def test_without_a_policy_or_a_word_it_is_refused(scratch):
     assert scratch.json("scrub", code=2)["code"] == "config"
     scratch.write_config(scrub={"secrets": "off"})
     assert scratch.json("scrub", "--again", code=4)["code"] == "refused"
+
+
+def test_a_tag_in_a_persons_file_hides_no_secret(scratch):
+    core = scratch.workspace / "MEMORY.md"
+    core.write_text(f"- about <private> tags, the key is {SECRET}\n- <private>{SECRET}</private> and {SECRET}\n")
+    assert scratch.json("scrub", "--again")["left"] == []
+    text = core.read_text()
+    assert SECRET not in text
+    assert text.startswith("- about <private> tags, the key is [REDACTED:")
+    assert "private" not in text.replace("<private>", "").replace("</private>", "")
+
+
+def test_two_alarms_that_only_a_secret_told_apart_become_one(scratch):
+    other = next(one for one in planted("another") if one.name == "github-classic").secret
+    assert other != SECRET
+    for secret in (SECRET, other):
+        scratch.change(
+            "INSERT INTO alarm (kind, agent_id, subject, since, text) VALUES ('unreadable', '', ?, 'x', 'y')",
+            f"/srv/{secret}/one.jsonl",
+        )
+    scratch.json("scrub", "--again")
+    assert holders(scratch) == []
+    rows = scratch.query("SELECT subject, cleared_at IS NULL FROM alarm WHERE text = 'y' ORDER BY id")
+    assert [subject.startswith("/srv/[REDACTED:") for subject, _ in rows] == [True, True]
+    assert sorted(is_open for _, is_open in rows) == [0, 1]
+
+
+def test_a_row_that_changes_meanwhile_is_read_again(scratch, monkeypatch):
+    real, edits = texts.change, [f"edited, {SECRET}"]
+
+    def change(connection: Any, table: str, row: Any, *more: Any) -> bool:
+        if table == "turn" and edits:
+            connection.exec_driver_sql("UPDATE turn SET text = ? WHERE rowid = ?", (edits.pop(), row["rowid"]))
+        return real(connection, table, row, *more)
+
+    monkeypatch.setattr(texts, "change", change)
+    with in_process(scratch) as app:
+        assert app.runner.run_next(only=queued(app)).state == "succeeded"
+    assert edits == []
+    assert scratch.query("SELECT text FROM turn WHERE text LIKE 'edited, [REDACTED:%'")
+    assert not scratch.query("SELECT text FROM turn WHERE instr(text, ?)", SECRET)
+
+
+def plant_sessions(scratch: Scratch, **agents: str) -> None:
+    """Sessions with these ids, of these agents."""
+    for session_id, agent_id in agents.items():
+        scratch.change(
+            "INSERT INTO session (id, agent_id, native_id, format, state, seen_at, last_turn_at, turns, last_seq,"
+            " gauge, counted_seq)"
+            " SELECT ?, ?, 'x', format, 'ended', seen_at, seen_at, 0, 0, '{}', 0 FROM session LIMIT 1",
+            f"{session_id}-{SECRET}",
+            agent_id,
+        )
+
+
+def test_under_one_agents_name_the_sessions_of_others_keep_theirs(scratch):
+    plant_sessions(scratch, ours="demo", theirs="other")
+    scratch.json("scrub", "--again", "--agent", "demo")
+    ids = {row[0] for row in scratch.query("SELECT id FROM session")}
+    assert f"theirs-{SECRET}" in ids
+    assert hashed(f"ours-{SECRET}") in ids
+
+
+def test_what_others_wrote_to_a_version_without_a_name_is_looked_through(scratch):
+    own = scratch.workspace / ".continuum" / "memory"
+    clean, old = b"- nothing in it\n", f"- {SECRET}\n".encode()
+    for place in (scratch.workspace, scratch.workspace / "memory"):
+        (place / ("MEMORY.md" if place == scratch.workspace else "2026-01-01.md")).touch()
+    for path in (
+        scratch.workspace / "MEMORY.md.conflict-0123abcd",
+        scratch.workspace / "memory" / "2026-01-01.md.conflict-0123abcd",
+    ):
+        path.write_bytes(old)
+    kept = [
+        own / f".late-{hashlib.sha256(known).hexdigest()}-{len(known)}-{'0' * 16}-MEMORY.md"
+        for known in (clean, old, b"x")
+    ]
+    for path, data in zip(kept, (clean, old + f"- late {SECRET}\n".encode(), old), strict=True):
+        path.write_bytes(data)
+    assert scratch.json("scrub", "--again")["left"] == []
+    assert holders(scratch) == []
+    assert "- late [REDACTED:" in scratch.core
+    assert [path.exists() for path in kept] == [True, False, False]
+
+
+def test_an_intent_that_cannot_be_carried_through_is_left_to_a_person(scratch):
+    scratch.change("INSERT INTO intent (run_id, agent_id, made_at, plan) VALUES ('r-gone', 'gone', 'x', '{}')")
+    done = scratch.json("scrub", "--again")
+    assert done["left"] == [f"{scratch.state / 'memoryd.db'}: intent of run r-gone of gone"]
+    assert scratch.json("scrub", "--again", "--agent", "demo")["left"] == []
+
+
+def test_ids_are_told_before_anything_else_is_done(scratch, monkeypatch):
+    plant_sessions(scratch, first="demo", second="demo")
+    events: list[str] = []
+    real = texts.rename_session
+
+    def rename(*given: Any) -> None:
+        real(*given)
+        events.append("renamed")
+
+    monkeypatch.setattr(texts, "rename_session", rename)
+    with in_process(scratch) as app:
+        app.runner.renamed = lambda: events.append("told")
+        assert app.runner.run_next(only=queued(app)).state == "succeeded"
+    assert events[:4] == ["renamed", "told"] * 2
+
+
+def test_nobody_waits_while_it_scans(scratch, monkeypatch):
+    holders_met = []
+    lock = Lock(scratch.workspace / ".continuum" / "memory" / ".lock")
+    real = Model.scan
+
+    def scan(self: Model, *given: Any) -> Any:
+        holders_met.append(lock.holder())
+        return real(self, *given)
+
+    monkeypatch.setattr(Model, "scan", scan)
+    with in_process(scratch) as app:
+        assert app.runner.run_next(only=queued(app)).state == "succeeded"
+    assert len(holders_met) > 4
+    assert set(holders_met) == {None}
+    assert SECRET not in scratch.core
+
+
+def test_asked_for_again_it_does_not_wait_for_its_next_attempt(scratch):
+    with in_process(scratch) as app:
+        queued(app)
+    scratch.change("UPDATE job_run SET \"key\" = 'scrub:', scheduled_for = '2999', error = 'x' WHERE id = 's'")
+    done = scratch.json("scrub", "--again")
+    assert done["run"] == "s"
+    assert scratch.query("SELECT state FROM job_run WHERE id = 's'") == [("succeeded",)]
+
+
+def test_of_nobody_it_is_refused(scratch):
+    scratch.agents.clear()
+    scratch.write_config()
+    assert scratch.json("scrub", "--again", code=4)["code"] == "refused"
+
+
+def test_what_a_person_keeps_in_a_file_is_in_no_byte_of_the_state_after_a_sleep(tmp_path):
+    scratch = Scratch(tmp_path / "scratch", ingest={"settle": "20ms"}, scrub={"secrets": "redact"})
+    scratch.append([*said(), filler()])
+    data = f"# Notes\n\n- the key is {SECRET}\n- another line\n".encode()
+    (scratch.workspace / "MEMORY.md").write_bytes(data)
+    with in_process(scratch) as app:
+        read_all(app)
+        for run_id in work._queue(app.engine, app.clock, "demo", None, force=True):
+            assert app.runner.run_next(only=run_id).state == "succeeded"
+        files = sorted(scratch.state.glob("memoryd.db*"))
+        assert len(files) == 3  # with its log
+        for path in files:
+            held = path.read_bytes()
+            assert base64.b64encode(data)[:-4] not in held, path.name
+            assert SECRET.encode() not in held, path.name
+    assert scratch.core.startswith(data.decode())
+    assert len(scratch.core) > len(data)
+
+
+def test_a_disk_too_full_to_write_the_database_anew_costs_no_attempt(scratch):
+    with in_process(scratch) as app:
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8192, limits[1]))
+        try:
+            with pytest.raises(StateError, match="cannot be written anew") as caught:
+                texts.rewrite_file(app.engine)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert "others use it" not in str(caught.value)
+        verdict = retry.decide(caught.value, attempt=5, attempts=5)
+        assert verdict == retry.RetryAfter(retry.FIRST_DELAY * 16, refund=True)
+        texts.rewrite_file(app.engine)

@@ -2,12 +2,14 @@
 
 import dataclasses
 import os
+from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from scratch import Scratch, filler, in_process, said
 
 from memoryd.config import Retention
+from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import run_once
 from memoryd.database import sqlite
 from memoryd.engine import retention
@@ -143,3 +145,20 @@ def test_status_counts_the_backups_of_the_workspaces(scratch):
     scratch.run("run", "--once")
     assert scratch.query("SELECT state FROM job_run WHERE state = 'succeeded'") == [("succeeded",)]
     assert scratch.json("status")["disk"]["backup_bytes"] >= 4096
+
+
+def test_what_is_old_goes_as_soon_as_the_chore_before_is_done(scratch):
+    scratch.run("run", "--once")
+    laid_out(scratch)
+    scratch.write_config(retention={"copies": "1d"})
+    old = scratch.state / "memoryd.db.damaged-20260102T030405.000Z"
+    with in_process(scratch) as app:
+        loop = Loop(app, lambda _settings: None)
+        now = loop.prune.at
+        loop.chores = before = Future()
+        loop._tend(now)
+        assert old.exists()
+        before.set_result(None)
+        loop._tend(now + 5)
+        loop.pool.shutdown()
+        assert not old.exists()

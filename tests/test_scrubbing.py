@@ -298,3 +298,20 @@ def test_strings_of_a_value():
     assert strings_of(value) == ["a", "x", "b", "y", "n", "z"]
     assert with_strings(value, str.upper) == {"A": ["X", {"B": "Y"}], "N": 1, "Z": None}
     assert with_strings({"a": 1, "b": 2}, lambda _: "x") == {"x": 1, "x~": 2}
+
+
+def test_what_an_older_policy_has_said_of_a_name_is_not_kept(tmp_path):
+    off, redact = (Settings(state_dir=tmp_path, agents=(), scrub=Scrub(secrets=how)) for how in ("off", "redact"))
+
+    class Slow(OwnRules):
+        """The policy is changed while it scans."""
+
+        def scan(self, texts: Sequence[str], policy: Any, progress: Any = None) -> list[Any]:
+            found = super().scan(texts, policy, progress)
+            scrubber.configure(redact)
+            return found
+
+    scrubber = Scrubber(Slow(), Log("test"))
+    scrubber.configure(off)
+    assert scrubber.name(f"id {SECRET}") == f"id {SECRET}"
+    assert scrubber.name(f"id {SECRET}") == hashed(f"id {SECRET}")

@@ -410,9 +410,13 @@ class Loop:
             self.wake.set()
         return run is not None
 
+    def _is_busy(self) -> bool:
+        """Say whether a chore is under way."""
+        return self.chores is not None and not self.chores.done()
+
     def _start_chores(self, chore: Callable[[], None]) -> None:
         """Do what may wait for a disk or a hook beside the loop, one thing at a time."""
-        if self.chores is not None and not self.chores.done():
+        if self._is_busy():
             return
         if self.chores is not None and (error := self.chores.exception()) is not None:
             self.app.log.error("chore failed", error_type=type(error).__name__)
@@ -427,7 +431,7 @@ class Loop:
             raise StateError("the schedule's thread has died", hint="the service manager starts memoryd anew")
         app.ingest.changed.update(sleeping.end_idle(app.engine, app.settings, app.clock))
         app.runner.beat()
-        if self.prune.is_due(now):
+        if not self._is_busy() and self.prune.is_due(now):  # asked in this order: one that is told it is due is over
             self._start_chores(lambda: retention.prune(app.engine, app.settings, app.clock, app.log))
         self._start_chores(app.runner.settle if app.runner.is_unsettled_due() else self._look_at_core)
         app.worker.tick(now)

@@ -7,6 +7,7 @@ be those of an older schema, in a database that was kept; a column that is not t
 from __future__ import annotations
 
 import hashlib
+import json
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +92,8 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
         "run_id": Kind.OURS, "agent_id": Kind.OURS, "endpoint": Kind.OURS, "day": Kind.OURS, "at": Kind.OURS,
         "how": Kind.OURS,
     },
-    # Of a run whose files are being written: it is carried through first, and what it holds has passed the scanner.
+    # Of a run whose files are being written: it is carried through first. A plan holds whole files, with whatever a
+    # person has put there; one that cannot be carried through is for a person.
     "intent": {"run_id": Kind.OURS, "agent_id": Kind.OURS, "made_at": Kind.OURS, "plan": Kind.OURS},
     "alarm": {
         "kind": Kind.OURS, "agent_id": Kind.OURS, "subject": Kind.TEXT, "since": Kind.OURS, "text": Kind.TEXT,
@@ -116,30 +118,49 @@ def portions(engine: Engine, table: str, agent_id: str | None) -> Iterator[list[
     last = -1
     while True:
         with sqlite.reading(engine) as connection:
-            there = _columns(connection, table)
-            wanted = [name for name, kind in COLUMNS[table].items() if kind in _LOOKED_AT and name in there]
-            if not wanted:
-                return
-            own = " AND agent_id IN (?, '')" if agent_id is not None and "agent_id" in there else ""
-            quoted = ", ".join(f'"{name}"' for name in wanted)
-            rows = connection.exec_driver_sql(
-                f'SELECT rowid AS rowid, {quoted} FROM "{table}" WHERE rowid > ?{own} ORDER BY rowid LIMIT ?',  # noqa: S608
-                (last, *([agent_id] if own else []), PORTION),
-            ).mappings()
-            found = [dict(row) for row in rows]
+            is_one_s = agent_id is not None and "agent_id" in _columns(connection, table)
+            own = " AND agent_id IN (?, '')" if is_one_s else ""
+            found = _read(connection, table, f"rowid > ?{own}", (last, agent_id) if is_one_s else (last,))
         if not found:
             return
         last = found[-1]["rowid"]
         yield found
 
 
+def rows(engine: Engine, table: str, rowids: Sequence[int]) -> list[dict[str, Any]]:
+    """Read the columns of a table that are to be looked at, of those of these rows that are there."""
+    with sqlite.reading(engine) as connection:
+        return _read(connection, table, "rowid IN (SELECT value FROM json_each(?))", (json.dumps(list(rowids)),))
+
+
+def _read(connection: Connection, table: str, which: str, values: tuple[Any, ...]) -> list[dict[str, Any]]:
+    there = _columns(connection, table)
+    wanted = [name for name, kind in COLUMNS[table].items() if kind in _LOOKED_AT and name in there]
+    if not wanted:
+        return []
+    quoted = ", ".join(f'"{name}"' for name in wanted)
+    found = connection.exec_driver_sql(
+        f'SELECT rowid AS rowid, {quoted} FROM "{table}" WHERE {which} ORDER BY rowid LIMIT {PORTION}',  # noqa: S608
+        values,
+    )
+    return [dict(row) for row in found.mappings()]
+
+
 def _columns(connection: Connection, table: str) -> set[str]:
     return {row[1] for row in connection.exec_driver_sql(f'PRAGMA table_info("{table}")')}
 
 
-def change(connection: Connection, table: str, row: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+def change(connection: Connection, table: str, row: Mapping[str, Any], new: Mapping[str, Any], now: str) -> bool:
     """Put new values in the place of those of a row; False where others changed it meanwhile: it is left alone."""
     values = dict(new)
+    if table == "alarm" and "subject" in new:
+        # Without the secret that told two apart they are one, and only one of them may be open.
+        connection.exec_driver_sql(
+            "UPDATE alarm SET cleared_at = ? WHERE rowid = ? AND cleared_at IS NULL AND EXISTS (SELECT 1 FROM alarm o"
+            " WHERE o.rowid <> alarm.rowid AND o.cleared_at IS NULL AND o.kind = alarm.kind"
+            " AND o.agent_id = alarm.agent_id AND o.subject = ?)",
+            (now, row["rowid"], new["subject"]),
+        )
     if table == "content":
         values["text"] = None  # a state is what its digest says, or nothing
     if table == "turn" and "text" in new:
@@ -160,10 +181,20 @@ def content_hash(content: str) -> str:
     return hashlib.sha256(core.normal(content).encode()).hexdigest()
 
 
-def session_ids(engine: Engine) -> list[str]:
-    """List the ids of all sessions."""
+def session_ids(engine: Engine, agents: Sequence[str] | None) -> list[str]:
+    """List the ids of the sessions of these agents; None: of all."""
+    whose = "" if agents is None else " WHERE agent_id IN (SELECT value FROM json_each(?))"
     with sqlite.reading(engine) as connection:
-        return [row[0] for row in connection.exec_driver_sql("SELECT id FROM session")]
+        rows = connection.exec_driver_sql(f"SELECT id FROM session{whose}", (json.dumps(agents),) if whose else ())  # noqa: S608
+        return [row[0] for row in rows]
+
+
+def intents(engine: Engine) -> list[str]:
+    """List the ids of the runs whose intents are there."""
+    if "intent" not in tables(engine):
+        return []
+    with sqlite.reading(engine) as connection:
+        return [row[0] for row in connection.exec_driver_sql("SELECT run_id FROM intent ORDER BY run_id")]
 
 
 def rename_session(engine: Engine, old: str, new: str) -> None:
@@ -188,18 +219,18 @@ def rewrite_file(engine: Engine) -> None:
     """Write the database file anew, so that nothing of what was changed is left in free pages or in the log.
 
     Raises:
-        StateError: others read or write it all the time.
+        StateError: the disk is full, or others read or write it all the time.
     """
     raw = engine.raw_connection()
     try:
         cursor = raw.cursor()
-        cursor.execute("PRAGMA secure_delete = ON")
         cursor.execute("VACUUM")
         busy, *_ = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        cursor.execute("PRAGMA secure_delete = OFF")
         cursor.close()
     except library().OperationalError as error:
-        raise StateError("cannot be written anew", str(engine.url.database), "others use it; try again") from error
+        # SQLite's own words: a full disk, a failing one, or others who hold it.
+        hint = "it takes as much room again as the file, and a moment without others"
+        raise StateError(f"cannot be written anew: {error}", str(engine.url.database), hint) from error
     finally:
         raw.close()
     if busy:

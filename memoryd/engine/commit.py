@@ -215,16 +215,38 @@ def held(workspace: Path) -> Iterator[Place]:
         LockedError: another holds the lock for long.
         StateError: a folder cannot be opened.
     """
+    with opened(workspace) as place, locked(place):
+        yield place
+
+
+@contextmanager
+def opened(workspace: Path) -> Iterator[Place]:
+    """The agent's folders, opened.
+
+    Raises:
+        StateError: a folder cannot be opened.
+    """
     with regular.as_state_error("cannot be opened", workspace):
-        opened = open_folder(workspace)
-    with opened, folders.continuum_folder(opened) as continuum:
-        # In the workspace, not in the state folder: two daemons with two state folders may share one workspace.
-        lock = Lock(continuum / ".lock")
+        folder = open_folder(workspace)
+    with folder, folders.continuum_folder(folder) as continuum:
+        yield Place(folder, continuum)
+
+
+@contextmanager
+def locked(place: Place) -> Iterator[None]:
+    """Keep others from the agent's files.
+
+    Raises:
+        LockedError: another holds the lock for long.
+        StateError: it cannot be locked.
+    """
+    # In the workspace, not in the state folder: two daemons with two state folders may share one workspace.
+    lock = Lock(place.continuum / ".lock")
+    try:
         lock.acquire(LOCK_TIMEOUT)
-        try:
-            yield Place(opened, continuum)
-        finally:
-            lock.release()
+        yield
+    finally:
+        lock.release()
 
 
 class _How(NamedTuple):
@@ -574,6 +596,7 @@ def _complete(writer: Writer, run: Run, intent: Mapping[str, Any], outcome: Outc
         connection.exec_driver_sql("DELETE FROM intent WHERE run_id = ?", (run.id,))
         writer.step("before:rows")
     writer.step("after:rows")
+    sqlite.empty_log(writer.engine)  # the plan held whole files, with whatever a person has put there
     files = [item["path"] for item in intent["rewrites"]] + [item["path"] for item in intent["appends"]]
     refused = tuple(intent["outcome"]["receipt"].get("refused", ()))
     return Committed(

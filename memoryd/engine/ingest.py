@@ -153,10 +153,14 @@ class Ingest:
         self.cursors.find_again(self.engine)
         if self._stale:
             self._stale = False
-            self.flush()
+            self._poison.clear()
+            # What is read and not stored goes by the ids there were: it is read again.
+            if self._frozen is not None:
+                (batch, _), self._frozen = self._frozen, None
+                self._lose_place(batch)
+            self._lose_rest()
             self._lose_place(Batch(cursors={id(cursor): cursor for cursor in self.cursors.all()}))
             self.cursors.find_again(self.engine)
-            self._poison.clear()
             self._held.clear()
 
     # --- looking --------------------------------------------------------------------------------------------------
@@ -565,6 +569,9 @@ class Ingest:
                 raise
             # What was read since may go on from what cannot be stored.
             self._lose_rest()
+            if self._stale:
+                self._lose_place(batch)  # by ids that are other ones by now
+                return
             self._store_apart(batch, unscanned)
         self.unscanned.note(batch)
 

@@ -12,36 +12,40 @@ import json
 import re
 import stat
 from collections import Counter
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from memoryd.database import audit, sqlite, texts
 from memoryd.database.texts import Kind
 from memoryd.engine.clock import text_of, utc_now
-from memoryd.engine.commit import ACTOR, held
+from memoryd.engine.commit import ACTOR, locked, opened
+from memoryd.engine.core_import import CORE_FILE
 from memoryd.engine.scrubbing import strings_of, with_strings
 from memoryd.errors import MemorydError, StateError
 from memoryd.files import durable, late, regular, temporary
 from memoryd.files.open_folder import follow_folder
-from memoryd.scrub.finding import placeholder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from sqlalchemy import Engine
 
+    from memoryd.engine.commit import Place
     from memoryd.engine.scrubbing import Scrubber
     from memoryd.files.journal import Journal
     from memoryd.files.log import Log
     from memoryd.files.open_folder import Entry, OpenFolder
-    from memoryd.scrub.finding import Finding
+    from memoryd.files.temporary import Leftover
+
+    Hold = Callable[[], AbstractContextManager[None]]
 
 KIND = "scrub"
-PRIVATE = "private"  # the tags are for what is said to an agent; in a person's file they are text like other
-AGAIN = 20  # times a file that moves is read again
+AGAIN = 20  # times a file or a row that moves is read again
 # Where a person's text of one file is parted: no secret spans two of these, and what hides the rest of a message must
 # not hide the rest of a file.
 _PARTS = re.compile(r"^(?=#{1,6} |[-*+] )", re.MULTILINE)
@@ -60,10 +64,11 @@ class Rescrub:
         everybody: whether rows of agents that are not configured are meant as well.
         journal: of the watermarks.
         go_on: called between two portions; raises where the run is to stop.
+        stuck: carries leftover intents of these agents through, and names those that cannot be.
+        renamed: told, each time at once, that ids were changed which somebody may remember.
         log: where its troubles go.
         counts: of what was changed, and what could not be looked at.
-        left: files that hold what cannot be looked through: for a person.
-        renamed: told, as soon as it is so, that ids were changed which somebody may remember.
+        left: what cannot be looked through: for a person.
     """
 
     engine: Engine
@@ -73,10 +78,11 @@ class Rescrub:
     everybody: bool
     journal: Journal
     go_on: Callable[[], None]
+    stuck: Callable[[], list[str]]
+    renamed: Callable[[], None]
     log: Log
     counts: Counter[str] = field(default_factory=Counter)
     left: list[str] = field(default_factory=list)
-    renamed: Callable[[], None] = lambda: None
 
     def run(self) -> dict[str, Any]:
         """Look through everything; returns the counts for the receipt.
@@ -84,6 +90,7 @@ class Rescrub:
         Raises:
             StateError: a file or the database cannot be written; what was done so far stays done.
         """
+        stuck = self.stuck()  # first of all, since what an intent holds goes to a file
         self._database(self.engine)
         self._journal(self.journal)
         for agent_id, workspace in self.workspaces.items():
@@ -99,6 +106,7 @@ class Rescrub:
         for folder in sorted(self.state_dir.glob("memoryd.replaced-*")):
             self._put_aside(folder)
         self.left += [str(path) for path in sorted(self.state_dir.glob("memoryd.db.damaged-*"))]
+        self.left += sorted({*stuck, *self.stuck()})
         texts.rewrite_file(self.engine)
         names = ("rows", "texts", "files", "unscanned")
         return {**{name: self.counts[name] for name in names}, "left": self.left}
@@ -106,7 +114,7 @@ class Rescrub:
     # --- rows -----------------------------------------------------------------------------------------------------
 
     def _database(self, engine: Engine) -> None:
-        ids = texts.session_ids(engine)
+        ids = texts.session_ids(engine, None if self.everybody else list(self.workspaces))
         for old, new in self.scrubber.names(ids).items():
             if new is None:
                 self.counts["unscanned"] += 1
@@ -122,6 +130,16 @@ class Rescrub:
                     self._portion(engine, table, rows)
 
     def _portion(self, engine: Engine, table: str, rows: Sequence[dict[str, Any]]) -> None:
+        for _ in range(AGAIN):
+            changes = self._changes(table, rows)
+            moved = self._write(engine, table, changes) if changes else []
+            if not moved:
+                return
+            rows = texts.rows(engine, table, moved)
+        raise StateError("its rows change faster than they can be read", table, "try again when they rest")
+
+    def _changes(self, table: str, rows: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        """The rows that are to be other ones, each with its new values."""
         kinds = texts.COLUMNS[table]
         plain: dict[str, None] = {}
         names: set[str] = set()
@@ -152,33 +170,36 @@ class Rescrub:
             }
             if new:
                 changes.append((row, new))
-        if changes:
-            self._write(engine, table, changes)
+        return changes
 
-    def _write(self, engine: Engine, table: str, changes: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> None:
+    def _write(self, engine: Engine, table: str, changes: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> list[int]:
+        """Write what is new; returns the rowids of the rows that others have changed meanwhile."""
         is_audited = table == "memory" and "audit" in texts.tables(engine)
+        is_renamed = False
+        moved = []
+        now = text_of(utc_now())
         with sqlite.writing(engine) as connection:
             for row, new in changes:
-                if not texts.change(connection, table, row, new):
+                if not texts.change(connection, table, row, new, now):
+                    moved.append(row["rowid"])
                     continue
                 if is_audited:
-                    audit.redacted(connection, row["rowid"], at=text_of(utc_now()), actor=ACTOR)
+                    audit.redacted(connection, row["rowid"], at=now, actor=ACTOR)
                 self.counts["rows"] += 1
                 self.counts["texts"] += len(new)
-
-        if table in {"session", "transcript"} or any("record_id" in new for _, new in changes):
+                is_renamed = is_renamed or table in {"session", "transcript"} or "record_id" in new
+        if is_renamed:
             self.renamed()
+        return moved
 
-    def _redacted(self, given: Sequence[str], *, but: str | None = None) -> dict[str, str]:
-        """Redact texts by text, `but` for one rule; one that could not be scanned is left as it is, and counted."""
+    def _redacted(self, given: Sequence[str], *, private: bool = True) -> dict[str, str]:
+        """Redact texts by text; one that could not be scanned is left as it is, and counted."""
         found = {}
-        for text, scrubbed in zip(given, self.scrubber.scan_redacting(given), strict=True):
+        for text, scrubbed in zip(given, self.scrubber.scan_redacting(given, private=private), strict=True):
             if scrubbed is None:
                 self.counts["unscanned"] += 1
-            elif not any(finding.rule == but for finding in scrubbed.findings):
-                found[text] = scrubbed.text
             else:
-                found[text] = _without(text, [one for one in scrubbed.findings if one.rule != but])
+                found[text] = scrubbed.text
         return found
 
     def _journal(self, journal: Journal) -> None:
@@ -196,6 +217,7 @@ class Rescrub:
             engine = sqlite.connect(path)
             try:
                 self._database(engine)
+                self.left += [f"{path}: intent of run {run_id}" for run_id in texts.intents(engine)]
                 texts.rewrite_file(engine)
             except MemorydError:
                 raise
@@ -210,42 +232,61 @@ class Rescrub:
     # --- files ----------------------------------------------------------------------------------------------------
 
     def _workspace(self, workspace: Path) -> None:
-        with held(workspace) as place:
+        with opened(workspace) as place:
+            # Of one exchange at a time: the scanning of a whole tree would hold up everybody else's commits.
+            hold = partial(locked, place)
             own = place.continuum
-            for one in late.kept(own):
-                late.settle(one, place.workspace / one.name, is_over=True)
-            for folder, pattern in ((place.workspace, "MEMORY.md"), (own, "MEMORY*.md"), (own, "RECENT.md"),
-                                    (own, "consolidation.log")):  # fmt: skip
-                self._folder(folder, pattern, deep=False)
+            self._folder(place.workspace, CORE_FILE, hold, deep=False)
+            if self._let_go_of_late(place, hold):
+                self._folder(place.workspace, CORE_FILE, hold, deep=False)
+            for pattern in ("MEMORY*.md", "RECENT.md", "consolidation.log"):
+                self._folder(own, pattern, hold, deep=False)
             for folder, name, pattern in ((place.workspace, "memory", "*.md"), (own, "backup", "*")):
                 with suppress(FileNotFoundError), folder.folder(name) as below:
-                    self._folder(below, pattern, deep=True)
+                    self._folder(below, pattern, hold, deep=True)
 
-    def _folder(self, folder: OpenFolder, pattern: str, *, deep: bool) -> None:
-        self._leftovers(folder, pattern)
+    def _let_go_of_late(self, place: Place, hold: Hold) -> bool:
+        """Settle versions that are kept for who has them open, where they hold what is redacted; whether one did.
+
+        After their file: what was put aside since then is of a redacted one.
+        """
+        found = False
+        for one in late.kept(place.continuum):
+            data = regular.read(one.entry)
+            if data is not None and self._of_bytes(data, _PARTS) != data:
+                with hold():
+                    late.settle(one, place.workspace / one.name, is_over=True)
+                found = True
+        return found
+
+    def _folder(self, folder: OpenFolder, pattern: str, hold: Hold, *, deep: bool) -> None:
+        for left in temporary.leftovers(folder):
+            if _is_meant(left.target, pattern):
+                with hold():
+                    self._leftover(folder, left)
         for name in folder.names():
             entry = folder / name
-            mode = entry.lstat().st_mode
+            try:
+                mode = entry.lstat().st_mode
+            except FileNotFoundError:
+                continue
             if deep and stat.S_ISDIR(mode):
                 with folder.folder(name) as below:
-                    self._folder(below, pattern, deep=True)
-            elif stat.S_ISREG(mode) and fnmatchcase(name, pattern) and not name.endswith(".private"):
+                    self._folder(below, pattern, hold, deep=True)
+            elif stat.S_ISREG(mode) and _is_meant(name, pattern) and not name.endswith(".private"):
                 self.go_on()
-                self._file(entry, _PARTS)
+                self._file(entry, _PARTS, hold)
 
-    def _leftovers(self, folder: OpenFolder, pattern: str) -> None:
+    def _leftover(self, folder: OpenFolder, left: Leftover) -> None:
         """What a stopped run left beside a file: the old bytes of one that is redacted by now, or somebody's edit."""
-        for left in temporary.leftovers(folder):
-            if not fnmatchcase(left.target, pattern):
-                continue
-            entry = folder / left.target
-            then, now = regular.read(left.entry), regular.read(entry)
-            if then is None or now is None:
-                continue
-            before = regular.digest(then) if self._of_bytes(then, _PARTS) == now else regular.digest(now)
-            durable.settle(entry, before, regular.digest(now))
+        entry = folder / left.target
+        then, now = regular.read(left.entry), regular.read(entry)
+        if then is None or now is None:
+            return
+        before = regular.digest(then) if self._of_bytes(then, _PARTS) == now else regular.digest(now)
+        durable.settle(entry, before, regular.digest(now))
 
-    def _file(self, entry: Entry, parting: re.Pattern[str]) -> None:
+    def _file(self, entry: Entry, parting: re.Pattern[str], hold: Hold = nullcontext) -> None:
         for _ in range(AGAIN):
             try:
                 old = regular.read(entry)
@@ -259,7 +300,8 @@ class Rescrub:
             if new == old:
                 return
             try:
-                durable.replace(entry, new, regular.digest(old))
+                with hold():
+                    durable.replace(entry, new, regular.digest(old))
             except durable.MovedError:
                 continue
             self.counts["files"] += 1
@@ -267,22 +309,22 @@ class Rescrub:
         raise StateError("the file changes faster than it can be read", str(entry), "try again when it rests")
 
     def _of_bytes(self, data: bytes, parting: re.Pattern[str]) -> bytes:
-        """Return a file's bytes redacted; all others stay as they are, whatever their encoding and line ends."""
+        """Return a file's bytes redacted; all others stay as they are, whatever their encoding and line ends.
+
+        `<private>` tags are for what is said to an agent: in a person's file they are text like other.
+        """
         try:
             encoding, text = "utf-8", data.decode("utf-8")
         except UnicodeDecodeError:
             encoding, text = "latin-1", data.decode("latin-1")
         parts = parting.split(text)
-        kept = self._redacted(list(dict.fromkeys(part for part in parts if part.strip())), but=PRIVATE)
+        kept = self._redacted(list(dict.fromkeys(part for part in parts if part.strip())), private=False)
         return "".join(kept.get(part, part) for part in parts).encode(encoding)
 
 
-def _without(text: str, findings: Sequence[Finding]) -> str:
-    pieces, at = [], 0
-    for rule, first, last in findings:
-        pieces += [text[at:first], placeholder(rule)]
-        at = last
-    return "".join([*pieces, text[at:]])
+def _is_meant(name: str, pattern: str) -> bool:
+    """Whether a file is of this kind, or what somebody else has written to one of this kind."""
+    return fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.conflict-*")
 
 
 def _plain(kind: Kind, value: str) -> Any:

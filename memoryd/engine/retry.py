@@ -48,8 +48,9 @@ def is_disk_trouble(error: BaseException) -> bool:
 
     Another program's long hold on the database is of this kind, too: it passes.
     """
-    if isinstance(error.__cause__, OSError):
-        error = error.__cause__
+    cause = error.__cause__
+    if isinstance(cause, OSError) or (cause is not None and type(cause).__name__ == "OperationalError"):
+        error = cause
     if isinstance(error, OSError) and error.errno in _MACHINE:
         return True
     return type(error).__name__ == "OperationalError" and any(

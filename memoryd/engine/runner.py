@@ -286,13 +286,23 @@ class Runner:
             everybody=wanted is None,
             journal=self.journal,
             go_on=go_on,
-            log=self.log,
+            stuck=lambda: self._stuck(wanted),
             renamed=self.renamed,
+            log=self.log,
         )
         counts = work.run()
         # What waited for it can go on.
         runs.unblock(self.engine, self.clock.text(), due_only=False)
         self._end(run, "succeeded", receipt=counts)
+
+    def _stuck(self, agents: Sequence[str] | None) -> list[str]:
+        """Settle, and name the intents that are left of these agents, or of all."""
+        self.settle()
+        return [
+            f"{self.engine.url.database}: intent of run {run_id} of {agent_id}"
+            for run_id, agent_id in committing.open_intents(self.engine)
+            if run_id not in self.active and (agents is None or agent_id in agents)
+        ]
 
     def _steps(
         self, run: Run, kind: JobKind, inputs: Any, phases: list[dict[str, Any]]

@@ -136,9 +136,17 @@ class Scrubber:
         """Return each text as it may be kept; None for one that could not be scanned. `progress`: between parts."""
         return self._scan(texts, self.policy, progress)
 
-    def scan_redacting(self, texts: Sequence[str], progress: Progress = _nothing) -> list[Scrubbed | None]:
-        """Return each text without its secrets, also where the policy is to skip such texts."""
-        return self._scan(texts, _redacting(self.policy), progress)
+    def scan_redacting(
+        self, texts: Sequence[str], progress: Progress = _nothing, *, private: bool = True
+    ) -> list[Scrubbed | None]:
+        """Return each text without its secrets, also where the policy is to skip such texts.
+
+        Args:
+            texts: what is to be kept.
+            progress: called between parts.
+            private: also without what stands between `<private>` tags.
+        """
+        return self._scan(texts, replace(_redacting(self.policy), private=private), progress)
 
     def begin(self, texts: Sequence[str]) -> Scan:
         """Scan on another thread, while the caller does something else."""

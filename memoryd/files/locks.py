@@ -65,8 +65,9 @@ class Lock:
                 raise self._locked()
             time.sleep(_POLL_SECONDS)
         self._fd = fd
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        with contextlib.suppress(OSError):  # a full disk has no room for what is for people only
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
         """Give the lock back; nothing happens where it is not held."""
@@ -93,12 +94,17 @@ class Lock:
             fd = self._open(os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise self._unusable(error) from error
-        if self._folder is not None and os.geteuid() == 0:  # or a user could not lock a workspace that root serves
-            give_to(fd, os.fstat(self._folder))
-        if self._flock(fd, fcntl.LOCK_EX) and self._still_named(fd):
-            return fd
-        os.close(fd)
-        return None
+        kept = False
+        try:
+            if self._folder is not None and os.geteuid() == 0:  # or a user could not lock a workspace that root serves
+                give_to(fd, os.fstat(self._folder))
+            kept = self._flock(fd, fcntl.LOCK_EX) and self._still_named(fd)
+        except OSError as error:
+            raise self._unusable(error) from error
+        finally:
+            if not kept:
+                os.close(fd)
+        return fd if kept else None
 
     def _open(self, flags: int) -> int:
         fd = os.open(self._name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600, dir_fd=self._folder)
@@ -115,7 +121,6 @@ class Lock:
         except OSError as error:
             if error.errno in {errno.EWOULDBLOCK, errno.EACCES}:
                 return False
-            os.close(fd)
             raise self._unusable(error) from error
         return True
 

@@ -190,10 +190,27 @@ def run_now(
         return _rows(settings, queued)
 
 
-def request(engine: Engine, clock: Clock, agent_id: str, kind: str, options: dict[str, Any] | None = None) -> str:
-    """Queue a run that a person asks for; one of a kind without options that waits already is theirs then."""
+def request(
+    engine: Engine,
+    clock: Clock,
+    agent_id: str,
+    kind: str,
+    options: dict[str, Any] | None = None,
+    *,
+    key: str | None = None,
+) -> str:
+    """Queue a run that a person asks for; one of its key that waits already is theirs then.
+
+    Args:
+        engine: the state database.
+        clock: tells the time.
+        agent_id: whose run it is.
+        kind: of the run.
+        options: what it is about.
+        key: what makes two runs the same; by default those of a kind without options are.
+    """
     now = clock.text()
-    key = f"{kind}:{agent_id}" if options is None else None
+    key = key or (f"{kind}:{agent_id}" if options is None else None)
     run_id = sleeping.new_run_id(clock)
     row: dict[str, Any] = {"id": run_id, "kind": kind, "agent_id": agent_id, "actor": "human", "trigger": "manual"}
     row |= {"key": key, "created_at": now, "scheduled_for": now, "options": options or {}}
@@ -287,28 +304,18 @@ def scrub_again(settings: Settings, agent_id: str | None) -> dict[str, Any]:
     """Redact again what is stored, and wait for it; returns the row of its run.
 
     Raises:
-        RefusedError: nothing is to be redacted.
+        RefusedError: nothing is to be redacted, or of nobody.
     """
     if settings.scrub.secrets == settings.scrub.pii == "off":
         raise RefusedError("scrub.secrets and scrub.pii are off", str(settings.source), "say what is to be redacted")
+    if not settings.agents:
+        raise RefusedError("there are no agents", str(settings.source), "name the agents whose memory is meant")
     agent = agent_id or settings.agents[0].id
-    wanted = None if agent_id is None else [agent_id]
+    options = {"agents": None if agent_id is None else [agent_id]}
+    key = f"{rescrub.KIND}:{agent_id or ''}"
 
     def queue(engine: Engine, clock: Clock) -> list[str]:
-        with sqlite.writing(engine) as connection:
-            key = f"{rescrub.KIND}:{agent_id or ''}"
-            row = {
-                "id": sleeping.new_run_id(clock),
-                "kind": rescrub.KIND,
-                "agent_id": agent,
-                "actor": "human",
-                "trigger": "manual",
-                "key": key,
-                "created_at": clock.text(),
-                "scheduled_for": clock.text(),
-                "options": {"agents": wanted},
-            }
-            return [str(row["id"]) if runs.enqueue(connection, row) else runs.open_by_key(connection, key) or ""]
+        return [request(engine, clock, agent, rescrub.KIND, options, key=key)]
 
     return run_now(settings, agent, queue)[0]
 

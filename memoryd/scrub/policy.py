@@ -12,7 +12,7 @@ WHERE = "scrub.allow"
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What to look for, and what is left alone. Private parts are taken out whatever the policy.
+    """What to look for, and what is left alone.
 
     Raises:
         ConfigError: an entry of `allow` is empty, or between slashes and no regular expression.
@@ -21,6 +21,7 @@ class Policy:
     secrets: str = "redact"  # redact | skip (the whole text) | off
     pii: str = "off"  # off | mask: e-mail addresses, phone, card and account numbers
     allow: tuple[str, ...] = ()  # found values that are no secrets: themselves, or /a regular expression/ of all of it
+    private: bool = True  # also what stands between <private> tags, which are for what is said to an agent
 
     def __post_init__(self) -> None:
         for entry in self.allow:

@@ -1,4 +1,4 @@
-"""What somebody has put between `<private>` and `</private>`: taken out, whatever the policy.
+"""What somebody has put between `<private>` and `</private>`: taken out, whatever the policy says of secrets.
 
 Tags are read, not matched as pairs: a tag may be in any case, have attributes or spaces, be escaped for HTML, JSON or a
 URL. Tags nest; a part that is never closed goes on to the end of the message. Whatever begins like an opening tag is

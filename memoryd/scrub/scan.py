@@ -77,7 +77,7 @@ def _search(parts: Sequence[bytes], policy: Policy, find_known: FindKnown) -> di
     """What is to be redacted in each text that has something, in order, and apart from each other."""
     joined = Joined(parts)
     low = joined.buffer.lower()
-    spans = [*private.find(_places(joined, low, _private()))]
+    spans = [*private.find(_places(joined, low, _private()))] if policy.private else []
     if policy.secrets != "off":
         spans += _secrets(joined, low, find_known)
         decoded = [*views(joined)]
