@@ -109,9 +109,9 @@ def _base64(joined: Joined) -> Iterator[View]:
         head = buffer[at : at + _RUN_LEAST]
         end = shape.find(b" ", at + _RUN_LEAST)
         # Hexadecimal is in lower case and names have no digits: by far the most of what has this shape.
-        run = buffer[at : min(end, at + 256)]
+        first = shape.rfind(b" ", max(0, at - LENGTH_MAX), at) + 1
+        run = buffer[first : min(end, at + 256)]
         if not head.islower() and run.translate(None, b"0123456789") != run:
-            first = shape.rfind(b" ", max(0, at - LENGTH_MAX), at) + 1
             data = _decoded(buffer[first : min(end, first + LENGTH_MAX)])
             if data is not None:
                 padded = end + len(buffer[end : end + 2]) - len(buffer[end : end + 2].lstrip(b"="))

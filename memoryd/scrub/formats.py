@@ -204,6 +204,12 @@ TELEGRAM_KEYWORD = b":aa"
 _BOT_DIGITS = 10
 
 
+_NUMERIC = re.compile(
+    rb"(?i)[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?(?:bearer|token)[ \t]{1,4}(?P<number>[0-9]{12,40})(?!\w)"
+)
+NUMERIC_KEYWORD = b"authorization"
+
+
 def find(place: Place, keyword: bytes) -> Iterator[Span]:
     """The secret that begins at a keyword, if there is one."""
     for rule, pattern in _PATTERNS[keyword]:
@@ -231,6 +237,13 @@ def find_telegram(place: Place, _keyword: bytes = TELEGRAM_KEYWORD) -> Iterator[
     found = _TELEGRAM.search(place.buffer, first, min(place.end, place.first + 48))
     if found and _is_drawn(found[0][-33:]):
         yield Span(found.start(), found.end(), "telegram-token")
+
+
+def find_numeric(place: Place, _keyword: bytes = NUMERIC_KEYWORD) -> Iterator[Span]:
+    """What a header says is an authorization though it is nothing but a long number."""
+    found = _NUMERIC.match(place.buffer, place.last, min(place.end, place.last + 80))
+    if found:
+        yield Span(found.start("number"), found.end("number"), "authorization")
 
 
 def find_pem(place: Place, _keyword: bytes = PEM_KEYWORD) -> Iterator[Span]:
