@@ -68,3 +68,35 @@ def test_calls_of_curl_are_found_without_the_library() -> None:
 
 def test_base64_is_decoded_though_only_its_first_part_has_digits() -> None:
     assert "VE9L" not in shown("so VE9LRU49YWJjOFF+VXZYNFZSdXNQMWEyMzZYVVNScnRydjROVVlUYXphZHRpUQo= it is")
+
+
+# --- what lies inside a key -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "inside",
+    ["\x1b(B", "\ufe0f", "\u3164", "\U000e0041", "\x9b31m", "a\b", "\r", "=\n", "=\r\n", "\u200b", "\x1b[m\x1b[K"],
+)
+def test_what_has_no_width_does_not_hide_a_key(inside: str) -> None:
+    token = secret("github", Random(11))
+    for at in (2, 4, 20):
+        assert shown(f"so {token[:at]}{inside}{token[at:]} it is") == "so [REDACTED:github-token] it is"
+
+
+@pytest.mark.parametrize("spelt", ["&#{:d};", "&#x{:x};", "\\u{{{:x}}}", "\\U{:08X}", "\\{:o}"])
+def test_a_letter_may_be_spelt_by_its_number(spelt: str) -> None:
+    token = secret("github", Random(12))
+    assert shown(f"so {spelt.format(ord('g'))}{token[1:]} it is") == "so [REDACTED:github-token] it is"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_two_bytes_a_letter_hide_nothing(encoding: str) -> None:
+    token = secret("github", Random(13))
+    left = shown(f"# mine\n- key {token} end\n".encode(encoding).decode())
+    assert token[8:] not in left.replace("\0", "")
+    assert left.replace("\0", "").startswith("# mine\n- key [REDACTED:github-token]")
+
+
+def test_bytes_between_entries_part_them() -> None:
+    environment = "HOME=/home/bob\0TERM=xterm-256color\0PAGER=less\0"
+    assert shown(environment) == environment

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
 from memoryd.scrub import carried, formats, named, personal, private
-from memoryd.scrub.encoded import views
+from memoryd.scrub.encoded import stripped, views
 from memoryd.scrub.finding import PLACEHOLDER, Finding, Place, Scrubbed, Span, placeholder
 from memoryd.scrub.joined import Joined
 
 if TYPE_CHECKING:
+    from memoryd.scrub.encoded import View
     from memoryd.scrub.policy import Policy
 
 # Finds the known formats in a buffer: (rule, first byte, last byte), the last exclusive.
@@ -79,16 +80,12 @@ def _search(parts: Sequence[bytes], policy: Policy, find_known: FindKnown) -> di
     """What is to be redacted in each text that has something, in order, and apart from each other."""
     joined = Joined(parts)
     low = joined.buffer.lower()
-    spans = [*private.find(_places(joined, low, _private()))]
+    spans = [*_private_parts(joined, low)]
+    whole = [*stripped(joined)]
+    spans += _inner(whole, _private_parts)
     if policy.secrets != "off":
         spans += _secrets(joined, low, find_known)
-        decoded = [*views(joined)]
-        if decoded:
-            inner = Joined([view.data for view in decoded])
-            for span in _secrets(inner, inner.buffer.lower(), find_known):
-                text = inner.at(span.first)
-                view, begin = decoded[text], inner.begins[text]
-                spans.append(view.span(span.first - begin, span.last - begin, span.rule))
+        spans += _inner([*views(joined), *whole], lambda inner, low: _secrets(inner, low, find_known))
     if policy.pii == "mask":
         spans += personal.find(joined.buffer)
     by_text: dict[int, list[Span]] = {}
@@ -98,6 +95,21 @@ def _search(parts: Sequence[bytes], policy: Policy, find_known: FindKnown) -> di
         by_text.setdefault(text, []).append(Span(max(0, first - begin), min(last - begin, len(parts[text])), rule))
     kept = {text: _kept(parts[text], found, policy) for text, found in by_text.items()}
     return {text: found for text, found in kept.items() if found}
+
+
+def _inner(views: list[View], find: Callable[[Joined, bytes], Iterator[Span]]) -> Iterator[Span]:
+    """What is found in views, as parts of the texts they were made from."""
+    if not views:
+        return
+    inner = Joined([view.data for view in views])
+    for span in find(inner, inner.buffer.lower()):
+        text = inner.at(span.first)
+        begin = inner.begins[text]
+        yield views[text].span(span.first - begin, span.last - begin, span.rule)
+
+
+def _private_parts(joined: Joined, low: bytes) -> Iterator[Span]:
+    return private.find(_places(joined, low, _private()))
 
 
 def _secrets(joined: Joined, low: bytes, find_known: FindKnown) -> Iterator[Span]:

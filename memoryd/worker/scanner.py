@@ -96,7 +96,7 @@ class Known:
 
 
 def pieces(buffer: bytes) -> Iterator[tuple[int, int, int]]:
-    """(first byte, last byte, first byte of the next) of a buffer's pieces, parted at the ends of lines where it has."""
+    """(first byte, last byte, first byte of the next) of a buffer's pieces, parted between lines where it has any."""
     first = 0
     while True:
         last = _edge(buffer, first + PIECE)
