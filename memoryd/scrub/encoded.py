@@ -41,21 +41,25 @@ _SHAPE = bytes(65 if byte in _BASE64_LETTERS else 32 for byte in range(256))
 _PLAIN_SHAPE = bytes(65 if byte in _BASE64_LETTERS - frozenset(b"+/-_") else 32 for byte in range(256))
 _TO_STANDARD = bytes.maketrans(b"-_", b"+/")
 _NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
-_WIDTHLESS = re.compile(
-    rb"(?:\x1b\[|\xc2\x9b)[0-9;:?]{0,40}[A-Za-z]|\x1b\][^\x07\x1b\n]{0,200}(?:\x07|\x1b\\)|\x1b[()][0-9A-B]|"
-    rb"\xe2\x80[\x8b-\x8f\xaa-\xae]|\xe2\x81[\xa0-\xa4]|\xef\xbb\xbf|\xc2\xad|\xcd\x8f|\xe1\xa0\x8e|\xe3\x85\xa4|"
-    rb"(?<=[\w-])\xef\xb8[\x80-\x8f](?=[\w-])|\xf3\xa0[\x80-\x87][\x80-\xbf]|[ -~]\x08|(?<=[\w-])(?:\r|=\r?\n)(?=[\w-])"
+# Each branch begins with one letter, so that `re` looks for those letters first.
+_NO_WIDTH = (
+    rb"\x1b\[[0-9;:?]{0,40}[A-Za-z]|\xc2\x9b[0-9;:?]{0,40}[A-Za-z]|\x1b\][^\x07\x1b\n]{0,200}(?:\x07|\x1b\\)|"
+    rb"\x1b[()][0-9A-B]|\xe2\x80[\x8b-\x8f\xaa-\xae]|\xe2\x81[\xa0-\xa4]|\xef\xbb\xbf|\xc2\xad|\xcd\x8f|\xe1\xa0\x8e|"
+    rb"\xe3\x85\xa4|\xef\xb8[\x80-\x8f](?<=[\w-]...)(?=[\w-])|\xf3\xa0[\x80-\x87][\x80-\xbf]|"
+    rb"\r(?<=[\w-].)(?=[\w-])"
 )
+_WIDTHLESS = re.compile(_NO_WIDTH, re.DOTALL)
+_WIDTHLESS_OR_ERASED = re.compile(_NO_WIDTH + rb"|[ -~]\x08", re.DOTALL)
 _LONE_RETURN = re.compile(rb"\r(?!\n)")
 # Text of two bytes a letter, read as if it had one.
 _TWO_BYTES = re.compile(rb"(?:[^\x00]\x00){8,}+")
 
 WIDTHLESS_MARKS = (
-    *(b"\x1b[", b"\x1b]", b"\x1b(", b"\x1b)", b"\xc2\x9b", b"\xef\xbb\xbf", b"\xc2\xad", b"\xcd\x8f", b"\xe1\xa0\x8e"),
-    *(b"\xe2\x81", b"\xe3\x85\xa4", b"\xef\xb8", b"\xf3\xa0", b"\x08", b"=\n", b"=\r\n"),
+    *(b"\xc2\x9b", b"\xef\xbb\xbf", b"\xc2\xad", b"\xcd\x8f", b"\xe1\xa0\x8e"),
+    *(b"\xe2\x81", b"\xe3\x85\xa4", b"\xef\xb8", b"\xf3\xa0"),
     *(b"\xe2\x80" + bytes([last]) for last in (*range(0x8B, 0x90), *range(0xAA, 0xAF))),
 )
-_NO_WIDTH_BUT_ASCII = (b"\x1b", b"\x08", b"\r", b"=\n")
+_ASCII_MARKS = (b"\x1b", b"\x08")
 
 
 class View(NamedTuple):
@@ -190,9 +194,9 @@ def stripped(joined: Joined) -> Iterator[View]:
 def _widthless_in(part: bytes) -> Callable[[bytes], Iterator[tuple[int, int]]] | None:
     if b"\0" in part:
         return _nuls if _TWO_BYTES.search(part) else None
-    if part.isascii() and not any(mark in part for mark in _NO_WIDTH_BUT_ASCII):
-        return None
-    has_any = _LONE_RETURN.search(part) or _marks().find_matches_as_indexes(part)
+    has_any = any(mark in part for mark in _ASCII_MARKS) or (b"\r" in part and _LONE_RETURN.search(part))
+    if not has_any and not part.isascii():
+        has_any = bool(_marks().find_matches_as_indexes(part))
     return _widthless if has_any else None
 
 
@@ -202,4 +206,5 @@ def _nuls(part: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _widthless(part: bytes) -> Iterator[tuple[int, int]]:
-    return (found.span() for found in _WIDTHLESS.finditer(part))
+    pattern = _WIDTHLESS_OR_ERASED if b"\x08" in part else _WIDTHLESS
+    return (found.span() for found in pattern.finditer(part))

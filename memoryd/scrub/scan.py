@@ -125,6 +125,7 @@ def _secrets(joined: Joined, low: bytes, find_known: FindKnown) -> Iterator[Span
         begin, end = joined.begins[text], joined.ends[text]
         for rule, first, last in find_known(b"\n" + buffer[begin:end]):
             yield Span(begin + first - 1, begin + last - 1, rule)
+    yield from formats.discord_tokens(joined.buffer)
     yield from _ours(joined, low)
 
 
@@ -181,9 +182,14 @@ def _rules() -> tuple[BytesAhoCorasick, list[list[_Keyword]]]:
     for prefix in formats.KEYWORDS:
         finds.setdefault(prefix, []).append(formats.find)
     finds.setdefault(formats.PEM_KEYWORD, []).append(formats.find_pem)
+    finds.setdefault(formats.PEM_END_KEYWORD, []).append(formats.find_pem_end)
+    finds.setdefault(formats.PEM_BASE64_KEYWORD, []).append(formats.find_wrapped)
+    finds.setdefault(formats.PPK_KEYWORD, []).append(formats.find_ppk)
     finds.setdefault(formats.AZURE_KEYWORD, []).append(formats.find_azure)
     finds.setdefault(formats.TELEGRAM_KEYWORD, []).append(formats.find_telegram)
     finds.setdefault(formats.NUMERIC_KEYWORD, []).append(formats.find_numeric)
+    for word in formats.MAILCHIMP_KEYWORDS:
+        finds.setdefault(word, []).append(formats.find_mailchimp)
     for word in named.KEYWORDS:
         finds.setdefault(word, []).append(named.find)
     for word in carried.KEYWORDS:
