@@ -8,6 +8,7 @@ are taken out of a whole text, whose places are then mapped back one by one.
 from __future__ import annotations
 
 import binascii
+import html
 import re
 from bisect import bisect_right
 from functools import cache
@@ -19,7 +20,7 @@ from ahocorasick_rs import BytesAhoCorasick
 from memoryd.scrub.finding import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from memoryd.scrub.joined import Joined
 
@@ -29,7 +30,10 @@ _RUN_LEAST = 16
 # Each begins with letters that are searched for faster than a pattern runs.
 _UNICODE = re.compile(rb"\\u00[0-7][0-9a-fA-F]")
 _BYTE = re.compile(rb"\\x[2-7][0-9a-fA-F]")
-_ESCAPE = re.compile(rb"\\+(?:u00|x)([0-7][0-9a-fA-F])")
+_WIDE = re.compile(rb"\\(?:u\{0{0,4}|U000000)[2-7][0-9a-fA-F]")
+_OCTAL = re.compile(rb"\\(?:0[4-7]|1[0-7])[0-7](?=[\w\\-])")
+_ENTITY = re.compile(rb"&#(?:[0-9]{2,3}|[xX]0{0,4}[2-7][0-9a-fA-F]);")
+_ESCAPE = re.compile(rb"\\+(?:u00|x|U000000|u\{0{0,4})([0-7][0-9a-fA-F])\}?")
 _PERCENT = re.compile(rb"%[2-7][0-9A-Fa-f]")
 _NOT_IN_STRETCH = re.compile(rb"[\s\"'<>\x1e`]")
 _BASE64_LETTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_")
@@ -37,15 +41,25 @@ _SHAPE = bytes(65 if byte in _BASE64_LETTERS else 32 for byte in range(256))
 _PLAIN_SHAPE = bytes(65 if byte in _BASE64_LETTERS - frozenset(b"+/-_") else 32 for byte in range(256))
 _TO_STANDARD = bytes.maketrans(b"-_", b"+/")
 _NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
-_WIDTHLESS = re.compile(
-    rb"\x1b\[[0-9;:?]{0,40}[A-Za-z]|\x1b\][^\x07\x1b\n]{0,200}(?:\x07|\x1b\\)|\xe2\x80[\x8b-\x8f\xaa-\xae]|"
-    rb"\xe2\x81[\xa0-\xa4]|\xef\xbb\xbf|\xc2\xad|\xcd\x8f|\xe1\xa0\x8e"
+# Each branch begins with one letter, so that `re` looks for those letters first.
+_NO_WIDTH = (
+    rb"\x1b\[[0-9;:?]{0,40}[A-Za-z]|\xc2\x9b[0-9;:?]{0,40}[A-Za-z]|\x1b\][^\x07\x1b\n]{0,200}(?:\x07|\x1b\\)|"
+    rb"\x1b[()][0-9A-B]|\xe2\x80[\x8b-\x8f\xaa-\xae]|\xe2\x81[\xa0-\xa4]|\xef\xbb\xbf|\xc2\xad|\xcd\x8f|\xe1\xa0\x8e|"
+    rb"\xe3\x85\xa4|\xef\xb8[\x80-\x8f](?<=[\w-]...)(?=[\w-])|\xf3\xa0[\x80-\x87][\x80-\xbf]|"
+    rb"\r(?<=[\w-].)(?=[\w-])"
 )
+_WIDTHLESS = re.compile(_NO_WIDTH, re.DOTALL)
+_WIDTHLESS_OR_ERASED = re.compile(_NO_WIDTH + rb"|[ -~]\x08", re.DOTALL)
+_LONE_RETURN = re.compile(rb"\r(?!\n)")
+# Text of two bytes a letter, read as if it had one.
+_TWO_BYTES = re.compile(rb"(?:[^\x00]\x00){8,}+")
 
 WIDTHLESS_MARKS = (
-    *(b"\x1b[", b"\x1b]", b"\xef\xbb\xbf", b"\xc2\xad", b"\xcd\x8f", b"\xe1\xa0\x8e", b"\xe2\x81"),
+    *(b"\xc2\x9b", b"\xef\xbb\xbf", b"\xc2\xad", b"\xcd\x8f", b"\xe1\xa0\x8e"),
+    *(b"\xe2\x81", b"\xe3\x85\xa4", b"\xef\xb8", b"\xf3\xa0"),
     *(b"\xe2\x80" + bytes([last]) for last in (*range(0x8B, 0x90), *range(0xAA, 0xAF))),
 )
+_ASCII_MARKS = (b"\x1b", b"\x08")
 
 
 class View(NamedTuple):
@@ -76,12 +90,11 @@ def views(joined: Joined) -> Iterator[View]:
     """The views of all encoded stretches of the texts."""
     yield from _escaped(joined)
     yield from _base64(joined)
-    yield from _stripped(joined)
 
 
 def _escaped(joined: Joined) -> Iterator[View]:
     buffer = joined.buffer
-    for pattern, decode in ((_UNICODE, _unescape), (_BYTE, _unescape), (_PERCENT, unquote_to_bytes)):
+    for pattern, decode in _DECODERS:
         behind = 0
         for found in pattern.finditer(buffer):
             if found.start() < behind:
@@ -100,6 +113,24 @@ def _unescape(stretch: bytes) -> bytes:
     return _ESCAPE.sub(lambda found: bytes([int(found[1], 16)]), stretch)
 
 
+def _unoctal(stretch: bytes) -> bytes:
+    return _OCTAL.sub(lambda found: bytes([int(found[0][1:], 8)]), stretch)
+
+
+def _unentity(stretch: bytes) -> bytes:
+    return _ENTITY.sub(lambda found: html.unescape(found[0].decode()).encode(), stretch)
+
+
+_DECODERS = (
+    (_UNICODE, _unescape),
+    (_BYTE, _unescape),
+    (_WIDE, _unescape),
+    (_PERCENT, unquote_to_bytes),
+    (_OCTAL, _unoctal),
+    (_ENTITY, _unentity),
+)
+
+
 def _base64(joined: Joined) -> Iterator[View]:
     buffer = joined.buffer
     plain, shape = buffer.translate(_PLAIN_SHAPE), buffer.translate(_SHAPE)
@@ -109,9 +140,9 @@ def _base64(joined: Joined) -> Iterator[View]:
         head = buffer[at : at + _RUN_LEAST]
         end = shape.find(b" ", at + _RUN_LEAST)
         # Hexadecimal is in lower case and names have no digits: by far the most of what has this shape.
-        run = buffer[at : min(end, at + 256)]
+        first = shape.rfind(b" ", max(0, at - LENGTH_MAX), at) + 1
+        run = buffer[first : min(end, at + 256)]
         if not head.islower() and run.translate(None, b"0123456789") != run:
-            first = shape.rfind(b" ", max(0, at - LENGTH_MAX), at) + 1
             data = _decoded(buffer[first : min(end, first + LENGTH_MAX)])
             if data is not None:
                 padded = end + len(buffer[end : end + 2]) - len(buffer[end : end + 2].lstrip(b"="))
@@ -141,18 +172,39 @@ def _marks() -> BytesAhoCorasick:
     return BytesAhoCorasick(WIDTHLESS_MARKS)
 
 
-def _stripped(joined: Joined) -> Iterator[View]:
+def stripped(joined: Joined) -> Iterator[View]:
+    """The texts that have something of no width in them, without it."""
     for text, part in enumerate(joined.parts):
-        if (part.isascii() and b"\x1b" not in part) or not _marks().find_matches_as_indexes(part):
+        pattern = _widthless_in(part)
+        if pattern is None:
             continue
         begin = joined.begins[text]
         pieces: list[bytes] = []
         cuts: list[tuple[int, int]] = []
         size = behind = 0
-        for found in _WIDTHLESS.finditer(part):
-            pieces.append(part[behind : found.start()])
-            size += found.start() - behind
-            behind = found.end()
+        for first, last in pattern(part):
+            pieces.append(part[behind:first])
+            size += first - behind
+            behind = last
             cuts.append((size, begin + behind))
         if cuts:
             yield View(b"".join([*pieces, part[behind:]]), begin, begin + len(part), tuple(cuts))
+
+
+def _widthless_in(part: bytes) -> Callable[[bytes], Iterator[tuple[int, int]]] | None:
+    if b"\0" in part:
+        return _nuls if _TWO_BYTES.search(part) else None
+    has_any = any(mark in part for mark in _ASCII_MARKS) or (b"\r" in part and _LONE_RETURN.search(part))
+    if not has_any and not part.isascii():
+        has_any = bool(_marks().find_matches_as_indexes(part))
+    return _widthless if has_any else None
+
+
+def _nuls(part: bytes) -> Iterator[tuple[int, int]]:
+    for run in _TWO_BYTES.finditer(part):
+        yield from ((at, at + 1) for at in range(run.start() + 1, run.end(), 2))
+
+
+def _widthless(part: bytes) -> Iterator[tuple[int, int]]:
+    pattern = _WIDTHLESS_OR_ERASED if b"\x08" in part else _WIDTHLESS
+    return (found.span() for found in pattern.finditer(part))

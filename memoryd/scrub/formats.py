@@ -6,11 +6,13 @@ may be a little longer or shorter than it allows, since issuers change lengths m
 
 from __future__ import annotations
 
+import binascii
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from memoryd.scrub.finding import Place, Span
-from memoryd.scrub.plausible import LENGTH_MAX, is_wordy
+from memoryd.scrub.plausible import is_hash, is_mixed, is_wordy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,6 +109,8 @@ _TABLE: dict[str, tuple[str, bytes]] = {
     "pcsk_": ("pinecone-key", rb"[A-Za-z0-9_]{40,}"),
     "tvly-": ("tavily-key", _SAFE + rb"{24,}"),
     "fc-": ("firecrawl-key", rb"[0-9a-f]{32}"),
+    "csk-": ("cerebras-key", rb"[a-z0-9]{40,}"),
+    "sk_": ("elevenlabs-key", rb"[0-9a-f]{48}(?![0-9A-Za-z])"),
     "jina_": ("jina-key", _WORD + rb"{40,}"),
     "e2b_": ("e2b-key", _HEX + rb"{40}"),
     # payment
@@ -172,7 +176,7 @@ _TABLE: dict[str, tuple[str, bytes]] = {
     "s-s4t2": ("intra42-secret", rb"(?:ud|af)-[0-9a-f]{60,}"),
     "dt0c01.": ("dynatrace-token", rb"[A-Z0-9]{24}\.[A-Z0-9]{64}"),
     "AGE-SECRET-KEY-1": ("age-key", rb"[0-9A-Z]{50,}"),
-    "eyJ": ("jwt", rb"[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){0,3}"),
+    "eyJ": ("jwt", rb"[A-Za-z0-9_-]{8,1000}+\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){0,3}"),
 }  # fmt: skip
 _BEFORE = rb"(?<![A-Za-z0-9+])|(?<=\\[nrtfb])|(?<=%[0-9A-F][0-9A-F])|(?<=\\u00[0-9a-f][0-9a-f])|(?<=\x1b\[[0-9]m)"
 _PATTERNS = {
@@ -184,6 +188,19 @@ _PATTERNS = {
     for prefix in _TABLE
 }
 KEYWORDS: tuple[bytes, ...] = tuple(_PATTERNS)
+# What is looked at first; the rest only where this much looks drawn, so that repeated beginnings cost little.
+_WINDOW = 512
+_LINE = 160
+
+_HEAD = re.compile(rb"[A-Za-z0-9_-]{6,120}+(?=[=\r\n\"'`])")
+_TAIL = re.compile(
+    rb"(?:=?\r?\n|(?P<quote>[\"'`])[ \t]{0,4}[+.&\\]?[ \t]{0,4}(?:\r?\n)?[ \t]{0,40}[+.&]?[ \t]{0,4}(?P=quote))"
+    rb"(?P<rest>[A-Za-z0-9_-]{6,120}+)(?![.(:/\\])"
+)
+_PAIRED = re.compile(
+    rb"[\"']?(?:[ \t]{0,4}[,;:|][ \t]{0,4}|[ \t]{1,8}|[ \t]{0,4}[,;]?\s{1,8})[\"']?"
+    rb"(?P<secret>[A-Za-z0-9/+]{40})(?![\w/+=-])"
+)
 
 _PEM = re.compile(rb"-----BEGIN (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_GAP = rb"(?:\\+[nrt]|[\s\"',+\\])"  # between two lines of one, also as strings in code
@@ -194,6 +211,22 @@ _PEM_BODY = re.compile(
 _PEM_END = re.compile(_PEM_GAP + rb"{0,24}-----END (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_MAX = 20_000
 PEM_KEYWORD = b"-----begin "
+PEM_END_KEYWORD = b"-----end "
+_PEM_ENDING = re.compile(rb"-----END (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
+_PEM_RUN = re.compile(rb"[A-Za-z0-9+/=]{16,}")
+# A line of base64 with what a program or a person may write before it: a number, a file, a quotation mark, a name.
+_PEM_LINE = re.compile(
+    rb"(?P<before>[^\n]{0,80}?)(?P<run>[A-Za-z0-9+/]{16,}={0,2})(?:\\+[nr])*[\"'`,+\\ \t\r|]*(?:\n|\Z)"
+)
+_PEM_SHORT = re.compile(rb"[^\n]{0,80}?(?P<run>[A-Za-z0-9+/=]{2,76})(?:\\+[nr])*[\"'`,+\\ \t\r]*\Z")
+_PEM_DIGITS = re.compile(rb"[0-9]+")
+_PEM_MARKS = re.compile(rb"[ \t]*(?:(?:[-+>#*|;]|//|[0-9]{1,6}(?:[:|.)\t-]|\xe2\x86\x92)?)[ \t]*){0,3}")
+_PEM_FULL = 60  # letters of every line but the last
+# "-----BEGIN " and "PuTTY-User-Key-File" in base64, as it is written in lines.
+PEM_BASE64_KEYWORD = b"ls0tls1crudjti"
+_PEM_BASE64 = re.compile(rb"LS0tLS1CRUdJTi[A-Za-z0-9+/]{16,}")
+_PPK = re.compile(rb"Private-Lines: [0-9]{1,3}(?:[^\n]{0,8}\n|(?:\\+[nr])+)")
+PPK_KEYWORD = b"private-lines: "
 
 _AZURE = re.compile(rb"[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}")
 AZURE_KEYWORD = b"q~"
@@ -204,16 +237,67 @@ TELEGRAM_KEYWORD = b":aa"
 _BOT_DIGITS = 10
 
 
+# Data centres are us1 to us99; nothing else is written behind so many hexadecimal digits.
+_MAILCHIMP = re.compile(rb"(?<![0-9A-Za-z])[0-9a-f]{32}-us[0-9]{1,2}(?![0-9A-Za-z])")
+MAILCHIMP_KEYWORDS = tuple(b"-us%d" % digit for digit in range(1, 10))
+
+_DISCORD = re.compile(rb"\.[\w-]{6}\.(?P<drawn>[\w-]{27,38})(?![\w.-])")
+# Its digits make every fourth letter of the base64 one of few.
+_DISCORD_HEAD = re.compile(rb"(?<![\w.-])[MNO][TjzDgkQUwAE][A-Za-z0-9]{22,26}\Z")
+
+_NUMERIC = re.compile(
+    rb"(?i)[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?(?:bearer|token)[ \t]{1,4}(?P<number>[0-9]{12,40})(?!\w)"
+)
+NUMERIC_KEYWORD = b"authorization"
+
+
 def find(place: Place, keyword: bytes) -> Iterator[Span]:
     """The secret that begins at a keyword, if there is one."""
     for rule, pattern in _PATTERNS[keyword]:
-        found = pattern.match(place.buffer, place.first, place.end)
-        if found and _is_drawn(found[0][len(keyword) :]):
-            yield Span(found.start(), found.end(), rule)
+        found = pattern.match(place.buffer, place.first, min(place.end, place.first + _WINDOW))
+        if found is None:
+            yield from _broken(place, keyword, rule, pattern)
+            continue
+        if not _is_drawn(found[0][len(keyword) :]):
+            continue
+        if found.end() == place.first + _WINDOW:
+            found = pattern.match(place.buffer, place.first, place.end) or found
+        yield Span(found.start(), found.end(), rule)
+        if rule == "aws-access-key":
+            yield from _paired(place, found.end())
+
+
+def _broken(place: Place, keyword: bytes, rule: str, pattern: re.Pattern[bytes]) -> Iterator[Span]:
+    """A secret that goes on in the next line, or in the next of two strings that are put together."""
+    head = _HEAD.match(place.buffer, place.last, min(place.end, place.last + _LINE))
+    if head is None:
+        return
+    tail = _TAIL.match(place.buffer, head.end(), min(place.end, head.end() + _LINE))
+    if tail is None or not (is_mixed(head[0][:-1]) and is_mixed(tail["rest"])):
+        return
+    whole = place.buffer[place.first : head.end()] + tail["rest"]
+    before = place.buffer[max(place.begin, place.first - 1) : place.first]
+    found = pattern.match(before + whole, len(before))
+    # The pattern has to need all there is, or the second part may be something else.
+    if found and found.end() == len(before + whole) and _is_drawn(whole[len(keyword) :]):
+        yield Span(place.first, head.end(), rule)
+        yield Span(tail.start("rest"), tail.end("rest"), rule)
+
+
+def _paired(place: Place, at: int) -> Iterator[Span]:
+    """The secret that is written down behind the number of an access key, in a table or in the next line."""
+    found = _PAIRED.match(place.buffer, at, min(place.end, at + 200))
+    if found and not is_hash(found["secret"]) and is_mixed(found["secret"]) and _is_drawn(found["secret"]):
+        yield Span(found.start("secret"), found.end("secret"), "aws-secret-key")
+
+
+@lru_cache(maxsize=1024)
+def _is_drawn_by(head: bytes, tail: bytes) -> bool:
+    return len(set(tail.lower())) > 5 and not is_wordy(head)
 
 
 def _is_drawn(body: bytes) -> bool:
-    return len(set(body[-24:].lower())) > 5 and not is_wordy(body[:LENGTH_MAX])
+    return _is_drawn_by(body[:_WINDOW], body[-24:])
 
 
 def find_azure(place: Place, _keyword: bytes = AZURE_KEYWORD) -> Iterator[Span]:
@@ -233,12 +317,125 @@ def find_telegram(place: Place, _keyword: bytes = TELEGRAM_KEYWORD) -> Iterator[
         yield Span(found.start(), found.end(), "telegram-token")
 
 
+def find_mailchimp(place: Place, _keyword: bytes = b"") -> Iterator[Span]:
+    """A key of Mailchimp, known by the data centre behind it."""
+    found = _MAILCHIMP.match(place.buffer, max(place.begin, place.first - 32), place.end)
+    if found and _is_drawn(found[0][:32]):
+        yield Span(found.start(), found.end(), "mailchimp-key")
+
+
+def discord_tokens(buffer: bytes) -> Iterator[Span]:
+    """Tokens of Discord's bots: the number of the bot in base64, a time, and what was drawn, with dots between."""
+    for found in _DISCORD.finditer(buffer):
+        head = _DISCORD_HEAD.search(buffer, max(0, found.start() - 30), found.start())
+        if head and _is_drawn(found["drawn"]):
+            yield Span(head.start(), found.end(), "discord-token")
+
+
+def find_numeric(place: Place, _keyword: bytes = NUMERIC_KEYWORD) -> Iterator[Span]:
+    """What a header says is an authorization though it is nothing but a long number."""
+    found = _NUMERIC.match(place.buffer, place.last, min(place.end, place.last + 80))
+    if found:
+        yield Span(found.start("number"), found.end("number"), "authorization")
+
+
 def find_pem(place: Place, _keyword: bytes = PEM_KEYWORD) -> Iterator[Span]:
-    r"""A private key in PEM (RFC 7468), also on one line with `\n` written out, also cut off before its end."""
+    r"""A private key in PEM (RFC 7468), also on one line with `\n` written out, also cut off before its end.
+
+    Where something stands before each line, as in numbered, quoted or logged text, all goes up to the end of the key if
+    most of it is base64; without an end the lines go that begin as the first one does.
+    """
     begin = _PEM.match(place.buffer, place.first, place.end)
-    if begin:
-        limit = min(place.end, begin.end() + _PEM_MAX)
-        body = _PEM_BODY.match(place.buffer, begin.end(), limit)
-        behind = body.end() if body else begin.end()
-        end = _PEM_END.match(place.buffer, behind, place.end)
-        yield Span(begin.start(), end.end() if end else behind, "private-key")
+    if begin is None:
+        return
+    limit = min(place.end, begin.end() + _PEM_MAX)
+    body = _PEM_BODY.match(place.buffer, begin.end(), limit)
+    behind = body.end() if body else begin.end()
+    end = _PEM_END.match(place.buffer, behind, place.end)
+    if end is None:
+        following = place.buffer.find(b"-----BEGIN ", begin.end(), limit)
+        end = _PEM_ENDING.search(place.buffer, behind, limit if following < 0 else following)
+        if end is not None and not _is_mostly_base64(place.buffer[begin.end() : end.start()]):
+            end = None
+    if end is None:
+        line = place.buffer.find(b"\n", begin.end(), limit) + 1
+        if line:
+            behind = max(behind, _lines_end(place, line, limit, _before_on_line(place, begin.start())))
+    yield Span(begin.start(), end.end() if end else behind, "private-key")
+
+
+def find_pem_end(place: Place, _keyword: bytes = PEM_END_KEYWORD) -> Iterator[Span]:
+    """The last lines of a private key whose first ones are not there."""
+    end = _PEM_ENDING.match(place.buffer, place.first, place.end)
+    if end is None:
+        return
+    before = _before_on_line(place, place.first)
+    at = first = place.first - len(before)
+    least = max(place.begin, at - _PEM_MAX)
+    while at > least:
+        line = place.buffer.rfind(b"\n", least, at - 1) + 1 or least
+        text = place.buffer[line : at - 1]
+        found = _PEM_LINE.fullmatch(text) if len(text) < _LINE else None
+        is_last = at == place.first - len(before)
+        if found is None or len(found["run"]) < _PEM_FULL or not _begins_alike(found["before"], before):
+            if not is_last or len(text) > _LINE or not _PEM_SHORT.fullmatch(text):
+                break
+        else:
+            first = line + len(found["before"])
+        at = line
+    if first < place.first - len(before):
+        yield Span(first, end.end(), "private-key")
+
+
+def find_wrapped(place: Place, _keyword: bytes = PEM_BASE64_KEYWORD) -> Iterator[Span]:
+    """A private key in PEM that is in base64 once more, in lines."""
+    found = _PEM_BASE64.match(place.buffer, place.first, min(place.end, place.first + _LINE))
+    if found is None or b"PRIVATE" not in _from_base64(found[0]):
+        return
+    limit = min(place.end, place.first + _PEM_MAX)
+    line = place.buffer.find(b"\n", place.first, limit) + 1
+    before = _before_on_line(place, place.first)
+    last = _lines_end(place, line, limit, before) if line else 0
+    yield Span(place.first, max(found.end(), last), "private-key")
+
+
+def find_ppk(place: Place, _keyword: bytes = PPK_KEYWORD) -> Iterator[Span]:
+    """The private lines of a key file of PuTTY."""
+    found = _PPK.match(place.buffer, place.first, place.end)
+    if found is not None:
+        limit = min(place.end, found.end() + _PEM_MAX)
+        last = _lines_end(place, found.end(), limit, _before_on_line(place, place.first))
+        if last > found.end():
+            yield Span(found.end(), last, "private-key")
+
+
+def _from_base64(run: bytes) -> bytes:
+    return binascii.a2b_base64(run[: len(run) // 4 * 4])
+
+
+def _is_mostly_base64(stretch: bytes) -> bool:
+    return sum(len(run) for run in _PEM_RUN.findall(stretch)) * 2 >= len(stretch)
+
+
+def _before_on_line(place: Place, at: int) -> bytes:
+    line = place.buffer.rfind(b"\n", max(place.begin, at - 80), at) + 1
+    return place.buffer[line or max(place.begin, at - 80) : at]
+
+
+def _begins_alike(before: bytes, first: bytes) -> bool:
+    """Whether a line begins as the first of its kind does, but for its number."""
+    if _PEM_MARKS.fullmatch(before):
+        return True
+    plain, other = (_PEM_DIGITS.sub(b"", text).translate(None, b" \t:-") for text in (before, first))
+    return plain == other
+
+
+def _lines_end(place: Place, at: int, limit: int, first: bytes) -> int:
+    """Where the lines of base64 end that begin at a place; 0 where there are none."""
+    end = 0
+    while at < limit:
+        found = _PEM_LINE.match(place.buffer, at, limit)
+        if found is None or not _begins_alike(found["before"], first):
+            break
+        end, at = found.end("run"), found.end()
+    return end

@@ -2,13 +2,16 @@
 
 Tags are read, not matched as pairs: a tag may be in any case, have attributes or spaces, be escaped for HTML, JSON or a
 URL. Tags nest; a part that is never closed goes on to the end of the message. Whatever begins like an opening tag is
-one, even where its end is missing; a closing tag has to be whole. A closing tag alone is left as it is.
+one, even where its end is missing, but not where it has more than attributes in it, as a template of C++ has; a closing
+tag has to be whole. A closing tag alone is left as it is. A tag in backticks is a mention of it: it hides nothing,
+unless a closing tag that is no mention follows and has no other tag to close.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.scrub.finding import Span
 
@@ -20,38 +23,62 @@ if TYPE_CHECKING:
 KEYWORD = b"private"
 RULE = "private"
 
-_OPEN = rb"(?:<|&lt;|&#0*60;|&#x0*3c;|\\+u003c|\\+x3c|%3c)"
-_CLOSE = rb"(?:>|&gt;|&#0*62;|&#x0*3e;|\\+u003e|\\+x3e|%3e)"
-_BEFORE = re.compile(_OPEN + rb"\s{0,8}(?P<slash>(?:\\*/|%2f|&#47;)?)\s{0,8}\Z", re.IGNORECASE)
-_AFTER_OPENING = re.compile(rb"(?=[\s/>&%\\\"']|\Z)(?:[^<>&%\\]{0,400}?" + _CLOSE + rb")?", re.IGNORECASE)
+_OPEN = rb"(?:<|&(?:amp;){0,3}lt;|&#0*60;|&#x0*3c;|\\+u003c|\\+x3c|%3c|\xef\xbc\x9c|\xef\xb9\xa4)"
+_CLOSE = rb"(?:>|&(?:amp;){0,3}gt;|&#0*62;|&#x0*3e;|\\+u003e|\\+x3e|%3e|\xef\xbc\x9e|\xef\xb9\xa5)"
+_GAP = rb"(?:\s|\xc2\xa0|\xe3\x80\x80|\xe2\x80[\x80-\x8a\xaf])"
+_BEFORE = re.compile(
+    _OPEN + _GAP + rb"{0,8}(?P<slash>(?:\\*/|%2f|&#47;|\xef\xbc\x8f)?)" + _GAP + rb"{0,8}\Z", re.IGNORECASE
+)
+_AFTER_OPENING = re.compile(
+    rb"(?=[\s/>&%\\\"'\xc2\xe2\xe3\xef]|\Z)(?:(?P<inner>[^<>&%\\]{0,400}?)(?P<close>" + _CLOSE + rb"))?", re.IGNORECASE
+)
+_ATTRIBUTES = re.compile(
+    rb"(?:" + _GAP + rb"{1,40}[\w:.-]{1,80}" + _GAP + rb"{0,8}=" + _GAP + rb"{0,8}(?:\"[^\"]*\"|'[^']*'|[^\s\"']+))*+"
+    rb"(?:" + _GAP + rb"|/)*"
+)
 _AFTER_CLOSING = re.compile(rb"[^<>&%\\\w][^<>&%\\]{0,200}?" + _CLOSE + rb"|" + _CLOSE, re.IGNORECASE)
 _REACH = 40  # how far before its name a tag may begin
 
 
+class _Tag(NamedTuple):
+    first: int
+    last: int
+    closing: bool
+    mention: bool
+
+
 def find(places: Iterable[Place]) -> Iterator[Span]:
     """The private parts, given every place of the keyword in order."""
-    depth = start = 0
-    inside: Place | None = None
-    for place in places:
-        if inside is not None and place.begin != inside.begin:
-            yield Span(start, inside.end, RULE)
-            inside, depth = None, 0
-        begin = max(place.begin, place.first - _REACH)
-        before = _BEFORE.search(place.buffer[begin : place.first])
-        if before is None:
-            continue
-        closing = bool(before["slash"])
-        tag = (_AFTER_CLOSING if closing else _AFTER_OPENING).match(place.buffer, place.last, place.end)
-        if tag is None:
-            continue
-        if not closing:
-            if inside is None:
-                inside, start = place, begin + before.start()
-            depth += 1
-        elif inside is not None:
-            depth -= 1
-            if depth == 0:
-                yield Span(start, tag.end(), RULE)
-                inside = None
-    if inside is not None:
-        yield Span(start, inside.end, RULE)
+    for (_, end), inside in groupby(places, lambda place: (place.begin, place.end)):
+        yield from _parts([tag for place in inside if (tag := _tag(place))], end)
+
+
+def _parts(tags: list[_Tag], end: int) -> Iterator[Span]:
+    opened: list[int] = []
+    mentioned: list[int] = []
+    for tag in tags:
+        if not tag.closing:
+            (mentioned if tag.mention else opened).append(tag.first)
+        elif opened and not tag.mention:
+            start = opened.pop()
+            if not opened:
+                yield Span(start, tag.last, RULE)
+        elif mentioned and not tag.mention:
+            yield Span(mentioned.pop(), tag.last, RULE)
+    if opened:
+        yield Span(opened[0], end, RULE)
+
+
+def _tag(place: Place) -> _Tag | None:
+    buffer = place.buffer
+    begin = max(place.begin, place.first - _REACH)
+    before = _BEFORE.search(buffer[begin : place.first])
+    if before is None:
+        return None
+    closing = bool(before["slash"])
+    tag = (_AFTER_CLOSING if closing else _AFTER_OPENING).match(buffer, place.last, place.end)
+    if tag is None or (not closing and tag["close"] and not _ATTRIBUTES.fullmatch(tag["inner"])):
+        return None
+    first, last = begin + before.start(), tag.end()
+    mention = first > place.begin and buffer[first - 1 : first] == b"`" == buffer[last : min(last + 1, place.end)]
+    return _Tag(first, last, closing, mention)

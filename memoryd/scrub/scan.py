@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
 from memoryd.scrub import carried, formats, named, personal, private
-from memoryd.scrub.encoded import views
+from memoryd.scrub.encoded import stripped, views
 from memoryd.scrub.finding import PLACEHOLDER, Finding, Place, Scrubbed, Span, placeholder
 from memoryd.scrub.joined import Joined
 
 if TYPE_CHECKING:
+    from memoryd.scrub.encoded import View
     from memoryd.scrub.policy import Policy
 
 # Finds the known formats in a buffer: (rule, first byte, last byte), the last exclusive.
@@ -33,7 +34,9 @@ LOOKS_MAX = 8  # names in each other's values; what goes on like that is no text
 _SPACE = re.compile(rb"\s")
 UNSETTLED = "unsettled"
 _MARK = b"[redacted:"
-_PEM_BEGIN = b"-----BEGIN "
+# What the library must not see, and what it sees instead. Its rules for PEM and for calls of curl take seconds for some
+# texts of a megabyte, and ours find the same; a NUL makes it decode the text and tell places of its own copy.
+_UNSEEN = tuple((seen, b" " * len(seen)) for seen in (b"-----BEGIN ", b"curl", b"\0"))
 
 
 class _Keyword(NamedTuple):
@@ -77,16 +80,13 @@ def _search(parts: Sequence[bytes], policy: Policy, find_known: FindKnown) -> di
     """What is to be redacted in each text that has something, in order, and apart from each other."""
     joined = Joined(parts)
     low = joined.buffer.lower()
-    spans = [*private.find(_places(joined, low, _private()))] if policy.private else []
+    whole = [*stripped(joined)]
+    spans: list[Span] = []
+    if policy.private:
+        spans += [*_private_parts(joined, low), *_inner(whole, _private_parts)]
     if policy.secrets != "off":
         spans += _secrets(joined, low, find_known)
-        decoded = [*views(joined)]
-        if decoded:
-            inner = Joined([view.data for view in decoded])
-            for span in _secrets(inner, inner.buffer.lower(), find_known):
-                text = inner.at(span.first)
-                view, begin = decoded[text], inner.begins[text]
-                spans.append(view.span(span.first - begin, span.last - begin, span.rule))
+        spans += _inner([*views(joined), *whole], lambda inner, low: _secrets(inner, low, find_known))
     if policy.pii == "mask":
         spans += personal.find(joined.buffer)
     by_text: dict[int, list[Span]] = {}
@@ -98,9 +98,25 @@ def _search(parts: Sequence[bytes], policy: Policy, find_known: FindKnown) -> di
     return {text: found for text, found in kept.items() if found}
 
 
+def _inner(views: list[View], find: Callable[[Joined, bytes], Iterator[Span]]) -> Iterator[Span]:
+    """What is found in views, as parts of the texts they were made from."""
+    if not views:
+        return
+    inner = Joined([view.data for view in views])
+    for span in find(inner, inner.buffer.lower()):
+        text = inner.at(span.first)
+        begin = inner.begins[text]
+        yield views[text].span(span.first - begin, span.last - begin, span.rule)
+
+
+def _private_parts(joined: Joined, low: bytes) -> Iterator[Span]:
+    return private.find(_places(joined, low, _private()))
+
+
 def _secrets(joined: Joined, low: bytes, find_known: FindKnown) -> Iterator[Span]:
-    # Of the library's rules the one for PEM alone takes seconds for some texts of a megabyte; ours finds them all.
-    buffer = joined.buffer.replace(_PEM_BEGIN, b" " * len(_PEM_BEGIN))
+    buffer = joined.buffer
+    for seen, instead in _UNSEEN:
+        buffer = buffer.replace(seen, instead)
     known = [*find_known(buffer)]
     if len(joined.parts) == 1:
         yield from (Span(first, last, rule) for rule, first, last in known)
@@ -110,6 +126,7 @@ def _secrets(joined: Joined, low: bytes, find_known: FindKnown) -> Iterator[Span
         begin, end = joined.begins[text], joined.ends[text]
         for rule, first, last in find_known(b"\n" + buffer[begin:end]):
             yield Span(begin + first - 1, begin + last - 1, rule)
+    yield from formats.discord_tokens(joined.buffer)
     yield from _ours(joined, low)
 
 
@@ -166,8 +183,14 @@ def _rules() -> tuple[BytesAhoCorasick, list[list[_Keyword]]]:
     for prefix in formats.KEYWORDS:
         finds.setdefault(prefix, []).append(formats.find)
     finds.setdefault(formats.PEM_KEYWORD, []).append(formats.find_pem)
+    finds.setdefault(formats.PEM_END_KEYWORD, []).append(formats.find_pem_end)
+    finds.setdefault(formats.PEM_BASE64_KEYWORD, []).append(formats.find_wrapped)
+    finds.setdefault(formats.PPK_KEYWORD, []).append(formats.find_ppk)
     finds.setdefault(formats.AZURE_KEYWORD, []).append(formats.find_azure)
     finds.setdefault(formats.TELEGRAM_KEYWORD, []).append(formats.find_telegram)
+    finds.setdefault(formats.NUMERIC_KEYWORD, []).append(formats.find_numeric)
+    for word in formats.MAILCHIMP_KEYWORDS:
+        finds.setdefault(word, []).append(formats.find_mailchimp)
     for word in named.KEYWORDS:
         finds.setdefault(word, []).append(named.find)
     for word in carried.KEYWORDS:

@@ -31,6 +31,8 @@ SECONDS_LEAST = 1.5
 SECONDS_AGAIN = 0.25  # for each half of what was late
 TOO_BROAD = frozenset({"generic-credential-uri"})  # takes any `user:pass@host`; ours judges the password
 CHARACTERS_PER_SECOND = 1_000_000  # of the child's own time: a fortieth of what is usual
+PIECE = 64 * 1024  # bytes the library is given at once
+OVERLAP = 4 * 1024  # bytes of a piece that the next one has too: more than the longest key of one line
 _RULE_SHAPE = re.compile(r"[^a-z0-9]+")
 
 
@@ -76,14 +78,41 @@ class Known:
         self._library = Library(Rules(cache_dir=cache), base64=False)
 
     def find(self, buffer: bytes) -> list[tuple[str, int, int]]:
-        """(rule, first byte, last byte) of what is in a buffer."""
+        """(rule, first byte, last byte) of what is in a buffer.
+
+        Some of the library's rules take time that grows with the square of what they are given, and nothing can stop
+        it at work. So it is given pieces, and between two of them whoever waits can say that it takes too long.
+        """
         found = []
-        for finding in self._library.scan(buffer):
-            rule = rule_name(finding.rule_id)
-            if finding.visible and rule not in TOO_BROAD:
+        for first, last, behind in pieces(buffer):
+            for finding in self._library.scan(buffer[first:last]):
+                rule = rule_name(finding.rule_id)
                 place = finding.location
-                found.append((rule, place["start_offset"], place["end_offset"]))
+                begin, end = first + place["start_offset"], first + place["end_offset"]
+                # What touches the edge of a piece may be cut; the piece on the other side has the whole.
+                is_cut = (begin == first > 0) or (end == last < len(buffer) and begin > behind)
+                if finding.visible and rule not in TOO_BROAD and not is_cut:
+                    found.append((rule, begin, end))
         return found
+
+
+def pieces(buffer: bytes) -> Iterator[tuple[int, int, int]]:
+    """(first byte, last byte, first byte of the next) of a buffer's pieces, parted between lines where it has any."""
+    first = 0
+    while True:
+        last = _edge(buffer, first + PIECE)
+        behind = _edge(buffer, last - OVERLAP) if last < len(buffer) else last
+        yield first, last, behind
+        if last >= len(buffer):
+            return
+        first = behind
+
+
+def _edge(buffer: bytes, at: int) -> int:
+    if at >= len(buffer):
+        return len(buffer)
+    line = buffer.find(b"\n", at, at + OVERLAP // 2)
+    return at if line < 0 else line + 1
 
 
 def _nothing(_buffer: bytes) -> list[tuple[str, int, int]]:
