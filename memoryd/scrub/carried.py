@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from memoryd.scrub import commands
 from memoryd.scrub.finding import Place, Span
 from memoryd.scrub.named import REJECTED, trimmed, value_at
 from memoryd.scrub.plausible import is_mixed, is_stand_in, is_token, looks_random
@@ -24,10 +25,17 @@ _BEARER = re.compile(rb"(?i)[ \t]+(?:token[ \t:]+)?(?P<quote>\\{0,3}[\"'`]?)")
 _COOKIE = re.compile(
     rb"(?i)(?:[ \t]*\\{0,3}[\"'`])?[ \t]{0,4}[:=][ \t]{0,4}\\{0,3}[\"'`]?(?P<pairs>[^\n\"'`\x00]{8,4096})"
 )
+_COOKIE_PAIRS = re.compile(rb"[ \t=]{0,4}[\"']?(?P<pairs>[^\n\"'`\x00]{8,4096})")
+_COOKIE_HEADER = re.compile(rb"[Cc][Oo][Oo][Kk][Ii][Ee][ \t\"'\\]{0,4}[:=]")
 _COOKIE_VALUE = re.compile(rb"[\w.\-]{1,80}=([^;\s,]{12,4096})")
 _USER = re.compile(
-    rb"(?:er)?(?:=|[ \t]{1,4})(?P<quote>[\"']?)(?P<user>\"?[^\s:\"']{0,128}\"?):"
+    rb"(?:er)?(?:=|[ \t]{1,4}|(?<= -u)(?=[\w.@\"']))(?P<quote>[\"']?)(?P<user>\"?[^\s:\"']{0,128}\"?):"
     rb"(?P<password>[^\s\"']{1,256}|\"[^\"\n]{1,256}\")"
+)
+_PROGRAMS = ("curl", "wget", "http", "xh", "ftp", "smbclient", "mysql", "mongo", "psql", "twine", "helm", "docker")
+_COMMAND_WORDS = (
+    *(spelt.encode() for word in _PROGRAMS for spelt in (word, word.upper(), word.title())),
+    b"://",
 )
 _COMMAND = re.compile(rb"(?i)\b(?:curl|wget|http|https|xh|ftp|lftp|smbclient|mysql|mongo|psql|twine|helm|docker)\b|://")
 _USERINFO = re.compile(rb"(?P<user>[^\s/:@\"'<>`|\\]{0,256}):(?P<password>[^\s/\"'<>`\\]{1,512})@(?=[\w\[%.$-])")
@@ -53,11 +61,17 @@ _WELL_KNOWN = {
     b"pw",
 }
 
-KEYWORDS = (b"authorization", b"bearer", b"cookie", b"-u", b"--us", b"://", b"machine ", b"default login ")
+_OWN = (b"authorization", b"bearer", b"cookie", b"-u", b"--us", b"://", b"machine ", b"default login ", b" -b ",
+        b"auth=(", b"httpbasicauth(", b"httpdigestauth(")  # fmt: skip
+_PAIR = re.compile(
+    rb"[ \t]{0,4}(?:auth=)?\(?[ \t]{0,4}(?P<opening>[\"'])(?P<user>[^\"'\n]{1,128})(?P=opening),[ \t]{0,4}"
+    rb"(?P<quote>[\"'])(?P<password>[^\"'\n]{4,256})(?P=quote)"
+)
+KEYWORDS = (*_OWN, *(word for word in commands.KEYWORDS if word not in _OWN))
 
 
 def find(place: Place, keyword: bytes) -> Iterator[Span]:
-    """The secrets behind a keyword of this module."""
+    """The secrets behind a keyword of this module, or of the commands."""
     if keyword == b"authorization":
         yield from _header(place)
     elif keyword == b"bearer":
@@ -68,8 +82,28 @@ def find(place: Place, keyword: bytes) -> Iterator[Span]:
         yield from _userinfo(place)
     elif keyword in {b"machine ", b"default login "}:
         yield from _netrc(place)
-    else:
+    elif keyword in {b"-u", b"--us"}:
         yield from _user_flag(place)
+    elif keyword == b" -b ":
+        yield from _cookie_flag(place)
+    elif keyword.endswith(b"("):
+        yield from _pair(place)
+    else:
+        yield from commands.find(place, keyword)
+
+
+def _pair(place: Place) -> Iterator[Span]:
+    found = _PAIR.match(place.buffer, place.last, min(place.end, place.last + 600))
+    if found and is_userinfo_secret(found["user"], found["password"]):
+        yield Span(found.start("password"), found.end("password"), "basic-auth")
+
+
+def _cookie_flag(place: Place) -> Iterator[Span]:
+    before = place.buffer[max(place.begin, place.first - 300) : place.first]
+    if b"curl" in before and place.buffer.find(b"=", place.last, min(place.end, place.last + 80)) > 0:
+        found = _COOKIE_PAIRS.match(place.buffer, place.last, place.end)
+        if found:
+            yield from _cookie_pairs(place, found.start("pairs"), found.end("pairs"))
 
 
 def _header(place: Place) -> Iterator[Span]:
@@ -100,10 +134,19 @@ def _bearer(place: Place) -> Iterator[Span]:
 
 
 def _cookies(place: Place) -> Iterator[Span]:
-    found = _COOKIE.match(place.buffer, place.last, place.end)
+    if place.buffer[place.first - 2 : place.first] == b"--":
+        found = _COOKIE_PAIRS.match(place.buffer, place.last, place.end)
+    else:
+        found = _COOKIE.match(place.buffer, place.last, place.end)
     if found is None:
         return
-    for pair in _COOKIE_VALUE.finditer(place.buffer, found.start("pairs"), found.end("pairs")):
+    # What stands behind the next header is looked at from there.
+    again = _COOKIE_HEADER.search(place.buffer, found.start("pairs"), found.end("pairs"))
+    yield from _cookie_pairs(place, found.start("pairs"), again.start() if again else found.end("pairs"))
+
+
+def _cookie_pairs(place: Place, first: int, last: int) -> Iterator[Span]:
+    for pair in _COOKIE_VALUE.finditer(place.buffer, first, last):
         if len(pair[1]) >= 16 and is_token(pair[1], quoted=True):
             yield Span(pair.start(1), pair.end(1), "cookie")
 
@@ -126,9 +169,10 @@ def _user_flag(place: Place) -> Iterator[Span]:
     found = _USER.match(place.buffer, place.last, place.end)
     if found is None:
         return
-    line = place.buffer.rfind(b"\n", max(place.begin, place.first - 400), place.first)
-    around = place.buffer[max(place.begin, place.first - 400, line) : min(place.end, found.end() + 200)]
-    if not _COMMAND.search(around):
+    glued = found.start("user") == place.last
+    around = place.buffer[_line(place) : place.first if glued else min(place.end, found.end() + 200)]
+    # Words are found in no time, so that the pattern runs only where it may match.
+    if not any(word in around for word in ((b"curl",) if glued else _COMMAND_WORDS)) or not _COMMAND.search(around):
         return
     password = trimmed(found["password"].strip(b'"'))
     user = found["user"].strip(b'"')
@@ -137,6 +181,15 @@ def _user_flag(place: Place) -> Iterator[Span]:
         yield Span(found.start("user"), found.end("user"), "basic-auth")
     elif password and is_userinfo_secret(user, password):
         yield Span(at, at + len(password), "basic-auth")
+
+
+def _line(place: Place) -> int:
+    """Where the command begins that a flag is of; a backslash at the end of a line takes it on."""
+    least = max(place.begin, place.first - 400)
+    line = place.buffer.rfind(b"\n", least, place.first)
+    while line > least and place.buffer[line - 1 : line] == b"\\":
+        line = place.buffer.rfind(b"\n", least, line)
+    return max(least, line)
 
 
 def is_userinfo_secret(user: bytes, password: bytes) -> bool:

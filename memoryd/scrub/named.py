@@ -11,12 +11,25 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.scrub.finding import Place, Span
-from memoryd.scrub.plausible import is_key, is_mixed, is_password, is_stand_in, is_token, looks_random
+from memoryd.scrub.plausible import (
+    is_chosen,
+    is_key,
+    is_mixed,
+    is_number,
+    is_odd_password,
+    is_password,
+    is_path,
+    is_stand_in,
+    is_token,
+    is_word,
+    looks_random,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 PASSWORD, TOKEN, KEY = "password", "token", "key"
+PASS, PIN = "pass", "pin"  # short words that mean much else: what stands there must look the part
 REJECTED = ""  # the rule of a value that was judged to be no secret; it tells how far has been looked
 
 # The words by which a name is a secret's, by what kind. They are looked for in lower case, anywhere in a name.
@@ -30,7 +43,17 @@ _KINDS = {
 }
 _TOKEN_ENDS = (b"token", b"secret", b"apikey", b"credential", b"credentials", b"creds", b"bearer", b"jwt", b"pat",
                b"authkey", b"accesskey", b"secretkey", b"privatekey", b"signingkey", b"encryptionkey")  # fmt: skip
-_SHORT_PASSWORDS = (b"pass", b"pw", b"pin", b"mot de passe", b"passe")
+_SHORT = {word.encode(): kind for word, kind in {"pass": PASS, "pw": PASS, "pin": PIN}.items()}
+# They are names of values only where one of these stands behind them.
+_SHORT_ENDS = (b"=", b" =", b":", b" :", b'"', b"'", b"`", b">", b"->", b" ->", b'\\"', b"**")
+_PASS_OWNERS = frozenset(
+    b"db database mysql mariadb pg postgres postgresql mongo mongodb redis sql oracle smtp imap pop mail email ssh ftp "
+    b"sftp ldap bind admin root user sudo su become login auth basic proxy http wifi wpa rabbitmq amqp mq broker "
+    b"keystore store truststore key vault app api service svc sa account registry docker git repo jenkins nexus "
+    b"grafana elastic kibana backup my default master host server remote client cert pem gpg zip bot web".split()
+)
+_DIRECTORIES = frozenset({b"pwd", b"oldpwd", b"owd"})
+_SIGNING = frozenset({b"secret", b"secretkey", b"signingkey"})
 _KEY_OWNERS = frozenset(
     b"api access secret private auth encryption encrypt signing sign master service account shared client app "
     b"application admin license licence webhook hmac deploy subscription consumer storage bot write read ingest live "
@@ -55,6 +78,8 @@ _AFTER = re.compile(
     rb"(?P<rest>" + _NAME_REST + rb")"
     rb"(?P<closing>(?:" + _QUOTE + rb"|\*\*|\]|\\?\"\])?)"
     rb"(?P<operator>"
+    rb"\)?[ \t]{1,4}(?:or|\|\||\?\?|\?:)(?=[ \t]{1,4}[fbrFBRu]?" + _QUOTE + rb")|"  # where it is set to nothing
+    rb"[ \t]{0,4}\{[^{}]{0,200}?\bdefault[ \t]{0,12}=|"  # a variable of Terraform
     rb",?\s{1,40}(?:" + _QUOTE + rb")?(?:value|Value)(?:" + _QUOTE + rb")?[ \t]{0,4}[:=]|"  # {name: X, value: …}
     rb"[ \t]{0,4}:[ \t]{0,4}[A-Za-z_][\w.\[\]|<> ]{0,40}=(?!=)|"  # a declaration with a type
     rb"[ \t]{0,8}(?::=|=>|->|={1,3}|!=|:{1,2})|"
@@ -88,8 +113,16 @@ def _kind_by_word() -> dict[bytes, str]:
     return {word.encode(): kind for kind, words in _KINDS.items() for word in words.split()}
 
 
-KEYWORDS: dict[bytes, str] = {**_kind_by_word(), b"mot de passe": PASSWORD}
-_PLAUSIBLE: dict[str, Callable[..., bool]] = {PASSWORD: is_password, TOKEN: is_token, KEY: is_key}
+_LONG_WORDS: dict[bytes, str] = {**_kind_by_word(), b"mot de passe": PASSWORD}
+_SHORT_WORDS = {word + end: word for word in _SHORT for end in _SHORT_ENDS}
+KEYWORDS: dict[bytes, str] = {**_LONG_WORDS, **{key: _SHORT[word] for key, word in _SHORT_WORDS.items()}}
+PLAUSIBLE: dict[str, Callable[..., bool]] = {
+    PASSWORD: is_password,
+    TOKEN: is_token,
+    KEY: is_key,
+    PASS: is_odd_password,
+    PIN: is_number,
+}
 
 
 @lru_cache(maxsize=4096)
@@ -103,7 +136,10 @@ def kind_of(name: bytes) -> str | None:
     last, owners = words[-1], words[:-1]
     if owners and owners[-1] in _HARMLESS_OWNERS:
         return None
-    if last in _SHORT_PASSWORDS or any(last.endswith(word) for word, kind in KEYWORDS.items() if kind == PASSWORD):
+    short = _short_kind(last, owners, shouted=name.upper() == name)
+    if short:
+        return short
+    if last == b"passe" or any(last.endswith(word) for word, kind in _LONG_WORDS.items() if kind == PASSWORD):
         return PASSWORD
     if last.endswith(_TOKEN_ENDS):
         return TOKEN
@@ -113,7 +149,17 @@ def kind_of(name: bytes) -> str | None:
         return TOKEN if owners and owners[-1] in _KEY_OWNERS else KEY
     if last in {b"auth", b"signature", b"dsn", b"secrets", b"keys"}:
         return KEY
-    return KEY if last in KEYWORDS else None
+    return KEY if last in _LONG_WORDS else None
+
+
+def _short_kind(last: bytes, owners: list[bytes], *, shouted: bool) -> str | None:
+    if last == b"pin":
+        return PIN
+    if last.endswith(b"pass") and last[:-4] in _PASS_OWNERS:
+        return PASSWORD
+    if last not in {b"pass", b"pw"}:
+        return None
+    return PASSWORD if owners and (shouted or owners[-1] in _PASS_OWNERS) else PASS
 
 
 def name_before(place: Place) -> bytes:
@@ -127,12 +173,18 @@ def name_before(place: Place) -> bytes:
 
 def find(place: Place, keyword: bytes) -> Iterator[Span]:
     """The value that a name with this keyword has, or is said to have, if it is a secret."""
+    if keyword in _SHORT_WORDS:
+        place = place._replace(last=place.first + len(_SHORT_WORDS[keyword]))
     before = name_before(place)
     found = _AFTER.match(place.buffer, place.last, place.end)
     if found is None and before.startswith(b"-"):
         found = _FLAG.match(place.buffer, place.last, place.end)
     if found is not None:
         yield from _assigned(place, before + place.buffer[place.first : place.last] + found["rest"], found)
+    if keyword in _SHORT_WORDS:
+        return
+    if found is None or found.groupdict().get("operator", b"").strip() == b":":
+        yield from _set_apart(place, before)
     if keyword not in _NEVER_SAID and (found is None or _is_sentence(before, found)):
         yield from _said(place, keyword, before)
     if not before and place.buffer[place.first - 1 : place.first] == b" ":
@@ -145,16 +197,30 @@ def _is_sentence(before: bytes, found: re.Match[bytes]) -> bool:
 
 def _assigned(place: Place, name: bytes, found: re.Match[bytes]) -> Iterator[Span]:
     kind = kind_of(name)
-    if kind is None:
-        return
     operator = found.groupdict().get("operator", b"=") or b"="
+    if kind is None or (kind in {PASS, PIN} and operator.lstrip().startswith(b",")):
+        return
     is_environment = _is_environment(name, operator)
     value = value_at(place, found.end(), found["quote"], to_space=is_environment)
     if value is not None:
         # One string behind another may be the next of a list as well as the value of the first.
-        quoted = (value.quoted and b"," not in operator) or is_environment
-        plausible = _PLAUSIBLE[kind](value.text, quoted=quoted)
+        quoted = (value.quoted and not operator.lstrip().startswith(b",")) or is_environment
+        plausible = _is_plausible(kind, name, value.text, quoted=quoted, meant=is_environment)
         yield Span(value.at, value.at + len(value.text), f"{kind}-value" if plausible else REJECTED)
+
+
+def _is_plausible(kind: str, name: bytes, value: bytes, *, quoted: bool, meant: bool) -> bool:
+    low = name.lower()
+    # A folder; the signature of an XML document, where everybody may read it.
+    if (low in _DIRECTORIES and is_path(value)) or low.endswith(b"signaturevalue"):
+        return False
+    if low.endswith(b"dsn"):
+        return b"@" in value and is_key(value, quoted=quoted)
+    if kind == PASSWORD:
+        return is_password(value, quoted=quoted, meant=meant)
+    if kind == TOKEN and quoted and name.upper() == name and low.replace(b"_", b"").endswith(tuple(_SIGNING)):
+        return is_token(value, quoted=True) or is_chosen(value)
+    return PLAUSIBLE[kind](value, quoted=quoted)
 
 
 def _is_environment(name: bytes, operator: bytes) -> bool:
@@ -199,6 +265,35 @@ def trimmed(text: bytes) -> bytes:
     return text
 
 
+# --- set apart ---
+
+# On a line of its own below the name, or in the second column of a table of two.
+_SET_APART = re.compile(
+    rb"(?P<rest>[\w-]{0,40})[\"'`*]{0,2}(?:[ \t]{0,4}[:?]?[\"'`*]{0,2}[ \t]{0,4}"
+    rb"(?P<below>(?:\r?\n[ \t]{0,16}){1,2})|"
+    rb"(?:[ ]{2,40}|\t))(?P<quote>[`\"']?)(?P<value>[^\s`\"']{8,256})(?P=quote)[ \t]{0,8}(?=\r?\n|\Z)"
+)
+
+
+def _set_apart(place: Place, before: bytes) -> Iterator[Span]:
+    found = _SET_APART.match(place.buffer, place.last, min(place.end, place.last + _WORDS_MAX))
+    if found is None:
+        return
+    if found["below"] is None:
+        start = place.first - len(before)
+        line = place.buffer[max(place.begin, start - 40) : start]
+        if line[line.rfind(b"\n") + 1 :].strip(b" \t|*-\x1e"):
+            return
+    kind = kind_of(before + place.buffer[place.first : place.last] + found["rest"])
+    value = found["value"]
+    if kind == PASSWORD:
+        told = is_odd_password(value, quoted=False)
+    else:
+        told = kind == TOKEN and len(value) >= 16 and is_mixed(value) and is_token(value, quoted=False)
+    if told and not value.endswith((b":", b",", b"{", b"(")):
+        yield Span(found.start("value"), found.end("value"), f"{kind}-told")
+
+
 # --- prose ---
 
 # The words and signs between a name and what it is, in the languages whose words for it are above.
@@ -209,7 +304,7 @@ _LINK = (
 _ADVERB = rb"(?:[ \t]+(?:now|still|currently|set to|just|simply|actually|this|following))?"
 _OPENING = rb"[ \t]*(?P<quote>(?:" + _QUOTE + rb"|\*{1,2}|\xe2\x80[\x98-\x9f]|\xc2\xab ?)?)(?=[^\s])"
 _LINKED = re.compile(
-    rb"(?P<rest>" + _NAME_REST + rb"?)(?P<words>(?:[ \t]+[^\s:=\"'`]{1,40}){0,6}?)"
+    rb"(?P<rest>[\w\-]{0,40}?[\x80-\xff]{0,9}?)(?P<words>(?:[ \t]+[^\s:=\"'`]{1,40}){0,6}?)"
     rb"[ \t]*(?P<link>" + _LINK + rb")(?:[ \t]*:)?" + _ADVERB + _OPENING
 )
 _BARE_NAME = re.compile(rb"(?P<rest>" + _NAME_REST + rb")(?P<words>)(?P<link>\x00)?[ \t]*[(,]?" + _OPENING)
@@ -221,6 +316,10 @@ _DENIED = re.compile(rb"(?i)\b(?:not|no|wrong|expired|invalid)\b")  # says littl
 _BEFORE_LINKS = frozenset({b"as", b"is", b"for", b"being", b"="})
 _BEFORE_OWNERS = frozenset({b"my", b"the", b"our", b"a", b"your", b"its"})
 _NEVER_SAID = frozenset({b"auth", b"signature", b"dsn"})  # nobody's sentence tells one of these
+_INTRODUCTION = re.compile(
+    rb"(?i)\b(?:with|use|using|try|and|enter|type)[ \t]{1,4}(?:(?:the|this|his|her|my|our|a|new|old|temp|temporary|"
+    rb"default|admin|root)[ \t]{1,4}){0,2}\Z"
+)
 _WORDS_MAX = 400
 
 
@@ -228,18 +327,43 @@ def _said(place: Place, keyword: bytes, before: bytes) -> Iterator[Span]:
     """A secret that is told in a sentence: "my password is …", "der Token für X lautet …"."""
     kind = KEYWORDS[keyword]
     end = min(place.end, place.last + _WORDS_MAX)
-    found = _LINKED.match(place.buffer, place.last, end) or _BARE_NAME.match(place.buffer, place.last, end)
+    bare = _BARE_NAME.match(place.buffer, place.last, end)
+    introduced = kind == PASSWORD and bare is not None and _is_introduced(place, bare)
+    found = (bare if introduced else _LINKED.match(place.buffer, place.last, end)) or bare
     if found is None or (found["rest"] not in {b"", b"s", b"e"} and kind_of(before + keyword + found["rest"]) is None):
         return
     quote = found["quote"]
-    if found["link"] is None and quote[-1:] not in {b'"', b"'", b"`"}:
+    if found["link"] is None and quote[-1:] not in {b'"', b"'", b"`"} and not introduced:
         return
     value = value_at(place, found.end(), quote if quote[-1:] in {b'"', b"'", b"`"} else b"")
-    if value is None or len(value.text) < 5:
+    if value is None or len(value.text) < 5 or ((before + keyword).lower() in _DIRECTORIES and is_path(value.text)):
         return
     context = place.buffer[max(place.begin, place.first - 24) : place.first] + found["words"]
-    told = _is_told(value, kind, linked=found["link"] is not None, context=context)
+    told = (
+        (introduced and is_odd_password(value.text, quoted=value.quoted))
+        or _is_told(value, kind, linked=found["link"] is not None, context=context)
+        or (kind == PASSWORD and found["link"] in {b"is", b"was"} and is_word(value.text) and _ends(place, value))
+    )
     yield Span(value.at, value.at + len(value.text), f"{kind}-told" if told else REJECTED)
+
+
+def _has_sign(text: bytes) -> bool:
+    return bool(re.search(rb"[a-z][!@#$%^&*?+]", text))
+
+
+def _is_introduced(place: Place, found: re.Match[bytes]) -> bool:
+    # "use password X", "log in with the password X"
+    if place.buffer[found.end("rest") : found.start("quote")].strip() or found["rest"]:
+        return False
+    behind = place.buffer[found.end() : found.end() + 5]
+    if re.match(rb"(?:is|was|are|to|[:=-])(?![\w'])", behind):
+        return False
+    return bool(_INTRODUCTION.search(place.buffer[max(place.begin, place.first - 40) : place.first]))
+
+
+def _ends(place: Place, value: Value) -> bool:
+    behind = place.buffer[value.at + len(value.text) : min(place.end, value.at + len(value.text) + 2)]
+    return not behind.strip(b" .!\"'\r") or behind[:1] in b"\n,;" or behind[:2] == b".\n"
 
 
 def _is_told(value: Value, kind: str, *, linked: bool, context: bytes) -> bool:
@@ -253,7 +377,7 @@ def _is_told(value: Value, kind: str, *, linked: bool, context: bytes) -> bool:
             return is_password(text, quoted=True)
         return (
             len(text) >= 5
-            and (is_mixed(text) or looks_random(text) or bool(re.search(rb"[a-z][!@#$%^&*?+]", text)))
+            and (is_mixed(text) or (len(text) >= 6 and text.isdigit()) or looks_random(text) or _has_sign(text))
             and is_password(text, quoted=False)
         )
     if not linked:

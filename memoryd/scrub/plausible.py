@@ -30,14 +30,42 @@ _SWITCH = re.compile(rb"[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])|[a-z](?=[A-Z])")
 _HEXADECIMAL = re.compile(rb"(?:0x)?[0-9a-fA-F]+")
 _UUID = re.compile(rb"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _HASH = re.compile(rb"(?i)(?:sha|md|blake)[0-9]{1,3}[a-z]?[:=_-]|ssh-|ecdsa-sha2|AAAA[BCE]3Nz")
+_MASKED = re.compile(
+    rb"(?i)redacted|censored|xxxx|\*\*\*|\.\.\.|\xe2\x80\xa6|\xe2\x80\xa2\xe2\x80\xa2|<[^>]*>|example(?:key)?\Z"
+)
 _STAND_IN = re.compile(
     rb"(?i)(?:^|[^a-z])(?:your|my|insert|enter|replace|put|change)(?:[-_ ]?(?:me|this|it|here))?[-_ ]?"
     rb"(?:own|real|actual|secret|super|api|access|auth|github|openai|db|new|old)?[-_ ]?"
     rb"(?:api)?[-_ ]?(?:key|token|secret|password|passwd|pass|value|here)|"
-    rb"change[-_ ]?me|place[-_ ]?holder|example(?![a-z])|dummy|redacted|censored|xxxx|\*\*\*|\.\.\.|\xe2\x80\xa6|"
-    rb"\xe2\x80\xa2\xe2\x80\xa2|<[^>]*>"
+    rb"change[-_ ]?me|place[-_ ]?holder|example(?![a-z])|dummy"
+)
+# The words such values are made of; what is left without them tells whether somebody meant it.
+_STAND_IN_WORDS = re.compile(
+    rb"(?i)your|my|insert|enter|replace|put|change|me|this|it|here|own|real|actual|super|api|access|auth|github|openai|"
+    rb"db|new|old|client|user|admin|app|test|some|with|key|token|secret|passwd|password|pass|value|placeholder|example|"
+    rb"dummy|jwt|service|local|dev|prod|goes|[^a-z0-9!-~]|[-_ ]"
 )
 _FILLED_IN = re.compile(rb"\$[\w({\[]|\$\$|\{\{|\{%|%\(|%[sdvqr]\b|%\{|<%|#\{|\\\(|`|\{[\w.]*\}$|@\{|!(?:Ref|Sub)\b")
+_ASKED_FOR = re.compile(rb"your|change|insert|replace|enter|put|placeholder|example|dummy|xxx|redacted|(.)\1{5}")
+_ENCLOSED = re.compile(rb"[${(](?P<name>\w+)[)}]?")
+_SIGN = re.compile(rb"[!@#$%^&*?+]")
+_ALGORITHM = re.compile(
+    rb"(?i)(?:argon2|bcrypt|scrypt|pbkdf2|sha[0-9]|md[45]|base[0-9]{2}|utf-?[0-9]|aes-?[0-9]|hmac|rsa-?[0-9]|ed25519)"
+    rb"[a-z0-9_+-]{0,16}(?:[$]v=[0-9]+)?|[a-z]{0,8}v?[0-9]+(?:\.[0-9]+){1,3}"
+)
+_PROMPT = re.compile(rb"[A-Za-z\x80-\xff ]{4,40}[:?] ?")
+_PATH = re.compile(rb"(?:[A-Za-z]:[\\/]|[~/])")
+_PART = re.compile(rb"[-_:/. #]+")
+_SHORT_PART = re.compile(rb"[a-z]{1,3}|[A-Z]{1,3}")
+_WORD_PART = re.compile(rb"[A-Za-z]{4,24}[0-9]{0,4}")
+_NUMBERS = re.compile(rb"v?[0-9]{1,8}|[0-9]{12}")
+_VALIDATION = frozenset(
+    b"a an the is are be of or and for not no to in on too must should can cannot does do contain contains character "
+    b"characters char chars least most digit digits letter letters minimum maximum required match matches short long "
+    b"weak strong field blank empty forgot forgotten reset confirm confirmation invalid incorrect wrong missing your "
+    b"you my new old current enter please repeat type show hide change update set use with without password passwords "
+    b"secret token user username name account login value length at from this that it has have will if".split()
+)
 _CODE = re.compile(
     rb"(?:await |new |return |not |lambda|function|async |await\b|typeof )"
     rb"|[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)*[(\[]"  # a call, or an item of something
@@ -63,12 +91,33 @@ def is_stand_in(value: bytes) -> bool:
     bare = re.sub(rb"[^0-9a-z]+", b"", value.lower())
     if len(bare) < 3 and len(set(value)) < 5:
         return True
-    return len(set(bare)) <= 3 or bool(_STAND_IN.search(value)) or bool(_FILLED_IN.match(value))
+    if len(set(bare)) <= 3 or bool(_MASKED.search(value)) or bool(_FILLED_IN.match(value)):
+        return True
+    found = _STAND_IN.search(value)
+    return bool(found) and not _is_meant(value, found[0] if found else b"")
+
+
+def _is_meant(value: bytes, stand_in: bytes) -> bool:
+    # "changeme-Zk9mQ2vLw7", "MySecretDog", "my-password1!": a stand-in's words with a secret of somebody's behind them.
+    rest = _STAND_IN_WORDS.sub(b"", value)
+    if looks_random(rest) and is_mixed(rest):
+        return True
+    if not stand_in[:1].isalpha():
+        stand_in = stand_in[1:]
+    return stand_in[:2].lower() == b"my" and (len(re.findall(rb"[a-zA-Z]", rest)) > 2 or bool(_SIGN.search(rest)))
 
 
 def _is_odd(value: bytes) -> bool:
     # A bracket may begin a secret by chance; then what follows is no name and is never closed.
-    if PLACEHOLDER.match(value) or _FILLED_IN.match(value) or value.startswith((b"[REDACTED", b"<", b"**")):
+    if PLACEHOLDER.match(value) or value.startswith((b"[REDACTED", b"<", b"**")) or b"](" in value:
+        return False
+    inner = _ENCLOSED.fullmatch(value)
+    if inner:
+        # No variable's name: drawn by lot, of both cases, with more than a number at its end.
+        name = inner["name"]
+        cased = bool(re.search(rb"[a-z]", name)) and bool(re.search(rb"[A-Z]", name)) and b"_" not in name
+        return cased and is_mixed(name[:-2]) and looks_random(name)
+    if _FILLED_IN.match(value) or value.count(b"\\x") > 1:
         return False
     closed = value.rstrip(b",;.").endswith((b")", b"]", b"}"))
     return not closed and looks_random(value)
@@ -127,15 +176,52 @@ def is_hash(value: bytes) -> bool:
     return bool(_HEXADECIMAL.fullmatch(value) or _UUID.fullmatch(value) or _HASH.match(value))
 
 
-def is_password(value: bytes, *, quoted: bool) -> bool:
-    """Whether a value in a password's place is one. Without quotes it must not read as a word or as code."""
-    value = value[:LENGTH_MAX]
-    if len(value) < 4 or is_stand_in(value) or value.lower() in _DOCUMENTED or value.count(b" ") > 4:
+def is_made_of_words(value: bytes) -> bool:
+    """Whether a value is words and numbers with marks between them: `user:12345:profile:v2`, `uploads/2024/a.png`."""
+    parts = [part for part in _PART.split(value) if part]
+    if len(parts) < 2:
         return False
-    if not quoted and is_code(value):
+    numbers = [bool(_NUMBERS.fullmatch(part)) for part in parts]
+    words = [
+        bool(_SHORT_PART.fullmatch(part) or (_WORD_PART.fullmatch(part) and is_wordy(part.rstrip(b"0123456789"))))
+        for part in parts
+    ]
+    named = sum(len(part) for part, word in zip(parts, words, strict=True) if word and len(part) > 3)
+    return all(number or word for number, word in zip(numbers, words, strict=True)) and named * 4 >= len(value)
+
+
+def is_phrase(value: bytes) -> bool:
+    """Whether a value is four words and more that say nothing: a passphrase, and no sentence about one."""
+    words = value.split(b" ")
+    return 4 <= len(words) <= 8 and all(
+        re.fullmatch(rb"[a-z]{3,12}", word) and word not in _VALIDATION for word in words
+    )
+
+
+def is_path(value: bytes) -> bool:
+    """Whether a value is where something lies."""
+    return bool(_PATH.match(value))
+
+
+def is_password(value: bytes, *, quoted: bool, meant: bool = False) -> bool:
+    """Whether a value in a password's place is one. Without quotes it must not read as a word or as code.
+
+    Args:
+        value: what stands there.
+        quoted: whether it stood in quotes, or in another way that says where it ends.
+        meant: whether it was set for a program, so that also a name would be one.
+    """
+    value = value[:LENGTH_MAX]
+    if len(value) < 4 or is_stand_in(value) or value.lower() in _DOCUMENTED or _ALGORITHM.fullmatch(value):
+        return False
+    if (not quoted and is_code(value)) or _PROMPT.fullmatch(value):
         return False
     if b" " in value:
-        return bool(_DIGIT.search(value)) and not is_wordy(value)
+        if quoted and is_phrase(value):
+            return True
+        return value.count(b" ") <= 4 and bool(_DIGIT.search(value)) and not is_wordy(value)
+    if meant and len(value) >= 6 and value.isalnum():
+        return True
     if _DIGIT.search(value):
         return len(value) >= 5 and not (not quoted and is_wordy(value) and b"_" in value)
     if re.fullmatch(rb"[A-Za-z_.\-\x80-\xff]+", value):
@@ -143,6 +229,38 @@ def is_password(value: bytes, *, quoted: bool) -> bool:
             return looks_random(value) or (len(value) >= 6 and value.islower() and not re.search(rb"[_.-]", value))
         return looks_random(value)
     return len(value) >= 6 and (quoted or not re.fullmatch(rb"[\w.:/\\-]+", value))
+
+
+def is_odd_password(value: bytes, *, quoted: bool) -> bool:
+    """Whether a value looks like a password even where a word says little: drawn by lot, or with signs in it."""
+    if len(value) < 6 or value.isdigit() or is_path(value) or is_made_of_words(value):
+        return False
+    odd = (is_mixed(value) and looks_random(value)) or (
+        bool(_SIGN.search(value[1:])) and is_mixed(value) and not re.search(rb"[()=<>{}\[\]/]", value)
+    )
+    return odd and is_password(value, quoted=quoted)
+
+
+def is_number(value: bytes, *, quoted: bool) -> bool:
+    """Whether a value is the number of a card or a lock."""
+    return value.isdigit() and 4 <= len(value) <= (12 if quoted else 8) and len(set(value)) > 2
+
+
+_WORD_ENDS = tuple(
+    b"ed ly ble ing ion ment ive al ous ic ary ory ant ent ful less ness ity ism ist ers ors ized ised ate ary".split()
+)
+
+
+def is_word(value: bytes) -> bool:
+    """Whether a value is longer than a word is, and not formed like the long ones: `correcthorsebattery`."""
+    return bool(re.fullmatch(rb"[a-z]{15,64}", value)) and not value.endswith(_WORD_ENDS) and not is_stand_in(value)
+
+
+def is_given(value: bytes) -> bool:
+    """Whether what a program is given for a password is one, and no name, variable or file of one."""
+    if len(value) < 4 or is_stand_in(value) or value.lower() in _DOCUMENTED:
+        return False
+    return not value.startswith((b"-", b"env:", b"file:", b"fd:", b"stdin", b"@"))
 
 
 def is_token(value: bytes, *, quoted: bool) -> bool:
@@ -154,9 +272,14 @@ def is_token(value: bytes, *, quoted: bool) -> bool:
         return False
     if value.isdigit():
         return len(value) >= 12
-    if value.count(b" ") > 2 or value.startswith((b"/", b"./", b"../", b"~/", b"http://", b"https://", b"@/")):
+    if value.count(b" ") > 2 or value.startswith((b"/", b"./", b"../", b"~/", b"http://", b"https://", b"@/", b"arn:")):
         return False
-    return looks_random(value) and not _has_words_between_spaces(value)
+    return looks_random(value) and not is_made_of_words(value) and not _has_words_between_spaces(value)
+
+
+def is_chosen(value: bytes) -> bool:
+    """Whether a value that signs or encrypts was made up by a person: `mysupersecretjwtkey123`."""
+    return bool(re.fullmatch(rb"[a-z0-9]{14,64}", value)) and not _ASKED_FOR.search(value) and value not in _DOCUMENTED
 
 
 def _has_words_between_spaces(value: bytes) -> bool:

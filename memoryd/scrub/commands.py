@@ -1,0 +1,207 @@
+"""Passwords that are given to a program: on a command line, in SQL, in the lines of a file that a client reads.
+
+Each rule begins at the name of the program and looks at the rest of its command alone: to the end of the line (a
+backslash before it goes on), to where the same name stands again, and never far.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.scrub.finding import Place, Span
+from memoryd.scrub.named import PLAUSIBLE, kind_of, trimmed
+from memoryd.scrub.plausible import is_given, is_mixed, is_password, is_token, looks_random
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_REACH = 300  # bytes of a command that are looked at, and before what reads a pipe
+_SECRET = rb"(?:'(?P<single>[^'\n]{4,256})'|\"(?P<double>[^\"\n]{4,256})\"|(?P<bare>[^\s'\"\x00]{4,256}))"
+_FROM_ECHO = re.compile(
+    rb"(?:echo|printf)[ \t]{1,4}(?:-[neE]{1,3}[ \t]{1,4})?" + _SECRET + rb"[ \t]{0,4}\|(?:[ \t]*sudo)?[^\n|]{0,60}\Z"
+)
+_USERS_FROM_ECHO = re.compile(
+    rb"(?:echo|printf)[ \t]{1,4}(?:-[neE]{1,3}[ \t]{1,4})?[\"']?[\w.\-]{1,32}:(?P<bare>[^\s\"'|]{4,256})[\"']?"
+    rb"[ \t]{0,4}\|[ \t]*(?:sudo[ \t]{1,4})?\Z"
+)
+
+
+class _Rule(NamedTuple):
+    needs: bytes  # what must stand in the stretch, found faster than the pattern
+    pattern: re.Pattern[bytes]
+    judge: Callable[[bytes], bool] = is_given
+    within: int = _REACH
+    matches: bool = False  # the pattern begins right behind the keyword
+    lines: bool = False  # goes over line ends
+
+
+def _is_sql_password(value: bytes) -> bool:
+    return is_password(value, quoted=True)
+
+
+def _is_key(value: bytes) -> bool:
+    return is_token(value, quoted=True)
+
+
+def _is_glued(value: bytes) -> bool:
+    # `-p3306:3306` is ports, `-parallel` another flag.
+    return is_given(value) and (is_mixed(value) or not value.isalpha()) and not re.fullmatch(rb"[\d:./]+", value)
+
+
+def _is_drawn(value: bytes) -> bool:
+    return is_given(value) and (looks_random(value) or not value.isalnum())
+
+
+_DATABASE = _Rule(b" -p", re.compile(rb"(?<=\s)-p" + _SECRET), _is_glued)
+_LOGIN = _Rule(b" -p", re.compile(rb"(?<=\s)-p[ \t=]{1,4}" + _SECRET))
+_VARIABLE = re.compile(rb"[ \t]{0,4}(?P<name>[A-Za-z_]\w{1,60})[ \t]{1,4}" + _SECRET)
+_IDENTIFIED = _Rule(
+    b"", re.compile(rb"(?i)\s{1,8}(?:with\s{1,8}[\w']{1,40}\s{1,8})?(?:by|as)\s{1,8}(?=['\"])" + _SECRET),
+    _is_sql_password, within=400, matches=True, lines=True,
+)  # fmt: skip
+_RULES: dict[bytes, _Rule] = {
+    b"mysql": _DATABASE,
+    b"mysqldump": _DATABASE,
+    b"mysqladmin": _DATABASE,
+    b"mariadb": _DATABASE,
+    b"docker login": _LOGIN,
+    b"podman login": _LOGIN,
+    b"registry login": _LOGIN,
+    b"skopeo login": _LOGIN,
+    b"buildah login": _LOGIN,
+    b"nerdctl login": _LOGIN,
+    b"az login": _LOGIN,
+    b"oc login": _LOGIN,
+    b"sshpass": _Rule(b" -p", re.compile(rb"(?<=\s)-p[ \t]{0,4}" + _SECRET)),
+    b"redis-cli": _Rule(b" -", re.compile(rb"(?<=\s)(?:-a|--pass)[ \t]{1,4}" + _SECRET)),
+    b"htpasswd": _Rule(
+        b" -",
+        re.compile(
+            rb"[ \t]{1,4}(?:-[a-zA-Z]{1,6}[ \t]{1,4}){0,3}?-(?:(?=[a-zA-Z]{0,6}b)(?=[a-zA-Z]{0,6}n)[a-zA-Z]{1,6}|"
+            rb"[a-zA-Z]{0,5}b[a-zA-Z]{0,5}[ \t]{1,4}[^\s\x00]{1,200})[ \t]{1,4}[^\s\x00]{1,100}[ \t]{1,4}" + _SECRET
+        ),
+        matches=True,
+    ),
+    b"openssl": _Rule(b" -", re.compile(rb"(?<=\s)-(?:k|pass|passin|passout)[ \t]{1,4}(?:pass:)?" + _SECRET)),
+    b"pass:": _Rule(b"", re.compile(_SECRET), matches=True),
+    b"secret set": _Rule(b" -", re.compile(rb"(?<=\s)(?:-b|--body)[ \t=]{1,4}" + _SECRET), _is_key),
+    b"sqlplus": _Rule(b"/", re.compile(rb"(?<=\s)[\w$#]{1,64}/(?P<bare>[^\s@\"'/]{4,128})(?=@|\s|\Z)"), _is_drawn),
+    b"jdbc:oracle:": _Rule(b"/", re.compile(rb"(?:thin|oci8?):[\w$#]{1,64}/(?P<bare>[^\s@\"']{4,128})@"), matches=True),
+    b"identified": _IDENTIFIED,
+    b"-securestring ": _Rule(b"", re.compile(rb"(?:-String[ \t]{1,4})?" + _SECRET), _is_sql_password, matches=True),
+    # pgpass: host:port:database:user:password
+    b":5432:": _Rule(
+        b":", re.compile(rb"[^\s:]{1,64}:[^\s:]{1,64}:(?P<bare>(?:\\.|[^\s:\\\"'`]){4,128})(?=\s|\Z)"), matches=True
+    ),
+    b"*:*:": _Rule(
+        b":", re.compile(rb"(?:\*:)?[^\s:]{1,64}:(?P<bare>(?:\\.|[^\s:\\\"'`]){4,128})(?=\s|\Z)"), matches=True
+    ),
+    # netrc(5) over several lines
+    b"login ": _Rule(
+        b"assword",
+        re.compile(
+            rb"(?i)[^\s\x00]{1,256}\s{0,4}\n[ \t]{0,16}password[ \t]{1,8}(?P<bare>[^\s\x00]{4,256})(?=[ \t]*(?:\n|\Z))"
+        ),
+        within=600, matches=True, lines=True,
+    ),
+}  # fmt: skip
+_VARIABLES = (b"setx ", b"set -gx ", b"set -ux ", b"set -x ", b"set -xg ")
+_PIPED = (b"chpasswd", b"password-stdin", b"sudo -s")
+_SQL_PASSWORD = b"password '"
+_SIGNATURE = b"sig="
+_SHARED_ACCESS = re.compile(rb"[A-Za-z0-9%+/_-]{30,120}={0,2}")
+KEYWORDS = (*_RULES, *_VARIABLES, *_PIPED, _SQL_PASSWORD, _SIGNATURE)
+
+
+def find(place: Place, keyword: bytes) -> Iterator[Span]:
+    """The passwords that a program, whose name the keyword is, is given."""
+    if keyword in _RULES:
+        yield from _by_rule(place, keyword, _RULES[keyword])
+    elif keyword in _PIPED:
+        yield from _piped(place, keyword)
+    elif keyword == _SIGNATURE:
+        yield from _shared_access(place)
+    elif keyword == _SQL_PASSWORD:
+        yield from _in_statement(place)
+    else:
+        yield from _variable(place)
+
+
+def _end(place: Place, keyword: bytes, within: int, *, lines: bool = False) -> int:
+    """Where the command ends, or the next of its kind begins, so that nothing is looked at many times."""
+    buffer = place.buffer
+    end = min(place.end, place.last + within)
+    again = buffer.find(b" " + keyword, place.last, end)
+    end = end if again < 0 else again
+    line = place.last
+    while not lines:
+        line = buffer.find(b"\n", line, end)
+        if line < 0:
+            return end
+        if buffer[line - 1 : line] != b"\\":
+            return line
+        line += 1
+    return end
+
+
+def _by_rule(place: Place, keyword: bytes, rule: _Rule) -> Iterator[Span]:
+    end = _end(place, keyword, rule.within, lines=rule.lines)
+    if rule.needs and place.buffer.find(rule.needs, place.last, end) < 0:
+        return
+    if keyword == b"pass:" and not re.search(
+        rb"-pass(?:in|out)?[ \t]{1,4}[\"']?\Z", place.buffer[max(place.begin, place.first - 16) : place.first]
+    ):
+        return
+    search = rule.pattern.match if rule.matches else rule.pattern.search
+    found = search(place.buffer, place.last, end)
+    if found:
+        yield from _judged(found, rule.judge)
+
+
+def _judged(found: re.Match[bytes], judge: Callable[[bytes], bool]) -> Iterator[Span]:
+    group = next(name for name in ("bare", "single", "double") if found.groupdict().get(name) is not None)
+    value = found[group] if group != "bare" else trimmed(found[group])
+    if value and judge(value):
+        yield Span(found.start(group), found.start(group) + len(value), "command-password")
+
+
+def _piped(place: Place, keyword: bytes) -> Iterator[Span]:
+    begin = max(place.begin, place.first - _REACH)
+    before = place.buffer[begin : place.first]
+    before = before[max(before.rfind(b"\n") + 1, before.rfind(b"echo"), before.rfind(b"printf"), 0) :]
+    found = (_USERS_FROM_ECHO if keyword == b"chpasswd" else _FROM_ECHO).match(before)
+    if found is None:
+        return
+    for span in _judged(found, is_given):
+        first = place.first - len(before) + span.first
+        yield Span(first, first + span.last - span.first, span.rule)
+
+
+def _in_statement(place: Place) -> Iterator[Span]:
+    before = place.buffer[max(place.begin, place.first - 200) : place.first].lower()
+    if not any(word in before for word in (b"with ", b"role ", b"user ", b"alter ", b"set ")):
+        return
+    close = place.buffer.find(b"'", place.last, min(place.end, place.last + 256))
+    if close > 0 and _is_sql_password(place.buffer[place.last : close]):
+        yield Span(place.last, close, "command-password")
+
+
+def _shared_access(place: Place) -> Iterator[Span]:
+    """The signature in the address of a shared access to Azure's storage, which stands among other fields."""
+    if place.buffer[place.first - 1 : place.first] not in {b"?", b"&", b";"}:
+        return
+    found = _SHARED_ACCESS.match(place.buffer, place.last, place.end)
+    if found is None or not looks_random(found[0]):
+        return
+    around = place.buffer[max(place.begin, place.first - _REACH) : min(place.end, found.end() + _REACH)]
+    if b"se=" in around or b"sv=" in around:
+        yield Span(found.start(), found.end(), "azure-signature")
+
+
+def _variable(place: Place) -> Iterator[Span]:
+    found = _VARIABLE.match(place.buffer, place.last, min(place.end, place.last + 400))
+    kind = kind_of(found["name"]) if found else None
+    if found and kind:
+        yield from _judged(found, partial(PLAUSIBLE[kind], quoted=True))

@@ -1,0 +1,80 @@
+"""Where commands, statements, files and sentences carry a password; and what stands in such places and is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from memoryd.scrub.policy import Policy
+from memoryd.scrub.scan import scan
+
+DRAWN = "Zk9#mQ2!vL"
+KEY = "Zk9mQ2vLw7aaBBcc11ddQ8x"
+
+
+def redacted(text: str) -> str:
+    return scan([text], Policy(), lambda _buffer: [])[0].text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DB_PASS={}", "MYSQL_PASS={}", "smtp_pass: {}", "ansible_ssh_pass={}", "pass: {}", "pw: {}", "ADMIN_PW={}",
+        "CREATE USER bob WITH PASSWORD '{}'", "CREATE USER 'b'@'%' IDENTIFIED BY '{}';", "ALTER ROLE b PASSWORD '{}'",
+        "mysql -u root -p{} shop", "mysql -p'{}'", "sshpass -p {} ssh root@h", "docker login -u b -p {} r.example",
+        "redis-cli -h x -a {} ping", "curl -uadmin:{} http://x", "htpasswd -b .htpasswd bob {}",
+        "htpasswd -nbB bob {}", "echo 'root:{}' | chpasswd", "openssl enc -pass pass:{} -in x",
+        "echo {} | docker login --password-stdin -u b", "curl -X POST \\\n  https://x \\\n  -u admin:{}",
+        "machine api.example\n  login bob\n  password {}\n", "db.example.com:5432:shop:admin:{}",
+        'variable "db_password" {{\n  default = "{}"\n}}', 'getenv("DB_PASSWORD") or "{}"',
+        "get(u, auth=('bob', '{}'))",
+        "HTTPBasicAuth('bob', '{}')", "jdbc:oracle:thin:scott/{}@//h:1521/x", "use password {} to log in",
+        "log in as admin with password {}", "Password:\n{}", "password     {}\n", "password\t{}",
+    ],
+)  # fmt: skip
+def test_a_password_in_its_place_is_taken_out(text: str) -> None:
+    assert DRAWN not in redacted(text.format(DRAWN))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "setx API_KEY {}", "set -gx API_KEY {}", "gh secret set X --body {}", "curl -b 'session={}' http://x",
+        "const k = process.env.API_KEY ?? '{}'", "https://x.example/c?sv=2020-08-04&sig={}abcdefG1&se=2026",
+    ],
+)  # fmt: skip
+def test_a_key_in_its_place_is_taken_out(text: str) -> None:
+    assert KEY not in redacted(text.format(KEY))
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("DB_PASSWORD=MySecretDog", "MySecretDog"), ("mysql://root:MySecretDog@db", "MySecretDog"),
+        ('{"password":"my-password1!"}', "my-password1!"), ('{"password":"changeme-Zk9mQ2vLw7"}', "Zk9mQ2vLw7"),
+        ('{"password":"Zk9mQ2example-vLw7"}', "Zk9mQ2"), ("DB_PASSWORD=$ecretZk9mQ2", "ecretZk9mQ2"),
+        ("DB_PASSWORD={Zk9mQ2vLw7}", "Zk9mQ2vLw7"), ("DB_PASSWORD=(Zk9mQ2vLw7)", "Zk9mQ2vLw7"),
+        ("JWT_SECRET=mysupersecretjwtkey123", "jwtkey123"), ("SECRET_KEY=thisismysecretkey", "thisismy"),
+        ('{"password":"correct horse battery staple"}', "horse"), ("PIN: 483920", "483920"),
+        ("the password is 48392017", "48392017"), ("the password is correcthorsebattery", "correcthorse"),
+    ],
+)  # fmt: skip
+def test_what_a_person_makes_up_is_no_stand_in(text: str, secret: str) -> None:
+    assert secret not in redacted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PWD=/home/bob/work/shop", "OLDPWD=/srv", '"PWD": "/home/bob/shop2"', 'key = "customer_id_v2_2024_hash"',
+        '"key": "user:12345:profile:v2"', "key: arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567",
+        '"S3_BUCKET_KEY": "uploads/2024/11/22/file_0001.png"', 'STORAGE_KEY = "myapp_user_prefs_v3_2024"',
+        "password: argon2id", "password is base64encoded", "read.password('Password:', x)",
+        'dsn="localhost:1521/freepdb1"', "Cookie: consent=accepted_all_2024_version2; lang=de-DE",
+        "<SignatureValue>qX7bLp92mZqX7bLp92mZ</SignatureValue>", "bypass: true1", "PASS: test_token_refresh_v2 (0.34s)",
+        "password: ${DB_PASSWORD}", "API_KEY=your-api-key-here", "it is also identified as windows-1255.",
+        "docker run --name mysql -p3306:3306", "git checkout -b feature=one", "render_pass: shadow1",
+        "the password is case-insensitive", 'password: "must contain eight characters"',
+    ],
+)  # fmt: skip
+def test_what_stands_there_and_is_none_stays(text: str) -> None:
+    assert redacted(text) == text
