@@ -61,7 +61,6 @@ WIDTHLESS_MARKS = (
     *(b"\xe2\x81", b"\xe3\x85\xa4", b"\xef\xb8", b"\xf3\xa0"),
     *(b"\xe2\x80" + bytes([last]) for last in (*range(0x8B, 0x90), *range(0xAA, 0xAF))),
 )
-_ASCII_MARKS = (b"\x1b", b"\x08")
 
 
 class View(NamedTuple):
@@ -168,6 +167,8 @@ def _marks() -> BytesAhoCorasick:
 def stripped(joined: Joined) -> Iterator[View]:
     """The texts that have something of no width in them, without it."""
     for text, part in enumerate(joined.parts):
+        if part.isascii() and not (b"\r" in part or b"\x1b" in part or b"\0" in part or b"\x08" in part):
+            continue
         pattern = _widthless_in(part)
         if pattern is None:
             continue
@@ -187,7 +188,7 @@ def stripped(joined: Joined) -> Iterator[View]:
 def _widthless_in(part: bytes) -> Callable[[bytes], Iterator[tuple[int, int]]] | None:
     if b"\0" in part:
         return _nuls if _TWO_BYTES.search(part) else None
-    has_any = any(mark in part for mark in _ASCII_MARKS) or (b"\r" in part and _LONE_RETURN.search(part))
+    has_any = b"\x1b" in part or b"\x08" in part or (b"\r" in part and _LONE_RETURN.search(part))
     if not has_any and not part.isascii():
         has_any = bool(_marks().find_matches_as_indexes(part))
     return _widthless if has_any else None
