@@ -28,12 +28,14 @@ LENGTH_MAX = 64 * 1024  # of one stretch; a longer one is looked at by its begin
 _RUN_LEAST = 16
 
 # Each begins with letters that are searched for faster than a pattern runs.
-_UNICODE = re.compile(rb"\\u00[0-7][0-9a-fA-F]")
-_BYTE = re.compile(rb"\\x[2-7][0-9a-fA-F]")
-_WIDE = re.compile(rb"\\(?:u\{0{0,4}|U000000)[2-7][0-9a-fA-F]")
-_OCTAL = re.compile(rb"\\(?:0[4-7]|1[0-7])[0-7](?=[\w\\-])")
+_ESCAPED = re.compile(
+    rb"\\(?:u00[0-7][0-9a-fA-F]|x[2-7][0-9a-fA-F]|(?:u\{0{0,4}|U000000)[2-7][0-9a-fA-F]|"
+    rb"(?:0[4-7]|1[0-7])[0-7](?=[\w\\-]))"
+)
+_ESCAPE = re.compile(
+    rb"\\+(?:(?:u00|x|U000000|u\{0{0,4})(?P<hex>[0-7][0-9a-fA-F])\}?|(?P<octal>(?:0[4-7]|1[0-7])[0-7])(?=[\w\\-]))"
+)
 _ENTITY = re.compile(rb"&#(?:[0-9]{2,3}|[xX]0{0,4}[2-7][0-9a-fA-F]);")
-_ESCAPE = re.compile(rb"\\+(?:u00|x|U000000|u\{0{0,4})([0-7][0-9a-fA-F])\}?")
 _PERCENT = re.compile(rb"%[2-7][0-9A-Fa-f]")
 _NOT_IN_STRETCH = re.compile(rb"[\s\"'<>\x1e`]")
 _BASE64_LETTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_")
@@ -50,7 +52,7 @@ _NO_WIDTH = (
 )
 _WIDTHLESS = re.compile(_NO_WIDTH, re.DOTALL)
 _WIDTHLESS_OR_ERASED = re.compile(_NO_WIDTH + rb"|[ -~]\x08", re.DOTALL)
-_LONE_RETURN = re.compile(rb"\r(?!\n)")
+_LONE_RETURN = re.compile(rb"\r(?<=[\w-].)(?=[\w-])", re.DOTALL)
 # Text of two bytes a letter, read as if it had one.
 _TWO_BYTES = re.compile(rb"(?:[^\x00]\x00){8,}+")
 
@@ -59,7 +61,6 @@ WIDTHLESS_MARKS = (
     *(b"\xe2\x81", b"\xe3\x85\xa4", b"\xef\xb8", b"\xf3\xa0"),
     *(b"\xe2\x80" + bytes([last]) for last in (*range(0x8B, 0x90), *range(0xAA, 0xAF))),
 )
-_ASCII_MARKS = (b"\x1b", b"\x08")
 
 
 class View(NamedTuple):
@@ -110,25 +111,16 @@ def _escaped(joined: Joined) -> Iterator[View]:
 
 
 def _unescape(stretch: bytes) -> bytes:
-    return _ESCAPE.sub(lambda found: bytes([int(found[1], 16)]), stretch)
-
-
-def _unoctal(stretch: bytes) -> bytes:
-    return _OCTAL.sub(lambda found: bytes([int(found[0][1:], 8)]), stretch)
+    return _ESCAPE.sub(
+        lambda found: bytes([int(found["hex"], 16) if found["hex"] else int(found["octal"], 8)]), stretch
+    )
 
 
 def _unentity(stretch: bytes) -> bytes:
     return _ENTITY.sub(lambda found: html.unescape(found[0].decode()).encode(), stretch)
 
 
-_DECODERS = (
-    (_UNICODE, _unescape),
-    (_BYTE, _unescape),
-    (_WIDE, _unescape),
-    (_PERCENT, unquote_to_bytes),
-    (_OCTAL, _unoctal),
-    (_ENTITY, _unentity),
-)
+_DECODERS = ((_ESCAPED, _unescape), (_PERCENT, unquote_to_bytes), (_ENTITY, _unentity))
 
 
 def _base64(joined: Joined) -> Iterator[View]:
@@ -175,6 +167,8 @@ def _marks() -> BytesAhoCorasick:
 def stripped(joined: Joined) -> Iterator[View]:
     """The texts that have something of no width in them, without it."""
     for text, part in enumerate(joined.parts):
+        if part.isascii() and not (b"\r" in part or b"\x1b" in part or b"\0" in part or b"\x08" in part):
+            continue
         pattern = _widthless_in(part)
         if pattern is None:
             continue
@@ -194,7 +188,7 @@ def stripped(joined: Joined) -> Iterator[View]:
 def _widthless_in(part: bytes) -> Callable[[bytes], Iterator[tuple[int, int]]] | None:
     if b"\0" in part:
         return _nuls if _TWO_BYTES.search(part) else None
-    has_any = any(mark in part for mark in _ASCII_MARKS) or (b"\r" in part and _LONE_RETURN.search(part))
+    has_any = b"\x1b" in part or b"\x08" in part or (b"\r" in part and _LONE_RETURN.search(part))
     if not has_any and not part.isascii():
         has_any = bool(_marks().find_matches_as_indexes(part))
     return _widthless if has_any else None

@@ -31,7 +31,7 @@ SECONDS_LEAST = 1.5
 SECONDS_AGAIN = 0.25  # for each half of what was late
 TOO_BROAD = frozenset({"generic-credential-uri"})  # takes any `user:pass@host`; ours judges the password
 CHARACTERS_PER_SECOND = 1_000_000  # of the child's own time: a fortieth of what is usual
-PIECE = 64 * 1024  # bytes the library is given at once
+PIECE = 128 * 1024  # bytes the library is given at once
 OVERLAP = 4 * 1024  # bytes of a piece that the next one has too: more than the longest key of one line
 _RULE_SHAPE = re.compile(r"[^a-z0-9]+")
 
