@@ -139,8 +139,9 @@ def typed(name: str) -> bytes:
 def rescrub(world: World, **more: Any) -> Rescrub:
     given = {"go_on": lambda: None, "journal": Journal(world.root / "journal"), "log": Log("test"), **more}
     return Rescrub(
-        engine=world.engine, state_dir=world.root, scrubber=world.scrubber, workspaces={}, everybody=True, **given
-    )
+        engine=world.engine, state_dir=world.root, scrubber=world.scrubber, workspaces={}, everybody=True,
+        **({"stuck": list, "renamed": lambda: None} | given),
+    )  # fmt: skip
 
 
 def test_a_type_that_was_stored_before_is_redacted_later(world):

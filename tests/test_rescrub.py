@@ -417,3 +417,20 @@ def test_a_disk_too_full_to_write_the_database_anew_costs_no_attempt(scratch):
         verdict = retry.decide(caught.value, attempt=5, attempts=5)
         assert verdict == retry.RetryAfter(retry.FIRST_DELAY * 16, refund=True)
         texts.rewrite_file(app.engine)
+
+
+def test_a_file_in_utf_16_keeps_all_but_its_secret_and_what_is_no_text_is_named(scratch):
+    folder = scratch.workspace / "memory"
+    folder.mkdir(exist_ok=True)
+    text = f"# Notes\r\n\r\n- the key is {SECRET} äö\r\n- mine\r\n"
+    wide, odd = folder / "2026-01-01.md", folder / "2026-01-02.md"
+    wide.write_bytes(text.encode("utf-16"))
+    odd.write_bytes(text.encode("utf-16-be"))
+    before = odd.read_bytes()
+    scratch.write_config(scrub={"secrets": "redact"})
+    with in_process(scratch) as app:
+        run = app.runner.run_next(only=queued(app))
+    assert run.state == "succeeded"
+    assert wide.read_bytes().decode("utf-16") == text.replace(SECRET, "[REDACTED:github-token]")
+    assert odd.read_bytes() == before
+    assert str(odd) in run.receipt["left"]

@@ -8,6 +8,7 @@ Transcripts and NOW files are the agents' own: they are not changed.
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 import stat
@@ -313,13 +314,30 @@ class Rescrub:
 
         `<private>` tags are for what is said to an agent: in a person's file they are text like other.
         """
-        try:
-            encoding, text = "utf-8", data.decode("utf-8")
-        except UnicodeDecodeError:
-            encoding, text = "latin-1", data.decode("latin-1")
-        parts = parting.split(text)
+        encoding = _encoding(data)
+        if encoding is None:
+            return data
+        parts = parting.split(data.decode(encoding))
         kept = self._redacted(list(dict.fromkeys(part for part in parts if part.strip())), private=False)
         return "".join(kept.get(part, part) for part in parts).encode(encoding)
+
+
+def _encoding(data: bytes) -> str | None:
+    """How a file's bytes are text, so that what is not changed is written back byte for byte; None: they are none."""
+    for encoding, bom in (("utf-16-le", codecs.BOM_UTF16_LE), ("utf-16-be", codecs.BOM_UTF16_BE)):
+        if data.startswith(bom):
+            return encoding if _is_text(data, encoding) else None
+    if b"\0" in data:
+        return None
+    return "utf-8" if _is_text(data, "utf-8") else "latin-1"  # whose every byte is a character
+
+
+def _is_text(data: bytes, encoding: str) -> bool:
+    try:
+        data.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _is_meant(name: str, pattern: str) -> bool:
