@@ -433,4 +433,5 @@ def test_a_file_in_utf_16_keeps_all_but_its_secret_and_what_is_no_text_is_named(
     assert run.state == "succeeded"
     assert wide.read_bytes().decode("utf-16") == text.replace(SECRET, "[REDACTED:github-token]")
     assert odd.read_bytes() == before
-    assert str(odd) in run.receipt["left"]
+    ((receipt,),) = scratch.query("SELECT receipt FROM job_run WHERE id = ?", run.id)
+    assert str(odd) in json.loads(receipt)["left"]

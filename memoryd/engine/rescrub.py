@@ -297,6 +297,9 @@ class Rescrub:
                 return
             if old is None:
                 return
+            if _encoding(old) is None:
+                self.left.append(str(entry))
+                return
             new = self._of_bytes(old, parting)
             if new == old:
                 return
