@@ -24,7 +24,7 @@ LONG = 20
 
 @pytest.fixture
 def scratch(tmp_path):
-    return Scratch(tmp_path / "scratch", ingest={"settle": "20ms"}, scrub={"secrets": "redact"})
+    return Scratch(tmp_path / "scratch", ingest={"settle": "20ms"})
 
 
 def full(at=None):
@@ -95,6 +95,7 @@ def stopped(process, name):
 
 @pytest.mark.parametrize("name", ["worker", "scanner"])
 def test_it_ends_in_time_though_a_child_hangs(scratch, name):
+    scratch.write_config(scrub={"secrets": "redact"})
     with scratch.daemon() as process:
         scratch.append(said(at=recent()))
         until(lambda: scratch.query("SELECT counted_seq FROM session") == [(6,)], why="the tokens are counted")

@@ -68,6 +68,7 @@ def up(daemon):
     until(lambda: daemon.turns() == len(said()), why="the first turns are stored")
 
 
+@pytest.mark.soak  # it waits for the attempts of its run
 def test_a_memory_folder_remounted_read_only_is_waited_for(tmp_path, disk):
     daemon = Daemon(tmp_path / "scratch", disk, state=tmp_path / "state")
     try:
