@@ -1,6 +1,6 @@
 """The power goes out at any moment of a whole sleep: what the disk then holds comes to the same as an undisturbed run.
 
-In `make test` a sample of the states that `power_loss.py` works out, in `make soak` all of them.
+Run by `make soak` alone: all the states that `power_loss.py` works out, thousands of starts.
 """
 
 import json
