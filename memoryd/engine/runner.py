@@ -232,11 +232,11 @@ class Runner:
             self.log.warning("stale run thrown away", run=run.id)
             if runs.is_cancelled(self.engine, run):
                 self._end(run, "cancelled", why="cancelled by hand")
-        except (RefusedError, NotFoundError, OperationError) as error:
-            self._end(run, "declined", why=str(error))
         except Exception as error:  # noqa: BLE001 - whatever a run raises is recorded on its row, and the daemon lives
             if self.stopping or isinstance(error, ClosedError):
                 runs.interrupt(self.engine, run, self.clock.text())  # the stop took its worker away
+            elif run.kind in ledger_runs.KINDS and isinstance(error, RefusedError | NotFoundError | OperationError):
+                self._end(run, "declined", why=str(error))  # an answer to who asked; of any other job it is a failure
             else:
                 self._failed(run, error)
 
