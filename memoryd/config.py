@@ -345,6 +345,17 @@ def _refuse_nameless_model(reading: _Reading, settings: Settings) -> None:
         reading.refuse(line, "llm.model", "is missing", "name the model to ask, here or for each agent")
 
 
+def _refuse_state_in_reach(reading: _Reading, state_dir: Path | None, agents: Sequence[Agent | None]) -> None:
+    """The state of all agents, in a folder that one of them reads and writes, would be that one's to read."""
+    for number, agent in enumerate(agents):
+        workspace: Path | None = getattr(agent, "workspace", None)
+        if agent is None or state_dir is None or workspace is None:
+            continue
+        if state_dir.resolve().is_relative_to(workspace.resolve()):
+            line = reading.lines.get("state_dir") or reading.lines[f"agents[{number}].workspace"]
+            reading.refuse(line, "state_dir", f"lies in the workspace of {agent.id}", "put it where no agent works")
+
+
 def _located(agent: Agent) -> Agent:
     sources = []
     for source in agent.transcripts:
@@ -391,6 +402,7 @@ def _settings(reading: _Reading) -> Settings | None:
     if settings is not None:
         _refuse_twins(reading, settings.agents)
         _refuse_nameless_model(reading, settings)
+        _refuse_state_in_reach(reading, settings.state_dir, settings.agents)
     return settings
 
 

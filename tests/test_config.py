@@ -49,6 +49,14 @@ def problem_of(folder, text, **environ):
     return problem
 
 
+@pytest.mark.parametrize("inside", ["work", "work/state", "link/state"])
+def test_a_state_folder_in_a_workspace_is_refused(tmp_path, inside):
+    (tmp_path / "work").mkdir()
+    (tmp_path / "link").symlink_to("work")
+    line, what, hint = problem_of(tmp_path, f"state_dir: {inside}\nagents: [{{id: a, workspace: work}}]\n")
+    assert (line, what, hint) == (1, "state_dir: lies in the workspace of a", "put it where no agent works")
+
+
 # --- the shipped file ---
 
 
