@@ -10,6 +10,7 @@ from memoryd.daemon.once import run_once
 from memoryd.database import audit, memories, reads, runs, sqlite
 from memoryd.engine import ledger_runs, sleeping, verify
 from memoryd.engine.core_watch import CoreWatch
+from memoryd.errors import RefusedError
 from memoryd.ledger.memory import Kind
 from memoryd.ledger.operation import Add, apply
 
@@ -462,3 +463,39 @@ def test_a_rollback_does_not_go_by_rows_that_somebody_changed_by_hand(world):
     assert row["state"] == "queued"
     assert "not what the audit says" in row["error"]
     assert world.text() == before
+
+
+# --- accidents ---
+
+
+@pytest.mark.parametrize("left", [None, "# Memory\n"])
+def test_a_file_that_was_lost_is_told_of_with_the_way_back(world, left):
+    world.take()
+    before = world.live()
+    assert len(before) > 1
+    world.path.unlink()
+    if left is not None:
+        world.write(left)
+    world.take()
+    assert world.live() == []
+    ((text,),) = world.scratch.query("SELECT text FROM alarm WHERE kind = 'emptied' AND cleared_at IS NULL")
+    assert f"took {len(before)} of {len(before)} memories away" in text
+    number = int(text.partition("--to ")[2].split()[0])
+    assert world.do(ledger_runs.ROLLBACK, to=number)["state"] == "succeeded"
+    assert [one.id for one in world.live()] == [one.id for one in before]
+    world.write(world.text() + "- one more\n")
+    world.take()
+    assert world.scratch.query("SELECT 1 FROM alarm WHERE kind = 'emptied' AND cleared_at IS NULL") == []
+    assert world.problems() == []
+
+
+def test_what_a_job_cannot_do_by_itself_is_a_failure_that_is_tried_again_and_told(world):
+    def step(name):
+        if name == "before:answer":
+            raise RefusedError("no backend of this name", "llm.provider")
+
+    world.app.runner.step = step
+    run_id = world.sleep()
+    ((state, error),) = world.scratch.query("SELECT state, error FROM job_run WHERE id = ?", run_id)
+    assert state in {"queued", "dead"}
+    assert "no backend of this name" in error

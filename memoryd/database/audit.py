@@ -34,8 +34,8 @@ def append(connection: Connection, events: Sequence[Event], texts: Mapping[str, 
     last = connection.exec_driver_sql(
         "SELECT hash FROM audit WHERE agent_id = ? ORDER BY id DESC LIMIT 1", (agent_id,)
     ).scalar_one_or_none()
-    first_id = connection.exec_driver_sql("SELECT coalesce(max(id), 0) + 1 FROM audit").scalar_one()
-    connection.exec_driver_sql(_INSERT, [tuple(one) for one in audit.link(events, last_hash=last, first_id=first_id)])
+    linked = audit.link(events, last_hash=last, first_id=last_id(connection) + 1)
+    connection.exec_driver_sql(_INSERT, [tuple(one) for one in linked])
     if texts:
         connection.exec_driver_sql("INSERT OR IGNORE INTO content (sha256, text) VALUES (?, ?)", list(texts.items()))
 
@@ -96,6 +96,11 @@ def redacted(connection: Connection, rowid: int, *, at: str, actor: str) -> None
         ' AND memory_id = ? UNION SELECT "after" FROM audit WHERE agent_id = ? AND memory_id = ?)',
         (audit.digest(state), memory.agent_id, memory.id, memory.agent_id, memory.id),
     )
+
+
+def last_id(connection: Connection) -> int:
+    """The number of the newest entry, of whatever agent; 0 where there is none."""
+    return int(connection.exec_driver_sql("SELECT coalesce(max(id), 0) FROM audit").scalar_one())
 
 
 def last_state(connection: Connection, agent_id: str, name: str) -> str | None:

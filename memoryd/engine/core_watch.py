@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.database import alarms, memories, runs, sqlite
+from memoryd.database import alarms, audit, memories, runs, sqlite
 from memoryd.engine import ledger_runs, sleeping
 from memoryd.engine.commit import held
 from memoryd.engine.core_import import CORE_FILE, ConflictedError, bring, is_shortened
@@ -21,14 +21,17 @@ from memoryd.files import late, regular
 from memoryd.ledger.memory import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from memoryd.config import Agent
     from memoryd.engine.core_import import Brought
     from memoryd.engine.runner import Runner
+    from memoryd.ledger.memory import Memory
 
 _Stat = tuple[int, ...] | None
 CONFLICT = "conflict"
+EMPTIED = "emptied"
 LATE = "late-edit"
 CONTINUUM = ".continuum/memory"
 GRACE_SECONDS = 30.0  # an editor that takes longer to write what it has open is not at work but hung
@@ -122,13 +125,28 @@ class CoreWatch:
                 with sqlite.reading(runner.engine) as connection:
                     if runs.agent_has_intent(connection, agent.id):
                         return False
+                with sqlite.reading(runner.engine) as connection:
+                    live = memories.live(connection, agent.id, Kind.CORE)
+                    entry = audit.last_id(connection)
                 brought = bring(runner.writer(agent.workspace).hand(), place.workspace, agent.id, settled=settled)
         except ConflictedError as error:
             self._alarm(agent.id, CONFLICT, f"MEMORY.md {error.what}")
             return False
         if brought.agrees:
             self._report(agent, brought)
+            if brought.changes:
+                self._tell_of_loss(agent.id, brought, live, entry)
         return brought.agrees
+
+    def _tell_of_loss(self, agent_id: str, brought: Brought, live: Sequence[Memory], entry: int) -> None:
+        """An edit that takes most of the core away is a person's right, and looks just like an accident."""
+        if not is_shortened(brought.data, live):
+            self._clear(agent_id, EMPTIED)
+            return
+        ended = sum(not change.after.is_live for change in brought.changes)
+        back = f"memoryd rollback --to {entry} --agent {agent_id}"
+        text = f"an edit of MEMORY.md took {ended} of {len(live)} memories away; if that was not meant: {back}"
+        self._alarm(agent_id, EMPTIED, text)
 
     def _report(self, agent: Agent, brought: Brought) -> None:
         self._clear(agent.id, CONFLICT)
