@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,10 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ledger_world import World, worlds
 
+from memoryd.engine.time_machine import as_row
 from memoryd.errors import NotFoundError, RefusedError
+from memoryd.interfaces.ledger import _plan_text
 from memoryd.ledger import audit
 from memoryd.ledger.memory import Ending, Kind
 from memoryd.ledger.operation import Add, Delete, Merge, Protect, Restore, Update
+from memoryd.ledger.rollback import Conflict, Plan
 
 
 def known(memories):
@@ -207,3 +211,12 @@ def test_what_is_not_there_cannot_be_rolled_back():
         world.plan("nope")
     with pytest.raises(NotFoundError, match="99"):
         world.plan_to(99)
+
+
+def test_what_is_in_the_way_is_named_with_and_without_a_run():
+    plan = Plan(conflicts=(Conflict("core_00000001", "changed", ((30, None), (36, "run-1"))),))
+    way = "core_00000001: changed by an edit (audit 30) by run-1 (audit 36)"
+    with pytest.raises(RefusedError, match=re.escape(way.replace(":", ""))) as caught:
+        plan.check()
+    assert "rollback --to" in caught.value.hint
+    assert f"conflict {way}" in _plan_text(as_row(plan))

@@ -218,8 +218,12 @@ def rollback(call: Call, run_id: str | None, audit_id: int | None, dry_run: bool
 
 
 def _plan_text(planned: dict[str, Any]) -> str:
+    from memoryd.ledger.rollback import later_ones
+
     if planned.get("already"):
         return "it was rolled back before"
     lines = [f"{name} {one}" for name in ("memories", "others", "stayed") for one in planned.get(name, ())]
-    lines += [f"conflict {one['memory']}: {one['why']}" for one in planned.get("conflicts", ())]
+    lines += [
+        f"conflict {one['memory']}: {one['why']}{later_ones(one['later'])}" for one in planned.get("conflicts", ())
+    ]
     return "\n".join(lines) or "nothing to take back"

@@ -77,11 +77,9 @@ class Plan:
             RefusedError: names each memory in conflict and the later runs.
         """
         if self.conflicts:
-            told = "; ".join(
-                f"{one.memory_id} {one.why}" + "".join(f" by {run or 'an edit'} (audit {at})" for at, run in one.later)
-                for one in self.conflicts
-            )
-            raise RefusedError(f"cannot be rolled back: {told}", hint="roll the later runs back first")
+            told = "; ".join(f"{one.memory_id} {one.why}{later_ones(one.later)}" for one in self.conflicts)
+            hint = "roll the later ones back first, or take back all since an entry of the audit: rollback --to"
+            raise RefusedError(f"cannot be rolled back: {told}", hint=hint)
 
 
 @dataclass(slots=True)
@@ -93,6 +91,11 @@ class _Trace:
     now: str | None
     between: list[tuple[int, str | None]] = field(default_factory=list)  # others', among the run's own
     later: list[tuple[int, str | None]] = field(default_factory=list)  # others', behind them
+
+
+def later_ones(later: Iterable[tuple[int, str | None]]) -> str:
+    """Name the later changes that stand in the way; an edit by hand has no run, but a number in the audit."""
+    return "".join(f" by {run or 'an edit'} (audit {at})" for at, run in later)
 
 
 def plan(entries: Iterable[Entry], texts: Callable[[str], str | None], *, run_id: str, now: str) -> Plan:
