@@ -13,6 +13,7 @@ need no predictable names. The log of each run tells whether the fault hit the c
 """
 
 import argparse
+import contextlib
 import gc
 import importlib
 import json
@@ -148,7 +149,8 @@ class Server:
         except BaseException:  # noqa: BLE001 - the child must never return into its parent's code
             traceback.print_exc()
         finally:
-            sys.stderr.flush()
+            with contextlib.suppress(OSError):  # its disk may be the one that fails; the exit code tells all the same
+                sys.stderr.flush()
             os._exit(code)
 
     def _is_point(self, fd: int) -> bool:
