@@ -6,7 +6,6 @@ be those of an older schema, in a database that was kept; a column that is not t
 
 from __future__ import annotations
 
-import hashlib
 import json
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from memoryd.database import sqlite
 from memoryd.database.library import library
 from memoryd.errors import StateError
-from memoryd.tiers import core
+from memoryd.ledger.memory import hash_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -166,7 +165,7 @@ def change(connection: Connection, table: str, row: Mapping[str, Any], new: Mapp
     if table == "turn" and "text" in new:
         values["tokens"] = None  # counted anew
     if table == "memory" and "content" in new:
-        values["content_hash"] = content_hash(new["content"])
+        values["content_hash"] = hash_of(new["content"])
     sets = ", ".join(f'"{name}" = ?' for name in values)
     same = " AND ".join(f'"{name}" IS ?' for name in new)
     result = connection.exec_driver_sql(
@@ -174,11 +173,6 @@ def change(connection: Connection, table: str, row: Mapping[str, Any], new: Mapp
         (*values.values(), row["rowid"], *(row[name] for name in new)),
     )
     return result.rowcount == 1
-
-
-def content_hash(content: str) -> str:
-    """Return what makes two memories the same."""
-    return hashlib.sha256(core.normal(content).encode()).hexdigest()
 
 
 def session_ids(engine: Engine, agents: Sequence[str] | None) -> list[str]:

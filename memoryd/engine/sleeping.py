@@ -17,7 +17,8 @@ from memoryd.database import runs, sqlite, turns
 from memoryd.engine.clock import moment_of, text_of
 from memoryd.errors import MemorydError
 from memoryd.files import regular
-from memoryd.gauge import live, sleepiness, window
+from memoryd.gauge import live, sleepiness
+from memoryd.gauge.fill import fill_of
 from memoryd.jobs.job import NothingToDo
 from memoryd.jobs.sleep import CONSUMER, SleepInputs
 from memoryd.tiers import core
@@ -66,26 +67,6 @@ class Considered:
 
     run_id: str | None = None  # of the run that was queued
     again_at: str | None = None  # when the same question may have another answer with nothing new
-
-
-@dataclass(frozen=True, slots=True)
-class Gauged:
-    """A session's live context against its window."""
-
-    live: live.Live
-    window: window.Window
-
-    @property
-    def ratio(self) -> float:
-        """Live tokens as a share of the window."""
-        return self.live.tokens / self.window.tokens
-
-
-def gauge_of(row: RowMapping, configured: int | None) -> Gauged:
-    """Read a session's gauge from its row."""
-    state = live.Gauge(**json.loads(row["gauge"]))
-    counted = row["counted_tokens"] if row["counted_seq"] >= row["last_seq"] else None
-    return Gauged(live.live(state, counted), window.window(configured, row["model"] or state.model or None, state.peak))
 
 
 def window_of(settings: Settings, agent_id: str) -> int | None:
@@ -241,16 +222,16 @@ def _plan(
 def _sleepiness(
     connection: Connection, settings: Settings, clock: Clock, row: RowMapping, mark: int, compacted: int
 ) -> sleepiness.Sleepiness:
-    gauged = gauge_of(row, window_of(settings, row["agent_id"]))
-    if gauged.ratio < settings.sleep.threshold * 0.999:
+    fill = fill_of(row, window_of(settings, row["agent_id"]))
+    if fill.ratio < settings.sleep.threshold * 0.999:
         # The common case, decided without asking how much came since the last sleep.
         return sleepiness.Sleepiness(sleep=False, why=sleepiness.Reason.BELOW)
     policy = sleepiness.Policy(
         settings.sleep.threshold, settings.sleep.cooldown, settings.sleep.min_messages, settings.sleep.rearm
     )
     situation = sleepiness.Situation(
-        tokens=gauged.live.tokens,
-        window=gauged.window.tokens,
+        tokens=fill.live.tokens,
+        window=fill.window.tokens,
         messages=turns.unslept(connection, row["id"], after=mark),
         added=turns.added_since(connection, row["id"], after=mark, tokens_per_byte=_rate(row)),
         watermark=mark,
@@ -418,7 +399,7 @@ def _inputs(
         previous_summary=summary,
         core=tuple(known),
         daily=days,
-        window=gauge_of(row, window_of(settings, run.agent_id)).window.tokens,
+        window=fill_of(row, window_of(settings, run.agent_id)).window.tokens,
         budget=settings.sleep.budget,
         keep_recent=settings.sleep.keep_recent,
         strategy=settings.sleep.strategy,

@@ -337,7 +337,7 @@ def session() -> None:
 def session_list(call: Call, agent_id: str | None, limit: int) -> None:
     """List sessions, the newest first."""
     from memoryd.database import reads
-    from memoryd.interfaces.status import gauged
+    from memoryd.gauge.fill import fill_of
 
     settings = call.settings()
     windows = {agent.id: agent.context_window for agent in settings.agents}
@@ -354,7 +354,7 @@ def session_list(call: Call, agent_id: str | None, limit: int) -> None:
             "started_at": row["started_at"],
             "ended_at": row["ended_at"],
             "turns": row["turns"],
-            "tokens": gauged(row, windows.get(row["agent_id"]))[0].tokens,
+            "tokens": fill_of(row, windows.get(row["agent_id"])).live.tokens,
             "last_turn_at": row["last_turn_at"],
             "parent": row["parent_id"],
         }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from memoryd.engine.clock import text_of
 from memoryd.files import state_files
 from memoryd.files.folders import why_not_writable
 from memoryd.files.locks import Lock
-from memoryd.gauge import live, window
+from memoryd.gauge.fill import fill_of
 from memoryd.interfaces.output import one_line
 
 if TYPE_CHECKING:
@@ -91,15 +90,9 @@ def _next(settings: Settings) -> dict[str, str]:
     }
 
 
-def gauged(row: Row, configured: int | None) -> tuple[live.Live, window.Window]:
-    """Read a session's gauge and window from its row."""
-    state = live.Gauge(**json.loads(row["gauge"]))
-    counted = row["counted_tokens"] if row["counted_seq"] >= row["last_seq"] else None
-    return live.live(state, counted), window.window(configured, row["model"] or state.model or None, state.peak)
-
-
 def _session(row: Row, configured: int | None) -> dict[str, Any]:
-    now, size = gauged(row, configured)
+    fill = fill_of(row, configured)
+    now, size = fill.live, fill.window
     return {
         "id": row["id"],
         "transcript": row["transcript"],
@@ -109,7 +102,7 @@ def _session(row: Row, configured: int | None) -> dict[str, Any]:
         "tokens": now.tokens,
         "window": size.tokens,
         "window_from": size.how,
-        "ratio": round(now.tokens / size.tokens, 4),
+        "ratio": round(fill.ratio, 4),
         "gauge": now.exactness,
         "gauge_from": now.how,
         "gauge_record": now.record_id,

@@ -1,0 +1,41 @@
+"""How full a session's context window is, from what is kept of the session."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from memoryd.gauge import live, window
+
+
+class Columns(Protocol):
+    """A row that gives its columns by name."""
+
+    def __getitem__(self, name: str, /) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """A session's live context against its window."""
+
+    live: live.Live
+    window: window.Window
+
+    @property
+    def ratio(self) -> float:
+        """Live tokens as a share of the window."""
+        return self.live.tokens / self.window.tokens
+
+
+def fill_of(session: Columns, configured: int | None) -> Fill:
+    """Tell how full a session is.
+
+    Args:
+        session: its columns `gauge`, `counted_tokens`, `counted_seq`, `last_seq` and `model`.
+        configured: the agent's context window as configured, tokens.
+    """
+    state = live.Gauge(**json.loads(session["gauge"]))
+    counted = session["counted_tokens"] if session["counted_seq"] >= session["last_seq"] else None
+    size = window.window(configured, session["model"] or state.model or None, state.peak)
+    return Fill(live.live(state, counted), size)
