@@ -39,27 +39,30 @@ def test_there_are_sixty_formats() -> None:
 
 
 @pytest.mark.parametrize("context", CONTEXTS)
-@pytest.mark.parametrize("name", SHAPES)
-def test_a_known_format_never_survives(name: str, context: str) -> None:
-    for seed in range(3):
-        planted = secret(name, Random(seed))
-        found = one(CONTEXTS[context].format(planted))
-        assert planted not in found.text
-        assert planted[len(planted) // 2 :] not in found.text
-        assert found.findings
+def test_a_known_format_never_survives(context: str) -> None:
+    survived = []
+    for name in SHAPES:
+        for seed in range(3):
+            planted = secret(name, Random(seed))
+            found = one(CONTEXTS[context].format(planted))
+            if planted[len(planted) // 2 :] in found.text or not found.findings:
+                survived.append((name, seed))
+    assert survived == []
 
 
 @pytest.mark.parametrize("context", BY_NAME)
-@pytest.mark.parametrize("name", UNNAMED)
-def test_what_only_its_name_gives_away_never_survives(name: str, context: str) -> None:
-    for seed in range(5):
-        planted = secret(name, Random(seed))
-        assert planted not in one(CONTEXTS[context].format(planted)).text
+def test_what_only_its_name_gives_away_never_survives(context: str) -> None:
+    survived = []
+    for name in UNNAMED:
+        for seed in range(5):
+            planted = secret(name, Random(seed))
+            if planted in one(CONTEXTS[context].format(planted)).text:
+                survived.append((name, seed))
+    assert survived == []
 
 
-@pytest.mark.parametrize("text", HARMLESS)
-def test_what_is_no_secret_is_untouched(text: str) -> None:
-    assert one(text) == Scrubbed(text, ())
+def test_what_is_no_secret_is_untouched() -> None:
+    assert [text for text in HARMLESS if one(text) != Scrubbed(text, ())] == []
 
 
 @pytest.mark.parametrize(
