@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from memoryd.files.open_folder import OpenFolder
     from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Change
+    from memoryd.ledger.projection import Standing
 
 CORE_FILE = "MEMORY.md"
 SHORTENED = 0.5  # of the characters the ledger knows: a file with less looks half-saved
@@ -181,16 +182,19 @@ def bullets_of(file: core.CoreFile, redact: Callable[[Sequence[str]], list[str]]
     ]
 
 
-def places(live: Sequence[Memory], bullets: Sequence[core.Bullet]) -> dict[str, int]:
+def places(live: Sequence[Standing], bullets: Sequence[core.Bullet]) -> dict[str, int]:
     """Where each memory stands among the bullets of a file; those not there are left out.
 
     Of equal texts, one under the memory's own heading comes first, then the first in the file.
     """
     by_both: dict[tuple[str, str], list[int]] = defaultdict(list)
     by_text: dict[str, list[int]] = defaultdict(list)
+    named = {one.heading or "" for one in live} | {bullet.heading for bullet in bullets}
+    headings = {heading: core.normal(heading) for heading in named}
     for bullet in reversed(bullets):
-        by_both[core.normal(bullet.text), core.normal(bullet.heading)].append(bullet.position)
-        by_text[core.normal(bullet.text)].append(bullet.position)
+        text = core.normal(bullet.text)
+        by_both[text, headings[bullet.heading]].append(bullet.position)
+        by_text[text].append(bullet.position)
     found: dict[str, int] = {}
     used: set[int] = set()
     for is_exact in (True, False):
@@ -198,7 +202,7 @@ def places(live: Sequence[Memory], bullets: Sequence[core.Bullet]) -> dict[str, 
             if memory.id in found:
                 continue
             text = core.normal(memory.content)
-            waiting = by_both[text, core.normal(memory.heading or "")] if is_exact else by_text[text]
+            waiting = by_both[text, headings[memory.heading or ""]] if is_exact else by_text[text]
             while waiting and waiting[-1] in used:
                 waiting.pop()
             if waiting:

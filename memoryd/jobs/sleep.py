@@ -9,7 +9,7 @@ the same edits, byte for byte.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from memoryd.jobs import compress, evidence, reply
@@ -89,6 +89,7 @@ class _Told:
     summary: str
     messages: tuple[CompressedMessage, ...]
     receipt: dict[str, object]
+    judge: Judge
     dropped: Counter[str] = field(default_factory=Counter)
 
 
@@ -184,7 +185,7 @@ def _summarized(inputs: SleepInputs, gathered: Evidence, answer: Reply) -> Step:
         inputs.count_tokens,
     )
     receipt = _receipt(inputs, gathered, answer, messages)
-    return Enter("consolidate", state=_Told(gathered, lines, memories, summary, messages, receipt, dropped))
+    return Enter("consolidate", state=_Told(gathered, lines, memories, summary, messages, receipt, judge, dropped))
 
 
 def _judge(inputs: SleepInputs, gathered: Evidence, dropped: Counter[str]) -> Judge:
@@ -234,12 +235,11 @@ def _receipt(
 
 
 def _consolidated(inputs: SleepInputs, told: _Told) -> _Told:
-    judge = _judge(inputs, told.gathered, Counter())
     dropped = Counter(told.dropped)
     core = Known(inputs.core)
     memories = []
     for memory in sorted(told.memories, key=lambda one: (-one.importance, one.sources, one.text)):
-        if not judge.lasts(memory):
+        if not told.judge.lasts(memory):
             continue
         if core.says(memory.text):
             dropped["duplicate"] += 1
@@ -248,7 +248,7 @@ def _consolidated(inputs: SleepInputs, told: _Told) -> _Told:
         memories.append(memory)
     lines = _news(inputs, told, memories, dropped)
     kept = tuple(sorted(memories, key=lambda one: (one.sources, one.text)))
-    return _Told(told.gathered, lines, kept, told.summary, told.messages, told.receipt, dropped)
+    return replace(told, lines=lines, memories=kept, dropped=dropped)
 
 
 def _news(inputs: SleepInputs, told: _Told, core: Sequence[NewMemory], dropped: Counter[str]) -> tuple[reply.Told, ...]:

@@ -9,6 +9,7 @@ YAML front matter is kept whole.
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _BOM = b"\xef\xbb\xbf"
 _NEW_TITLE = "# Memory"
+_KEPT_BYTES = 4 << 20
 
 _HEADING = re.compile(rb" {0,3}(#{1,6})(?:[ \t]+(.*)|\r?\n?)", re.DOTALL)
 _BULLET = re.compile(rb" ?[-*+][ \t]+([^ \t\r\n].*)", re.DOTALL)
@@ -29,6 +31,8 @@ _RULE = re.compile(rb" {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,}|
 _DEEPER = re.compile(rb"[ \t]*(?:[-*+]|\d{1,9}[.)])(?:[ \t\r\n]|$)|[ \t]*(?:`{3}|~{3}|>|\||<!--)")
 _INDENTED = re.compile(rb"(?: {2}|\t)")
 _COMMENT = re.compile(rb" {0,3}<!--")
+# What most lines are: nothing but a bullet, wherever no fence and no comment is open.
+_PLAIN = re.compile(rb"- [0-9A-Za-z]")
 _FRONT_MATTER = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*\r?\n(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
 # Text of a bullet that would be a block of its own inside the item, or no bullet at all.
 _STRUCTURE = re.compile(
@@ -90,6 +94,16 @@ def _one_line(text: str) -> str:
 
 def parse(data: bytes) -> CoreFile:
     """Any bytes as a core file; `render` gives exactly them back."""
+    return _parsed_lately(data) if len(data) <= _KEPT_BYTES else _parsed(data)
+
+
+# One run reads the file several times as it is and as it is going to be, and so does the next.
+@functools.lru_cache(maxsize=2)
+def _parsed_lately(data: bytes) -> CoreFile:
+    return _parsed(data)
+
+
+def _parsed(data: bytes) -> CoreFile:
     front = _FRONT_MATTER.match(data)
     start = front.end() if front else len(_BOM) if data.startswith(_BOM) else 0
     pieces = [_piece(group) for group in _grouped(data[start:])]
@@ -138,6 +152,10 @@ def _classified(data: bytes) -> Iterator[_Line]:
     comment = in_item = nested = False
     blank = True
     for raw in lines_of(data):
+        if fence is None and not comment and _PLAIN.match(raw):
+            in_item, nested, blank = True, False, False
+            yield _Line(raw, Kind.BULLET, open=False, fence=None)
+            continue
         indented = _INDENTED.match(raw) is not None
         if nested and not indented and raw.strip():
             fence = None  # a fence of a list item ends with the item
@@ -162,8 +180,11 @@ def _kind(raw: bytes) -> Kind:
 
 
 def _piece(lines: list[_Line]) -> Piece:
-    raw = b"".join(line.raw for line in lines)
     first = lines[0]
+    if len(lines) == 1 and first.kind is Kind.BULLET and _PLAIN.match(first.raw):
+        size = len(first.raw)
+        return Piece(Kind.BULLET, first.raw, _one_line(first.raw[2:].decode(errors="replace")), 0, size, size)
+    raw = b"".join(line.raw for line in lines)
     heading = _HEADING.fullmatch(first.raw) if first.kind is Kind.HEADING else None
     level = len(heading[1]) if heading else 0
     text, own = "", 0
