@@ -102,7 +102,7 @@ class Stood(NamedTuple):
 def standing(connection: Connection, agent_id: str) -> list[Stood]:
     """Read where an agent's live core memories stand, in the order of the file: `live` without what they stand on."""
     rows = connection.exec_driver_sql(
-        "SELECT id, content, heading, position FROM memory WHERE agent_id = ? AND kind = ? AND deleted_at IS NULL"
+        "SELECT id, content, heading, position FROM memory WHERE agent_id = ? AND kind = ? AND deleted_at IS NULL"  # noqa: S608
         f" ORDER BY {_IN_FILE}",
         (agent_id, str(Kind.CORE)),
     )

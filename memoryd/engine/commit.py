@@ -406,12 +406,13 @@ def _operations(
     connection: Connection, run: Run, edits: Sequence[Edit], file: core.CoreFile
 ) -> Iterator[tuple[list[Operation], Door]]:
     """What the edits ask of the ledger; what the file holds already is not added."""
-    there = {core.normal(bullet.text) for bullet in core.bullets(file)}
+    coming: set[str] = set()
     fresh: list[Operation] = []
     for memory in [memory for edit in edits if isinstance(edit, AddMemories) for memory in edit.memories]:
-        if core.normal(memory.text) in there:
+        text = core.normal(memory.text)
+        if text in file.texts or text in coming:
             continue
-        there.add(core.normal(memory.text))
+        coming.add(text)
         cites = _sources(connection, run.session_id or "", memory.sources)
         heading = HEADINGS[memory.type]
         fresh.append(

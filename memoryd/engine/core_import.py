@@ -189,11 +189,12 @@ def places(live: Sequence[Standing], bullets: Sequence[core.Bullet]) -> dict[str
     """
     by_both: dict[tuple[str, str], list[int]] = defaultdict(list)
     by_text: dict[str, list[int]] = defaultdict(list)
-    named = {one.heading or "" for one in live} | {bullet.heading for bullet in bullets}
-    headings = {heading: core.normal(heading) for heading in named}
+    # Most memories stand in the file as they are, under few headings: each text is folded once.
+    written = {text for one in live for text in (one.content, one.heading or "")}
+    normal = {text: core.normal(text) for text in written.union(*((one.text, one.heading) for one in bullets))}
     for bullet in reversed(bullets):
-        text = core.normal(bullet.text)
-        by_both[text, headings[bullet.heading]].append(bullet.position)
+        text = normal[bullet.text]
+        by_both[text, normal[bullet.heading]].append(bullet.position)
         by_text[text].append(bullet.position)
     found: dict[str, int] = {}
     used: set[int] = set()
@@ -201,8 +202,8 @@ def places(live: Sequence[Standing], bullets: Sequence[core.Bullet]) -> dict[str
         for memory in live:
             if memory.id in found:
                 continue
-            text = core.normal(memory.content)
-            waiting = by_both[text, headings[memory.heading or ""]] if is_exact else by_text[text]
+            text = normal[memory.content]
+            waiting = by_both[text, normal[memory.heading or ""]] if is_exact else by_text[text]
             while waiting and waiting[-1] in used:
                 waiting.pop()
             if waiting:

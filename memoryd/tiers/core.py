@@ -60,19 +60,36 @@ class Piece:
     room: int  # how many bytes of `raw` may stand before something inserted behind the piece
 
 
-@dataclass(frozen=True, slots=True)
-class CoreFile:
-    """The file as its pieces, in order."""
-
-    pieces: tuple[Piece, ...]
-
-
 class Bullet(NamedTuple):
     """One memory as the file has it."""
 
     text: str  # on one line, whitespace folded
     heading: str  # of the nearest `## ` or deeper heading above; empty where there is none
     position: int  # 0, 1, … among the bullets of the file
+
+
+@dataclass(frozen=True)
+class CoreFile:
+    """The file as its pieces, in order."""
+
+    pieces: tuple[Piece, ...]
+
+    @functools.cached_property
+    def bullets(self) -> tuple[Bullet, ...]:
+        """The memories of the file, in order."""
+        found: list[Bullet] = []
+        heading = ""
+        for piece in self.pieces:
+            if piece.kind is Kind.HEADING:
+                heading = piece.text if piece.level > 1 else ""
+            elif piece.kind is Kind.BULLET:
+                found.append(Bullet(piece.text, heading, len(found)))
+        return tuple(found)
+
+    @functools.cached_property
+    def texts(self) -> frozenset[str]:
+        """The texts of the bullets, each as `normal` has it."""
+        return frozenset(normal(bullet.text) for bullet in self.bullets)
 
 
 def normal(text: str) -> str:
@@ -121,14 +138,7 @@ def render(file: CoreFile) -> bytes:
 
 def bullets(file: CoreFile) -> list[Bullet]:
     """The memories of a file, in order."""
-    found: list[Bullet] = []
-    heading = ""
-    for piece in file.pieces:
-        if piece.kind is Kind.HEADING:
-            heading = piece.text if piece.level > 1 else ""
-        elif piece.kind is Kind.BULLET:
-            found.append(Bullet(piece.text, heading, len(found)))
-    return found
+    return list(file.bullets)
 
 
 class _Line(NamedTuple):
@@ -375,6 +385,7 @@ class _Draft:
     """The pieces of a file while some are edited."""
 
     def __init__(self, file: CoreFile) -> None:
+        self._given = file
         self._pieces = file.pieces
         self._raws = [piece.raw for piece in file.pieces]
         self._texts = [piece.text if piece.kind is Kind.BULLET else None for piece in file.pieces]
@@ -426,6 +437,8 @@ class _Draft:
 
     def file(self) -> CoreFile:
         """The file as edited, what hung below a bullet that is gone kept what it was."""
+        if not any(self._leads) and all(raw is piece.raw for raw, piece in zip(self._raws, self._pieces, strict=True)):
+            return self._given
         file = parse(self._joined())
         if [bullet.text for bullet in bullets(file)] != self._expected():
             for place in self._cut - {len(self._raws) - 1}:
