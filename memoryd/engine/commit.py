@@ -406,13 +406,12 @@ def _operations(
     connection: Connection, run: Run, edits: Sequence[Edit], file: core.CoreFile
 ) -> Iterator[tuple[list[Operation], Door]]:
     """What the edits ask of the ledger; what the file holds already is not added."""
-    coming: set[str] = set()
+    there = {core.normal(bullet.text) for bullet in core.bullets(file)}
     fresh: list[Operation] = []
     for memory in [memory for edit in edits if isinstance(edit, AddMemories) for memory in edit.memories]:
-        text = core.normal(memory.text)
-        if text in file.texts or text in coming:
+        if core.normal(memory.text) in there:
             continue
-        coming.add(text)
+        there.add(core.normal(memory.text))
         cites = _sources(connection, run.session_id or "", memory.sources)
         heading = HEADINGS[memory.type]
         fresh.append(

@@ -54,12 +54,14 @@ class Brought:
         agrees: whether the ledger says now what the file says, but for `put_back`.
         put_back: what has to go back into it.
         changes: what was imported.
+        before: the live core memories before them.
     """
 
     data: bytes | None
     agrees: bool
     put_back: tuple[PutBack, ...] = ()
     changes: tuple[Change, ...] = ()
+    before: tuple[Memory, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +155,7 @@ def _import(hand: Hand, agent_id: str, data: bytes | None) -> Brought:
         if not found.put_back:
             agree(connection, agent_id, digest_of(data), now, operation=OPERATION, actor=HUMAN, run_id=None)
     hand.step("after:import")
-    return Brought(data, agrees=True, put_back=found.put_back, changes=tuple(changes))
+    return Brought(data, agrees=True, put_back=found.put_back, changes=tuple(changes), before=tuple(live))
 
 
 def agree(
@@ -189,21 +191,17 @@ def places(live: Sequence[Standing], bullets: Sequence[core.Bullet]) -> dict[str
     """
     by_both: dict[tuple[str, str], list[int]] = defaultdict(list)
     by_text: dict[str, list[int]] = defaultdict(list)
-    # Most memories stand in the file as they are, under few headings: each text is folded once.
-    written = {text for one in live for text in (one.content, one.heading or "")}
-    normal = {text: core.normal(text) for text in written.union(*((one.text, one.heading) for one in bullets))}
     for bullet in reversed(bullets):
-        text = normal[bullet.text]
-        by_both[text, normal[bullet.heading]].append(bullet.position)
-        by_text[text].append(bullet.position)
+        by_both[core.normal(bullet.text), core.normal(bullet.heading)].append(bullet.position)
+        by_text[core.normal(bullet.text)].append(bullet.position)
     found: dict[str, int] = {}
     used: set[int] = set()
     for is_exact in (True, False):
         for memory in live:
             if memory.id in found:
                 continue
-            text = normal[memory.content]
-            waiting = by_both[text, normal[memory.heading or ""]] if is_exact else by_text[text]
+            text = core.normal(memory.content)
+            waiting = by_both[text, core.normal(memory.heading or "")] if is_exact else by_text[text]
             while waiting and waiting[-1] in used:
                 waiting.pop()
             if waiting:

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 _BOM = b"\xef\xbb\xbf"
 _NEW_TITLE = "# Memory"
+# What is kept of the last files for the next reading, since one run reads the file several times as it is and as it is
+# going to be, and the next one again; a file that exceeds it is only slower.
 _KEPT_BYTES = 4 << 20
+_KEPT_TEXTS = 1 << 14
 
 _HEADING = re.compile(rb" {0,3}(#{1,6})(?:[ \t]+(.*)|\r?\n?)", re.DOTALL)
 _BULLET = re.compile(rb" ?[-*+][ \t]+([^ \t\r\n].*)", re.DOTALL)
@@ -86,12 +89,8 @@ class CoreFile:
                 found.append(Bullet(piece.text, heading, len(found)))
         return tuple(found)
 
-    @functools.cached_property
-    def texts(self) -> frozenset[str]:
-        """The texts of the bullets, each as `normal` has it."""
-        return frozenset(normal(bullet.text) for bullet in self.bullets)
 
-
+@functools.lru_cache(maxsize=_KEPT_TEXTS)
 def normal(text: str) -> str:
     """What makes two bullets the same: NFC, whitespace folded, casefolded, one leading escape less."""
     return unescaped(unicodedata.normalize("NFC", unicodedata.normalize("NFC", _one_line(text)).casefold()))
@@ -114,7 +113,6 @@ def parse(data: bytes) -> CoreFile:
     return _parsed_lately(data) if len(data) <= _KEPT_BYTES else _parsed(data)
 
 
-# One run reads the file several times as it is and as it is going to be, and so does the next.
 @functools.lru_cache(maxsize=2)
 def _parsed_lately(data: bytes) -> CoreFile:
     return _parsed(data)
@@ -192,8 +190,7 @@ def _kind(raw: bytes) -> Kind:
 def _piece(lines: list[_Line]) -> Piece:
     first = lines[0]
     if len(lines) == 1 and first.kind is Kind.BULLET and _PLAIN.match(first.raw):
-        size = len(first.raw)
-        return Piece(Kind.BULLET, first.raw, _one_line(first.raw[2:].decode(errors="replace")), 0, size, size)
+        return _plain_piece(first.raw)
     raw = b"".join(line.raw for line in lines)
     heading = _HEADING.fullmatch(first.raw) if first.kind is Kind.HEADING else None
     level = len(heading[1]) if heading else 0
@@ -203,6 +200,11 @@ def _piece(lines: list[_Line]) -> Piece:
     elif first.kind is Kind.BULLET:
         text, own = _bullet_text(lines)
     return Piece(first.kind, raw, text, level, own, _room(lines))
+
+
+@functools.lru_cache(maxsize=_KEPT_TEXTS)
+def _plain_piece(raw: bytes) -> Piece:
+    return Piece(Kind.BULLET, raw, _one_line(raw[2:].decode(errors="replace")), 0, len(raw), len(raw))
 
 
 def _heading_text(text: str) -> str:
