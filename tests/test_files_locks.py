@@ -53,6 +53,17 @@ def test_a_second_holder_is_refused_with_the_first_ones_pid(tmp_path: Path) -> N
         assert Lock(path).holder() == pid
 
 
+def test_a_file_that_names_the_holder_already_is_not_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    for said in (f"{os.getpid()}\n", "12345678901\n"):
+        path.write_text(said, encoding="utf-8")
+        os.utime(path, (1, 1))
+        with Lock(path) as lock:
+            assert lock.held
+            assert path.read_text(encoding="utf-8") == f"{os.getpid()}\n"
+        assert (path.stat().st_mtime == 1) is (said == f"{os.getpid()}\n")
+
+
 def test_kill_frees_it_and_nobody_is_named_then(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     with holder_process(path):

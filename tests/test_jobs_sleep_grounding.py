@@ -147,6 +147,24 @@ def test_a_text_says_what_it_says(texts, text):
     assert all(known.says(one) for one in texts if duplicates.fold(one).strip(" .!;。-*"))
 
 
+WORD_LIST = """
+use tabs Tabs never the a about minutes 10 11 PostgreSQL cafe\u0301 caf\u00e9 Stra\u00dfe STRASSE \u4e0d\u8981\u7528
+\u6771\u4eac\u90fd don't User: - * # . ... wholly different tokens of the night build
+"""
+WORDS = st.sampled_from(WORD_LIST.split())
+SENTENCE = st.lists(WORDS, max_size=14).map(" ".join)
+
+
+@given(st.lists(SENTENCE, max_size=6), st.data())
+def test_texts_are_known_as_if_each_were_compared(texts, data):
+    words = data.draw(st.sampled_from([*texts, "use tabs"])).split()
+    at = data.draw(st.integers(0, len(words)))
+    said = " ".join([*words[:at], *data.draw(st.lists(WORDS, max_size=2)), *words[at + data.draw(st.integers(0, 2)) :]])
+    bare, keys = duplicates._bare(said), duplicates._keys(said)
+    same = any(duplicates._same(said, bare, keys, text) for text in texts)
+    assert duplicates.Known(texts).says(said) is (bool(bare) and same)
+
+
 LOG = "\n".join(f"CREATE refs/tags/v0.{n} at {n}abc" for n in range(9))
 
 

@@ -122,6 +122,16 @@ def test_tombstones_are_what_was_forgotten_on_purpose_and_losses_what_a_person_d
         assert memories.losses(connection, "a", NOW, but="human") == []
 
 
+def test_what_stands_in_the_file_is_what_lives_in_its_order(engine):
+    ids = change(engine, [Add(Kind.CORE, f"text {at}", heading="H", position=at) for at in (3, None, 1, 2)])
+    change(engine, [Add(Kind.FACT, "no bullet"), Delete(ids[3])], known=ids)
+    with sqlite.reading(engine) as connection:
+        live = memories.live(connection, "a", Kind.CORE)
+        standing = memories.standing(connection, "a")
+    assert [one.position for one in standing] == [1, 3, None]
+    assert standing == [(one.id, one.content, one.heading, one.position) for one in live]
+
+
 def test_rows_of_an_earlier_version_get_salts_and_first_entries_once(tmp_path):
     path = tmp_path / "old.db"
     engine = sqlite.connect(path)

@@ -253,6 +253,24 @@ def test_a_name_is_asked_for_once_and_an_ordinary_id_never(scrubber, scanner):
     assert len(scanner.calls) == 1
 
 
+def test_a_text_is_redacted_once_and_its_secret_each_time(scrubber, scanner, tmp_path):
+    texts = ["a bullet", f"use {SECRET}", "a bullet", "another"]
+    first = scrubber.redact(texts)
+    assert [SECRET in text for text in first] == [False] * 4
+    assert first[0] == first[2] == "a bullet"
+    assert scrubber.redact([*texts, "a new one"]) == [*first, "a new one"]
+    assert scanner.calls == [["a bullet", f"use {SECRET}", "another"], [f"use {SECRET}", "a new one"]]
+    scrubber.require_clean(["a bullet"], "a test")
+    assert scanner.calls[2:] == [["a bullet"]], "an assertion goes by no word of before"
+
+
+def test_what_was_clean_by_the_old_policy_is_scanned_by_the_new_one(scrubber, scanner, tmp_path):
+    scrubber.configure(policy(tmp_path, secrets="off"))
+    scanner.meanwhile = lambda: scrubber.configure(policy(tmp_path))
+    assert scrubber.redact([SECRET]) == [SECRET]
+    assert SECRET not in scrubber.redact([SECRET])[0]
+
+
 def test_a_new_policy_asks_again(scrubber, scanner, tmp_path):
     scrubber.configure(policy(tmp_path, secrets="off"))
     assert scrubber.name(f"id-{SECRET}") == f"id-{SECRET}"

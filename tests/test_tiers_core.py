@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from memoryd.tiers import core
 from memoryd.tiers.core import Bullet, add, bullets, normal, parse, render
 
 LINES = st.sampled_from(
@@ -199,3 +202,12 @@ def test_long_hostile_lines_take_linear_work() -> None:
     ):
         assert render(parse(line)) == line
     assert add(parse(b"- a\n"), [("# " * n + "x", "- " * n + "x")]).startswith(b"- a\n")
+
+
+@given(st.lists(LINES))
+def test_a_plain_bullet_is_read_as_any_other_line_is(lines):
+    data = "\n".join(lines).encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(core, "_PLAIN", re.compile(rb"(?!)"))
+        slow = core._parsed(data)
+    assert core._parsed(data) == slow

@@ -107,7 +107,7 @@ class Loop:
         self.app = app
         self.relog = relog
         self.readiness = readiness.from_environment(os.environ, os.getpid(), app.clock.monotonic)
-        app.ingest.progress = self._feed
+        app.ingest.progress = self._go_on
         self.wake = threading.Event()
         self.clock = app.clock
         self.hints = Hints(self.wake, app.clock.monotonic)
@@ -286,8 +286,14 @@ class Loop:
         self.last_turn = self.clock.monotonic()
 
     def _feed(self) -> None:
-        """Feed the watchdog: called after each look at a transcript, and where a turn has done all that was due."""
+        """Feed the watchdog: called after each look at a transcript or session, and where a turn has done all."""
         self.readiness.progress(self._probe)
+
+    def _go_on(self) -> None:
+        """Between two looks: a turn with a thousand of them takes long, and no run waits for its end."""
+        self._feed()
+        if not self.stop_asked:
+            self._launch(self.clock.monotonic())
 
     def _probe(self) -> None:
         with sqlite.reading(self.app.engine) as connection:
@@ -374,6 +380,7 @@ class Loop:
             asked = extraction.consider(app.engine, app.settings, app.clock, session_id)
             if considered.run_id is not None or asked is not None:
                 self.queue.at = 0
+            self._go_on()
 
     def _count(self, session_id: str) -> None:
         sleeping.count_or_estimate(self.app.engine, self.app.worker, self.app.log, session_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.ledger.memory import TOMBSTONES, Ending, Kind, Memory, canonical, sources_from_json, sources_to_json
 
@@ -18,6 +18,7 @@ COLUMNS = (
     "position", "ended_as", "successors", "salt",
 )  # fmt: skip
 _SELECT = f"SELECT {', '.join(COLUMNS)} FROM memory"  # noqa: S608
+_IN_FILE = "position IS NULL, position, created_at, id"
 _WRITE = (
     f"INSERT INTO memory ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
     " ON CONFLICT (id) DO UPDATE SET "
@@ -89,11 +90,29 @@ def _values(memory: Memory) -> tuple[Any, ...]:
     )
 
 
+class Stood(NamedTuple):
+    """A live core memory as far as its place in the file goes."""
+
+    id: str
+    content: str
+    heading: str | None
+    position: int | None
+
+
+def standing(connection: Connection, agent_id: str) -> list[Stood]:
+    """Read where an agent's live core memories stand, in the order of the file: `live` without what they stand on."""
+    rows = connection.exec_driver_sql(
+        "SELECT id, content, heading, position FROM memory WHERE agent_id = ? AND kind = ? AND deleted_at IS NULL"  # noqa: S608
+        f" ORDER BY {_IN_FILE}",
+        (agent_id, str(Kind.CORE)),
+    )
+    return [Stood(*row) for row in rows]
+
+
 def live(connection: Connection, agent_id: str, kind: Kind) -> list[Memory]:
     """Read an agent's live memories of a kind, in the order of the file."""
     rows = connection.exec_driver_sql(
-        f"{_SELECT} WHERE agent_id = ? AND kind = ? AND deleted_at IS NULL ORDER BY position IS NULL, position,"
-        " created_at, id",
+        f"{_SELECT} WHERE agent_id = ? AND kind = ? AND deleted_at IS NULL ORDER BY {_IN_FILE}",
         (agent_id, str(kind)),
     )
     return [of_row(row) for row in rows.mappings()]

@@ -51,8 +51,9 @@ if TYPE_CHECKING:
     from memoryd.files.open_folder import OpenFolder
     from memoryd.jobs.job import Edit
     from memoryd.ledger.guards import Refusal
-    from memoryd.ledger.memory import Memory, Source
+    from memoryd.ledger.memory import Source
     from memoryd.ledger.operation import Operation
+    from memoryd.ledger.projection import Standing
 
 ACTOR = "memoryd"
 SLEEP = "sleep"
@@ -261,8 +262,9 @@ def _make_intent(
     writer: Writer, place: Place, run: Run, edits: Sequence[Edit], outcome: Outcome, how: _How
 ) -> dict[str, Any]:
     brought = bring(writer.hand(), place.workspace, run.agent_id, settled=how.settled)
-    # Ahead of the transaction, which would hold everybody up while a text is scanned.
-    bullets = bullets_of(core.parse(brought.data or b""), writer.redact)
+    # Ahead of the transaction, which would hold everybody up while a text is scanned. What only adds names no bullet.
+    names_some = how.revise is not None or any(isinstance(edit, Operate) for edit in edits)
+    bullets = bullets_of(core.parse(brought.data or b""), writer.redact) if names_some else []
     appends = [_plan_append(place.workspace, edit) for edit in edits if isinstance(edit, AppendDaily)]
     with sqlite.writing(writer.engine) as connection:
         folders_of = (place.workspace, place.continuum)
@@ -348,7 +350,7 @@ class _Planned:
 
 
 class _Told(NamedTuple):
-    """The bullets of `MEMORY.md` as the ledger may hold them, and what is to go back, if anything is."""
+    """The bullets of `MEMORY.md` as the ledger may hold them, where some are named; and what is to go back, if any."""
 
     bullets: Sequence[core.Bullet]
     revision: Revision | None
@@ -382,7 +384,7 @@ def _plan_core(
     if revision is not None and revision.core is not None:
         rewrite = encoded(CORE_FILE, brought.data, revision.core)
         return _Planned((rewrite, *others), tuple(changes), tuple(refusals))
-    live = memories.live(connection, run.agent_id, Kind.CORE)
+    live = memories.standing(connection, run.agent_id)
     file_edits = [*(one.edit for one in brought.put_back), *_file_edits(live, changes, told.bullets)]
     if not file_edits:
         return _Planned(others, tuple(changes), tuple(refusals))
@@ -436,10 +438,10 @@ def _comes(change: Change) -> bool:
 
 
 def _file_edits(
-    live: Sequence[Memory], changes: Sequence[Change], bullets: Sequence[core.Bullet]
+    live: Sequence[Standing], changes: Sequence[Change], bullets: Sequence[core.Bullet]
 ) -> Iterator[core.Edit]:
     """The edits of the file that the changes come to; it may hold bullets that the ledger does not know yet."""
-    at = places(live, bullets)
+    at = places(live, bullets) if bullets else {}
     order = sorted((one for one in live if one.id in at), key=lambda one: at[one.id])
     slots = [at[one.id] for one in order]
     for edit in edits_of(order, changes):
@@ -448,11 +450,12 @@ def _file_edits(
         yield edit if isinstance(edit, core.Insert) else replace(edit, position=slots[edit.position])
 
 
-def _placed(changes: Sequence[Change], live: Sequence[Memory], new: bytes) -> Iterator[Change]:
+def _placed(changes: Sequence[Change], live: Sequence[Standing], new: bytes) -> Iterator[Change]:
     """The changes, each new memory with the number of its place in the file as it is going to be."""
     coming = {change.memory_id: change.after for change in changes if _comes(change)}
-    at = places([*live, *coming.values()], core.bullets(core.parse(new)))
-    order = sorted((one for one in [*live, *coming.values()] if one.id in at), key=lambda one: at[one.id])
+    standing: list[Standing] = [*live, *coming.values()]
+    at = places(standing, core.bullets(core.parse(new)))
+    order = sorted((one for one in standing if one.id in at), key=lambda one: at[one.id])
     numbers = placed([None if one.id in coming else one.position for one in order])
     number_of = {one.id: number for one, number in zip(order, numbers, strict=True)}
     for change in changes:

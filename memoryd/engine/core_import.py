@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from memoryd.files.open_folder import OpenFolder
     from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Change
+    from memoryd.ledger.projection import Standing
 
 CORE_FILE = "MEMORY.md"
 SHORTENED = 0.5  # of the characters the ledger knows: a file with less looks half-saved
@@ -53,12 +54,14 @@ class Brought:
         agrees: whether the ledger says now what the file says, but for `put_back`.
         put_back: what has to go back into it.
         changes: what was imported.
+        before: the live core memories before them.
     """
 
     data: bytes | None
     agrees: bool
     put_back: tuple[PutBack, ...] = ()
     changes: tuple[Change, ...] = ()
+    before: tuple[Memory, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +155,7 @@ def _import(hand: Hand, agent_id: str, data: bytes | None) -> Brought:
         if not found.put_back:
             agree(connection, agent_id, digest_of(data), now, operation=OPERATION, actor=HUMAN, run_id=None)
     hand.step("after:import")
-    return Brought(data, agrees=True, put_back=found.put_back, changes=tuple(changes))
+    return Brought(data, agrees=True, put_back=found.put_back, changes=tuple(changes), before=tuple(live))
 
 
 def agree(
@@ -181,7 +184,7 @@ def bullets_of(file: core.CoreFile, redact: Callable[[Sequence[str]], list[str]]
     ]
 
 
-def places(live: Sequence[Memory], bullets: Sequence[core.Bullet]) -> dict[str, int]:
+def places(live: Sequence[Standing], bullets: Sequence[core.Bullet]) -> dict[str, int]:
     """Where each memory stands among the bullets of a file; those not there are left out.
 
     Of equal texts, one under the memory's own heading comes first, then the first in the file.

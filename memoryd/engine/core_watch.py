@@ -14,20 +14,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from memoryd.database import alarms, audit, memories, runs, sqlite
 from memoryd.engine import ledger_runs, sleeping
 from memoryd.engine.commit import held
-from memoryd.engine.core_import import CORE_FILE, ConflictedError, bring, is_shortened
+from memoryd.engine.core_import import CORE_FILE, ConflictedError, bring, digest_of, is_shortened
 from memoryd.engine.runner import PROTECTED
 from memoryd.errors import MemorydError
 from memoryd.files import late, regular
 from memoryd.ledger.memory import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from memoryd.config import Agent
     from memoryd.engine.core_import import Brought
     from memoryd.engine.runner import Runner
-    from memoryd.ledger.memory import Memory
 
 _Stat = tuple[int, ...] | None
 CONFLICT = "conflict"
@@ -105,6 +103,8 @@ class CoreWatch:
     def _is_shortened(self, agent: Agent) -> bool:
         data = regular.read_in(agent.workspace, CORE_FILE)
         with sqlite.reading(self.runner.engine) as connection:
+            if memories.agreed(connection, agent.id) == digest_of(data):
+                return False  # as memoryd itself has written it
             return is_shortened(data, memories.live(connection, agent.id, Kind.CORE))
 
     def take(self, agent: Agent, *, settled: bool = True) -> bool:
@@ -126,7 +126,6 @@ class CoreWatch:
                     if runs.agent_has_intent(connection, agent.id):
                         return False
                 with sqlite.reading(runner.engine) as connection:
-                    live = memories.live(connection, agent.id, Kind.CORE)
                     entry = audit.last_id(connection)
                 brought = bring(runner.writer(agent.workspace).hand(), place.workspace, agent.id, settled=settled)
         except ConflictedError as error:
@@ -135,17 +134,18 @@ class CoreWatch:
         if brought.agrees:
             self._report(agent, brought)
             if brought.changes:
-                self._tell_of_loss(agent.id, brought, live, entry)
+                self._tell_of_loss(agent.id, brought, entry)
         return brought.agrees
 
-    def _tell_of_loss(self, agent_id: str, brought: Brought, live: Sequence[Memory], entry: int) -> None:
+    def _tell_of_loss(self, agent_id: str, brought: Brought, entry: int) -> None:
         """An edit that takes most of the core away is a person's right, and looks just like an accident."""
-        if not is_shortened(brought.data, live):
+        if not is_shortened(brought.data, brought.before):
             self._clear(agent_id, EMPTIED)
             return
         ended = sum(not change.after.is_live for change in brought.changes)
         back = f"memoryd rollback --to {entry} --agent {agent_id}"
-        text = f"an edit of MEMORY.md took {ended} of {len(live)} memories away; if that was not meant: {back}"
+        held = len(brought.before)
+        text = f"an edit of MEMORY.md took {ended} of {held} memories away; if that was not meant: {back}"
         self._alarm(agent_id, EMPTIED, text)
 
     def _report(self, agent: Agent, brought: Brought) -> None:

@@ -16,7 +16,7 @@ from memoryd.gauge.estimate import estimate
 from memoryd.ledger import guards
 from memoryd.ledger.guards import Context, Door, Ended
 from memoryd.ledger.memory import Kind, hash_of
-from memoryd.ledger.operation import Delete, apply, ids_of
+from memoryd.ledger.operation import Add, Delete, apply, ids_of
 from memoryd.ledger.operation import text_of as text_of_operation
 
 if TYPE_CHECKING:
@@ -65,7 +65,9 @@ def judge(
     Raises:
         OperationError: an operation names what is not there, or cannot be done to it.
     """
-    known = {memory.id: memory for memory in memories.live(connection, agent_id, Kind.CORE)}
+    known: dict[str, Memory] = {}
+    if not all(isinstance(operation, Add) for operation in operations):  # what only adds loses nothing of the core
+        known = {memory.id: memory for memory in memories.live(connection, agent_id, Kind.CORE)}
     known |= memories.by_ids(connection, agent_id, _named(operations) - known.keys())
     graves = memories.tombstones(connection, agent_id)
     since = text_of(moment_of(now) - guards.EROSION_WINDOW)

@@ -12,7 +12,7 @@ import threading
 from concurrent.futures import Future
 from dataclasses import replace
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from memoryd.errors import MemorydError, StateError
 from memoryd.scrub.policy import Policy
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     Progress = Callable[[], None]
 
 KEPT_NAMES = 100_000
+KEPT_CLEAN = 100_000
 # What agents make as ids, and short words: no secret has this shape, or every id would be one.
 _PLAIN = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -95,19 +96,27 @@ class Scan:
         return self._outcome.result()
 
 
+class _Known(NamedTuple):
+    """A policy, names as they may be kept by it, and the hashes of texts in which nothing was found by it."""
+
+    policy: Policy
+    names: dict[str, str]
+    clean: set[bytes]
+
+
 class Scrubber:
     """Scans by the policy in force. Safe to use from several threads."""
 
     def __init__(self, scanner: Scanner, log: Log) -> None:
         self._scanner = scanner
         self._log = log
-        # With the names as they may be kept by it: an answer that comes after a change goes with the old one.
-        self._known: tuple[Policy, dict[str, str]] = Policy(), {}
+        # With what was found by it: an answer that comes after a change goes with the old one.
+        self._known = _Known(Policy(), {}, set())
 
     @property
     def policy(self) -> Policy:
         """The policy in force."""
-        return self._known[0]
+        return self._known.policy
 
     def configure(self, settings: config.Settings) -> bool:
         """Take the policy of the configuration; returns whether it is another one.
@@ -119,7 +128,7 @@ class Scrubber:
         policy = Policy(given.secrets, given.pii, given.allow)
         if policy == self.policy:
             return False
-        self._known = policy, {}
+        self._known = _Known(policy, {}, set())
         return True
 
     def tick(self, now_monotonic: float) -> None:
@@ -146,7 +155,7 @@ class Scrubber:
             progress: called between parts.
             private: also without what stands between `<private>` tags.
         """
-        return self._scan(texts, replace(_redacting(self.policy), private=private), progress)
+        return self._scan(texts, _redacting(self.policy, private=private), progress)
 
     def begin(self, texts: Sequence[str]) -> Scan:
         """Scan on another thread, while the caller does something else."""
@@ -170,7 +179,7 @@ class Scrubber:
         whenever and beside whatever else it is met.
         """
         asked = set(given)
-        policy, cache = self._known
+        policy, cache, _ = self._known
         found: dict[str, str | None] = {}
         unknown = []
         for name in asked:
@@ -200,15 +209,26 @@ class Scrubber:
     def redact(self, texts: Sequence[str]) -> list[str]:
         """Return texts without their secrets, also where the policy is to skip such texts.
 
+        Asked for the same memory files by each run, so what was clean is known again by its hash; `require_clean`,
+        which asserts, goes by no such word.
+
         Raises:
             UnscannedError: one could not be scanned.
         """
-        found = []
-        for scrubbed in self.scan_redacting(texts):
+        policy, _, clean = self._known
+        hashes = {text: _hash_of(text) for text in texts}
+        asked = [text for text in hashes if hashes[text] not in clean]
+        changed: dict[str, str] = {}
+        if len(clean) > KEPT_CLEAN:
+            clean.clear()
+        for text, scrubbed in zip(asked, self._scan(asked, _redacting(policy), _nothing), strict=True):
             if scrubbed is None:
                 raise _unscanned("a text")
-            found.append(scrubbed.text)
-        return found
+            if scrubbed.findings:
+                changed[text] = scrubbed.text
+            else:
+                clean.add(hashes[text])
+        return [changed.get(text, text) for text in texts]
 
     def redact_path(self, path: str) -> str:
         """Return a path, with what is a secret in it masked.
@@ -242,7 +262,7 @@ class Scrubber:
 
 def hashed(name: str) -> str:
     """Return what stands in place of an id that must not be kept."""
-    return f"sha256:{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    return f"sha256:{_hash_of(name).hex()}"
 
 
 def strings_of(value: Any) -> list[str]:
@@ -278,8 +298,12 @@ def named(kept: Mapping[str, str | None], name: str | None) -> str | None:
     return None if name is None else kept[name] or name
 
 
-def _redacting(policy: Policy) -> Policy:
-    return replace(policy, secrets="redact") if policy.secrets == "skip" else policy
+def _redacting(policy: Policy, *, private: bool = True) -> Policy:
+    return replace(policy, secrets="redact" if policy.secrets == "skip" else policy.secrets, private=private)
+
+
+def _hash_of(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 def _unscanned(where: str) -> UnscannedError:

@@ -174,6 +174,8 @@ def consider(engine: Engine, settings: Settings, clock: Clock, session_id: str) 
         if row is None or not _may_run(settings, row):
             return Considered()
         mark = turns.watermark(connection, session_id, CONSUMER)
+        if runs.open_by_key(connection, _key(session_id, mark)) is not None:
+            return Considered()  # the session is looked at again when that run has ended
         plan = _plan(connection, settings, clock, row, mark)
     if isinstance(plan, Considered):
         return plan

@@ -66,8 +66,10 @@ class Lock:
             time.sleep(_POLL_SECONDS)
         self._fd = fd
         with contextlib.suppress(OSError):  # a full disk has no room for what is for people only
-            os.ftruncate(fd, 0)
-            os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+            said = f"{os.getpid()}\n".encode()
+            if os.pread(fd, 32, 0) != said:  # to empty a file may take as long as a transaction
+                os.ftruncate(fd, 0)
+                os.pwrite(fd, said, 0)
 
     def release(self) -> None:
         """Give the lock back; nothing happens where it is not held."""

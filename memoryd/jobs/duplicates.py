@@ -14,7 +14,7 @@ from memoryd.ledger import prose
 from memoryd.ledger.reversal import negations
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")  # noqa: RUF001
 # A role before a text changes nothing about it; a name does: "Anna: I live in Oslo" is not "Ben: I live in Oslo".
@@ -29,53 +29,69 @@ _NEAR = 0.85  # share of all words of two texts that must be shared
 
 def fold(text: str) -> str:
     """Return `text` in the form in which equal texts are equal: NFC, spaces folded, casefolded, bullet mark off."""
-    return " ".join(unicodedata.normalize("NFC", text).casefold().split()).removeprefix("- ").removeprefix("* ")
+    return _spaced(text).removeprefix("- ").removeprefix("* ")
 
 
 class Known:
-    """Texts said before; `says` tells whether another text adds nothing to them."""
+    """Texts said before; `says` tells whether another text adds nothing to them.
+
+    Thousands are known and few are asked about, so nothing is worked out of a text until another that is asked about
+    has its words: what two that say the same must share is looked for as letters first.
+    """
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
-        self._folded: set[str] = set()
-        self._by_word: dict[str, list[int]] = {}
-        self._words: list[frozenset[str]] = []
-        self._negations: list[int] = []
+        self._texts: list[str] = []
+        self._spaced: list[str] = []
         for text in texts:
             self.add(text)
 
     def add(self, text: str) -> None:
         """Remember `text`."""
-        folded = _bare(text)
-        if not folded or folded in self._folded:
-            return
-        self._folded.add(folded)
-        keys = _keys(text)
-        for key in keys:
-            self._by_word.setdefault(key, []).append(len(self._words))
-        self._words.append(keys)
-        self._negations.append(negations(text))
+        self._texts.append(text)
+        self._spaced.append(_spaced(text))
 
     def says(self, text: str) -> bool:
         """Say whether `text` equals, or nearly equals, one of the texts added."""
-        if _bare(text) in self._folded:
-            return True
-        keys = _keys(text)
-        return any(self._near(keys, i) and self._negations[i] == negations(text) for i in self._candidates(keys))
+        bare, keys = _bare(text), _keys(text)
+        return bool(bare) and any(_same(text, bare, keys, other) for other in self._candidates(bare, keys))
 
-    def _candidates(self, keys: frozenset[str]) -> set[int]:
-        """Return the texts that could be near: one must share a word among any `1 - _NEAR` of these keys, and one more.
+    def _candidates(self, bare: str, keys: frozenset[str]) -> Iterator[str]:
+        """Yield the texts that could say the same: they hold every word that tells apart, and `_NEAR` of all of them.
 
-        That is the prefix filter of similarity joins (Chaudhuri, Ganti and Kaushik 2006), over the rarest words here.
+        Of words that need not all be there, one among any `1 - _NEAR` of them, and one more, must be: the prefix
+        filter of similarity joins (Chaudhuri, Ganti and Kaushik 2006), over the longest words, which tend to be rare.
         """
-        rarest = sorted(keys, key=lambda key: (len(self._by_word.get(key, ())), key))
-        return {i for key in rarest[: int(len(keys) * (1 - _NEAR)) + 1] for i in self._by_word.get(key, ())}
+        words = [_letters(key) for key in keys] or [bare]
+        needed = sorted({_letters(key) for key in keys if _tells_apart(key)}, key=len, reverse=True)
+        places: Iterable[int] = range(len(self._spaced))
+        for word in needed:
+            places = [place for place in places if word in self._spaced[place]]
+        if not needed:
+            some = sorted(words, key=len, reverse=True)[: int(len(words) * (1 - _NEAR)) + 1]
+            places = [place for place, held in enumerate(self._spaced) if any(word in held for word in some)]
+        for place in places:
+            if sum(word in self._spaced[place] for word in words) >= _NEAR * len(words):
+                yield self._texts[place]
 
-    def _near(self, keys: frozenset[str], i: int) -> bool:
-        other = self._words[i]
-        shared = len(keys & other)
-        if shared / (len(keys) + len(other) - shared) < _NEAR:
-            return False
-        return not any(_tells_apart(key) for key in keys ^ other)
+
+def _spaced(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", text).casefold().split())
+
+
+def _same(text: str, bare: str, keys: frozenset[str], other: str) -> bool:
+    """Whether `other` equals, or nearly equals, the text with this bare form and these words."""
+    return _bare(other) == bare or (_near(keys, _keys(other)) and negations(other) == negations(text))
+
+
+def _near(keys: frozenset[str], other: frozenset[str]) -> bool:
+    shared = len(keys & other)
+    if not shared or shared / (len(keys) + len(other) - shared) < _NEAR:
+        return False
+    return not any(_tells_apart(key) for key in keys ^ other)
+
+
+def _letters(key: str) -> str:
+    return key.removeprefix("^").casefold()
 
 
 def _bare(text: str) -> str:

@@ -9,7 +9,7 @@ the same edits, byte for byte.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from memoryd.jobs import compress, evidence, reply
@@ -89,6 +89,7 @@ class _Told:
     summary: str
     messages: tuple[CompressedMessage, ...]
     receipt: dict[str, object]
+    judge: Judge
     dropped: Counter[str] = field(default_factory=Counter)
 
 
@@ -184,7 +185,7 @@ def _summarized(inputs: SleepInputs, gathered: Evidence, answer: Reply) -> Step:
         inputs.count_tokens,
     )
     receipt = _receipt(inputs, gathered, answer, messages)
-    return Enter("consolidate", state=_Told(gathered, lines, memories, summary, messages, receipt, dropped))
+    return Enter("consolidate", state=_Told(gathered, lines, memories, summary, messages, receipt, judge, dropped))
 
 
 def _judge(inputs: SleepInputs, gathered: Evidence, dropped: Counter[str]) -> Judge:
@@ -234,30 +235,31 @@ def _receipt(
 
 
 def _consolidated(inputs: SleepInputs, told: _Told) -> _Told:
-    judge = _judge(inputs, told.gathered, Counter())
     dropped = Counter(told.dropped)
-    core = Known(inputs.core)
+    core, chosen = Known(inputs.core), Known()
     memories = []
     for memory in sorted(told.memories, key=lambda one: (-one.importance, one.sources, one.text)):
-        if not judge.lasts(memory):
+        if not told.judge.lasts(memory):
             continue
-        if core.says(memory.text):
+        if core.says(memory.text) or chosen.says(memory.text):
             dropped["duplicate"] += 1
             continue
-        core.add(memory.text)
+        chosen.add(memory.text)
         memories.append(memory)
-    lines = _news(inputs, told, memories, dropped)
+    minor = [memory for memory in told.memories if memory not in memories]
+    lines = _news(inputs, told, minor, core, dropped)
     kept = tuple(sorted(memories, key=lambda one: (one.sources, one.text)))
-    return _Told(told.gathered, lines, kept, told.summary, told.messages, told.receipt, dropped)
+    return replace(told, lines=lines, memories=kept, dropped=dropped)
 
 
-def _news(inputs: SleepInputs, told: _Told, core: Sequence[NewMemory], dropped: Counter[str]) -> tuple[reply.Told, ...]:
-    """Return the lines for the daily file: the summary's, then memories that neither a line nor the core says."""
-    minor = [memory for memory in told.memories if memory not in core]
-    known = Known([*inputs.core, *inputs.daily.splitlines(), *(inputs.previous_summary or "").splitlines()])
+def _news(
+    inputs: SleepInputs, told: _Told, minor: Sequence[NewMemory], core: Known, dropped: Counter[str]
+) -> tuple[reply.Told, ...]:
+    """Return the lines for the daily file: the summary's, then minor memories that neither a line nor the core says."""
+    known = Known([*inputs.daily.splitlines(), *(inputs.previous_summary or "").splitlines()])
     lines = []
     for one in (*told.lines, *(reply.Told(memory.sources, memory.text) for memory in minor)):
-        if known.says(one.text):
+        if core.says(one.text) or known.says(one.text):
             dropped["duplicate"] += 1
             continue
         known.add(one.text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from memoryd.ledger.memory import Kind
 from memoryd.tiers import core
@@ -14,7 +14,20 @@ if TYPE_CHECKING:
     from memoryd.ledger.operation import Change
 
 
-def edits_of(order: Sequence[Memory], changes: Iterable[Change]) -> list[core.Edit]:
+class Standing(Protocol):
+    """A live core memory as far as its place in the file goes; a `Memory` is one."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def content(self) -> str: ...
+    @property
+    def heading(self) -> str | None: ...
+    @property
+    def position(self) -> int | None: ...
+
+
+def edits_of(order: Sequence[Standing], changes: Iterable[Change]) -> list[core.Edit]:
     """The edits that bring a file to what its ledger holds after changes; of several to one memory the sum counts.
 
     Args:
@@ -44,7 +57,7 @@ def edits_of(order: Sequence[Memory], changes: Iterable[Change]) -> list[core.Ed
     return edits + [core.Insert(one.content, one.heading or "", _below(order, last, one)) for one in coming]
 
 
-def _below(order: Sequence[Memory], last: dict[str, Memory], memory: Memory) -> int | None:
+def _below(order: Sequence[Standing], last: dict[str, Memory], memory: Memory) -> int | None:
     """The place of the bullet a memory comes ahead of: the next of its heading that stays; None for the end."""
     if memory.position is None:
         return None

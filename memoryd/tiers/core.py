@@ -9,6 +9,7 @@ YAML front matter is kept whole.
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 from dataclasses import dataclass
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 _BOM = b"\xef\xbb\xbf"
 _NEW_TITLE = "# Memory"
+# What is kept of the last files for the next reading, since one run reads the file several times as it is and as it is
+# going to be, and the next one again; a file that exceeds it is only slower.
+_KEPT_BYTES = 4 << 20
+_KEPT_TEXTS = 1 << 14
 
 _HEADING = re.compile(rb" {0,3}(#{1,6})(?:[ \t]+(.*)|\r?\n?)", re.DOTALL)
 _BULLET = re.compile(rb" ?[-*+][ \t]+([^ \t\r\n].*)", re.DOTALL)
@@ -29,6 +34,8 @@ _RULE = re.compile(rb" {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,}|
 _DEEPER = re.compile(rb"[ \t]*(?:[-*+]|\d{1,9}[.)])(?:[ \t\r\n]|$)|[ \t]*(?:`{3}|~{3}|>|\||<!--)")
 _INDENTED = re.compile(rb"(?: {2}|\t)")
 _COMMENT = re.compile(rb" {0,3}<!--")
+# What most lines are: nothing but a bullet, wherever no fence and no comment is open.
+_PLAIN = re.compile(rb"- [0-9A-Za-z]")
 _FRONT_MATTER = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*\r?\n(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
 # Text of a bullet that would be a block of its own inside the item, or no bullet at all.
 _STRUCTURE = re.compile(
@@ -56,13 +63,6 @@ class Piece:
     room: int  # how many bytes of `raw` may stand before something inserted behind the piece
 
 
-@dataclass(frozen=True, slots=True)
-class CoreFile:
-    """The file as its pieces, in order."""
-
-    pieces: tuple[Piece, ...]
-
-
 class Bullet(NamedTuple):
     """One memory as the file has it."""
 
@@ -71,6 +71,26 @@ class Bullet(NamedTuple):
     position: int  # 0, 1, … among the bullets of the file
 
 
+@dataclass(frozen=True)
+class CoreFile:
+    """The file as its pieces, in order."""
+
+    pieces: tuple[Piece, ...]
+
+    @functools.cached_property
+    def bullets(self) -> tuple[Bullet, ...]:
+        """The memories of the file, in order."""
+        found: list[Bullet] = []
+        heading = ""
+        for piece in self.pieces:
+            if piece.kind is Kind.HEADING:
+                heading = piece.text if piece.level > 1 else ""
+            elif piece.kind is Kind.BULLET:
+                found.append(Bullet(piece.text, heading, len(found)))
+        return tuple(found)
+
+
+@functools.lru_cache(maxsize=_KEPT_TEXTS)
 def normal(text: str) -> str:
     """What makes two bullets the same: NFC, whitespace folded, casefolded, one leading escape less."""
     return unescaped(unicodedata.normalize("NFC", unicodedata.normalize("NFC", _one_line(text)).casefold()))
@@ -90,6 +110,15 @@ def _one_line(text: str) -> str:
 
 def parse(data: bytes) -> CoreFile:
     """Any bytes as a core file; `render` gives exactly them back."""
+    return _parsed_lately(data) if len(data) <= _KEPT_BYTES else _parsed(data)
+
+
+@functools.lru_cache(maxsize=2)
+def _parsed_lately(data: bytes) -> CoreFile:
+    return _parsed(data)
+
+
+def _parsed(data: bytes) -> CoreFile:
     front = _FRONT_MATTER.match(data)
     start = front.end() if front else len(_BOM) if data.startswith(_BOM) else 0
     pieces = [_piece(group) for group in _grouped(data[start:])]
@@ -107,14 +136,7 @@ def render(file: CoreFile) -> bytes:
 
 def bullets(file: CoreFile) -> list[Bullet]:
     """The memories of a file, in order."""
-    found: list[Bullet] = []
-    heading = ""
-    for piece in file.pieces:
-        if piece.kind is Kind.HEADING:
-            heading = piece.text if piece.level > 1 else ""
-        elif piece.kind is Kind.BULLET:
-            found.append(Bullet(piece.text, heading, len(found)))
-    return found
+    return list(file.bullets)
 
 
 class _Line(NamedTuple):
@@ -138,6 +160,10 @@ def _classified(data: bytes) -> Iterator[_Line]:
     comment = in_item = nested = False
     blank = True
     for raw in lines_of(data):
+        if fence is None and not comment and _PLAIN.match(raw):
+            in_item, nested, blank = True, False, False
+            yield _Line(raw, Kind.BULLET, open=False, fence=None)
+            continue
         indented = _INDENTED.match(raw) is not None
         if nested and not indented and raw.strip():
             fence = None  # a fence of a list item ends with the item
@@ -162,8 +188,10 @@ def _kind(raw: bytes) -> Kind:
 
 
 def _piece(lines: list[_Line]) -> Piece:
-    raw = b"".join(line.raw for line in lines)
     first = lines[0]
+    if len(lines) == 1 and first.kind is Kind.BULLET and _PLAIN.match(first.raw):
+        return _plain_piece(first.raw)
+    raw = b"".join(line.raw for line in lines)
     heading = _HEADING.fullmatch(first.raw) if first.kind is Kind.HEADING else None
     level = len(heading[1]) if heading else 0
     text, own = "", 0
@@ -172,6 +200,11 @@ def _piece(lines: list[_Line]) -> Piece:
     elif first.kind is Kind.BULLET:
         text, own = _bullet_text(lines)
     return Piece(first.kind, raw, text, level, own, _room(lines))
+
+
+@functools.lru_cache(maxsize=_KEPT_TEXTS)
+def _plain_piece(raw: bytes) -> Piece:
+    return Piece(Kind.BULLET, raw, _one_line(raw[2:].decode(errors="replace")), 0, len(raw), len(raw))
 
 
 def _heading_text(text: str) -> str:
@@ -354,6 +387,7 @@ class _Draft:
     """The pieces of a file while some are edited."""
 
     def __init__(self, file: CoreFile) -> None:
+        self._given = file
         self._pieces = file.pieces
         self._raws = [piece.raw for piece in file.pieces]
         self._texts = [piece.text if piece.kind is Kind.BULLET else None for piece in file.pieces]
@@ -405,6 +439,8 @@ class _Draft:
 
     def file(self) -> CoreFile:
         """The file as edited, what hung below a bullet that is gone kept what it was."""
+        if not any(self._leads) and all(raw is piece.raw for raw, piece in zip(self._raws, self._pieces, strict=True)):
+            return self._given
         file = parse(self._joined())
         if [bullet.text for bullet in bullets(file)] != self._expected():
             for place in self._cut - {len(self._raws) - 1}:

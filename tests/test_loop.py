@@ -1,0 +1,66 @@
+"""The daemon's loop, turn by turn in this process: what is due is done though there is much else to do."""
+
+import pytest
+from scratch import STARTED, Scratch, filler, in_process, said
+
+from memoryd.daemon.loop import Loop
+from memoryd.daemon.once import read_all
+from memoryd.database import runs, sqlite
+from memoryd.engine import sleeping
+
+
+@pytest.fixture
+def scratch(tmp_path):
+    return Scratch(tmp_path / "scratch")
+
+
+@pytest.fixture
+def opened(scratch):
+    with in_process(scratch, lambda: STARTED) as app:
+        yield app
+
+
+@pytest.fixture
+def loop(opened):
+    loop = Loop(opened, lambda _settings: None)
+    yield loop
+    loop.pool.shutdown()
+
+
+def heard(scratch, opened, name, start=0):
+    """A session with enough to sleep over, read and counted; its id."""
+    scratch.append([*said(start), filler(minute=start + 30)], name)
+    opened.ingest.changed.clear()
+    read_all(opened)
+    (session_id,) = opened.ingest.changed
+    sleeping.count_live(opened.engine, opened.worker, session_id)
+    return session_id
+
+
+def ended(loop):
+    """How the runs end that the loop has launched."""
+    return [future.result(60).state for future in loop.running]
+
+
+def test_a_run_does_not_wait_for_the_end_of_a_turn(scratch, opened, loop):
+    loop._consider([heard(scratch, opened, "one")])
+    assert ended(loop) == ["succeeded"]
+    loop.running.clear()
+    sleeping.consider(opened.engine, opened.settings, opened.clock, heard(scratch, opened, "two", 100))
+    loop.queue.at, loop.hints.rescan = 0, True
+    scratch.append(said(200), "one")
+    loop._ingest(loop.clock.monotonic())
+    assert ended(loop) == ["skipped"]  # it says what the first said
+
+
+def test_a_loop_that_stops_launches_nothing_more(scratch, opened, loop):
+    loop.stop_asked = True
+    loop._consider([heard(scratch, opened, "one")])
+    assert loop.running == set()
+
+
+def test_a_session_whose_run_waits_is_considered_without_waiting_for_who_writes(scratch, opened):
+    consider = (opened.engine, opened.settings, opened.clock, heard(scratch, opened, "one"))
+    assert runs.get_run(opened.engine, sleeping.consider(*consider).run_id).state == "queued"
+    with sqlite.writing(opened.engine):
+        assert sleeping.consider(*consider).run_id is None
