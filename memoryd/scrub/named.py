@@ -71,8 +71,8 @@ _NAME_WORD = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z\x80-\xff]+|[0-9]+")
 _NAME_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-" + bytes(range(0x80, 0x100))
 
 _NAME_REST = rb"[\w\-\x80-\xff]{0,40}+"
-# What has to stand behind a name for `_AFTER` to match: no letter, but of `or` and `value`. Found out so much faster that
-# a text of nothing but names is no burden; as is that a name goes on longer than any does, behind which nothing is said.
+# What has to stand behind a name for `_AFTER` to match: no letter, but of `or` and `value`. It is found out so much
+# faster that a text of nothing but names is no burden; as is that a name goes on for longer than any that is read.
 _MAY_BE_GIVEN = re.compile(rb"[\w\-\x80-\xff]{0,40}+(?:\s{0,40}+[^\w\s\x80-\xff-]|\s{0,40}+->|\s{1,40}+[ovV])")
 _TOO_LONG = re.compile(rb"[\w\-]{41}")
 _QUOTE = rb"\\{0,3}[\"'`]"
