@@ -10,7 +10,7 @@ import re
 import tokenize
 import tomllib
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import pytest
@@ -124,6 +124,7 @@ class Module:
         return self.name if self.is_package else self.name.rpartition(".")[0]
 
 
+@cache
 def modules():
     found = []
     for path in sorted(PACKAGE.rglob("*.py")):
