@@ -436,6 +436,9 @@ def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path, user_conf
         path = cwd / named
         if not path.is_file():
             told = "named by --config" if explicit else "named by $MEMORYD_CONFIG"
+            if path.is_dir():
+                hint = f"name the file in it, such as {path / 'memoryd.yaml'}"
+                raise ConfigError(f"is a folder, {told}", str(path), hint)
             raise ConfigError(f"no such file, {told}", str(path), "correct the path")
         return path
     usual = (cwd / "config" / "memoryd.yaml", user_config_dir / "memoryd.yaml", _SYSTEM_FILE)

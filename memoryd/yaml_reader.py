@@ -84,14 +84,16 @@ def read(data: bytes) -> Document:
         YamlError: not UTF-8, not YAML, a tag, or an alias to itself.
     """
     text = _decode(data)
+    loader = None
     try:
-        node = _Loader(text).get_single_node()
+        loader = _Loader(text)
+        node = loader.get_single_node()
         if node is None:
             return Document(Marked(None, 1), ())
         builder = _Builder()
         return Document(builder.build(node, _line(node)), tuple(builder.problems))
     except yaml.MarkedYAMLError as error:
-        raise _explained(error) from None
+        raise (loader and _unclosed(text, loader, error)) or _explained(error) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise YamlError("a control character in the text", line, "remove it, or write it escaped in quotes") from None
@@ -106,6 +108,25 @@ def _decode(data: bytes) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise YamlError("not UTF-8 text", data.count(b"\n", 0, error.start) + 1, "save it as UTF-8") from None
+
+
+def _unclosed(text: str, loader: _Loader, error: yaml.MarkedYAMLError) -> YamlError | None:
+    """Tell of the bracket that is open where a later line makes no sense; PyYAML names that line alone."""
+    mark = error.problem_mark
+    if not (loader.flow_level and loader.marks and mark):
+        return None
+    opened = loader.marks[-1]
+    closing = {"[": "]", "{": "}"}.get(text[opened.index : opened.index + 1])
+    if closing is None:
+        return None
+    what = f"the {text[opened.index]} is never closed"
+    if mark.index >= len(text.rstrip()):
+        return YamlError(what, opened.line + 1, f"close it with {closing}")
+    if mark.line <= opened.line:
+        return None
+    line = mark.line + 1
+    hint = f"close it with {closing} before line {line}"
+    return YamlError(f"{what}, or line {line} is no part of it", opened.line + 1, hint)
 
 
 def _explained(error: yaml.MarkedYAMLError) -> YamlError:

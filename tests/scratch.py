@@ -191,7 +191,7 @@ def called(arguments):
         try:
             main(list(arguments))
         except SystemExit as ended:
-            code = ended.code
+            code = ended.code or 0
     return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
 

@@ -29,10 +29,8 @@ def slept(tmp_path_factory):
 
 def answer(scratch, capsys, *arguments):
     """Run a command in this process: exit code, and what it printed."""
-    with pytest.raises(SystemExit) as ended:
-        commands.main(["--config", str(scratch.config), *arguments])
-    printed = capsys.readouterr()
-    return ended.value.code or 0, printed.out, printed.err
+    done = scratch.run(*arguments)
+    return done.returncode, done.stdout, done.stderr
 
 
 def data(scratch, capsys, *arguments, code=0):

@@ -108,7 +108,7 @@ def test_a_bad_key_is_a_problem_and_the_rest_is_read(text, line, told):
     ("data", "line"),
     [
         (b"a: 1\n\tb: 2\n", 2),
-        (b"a: [1\nb: 2\n", 2),
+        (b"a: [1\nb: 2\n", 1),
         (b"a: b: c\n", 1),
         (b"a: 1\nb: \xff\n", 2),
         (b"a: 1\nb: \x07\n", 2),

@@ -10,7 +10,7 @@ import re
 import tokenize
 import tomllib
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,8 @@ MAX_FUNCTION_LINES = 70
 
 # A file imports only from a lower level; of rooms on the same level only itself, and what is listed below.
 LEVELS = {
-    "addresses": 0, "allowed": 0, "errors": 0, "config": 0, "config_values": 0, "cron": 0, "yaml_reader": 0,
+    "addresses": 0, "allowed": 0, "counted": 0, "errors": 0, "config": 0, "config_values": 0, "cron": 0,
+    "yaml_reader": 0,
     "transcripts": 1, "scrub": 1, "gauge": 1, "tiers": 1, "ledger": 1,
     "jobs": 2, "recall": 2,
     "files": 3, "database": 3, "index": 3, "llm": 3, "worker": 3,
@@ -123,6 +124,7 @@ class Module:
         return self.name if self.is_package else self.name.rpartition(".")[0]
 
 
+@cache
 def modules():
     found = []
     for path in sorted(PACKAGE.rglob("*.py")):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import memoryd
 from memoryd import config
+from memoryd.counted import counted
 from memoryd.daemon import readiness, schedule, slots
 from memoryd.daemon.watch import Watcher
 from memoryd.database import alarms, runs, sqlite
@@ -309,8 +310,8 @@ class Loop:
         transcripts = sum(not cursor.gone for cursor in self.app.ingest.cursors.all())
         state = "ready" if self.disk_is_well else "waiting for the disk"
         self.readiness.status(
-            f"{state}: {len(self.app.settings.agents)} agents, {transcripts} transcripts,"
-            f" {len(self.running)} runs at work, watching by {self.watcher.watching}"
+            f"{state}: {counted(len(self.app.settings.agents), 'agent')}, {counted(transcripts, 'transcript')},"
+            f" {counted(len(self.running), 'run')} at work, watching by {self.watcher.watching}"
         )
 
     def _timeout(self) -> float:

@@ -17,6 +17,7 @@ from memoryd.gauge.estimate import estimate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from datetime import timedelta
     from pathlib import Path
 
 Row = dict[str, Any]
@@ -318,6 +319,17 @@ def transcript_counts(reader: Reader, agent_id: str) -> Mapping[str, int]:
         agent_id, agent_id,
     )  # fmt: skip
     return row or {}
+
+
+def left_as_history(reader: Reader, agent_id: str, idle_end: timedelta, now: str) -> int:
+    """Count an agent's sessions that were over when they were first seen and of which nothing was written to memory."""
+    row = reader.row(
+        "SELECT count(*) AS n FROM session s LEFT JOIN watermark w ON w.session_id = s.id AND w.consumer = 'sleep'"
+        " WHERE s.agent_id = ? AND s.parent_id IS NULL AND s.last_seq > coalesce(w.seq, 0) AND s.seen_at <= ?"
+        " AND julianday(s.last_turn_at) <= julianday(s.seen_at) - ? / 86400.0",
+        agent_id, now, idle_end.total_seconds(),
+    )  # fmt: skip
+    return int(row["n"]) if row else 0
 
 
 def spent(reader: Reader, day: str) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memoryd.counted import counted
 from memoryd.database import alarms, sqlite, turns
 from memoryd.engine import cursor as reading
 from memoryd.engine import store
@@ -178,7 +179,8 @@ class Unscanned:
             if not count:
                 alarms.clear_alarm(connection, kind=KIND, now=ingest.clock.text())
                 return
-            text = f"{count} turns could not be scanned for secrets; their texts are not stored, it is tried again"
+            told = "could not be scanned for secrets; no text of these is stored, it is tried again"
+            text = f"{counted(count, 'turn')} {told}"
             if alarms.raise_alarm(connection, kind=KIND, text=text, now=ingest.clock.text()):
                 ingest.log.error("alarm", kind=KIND, turns=count)
 

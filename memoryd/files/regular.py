@@ -156,6 +156,8 @@ def as_state_error(what: str, where: Path | Entry) -> Iterator[None]:
             errno.ENOSPC: "free some space on this disk",
             errno.EDQUOT: "free some of this user's quota",
             errno.EFBIG: "raise the limit on file sizes",
+            errno.ENOENT: "make its folder first, or correct the path",
+            errno.ENOTDIR: "a part of the path is a file, not a folder: correct the path",
             errno.EROFS: "the disk is mounted read-only",
             errno.EACCES: "check owner and mode of the file and its folder",
             errno.EPERM: "check owner, mode and attributes of the file and its folder",

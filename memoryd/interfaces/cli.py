@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import memoryd
+from memoryd.counted import counted
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
 from memoryd.interfaces import facts, grants, ledger, operation
 from memoryd.interfaces.output import Output, one_line, table
@@ -50,6 +51,39 @@ class Call:
         except RuntimeError:
             user_folder = Path("/etc/memoryd")  # a service account may have no home: then the system's file is left
         return config.find(self.config, os.environ, Path.cwd(), user_folder)
+
+    def settings_or_defaults(self) -> tuple[Settings, Sequence[ConfigError]]:
+        """Load the configuration; where it is broken, defaults on its state folder, and what is wrong with it.
+
+        Raises:
+            ConfigError: it is broken and does not even say which state folder it means.
+        """
+        from memoryd import config
+
+        path = self.config_path()
+        try:
+            return config.load(path), ()
+        except config.SettingsError as error:
+            state_dir = config.state_dir_of(path)
+            if state_dir is None:
+                raise
+            return config.Settings(state_dir=state_dir, agents=(), source=path.absolute()), error.problems
+
+    def state_dir(self, agent_id: str | None) -> tuple[Path, ConfigError | None]:
+        """Find the state folder, for a command that only reads it, and what is wrong with a broken configuration.
+
+        Raises:
+            ConfigError: it does not even say which folder that is.
+            NotFoundError: there is no such agent in a sound one.
+        """
+        from memoryd import config
+
+        settings, problems = self.settings_or_defaults()
+        if problems:
+            return settings.state_dir, config.SettingsError(settings.source, problems)
+        if agent_id is not None:
+            self.agent(settings, agent_id)
+        return settings.state_dir, None
 
     def agent(self, settings: Settings, agent_id: str | None) -> Agent:
         """Choose the agent: by name, the only one, or the one whose workspace the current folder lies in."""
@@ -98,6 +132,7 @@ def cli(context: click.Context, config_path: Path | None, as_json: bool, quiet: 
 def run(call: Call, once: bool, wait: str | None) -> None:  # noqa: FBT001
     """Run the daemon in the foreground."""
     from memoryd.interfaces import work
+    from memoryd.interfaces.status import left_line
 
     patience = _patience(wait)
 
@@ -106,7 +141,8 @@ def run(call: Call, once: bool, wait: str | None) -> None:  # noqa: FBT001
     with _logging(settings, quiet=call.output.quiet) as relog:
         if once:
             done = work.once(settings, patience)
-            call.output.result(done, f"read {done['turns']} new turns, carried out {len(done['runs'])} runs")
+            text = f"read {counted(done['turns'], 'new turn')}, carried out {counted(len(done['runs']), 'run')}"
+            call.output.result(done, "\n".join([text, *left_line(done["left_as_history"])]))
         else:
             ended = work.forever(settings, relog, patience)
     if not ended:
@@ -243,8 +279,12 @@ def job_run(call: Call, kind: str, agent_id: str | None, session_id: str | None,
     first = rows[0]
     call.output.result(first | ({"also": rows[1:]} if rows[1:] else {}), "\n".join(map(_run_line, rows)))
     for row in rows:
-        if row["state"] in {"failed", "dead", "blocked", "interrupted", "queued"}:
-            raise MemorydError(f"the run ended as {row['state']}: {row['error'] or row['why']}", where=row["id"])
+        _require_done(row)
+
+
+def _require_done(row: dict[str, Any]) -> None:
+    if row["state"] in {"failed", "dead", "blocked", "interrupted", "queued"}:
+        raise MemorydError(f"the run ended as {row['state']}: {row['error'] or row['why']}", where=row["id"])
 
 
 @cli.command()
@@ -264,9 +304,10 @@ def scrub(call: Call, again: bool, agent_id: str | None) -> None:  # noqa: FBT00
     done = row["receipt"]
     if row["state"] != "succeeded":
         raise MemorydError(f"the run ended as {row['state']}: {row['error'] or row['why']}", where=row["id"])
-    text = f"redacted {done['texts']} texts in {done['rows']} rows, and {done['files']} files"
+    texts, rows, files = (counted(done[f"{noun}s"], noun) for noun in ("text", "row", "file"))
+    text = f"redacted {texts} in {rows}, and {files}"
     if done["unscanned"]:
-        text += f"\n{done['unscanned']} texts could not be scanned and are as they were; run it again"
+        text += f"\nnot scanned, and left as it was: {counted(done['unscanned'], 'text')}; run it again"
     text += "".join(f"\nlook at it yourself, or delete it: {path}" for path in done["left"])
     call.output.result({"run": row["id"], **done}, text)
 
@@ -287,12 +328,11 @@ def job_list(call: Call, agent_id: str | None, kind: str | None, limit: int) -> 
     """List runs, the newest first."""
     from memoryd.database import reads
 
-    settings = call.settings()
-    agent = call.agent(settings, agent_id).id if agent_id else None
-    with reads.open_reader(settings.state_dir / "memoryd.db") as reader:
-        rows = reads.job_runs(reader, agent_id=agent, kind=kind, limit=limit)
+    state_dir, broken = call.state_dir(agent_id)
+    with reads.open_reader(state_dir / "memoryd.db") as reader:
+        rows = reads.job_runs(reader, agent_id=agent_id, kind=kind, limit=limit)
     columns = ("id", "kind", "agent_id", "trigger", "state", "attempt", "finished_at", "why")
-    call.output.result(rows, table(rows, columns) if rows else "no runs yet")
+    call.output.shown(rows, table(rows, columns) if rows else "no runs yet", broken)
 
 
 @job.command("show")
@@ -400,7 +440,19 @@ def session_end(call: Call, session_id: str) -> None:
     settings = call.settings()
     with _logging(settings):
         row = work.end_session(settings, session_id)
-    call.output.result(row, _run_line(row) if row.get("kind") else "the session is over; nothing was left to write")
+    call.output.result(row, _ended_text(row))
+    if row:
+        _require_done(row)
+
+
+def _ended_text(row: dict[str, Any]) -> str:
+    if row and row["state"] == "succeeded":
+        files = ", ".join(one_line(item["path"]) for item in row["receipt"].get("files", ()))
+        written = f"what it said since its last sleep is in {files}" if files else "nothing it said had to be kept"
+        return f"the session is over; {written} (memoryd job show {row['id']})"
+    if not row or row["state"] == "skipped":
+        return "the session is over; it said nothing since its last sleep, so nothing was written"
+    return f"the session is over\n{_run_line(row)}"
 
 
 # --- the log and the configuration ------------------------------------------------------------------------------------
@@ -424,16 +476,21 @@ def logs(call: Call, follow: bool, level: str, agent_id: str | None, run_id: str
         time.sleep(0.2)
         return True
 
-    path = log_path(call.settings().state_dir)
+    state_dir, broken = call.state_dir(agent_id)
+    if broken and follow:
+        raise broken
+    path = log_path(state_dir)
     records = log_records(path, level=level, agent=agent_id, run=run_id, wait=wait if follow else None)
     if call.output.json and not follow:
-        call.output.result(list(records))
+        call.output.shown(list(records), "", broken)
     elif call.output.json:
         for record in records:
             print(json.dumps(record, ensure_ascii=False), flush=True)
     else:
         for line in log_lines(records):
             print(line, flush=True)
+    if broken:
+        raise broken
 
 
 @cli.group()

@@ -25,9 +25,10 @@ from memoryd.files.open_folder import open_folder
 from memoryd.files.temporary import leftovers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from memoryd.config import Settings
+    from memoryd.errors import ConfigError
     from memoryd.llm.endpoint import Endpoint
 
 OK, WARN, FAIL = "ok", "warn", "fail"
@@ -52,9 +53,19 @@ class Check:
     hint: str = ""
 
 
-def doctor(settings: Settings, now: datetime) -> dict[str, Any]:
-    """Look at everything; `ok` (nothing failed) and `checks`."""
-    checks = [check for look in _LOOKS for check in _looked(look, settings, now)]
+def doctor(settings: Settings, now: datetime, broken: Sequence[ConfigError] = ()) -> dict[str, Any]:
+    """Look at everything; `ok` (nothing failed) and `checks`.
+
+    Args:
+        settings: the configuration; where that is broken, what is known of it, and defaults.
+        now: the time.
+        broken: what is wrong with the configuration.
+    """
+    checks = [Check("configuration", FAIL, f"{error.where}: {error.what}", error.hint) for error in broken]
+    if broken:
+        told = f"no agent is looked at; the rest is, with defaults and the state folder {settings.state_dir}"
+        checks.append(Check("configuration", WARN, told))
+    checks += [check for look in _LOOKS for check in _looked(look, settings, now)]
     return {"ok": all(check.level != FAIL for check in checks), "checks": [asdict(check) for check in checks]}
 
 

@@ -75,7 +75,8 @@ def doctor(call: Call) -> int:
 
     from memoryd.interfaces import doctor as checks
 
-    data = checks.doctor(call.settings(), datetime.now(UTC))
+    settings, broken = call.settings_or_defaults()
+    data = checks.doctor(settings, datetime.now(UTC), broken)
     call.output.result(data, checks.as_text(data))
     return 0 if data["ok"] else 1
 

@@ -31,6 +31,21 @@ class Output:
         elif text:
             print(visible(text))
 
+    def shown(self, rows: Sequence[Mapping[str, Any]], text: str, broken: MemorydError | None) -> None:
+        """Print rows as `result` does; those read past a broken configuration are the data of its error.
+
+        Raises:
+            MemorydError: `broken`, once what could be read all the same is printed.
+        """
+        if broken is None:
+            self.result(rows, text)
+            return
+        if self.json:
+            broken.data = {"rows": rows}
+        else:
+            self.result(rows, text)
+        raise broken
+
     def say(self, text: str) -> None:
         """Print a line of progress for people."""
         if not (self.json or self.quiet):

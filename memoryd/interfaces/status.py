@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from memoryd.config_values import duration_text
+from memoryd.counted import counted
 from memoryd.database import reads
 from memoryd.engine.clock import text_of
 from memoryd.files import state_files
@@ -61,12 +62,30 @@ def _agent(settings: Settings, reader: Reader, agent: Agent, row: Row | None, ev
         "enabled": agent.enabled,
         "paused": bool(row and row["paused"]),
         **reads.transcript_counts(reader, agent.id),
+        "left_as_history": left_as_history(settings, reader, agent),
         "sessions": [_session(row, agent.context_window) for row in rows],
         "core": reads.core_counts(reader, agent.id),
         "facts": reads.facts(reader, agent.id),
         "runs": reads.last_runs(reader, agent.id),
         "next": _next(settings) if agent.enabled else {},
     }
+
+
+def left_as_history(settings: Settings, reader: Reader, agent: Agent) -> int:
+    """Count the sessions that nothing is written of because they were over when they were first seen."""
+    if settings.ingest.history != "index" or settings.modes.sleep == "off" or not agent.enabled:
+        return 0
+    return reads.left_as_history(reader, agent.id, settings.sessions.idle_end, text_of(datetime.now(UTC)))
+
+
+def left_line(sessions: int, agent: str = "") -> list[str]:
+    """The line for people about sessions that are left as history: why, and what writes them."""
+    if not sessions:
+        return []
+    which = f" --agent {agent}" if agent else ""
+    told = "was over when it was first seen and is" if sessions == 1 else "were over when they were first seen and are"
+    way = f"memoryd job run sleep{which} --force writes it now, ingest.history: flush always"
+    return [f"{counted(sessions, 'session')} {told} read, but not written to memory: {way}"]
 
 
 def _next(settings: Settings) -> dict[str, str]:
@@ -155,10 +174,12 @@ def _agent_lines(agent: dict[str, Any]) -> list[str]:
     flags = "".join(f", {flag}" for flag, on in (("paused", agent["paused"]), ("disabled", not agent["enabled"])) if on)
     lines = ["", f"agent    {agent['id']}{flags}: {one_line(agent['workspace'])}"]
     lines.append(
-        f"  core     {agent['core']['count']} memories, {agent['core']['tokens']} tokens;"
-        f" {agent.get('transcripts', 0)} transcripts, {agent.get('not_read', 0)} not read,"
-        f" {agent.get('bad_spans', 0)} unreadable spans"
+        f"  core     {counted(agent['core']['count'], 'memory', 'memories')},"
+        f" {counted(agent['core']['tokens'], 'token')};"
+        f" {counted(agent.get('transcripts', 0), 'transcript')}, {agent.get('not_read', 0)} not read,"
+        f" {counted(agent.get('bad_spans', 0), 'unreadable span')}"
     )
+    lines += [f"  history  {line}" for line in left_line(agent.get("left_as_history", 0), agent["id"])]
     lines += [
         f"  session  {one_line(session['id'])[:60]:36} {session['state']:6} {session['turns']:6} turns"
         f" {session['tokens']:9,} / {session['window']:9,} tokens {session['ratio']:7.1%}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import memoryd
 from memoryd.app import DATABASE, LOCK, open_app
+from memoryd.counted import counted
 from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import read_all, run_once
 from memoryd.database import reads, runs, sqlite, turns
@@ -99,7 +100,10 @@ def once(settings: Settings, patience: timedelta) -> dict[str, Any]:
         LockedError: another daemon holds the state folder, and has not let go of it within `patience`.
     """
     with open_app(settings, patience=patience) as app:
-        return run_once(app)
+        done = run_once(app)
+        with reads.open_reader(app.database) as reader:
+            left = sum(status.left_as_history(settings, reader, agent) for agent in settings.agents)
+    return done | {"left_as_history": left}
 
 
 def set_paused(settings: Settings, agent_id: str, *, paused: bool) -> None:
@@ -391,8 +395,13 @@ def _session_id(engine: Engine, agent_id: str, wanted: str) -> str:
 
 def _nothing(engine: Engine, clock: Clock, agent_id: str, session_id: str | None, kind: str = SLEEP) -> str:
     run_id = sleeping.new_run_id(clock)
+    over = 0
+    if session_id is None and kind == SLEEP:
+        over = len(sleeping.candidates(engine, agent_id, ended=True))
     live = "live " if session_id is None and kind == SLEEP else ""
     why = f"no {live}session has turns past its watermark"
+    if over:
+        why += f"; --force takes {counted(over, 'session')} that {'is' if over == 1 else 'are'} over"
     with sqlite.writing(engine) as connection:
         runs.skip(connection, run_id, agent_id, "manual", clock.text(), why, actor="human", kind=kind)
     return run_id

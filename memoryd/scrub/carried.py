@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING
+
+from ahocorasick_rs import BytesAhoCorasick, Implementation
 
 from memoryd.scrub import commands
 from memoryd.scrub.finding import Place, Span
@@ -33,10 +36,7 @@ _USER = re.compile(
     rb"(?P<password>[^\s\"']{1,256}|\"[^\"\n]{1,256}\")"
 )
 _PROGRAMS = ("curl", "wget", "http", "xh", "ftp", "smbclient", "mysql", "mongo", "psql", "twine", "helm", "docker")
-_COMMAND_WORDS = (
-    *(spelt.encode() for word in _PROGRAMS for spelt in (word, word.upper(), word.title())),
-    b"://",
-)
+_COMMAND_WORDS = (*(word.encode() for word in _PROGRAMS), b"://")
 _COMMAND = re.compile(rb"(?i)\b(?:curl|wget|http|https|xh|ftp|lftp|smbclient|mysql|mongo|psql|twine|helm|docker)\b|://")
 _USERINFO = re.compile(rb"(?P<user>[^\s/:@\"'<>`|\\]{0,256}):(?P<password>[^\s/\"'<>`\\]{1,512})@(?=[\w\[%.$-])")
 # netrc(5), on one line: `machine NAME login NAME password SECRET`, or `default login …`.
@@ -172,7 +172,9 @@ def _user_flag(place: Place) -> Iterator[Span]:
     glued = found.start("user") == place.last
     around = place.buffer[_line(place) : place.first if glued else min(place.end, found.end() + 200)]
     # Words are found in no time, so that the pattern runs only where it may match.
-    if not any(word in around for word in ((b"curl",) if glued else _COMMAND_WORDS)) or not _COMMAND.search(around):
+    if glued and b"curl" not in around:
+        return
+    if not _command_words().find_matches_as_indexes(around.lower()) or not _COMMAND.search(around):
         return
     password = trimmed(found["password"].strip(b'"'))
     user = found["user"].strip(b'"')
@@ -181,6 +183,11 @@ def _user_flag(place: Place) -> Iterator[Span]:
         yield Span(found.start("user"), found.end("user"), "basic-auth")
     elif password and is_userinfo_secret(user, password):
         yield Span(at, at + len(password), "basic-auth")
+
+
+@cache
+def _command_words() -> BytesAhoCorasick:
+    return BytesAhoCorasick(_COMMAND_WORDS, implementation=Implementation.DFA)
 
 
 def _line(place: Place) -> int:

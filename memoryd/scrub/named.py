@@ -68,11 +68,13 @@ _TRAILING = frozenset(
     b"default base64 b64 old new current primary secondary backup main override here for".split()
 )
 _NAME_WORD = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z\x80-\xff]+|[0-9]+")
-_NAME_LETTERS = frozenset(
-    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-" + bytes(range(0x80, 0x100))
-)
+_NAME_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-" + bytes(range(0x80, 0x100))
 
-_NAME_REST = rb"[\w\-\x80-\xff]{0,40}"
+_NAME_REST = rb"[\w\-\x80-\xff]{0,40}+"
+# What has to stand behind a name for `_AFTER` to match: no letter, but of `or` and `value`. It is found out so much
+# faster that a text of nothing but names is no burden; as is that a name goes on for longer than any that is read.
+_MAY_BE_GIVEN = re.compile(rb"[\w\-\x80-\xff]{0,40}+(?:\s{0,40}+[^\w\s\x80-\xff-]|\s{0,40}+->|\s{1,40}+[ovV])")
+_TOO_LONG = re.compile(rb"[\w\-]{41}")
 _QUOTE = rb"\\{0,3}[\"'`]"
 _AFTER = re.compile(
     rb"(?P<rest>" + _NAME_REST + rb")"
@@ -164,11 +166,8 @@ def _short_kind(last: bytes, owners: list[bytes], *, shouted: bool) -> str | Non
 
 def name_before(place: Place) -> bytes:
     """The part of a name that stands before its keyword."""
-    buffer, at = place.buffer, place.first
-    least = max(place.begin, at - 48)
-    while at > least and buffer[at - 1] in _NAME_LETTERS:
-        at -= 1
-    return buffer[at : place.first]
+    before = place.buffer[max(place.begin, place.first - 48) : place.first]
+    return before[len(before.rstrip(_NAME_LETTERS)) :]
 
 
 def find(place: Place, keyword: bytes) -> Iterator[Span]:
@@ -176,17 +175,19 @@ def find(place: Place, keyword: bytes) -> Iterator[Span]:
     if keyword in _SHORT_WORDS:
         place = place._replace(last=place.first + len(_SHORT_WORDS[keyword]))
     before = name_before(place)
-    found = _AFTER.match(place.buffer, place.last, place.end)
+    buffer, last, end = place.buffer, place.last, place.end
+    found = _AFTER.match(buffer, last, end) if _MAY_BE_GIVEN.match(buffer, last, end) else None
     if found is None and before.startswith(b"-"):
-        found = _FLAG.match(place.buffer, place.last, place.end)
+        found = _FLAG.match(buffer, last, end)
     if found is not None:
-        yield from _assigned(place, before + place.buffer[place.first : place.last] + found["rest"], found)
+        yield from _assigned(place, before + buffer[place.first : last] + found["rest"], found)
     if keyword in _SHORT_WORDS:
         return
-    if found is None or found.groupdict().get("operator", b"").strip() == b":":
-        yield from _set_apart(place, before)
-    if keyword not in _NEVER_SAID and (found is None or _is_sentence(before, found)):
-        yield from _said(place, keyword, before)
+    if not _TOO_LONG.match(buffer, last, end):
+        if found is None or found.groupdict().get("operator", b"").strip() == b":":
+            yield from _set_apart(place, before)
+        if keyword not in _NEVER_SAID and (found is None or _is_sentence(before, found)):
+            yield from _said(place, keyword, before)
     if not before and place.buffer[place.first - 1 : place.first] == b" ":
         yield from _said_before(place, keyword)
 
@@ -389,10 +390,12 @@ def _said_before(place: Place, keyword: bytes) -> Iterator[Span]:
     """A secret that is told before its name: "hunter2 is my password"."""
     start = max(place.begin, place.first - 280)
     before = place.buffer[start : place.first]
-    words = before[before.rfind(b"\n") + 1 :].split()[-6:]
+    words = before[before.rfind(b"\n") + 1 :].rsplit(None, 6)[-6:]
     for at in range(len(words) - 2):
+        if words[at + 1] not in _BEFORE_LINKS or words[at + 2] not in _BEFORE_OWNERS:
+            continue
         value = trimmed(words[at].lstrip(b"\"'`(*"))
-        if words[at + 1] not in _BEFORE_LINKS or words[at + 2] not in _BEFORE_OWNERS or len(value) < 6:
+        if len(value) < 6:
             continue
         judge = is_password if KEYWORDS[keyword] == PASSWORD else is_token
         if is_mixed(value) and judge(value, quoted=False):

@@ -1,0 +1,8 @@
+"""How many of something, as people read it: `1 turn`, `2 turns`, `1,024 bytes`."""
+
+from __future__ import annotations
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """Write a number with its noun; `many` where the plural is not `one` and an s."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
