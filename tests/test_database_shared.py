@@ -1,16 +1,19 @@
-"""The database under several processes: writers wait for each other, and no connection crosses a fork."""
+"""The database under several threads and processes: writers wait for each other, and no connection crosses a fork."""
 
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from sqlalchemy import event
 
 from memoryd.database import schema, sqlite
 from memoryd.errors import StateError
 
 NOW = "2026-03-04T09:00:00.000Z"
 ROUNDS = 150
+TURNS = 40
 # Reads before it writes, in one transaction: begun as a reader it could not become a writer while another one writes.
 HAMMER = """
 import sys
@@ -43,6 +46,39 @@ def test_two_processes_that_read_and_write_at_once_never_fail_and_never_lose_a_r
         assert connection.exec_driver_sql("PRAGMA integrity_check").scalar_one() == "ok"
     assert found == [str(number) for number in range(2 * ROUNDS)]  # each saw all that came before it
     opened.engine.dispose()
+
+
+def test_threads_of_one_process_take_turns_and_never_find_the_database_busy(tmp_path):
+    engine = schema.open_database(tmp_path / "memoryd.db", now=NOW).engine
+
+    @event.listens_for(engine, "connect")
+    def _no_patience(dbapi, _record):
+        dbapi.execute("PRAGMA busy_timeout=0")
+
+    def write(name):
+        for number in range(TURNS):
+            with sqlite.writing(engine) as connection:
+                connection.exec_driver_sql(
+                    "INSERT INTO alarm (kind, subject, since, text, agent_id) VALUES ('turn', ?, '2026', '', '')",
+                    (f"{name}-{number}",),
+                )
+        return name
+
+    engine.dispose()  # the connections that were made with patience
+    with ThreadPoolExecutor(len("abc")) as pool:
+        assert [*pool.map(write, "abc")] == [*"abc"]
+    with sqlite.reading(engine) as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM alarm").scalar_one() == TURNS * len("abc")
+    engine.dispose()
+
+
+def test_a_transaction_that_fails_gives_its_turn_back(tmp_path):
+    engine = schema.open_database(tmp_path / "memoryd.db", now=NOW).engine
+    with pytest.raises(ZeroDivisionError), sqlite.writing(engine):
+        1 / 0  # noqa: B018
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(engine.get_execution_options()["turn"].acquire, timeout=0).result()
+    engine.dispose()
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

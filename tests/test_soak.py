@@ -147,10 +147,16 @@ def check(world: World, process) -> None:
 
 
 def drain(scratch: Scratch) -> None:
-    """Wait for all runs, however many a busy machine has left: as long as one of them ends now and then."""
+    """Wait for all runs, however many a busy machine has left or still queues: as long as one ends now and then."""
     open_runs = "SELECT count(*) FROM job_run WHERE state IN ('queued', 'running', 'interrupted')"
+    ended = "SELECT count(*) FROM job_run WHERE finished_at IS NOT NULL"
     while left := scratch.query(open_runs)[0][0]:
-        until(lambda most=left: scratch.query(open_runs)[0][0] < most, seconds=120, why=f"one of {left} runs ends")
+        before = scratch.query(ended)
+        until(
+            lambda so_far=before: scratch.query(ended) > so_far or scratch.query(open_runs) == [(0,)],
+            seconds=120,
+            why=f"one of {left} runs ends",
+        )
 
 
 def check_memory(world: World) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,10 @@ def connect(path: Path) -> Engine:
         # SQLAlchemy's own URL takes `#`, `?` and `%` of a path for its syntax, and opens another file.
         return module.connect(file_uri(path), uri=True, timeout=BUSY_TIMEOUT_MS / 1000, check_same_thread=False)
 
-    engine = create_engine(URL.create("sqlite", database=str(path)), module=module, creator=opened)
+    # A waiting writer asks SQLite now and then, and one of many threads that write all the time may wait for seconds.
+    turn = {"turn": threading.RLock()}
+    url = URL.create("sqlite", database=str(path))
+    engine = create_engine(url, module=module, creator=opened, execution_options=turn)
 
     @event.listens_for(engine, "connect")
     def _on_connect(dbapi: Any, _record: object) -> None:
@@ -82,8 +86,14 @@ def empty_log(engine: Engine) -> bool:
 @contextmanager
 def writing(engine: Engine) -> Iterator[Connection]:
     """Open one write transaction; committed at the end, rolled back by any exception."""
-    with engine.connect().execution_options(write=True) as connection, connection.begin():
-        yield connection
+    turn = engine.get_execution_options()["turn"]
+    has_turn = turn.acquire(timeout=BUSY_TIMEOUT_MS / 1000)  # without it SQLite has the last word, as between processes
+    try:
+        with engine.connect().execution_options(write=True) as connection, connection.begin():
+            yield connection
+    finally:
+        if has_turn:
+            turn.release()
 
 
 @contextmanager
