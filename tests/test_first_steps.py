@@ -42,7 +42,9 @@ def test_sessions_that_were_over_are_told_of_with_the_way_to_have_them_written(o
     scratch.write_config(modes={"facts": "off"})
     (session,) = scratch.json("session", "list")
     ended = scratch.run("session", "end", session["id"]).stdout
-    assert ended.startswith("the session is over; what it said since its last sleep is in MEMORY.md, memory/2026-03-04.md")
+    assert ended.startswith(
+        "the session is over; what it said since its last sleep is in MEMORY.md, memory/2026-03-04.md"
+    )
     again = scratch.run("session", "end", session["id"]).stdout
     assert again == "the session is over; it said nothing since its last sleep, so nothing was written\n"
     assert scratch.json("status")["agents"][0]["left_as_history"] == 0

@@ -6,7 +6,9 @@ head, and the work is linear however many heads there are.
 
 from __future__ import annotations
 
+import csv
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from memoryd.scrub.finding import Place, Span
@@ -25,6 +27,7 @@ _LINE_MAX = 2048
 _COLUMNS_MAX = 32
 _CELL_ENDS = re.compile(rb"[\w \-]{0,24}[\"'`*]{0,3}[ \t]{0,40}(?P<mark>[|,;\t]|\r?\n)")
 _CELL_BEGINS = re.compile(rb"[|,;\t\n][ \"'`*]{0,8}[\w \-]{0,24}\Z")
+_NAME = re.compile(rb"[\w .\-\x80-\xff]{1,40}")
 _PADDING = b" \t\r\"'`*"
 _STATEMENT = re.compile(rb"(?i)\s{1,8}[^\s(]{1,120}\s{0,8}\((?P<names>[^()]{1,2000})\)\s{0,8}values\s{0,8}(?=\()")
 _ITEM = re.compile(
@@ -51,31 +54,54 @@ def _below(place: Place) -> Iterator[Span]:
     mark = behind["mark"] if behind["mark"].strip(b"\r\n") else before[0][:1]
     if mark not in {b"|", b",", b";", b"\t"} or head.count(mark) >= _COLUMNS_MAX:
         return
-    kinds = [kind_of(cell.strip(_PADDING).replace(b" ", b"_")) for cell in head.split(mark)]
+    names = _cells(head, mark)
+    if sum(map(bool, names)) < 2 or (mark in b",;" and not _is_head(head, names)):
+        return
+    kinds = [_kind_of_head(name) for name in names]
     column = head[: place.first - begin].count(mark)
     # The first of several heads does the work for all.
-    if kinds[column] not in {PASSWORD, TOKEN} or any(kind in {PASSWORD, TOKEN} for kind in kinds[:column]):
+    if column >= len(kinds) or kinds[column] is None or any(kinds[:column]):
         return
     yield from _rows(place, end + 1, mark, kinds)
+
+
+def _is_head(line: bytes, names: list[bytes]) -> bool:
+    # Arguments and lists of code have commas, too: between expressions, indented, or one at the end of the line.
+    return not line[:1].isspace() and all(map(_NAME.fullmatch, names))
 
 
 def _rows(place: Place, at: int, mark: bytes, kinds: list[str | None]) -> Iterator[Span]:
     while at < place.end:
         end = place.buffer.find(b"\n", at, min(place.end, at + _LINE_MAX))
         end = min(place.end, at + _LINE_MAX) if end < 0 else end
-        cells = place.buffer[at:end].split(mark)
-        if len(cells) != len(kinds):
+        line = place.buffer[at:end]
+        cells = _cells(line, mark)
+        if len(cells) != len(kinds) or any(
+            kind and _kind_of_head(cell) == kind for cell, kind in zip(cells, kinds, strict=True)
+        ):
             return
+        behind = 0
         for cell, kind in zip(cells, kinds, strict=True):
-            value = cell.strip(_PADDING)
-            if kind in {PASSWORD, TOKEN}:
-                if kind_of(value) == kind:
-                    return  # another head
-                if _is_secret(value, kind):
-                    first = at + cell.find(value)
-                    yield Span(first, first + len(value), RULE)
-            at += len(cell) + 1
+            first = line.find(cell, behind)
+            behind = max(behind, first + len(cell))
+            if first >= 0 and _is_secret(cell, kind):
+                yield Span(at + first, at + first + len(cell), RULE)
         at = end + 1
+
+
+def _cells(line: bytes, mark: bytes) -> list[bytes]:
+    cells = line.split(mark)
+    if b'"' in line and mark != b"|":
+        with suppress(csv.Error):
+            (read,) = csv.reader([line.decode("latin-1")], delimiter=mark.decode(), skipinitialspace=True)
+            cells = [cell.encode("latin-1") for cell in read]
+    return [cell.strip(_PADDING) for cell in cells]
+
+
+def _kind_of_head(name: bytes) -> str | None:
+    # With digits it might be a value as well, and then each row were the head of those below it.
+    kind = None if is_mixed(name) else kind_of(name.replace(b" ", b"_"))
+    return kind if kind in {PASSWORD, TOKEN} else None
 
 
 def _line_begin(place: Place) -> int:
@@ -85,6 +111,8 @@ def _line_begin(place: Place) -> int:
 
 def _is_secret(value: bytes, kind: str | None) -> bool:
     # A word may be anything below such a head: what a column is for, whether there is a password.
+    if b" " in value:
+        return False
     if kind == PASSWORD:
         return is_odd_password(value, quoted=True) or (is_mixed(value) and is_password(value, quoted=True))
     return kind == TOKEN and is_mixed(value) and is_token(value, quoted=True)
