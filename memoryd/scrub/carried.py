@@ -11,7 +11,7 @@ from ahocorasick_rs import BytesAhoCorasick, Implementation
 from memoryd.scrub import commands
 from memoryd.scrub.finding import Place, Span
 from memoryd.scrub.named import REJECTED, trimmed, value_at
-from memoryd.scrub.plausible import is_mixed, is_stand_in, is_token, looks_random
+from memoryd.scrub.plausible import is_mixed, is_password, is_stand_in, is_token, looks_random
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,8 +61,10 @@ _WELL_KNOWN = {
     b"pw",
 }
 
+# Functions of many libraries: a name and a password, and nothing says which is which.
+_LOGINS = (b"login(", b"log_in(", b"signin(", b"sign_in(", b"authenticate(", b"basicauth(", b"basic_auth(")
 _OWN = (b"authorization", b"bearer", b"cookie", b"-u", b"--us", b"://", b"machine ", b"default login ", b" -b ",
-        b"auth=(", b"httpbasicauth(", b"httpdigestauth(")  # fmt: skip
+        b"auth=(", b"httpbasicauth(", b"httpdigestauth(", *_LOGINS)  # fmt: skip
 _PAIR = re.compile(
     rb"[ \t]{0,4}(?:auth=)?\(?[ \t]{0,4}(?P<opening>[\"'])(?P<user>[^\"'\n]{1,128})(?P=opening),[ \t]{0,4}"
     rb"(?P<quote>[\"'])(?P<password>[^\"'\n]{4,256})(?P=quote)"
@@ -87,14 +89,16 @@ def find(place: Place, keyword: bytes) -> Iterator[Span]:
     elif keyword == b" -b ":
         yield from _cookie_flag(place)
     elif keyword.endswith(b"("):
-        yield from _pair(place)
+        yield from _pair(place, keyword)
     else:
         yield from commands.find(place, keyword)
 
 
-def _pair(place: Place) -> Iterator[Span]:
+def _pair(place: Place, keyword: bytes) -> Iterator[Span]:
     found = _PAIR.match(place.buffer, place.last, min(place.end, place.last + 600))
-    if found and is_userinfo_secret(found["user"], found["password"]):
+    if found is None or not is_userinfo_secret(found["user"], found["password"]):
+        return
+    if keyword not in _LOGINS or (is_mixed(found["password"]) and is_password(found["password"], quoted=True)):
         yield Span(found.start("password"), found.end("password"), "basic-auth")
 
 

@@ -99,6 +99,7 @@ _CUT = re.compile(
     rb"\\+[nrt](?![A-Za-z0-9]{0,3}[^\w\s\\])|\\+u00|[&;,](?=[\w.\-\[\]]{1,40}=)|[\"'`](?=[\s,;:)}\]>]|$)|\\+[\"']|</|"
     rb"[,;]\s|\x1b|[\"'],"
 )
+_GOES_ON = re.compile(rb"[ \t]{1,4}(?:if|else|and|or|for|is|in|not|==|!=|\+)(?!\w)")
 _TRIM = frozenset(bytes([mark]) for mark in b",;:.!?\"'`*")
 _PAIRS = {b")": b"(", b"]": b"[", b"}": b"{", b">": b"<"}
 
@@ -201,13 +202,30 @@ def _assigned(place: Place, name: bytes, found: re.Match[bytes]) -> Iterator[Spa
     operator = found.groupdict().get("operator", b"=") or b"="
     if kind is None or (kind in {PASS, PIN} and operator.lstrip().startswith(b",")):
         return
+    if _is_empty_string(place, found):
+        return
     is_environment = _is_environment(name, operator)
     value = value_at(place, found.end(), found["quote"], to_space=is_environment)
     if value is not None:
         # One string behind another may be the next of a list as well as the value of the first.
         quoted = (value.quoted and not operator.lstrip().startswith(b",")) or is_environment
         plausible = _is_plausible(kind, name, value.text, quoted=quoted, meant=is_environment)
+        plausible = plausible and not (not quoted and _is_variable(place, value))
         yield Span(value.at, value.at + len(value.text), f"{kind}-value" if plausible else REJECTED)
+
+
+def _is_empty_string(place: Place, found: re.Match[bytes]) -> bool:
+    # CSV doubles the quotes of a value; a string of nothing has two as well, and then its surroundings follow.
+    quote = found["quote"]
+    behind = place.buffer[found.end() : found.end() + 1]
+    return len(quote) == 2 and quote[:1] == quote[1:] and (not behind or behind in b" \t\r\n,;:)]}>+")
+
+
+def _is_variable(place: Place, value: Value) -> bool:
+    """Whether a value is a variable of a password's name, numbered, in an expression that goes on."""
+    stem = value.text.rstrip(b"0123456789_").lower()
+    behind = value.at + len(value.text)
+    return stem in _LONG_WORDS and bool(_GOES_ON.match(place.buffer, behind, place.end))
 
 
 def _is_plausible(kind: str, name: bytes, value: bytes, *, quoted: bool, meant: bool) -> bool:

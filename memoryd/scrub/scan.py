@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
-from memoryd.scrub import carried, formats, named, personal, private
-from memoryd.scrub.encoded import stripped, views
+from memoryd.scrub import carried, columns, formats, named, personal, private
+from memoryd.scrub.encoded import View, stripped, views
 from memoryd.scrub.finding import PLACEHOLDER, Finding, Place, Scrubbed, Span, placeholder
 from memoryd.scrub.joined import Joined
 
 if TYPE_CHECKING:
-    from memoryd.scrub.encoded import View
     from memoryd.scrub.policy import Policy
 
 # Finds the known formats in a buffer: (rule, first byte, last byte), the last exclusive.
@@ -86,7 +85,8 @@ def _search(parts: Sequence[bytes], policy: Policy, find_known: FindKnown) -> di
         spans += [*_private_parts(joined, low), *_inner(whole, _private_parts)]
     if policy.secrets != "off":
         spans += _secrets(joined, low, find_known)
-        spans += _inner([*views(joined), *whole], lambda inner, low: _secrets(inner, low, find_known))
+        outer = [*views(joined)]
+        spans += _inner([*outer, *_views_in(outer), *whole], lambda inner, low: _secrets(inner, low, find_known))
     if policy.pii == "mask":
         spans += personal.find(joined.buffer)
     by_text: dict[int, list[Span]] = {}
@@ -107,6 +107,18 @@ def _inner(views: list[View], find: Callable[[Joined, bytes], Iterator[Span]]) -
         text = inner.at(span.first)
         begin = inner.begins[text]
         yield views[text].span(span.first - begin, span.last - begin, span.rule)
+
+
+def _views_in(outer: list[View]) -> Iterator[View]:
+    """What is encoded in views once more, as views of the texts they were made from."""
+    if not outer:
+        return
+    inner = Joined([view.data for view in outer])
+    for view in views(inner):
+        text = inner.at(view.first)
+        begin = inner.begins[text]
+        whole = outer[text].span(view.first - begin, view.last - begin, "")
+        yield View(view.data, whole.first, whole.last)
 
 
 def _private_parts(joined: Joined, low: bytes) -> Iterator[Span]:
@@ -151,7 +163,8 @@ def _ours(joined: Joined, low: bytes) -> Iterator[Span]:
                 for span in find(place, keyword.text):
                     if span.rule != named.REJECTED:
                         yield span
-                    looked_to = max(looked_to, span.last)
+                    if span.rule != columns.RULE:  # far below, with whole rows between
+                        looked_to = max(looked_to, span.last)
         looks += 1
 
 
@@ -193,6 +206,8 @@ def _rules() -> tuple[BytesAhoCorasick, list[list[_Keyword]]]:
         finds.setdefault(word, []).append(formats.find_mailchimp)
     for word in named.KEYWORDS:
         finds.setdefault(word, []).append(named.find)
+    for word in columns.KEYWORDS:
+        finds.setdefault(word, []).append(columns.find)
     for word in carried.KEYWORDS:
         finds.setdefault(word, []).append(carried.find)
     words = sorted(finds)

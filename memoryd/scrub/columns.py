@@ -1,0 +1,141 @@
+"""Secrets that only the head of their column gives away: in CSV, in Markdown's tables, in SQL's INSERT.
+
+A head is read with all rows below it, down to a line of another shape or to the next head: so each row belongs to one
+head, and the work is linear however many heads there are.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from memoryd.scrub.finding import Place, Span
+from memoryd.scrub.named import PASSWORD, TOKEN, kind_of
+from memoryd.scrub.plausible import is_mixed, is_odd_password, is_password, is_token
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RULE = "column-value"
+INSERT = b"insert into"
+# Their names begin or end a cell's; what else may be called so stands in no head, or is a word of many more texts.
+KEYWORDS = (b"password", b"passwd", b"passwort", b"passphrase", b"pwd", b"token", b"secret", b"apikey", b"key", INSERT)
+
+_LINE_MAX = 2048
+_COLUMNS_MAX = 32
+_CELL_ENDS = re.compile(rb"[\w \-]{0,24}[\"'`*]{0,3}[ \t]{0,40}(?P<mark>[|,;\t]|\r?\n)")
+_CELL_BEGINS = re.compile(rb"[|,;\t\n][ \"'`*]{0,8}[\w \-]{0,24}\Z")
+_NAME = re.compile(rb"[\w .\-\x80-\xff]{1,40}")
+_PADDING = b" \t\r\"'`*"
+_STATEMENT = re.compile(rb"(?i)\s{1,8}[^\s(]{1,120}\s{0,8}\((?P<names>[^()]{1,2000})\)\s{0,8}values\s{0,8}(?=\()")
+_ITEM = re.compile(
+    rb"\s{0,8}(?:[NE]?'(?P<single>(?:[^'\\]|''|\\.){0,1024})'|\"(?P<double>(?:[^\"\\]|\\.){0,1024})\"|[^,'\"()]{1,200}"
+    rb"(?:\([^()]{0,200}\))?)\s{0,8}(?P<behind>[,)])",
+    re.DOTALL,
+)
+_NEXT_ROW = re.compile(rb"\s{0,8},\s{0,8}(?=\()")
+
+
+def find(place: Place, keyword: bytes) -> Iterator[Span]:
+    """The secrets in the columns whose heads say that they are some, of the table or statement a keyword stands in."""
+    yield from _inserted(place) if keyword == INSERT else _below(place)
+
+
+def _below(place: Place) -> Iterator[Span]:
+    behind = _CELL_ENDS.match(place.buffer, place.last, place.end)
+    before = _CELL_BEGINS.search(place.buffer[max(0, place.first - 36) : place.first])
+    end = place.buffer.find(b"\n", place.last, min(place.end, place.last + _LINE_MAX))
+    if behind is None or before is None or end < 0:
+        return
+    begin = _line_begin(place)
+    head = place.buffer[begin:end]
+    mark = behind["mark"] if behind["mark"].strip(b"\r\n") else before[0][:1]
+    if mark not in {b"|", b",", b";", b"\t"} or head.count(mark) >= _COLUMNS_MAX:
+        return
+    names = _cells(head, mark)
+    if sum(map(bool, names)) < 2 or (mark in b",;" and not _is_head(head, names)):
+        return
+    kinds = [_kind_of_head(name) for name in names]
+    column = head[: place.first - begin].count(mark)
+    # The first of several heads does the work for all.
+    if column >= len(kinds) or kinds[column] is None or any(kinds[:column]):
+        return
+    yield from _rows(place, end + 1, mark, kinds)
+
+
+def _is_head(line: bytes, names: list[bytes]) -> bool:
+    # Arguments and lists of code have commas, too: between expressions, indented, or one at the end of the line.
+    return not line[:1].isspace() and all(map(_NAME.fullmatch, names))
+
+
+def _rows(place: Place, at: int, mark: bytes, kinds: list[str | None]) -> Iterator[Span]:
+    while at < place.end:
+        end = place.buffer.find(b"\n", at, min(place.end, at + _LINE_MAX))
+        end = min(place.end, at + _LINE_MAX) if end < 0 else end
+        line = place.buffer[at:end]
+        cells = _cells(line, mark)
+        if len(cells) != len(kinds) or any(
+            kind and _kind_of_head(cell) == kind for cell, kind in zip(cells, kinds, strict=True)
+        ):
+            return
+        behind = 0
+        for cell, kind in zip(cells, kinds, strict=True):
+            first = line.find(cell, behind)
+            behind = max(behind, first + len(cell))
+            if first >= 0 and _is_secret(cell, kind):
+                yield Span(at + first, at + first + len(cell), RULE)
+        at = end + 1
+
+
+def _cells(line: bytes, mark: bytes) -> list[bytes]:
+    cells = line.split(mark)
+    if b'"' in line and mark != b"|":
+        with suppress(csv.Error):
+            (read,) = csv.reader([line.decode("latin-1")], delimiter=mark.decode(), skipinitialspace=True)
+            cells = [cell.encode("latin-1") for cell in read]
+    return [cell.strip(_PADDING) for cell in cells]
+
+
+def _kind_of_head(name: bytes) -> str | None:
+    # With digits it might be a value as well, and then each row were the head of those below it.
+    kind = None if is_mixed(name) else kind_of(name.replace(b" ", b"_"))
+    return kind if kind in {PASSWORD, TOKEN} else None
+
+
+def _line_begin(place: Place) -> int:
+    least = max(place.begin, place.first - _LINE_MAX)
+    return max(least, place.buffer.rfind(b"\n", least, place.first) + 1)
+
+
+def _is_secret(value: bytes, kind: str | None) -> bool:
+    # A word may be anything below such a head: what a column is for, whether there is a password.
+    if b" " in value:
+        return False
+    if kind == PASSWORD:
+        return is_odd_password(value, quoted=True) or (is_mixed(value) and is_password(value, quoted=True))
+    return kind == TOKEN and is_mixed(value) and is_token(value, quoted=True)
+
+
+def _inserted(place: Place) -> Iterator[Span]:
+    statement = _STATEMENT.match(place.buffer, place.last, place.end)
+    if statement is None:
+        return
+    kinds = [kind_of(name.strip(b" \t\r\n\"'`[]")) for name in statement["names"].split(b",")]
+    if not {PASSWORD, TOKEN} & set(kinds):
+        return
+    at: int | None = statement.end()
+    while at is not None:
+        at += 1
+        for kind in kinds:
+            item = _ITEM.match(place.buffer, at, place.end)
+            if item is None:
+                return
+            group = "single" if item["single"] is not None else "double"
+            value = item[group]
+            if value and (is_password(value, quoted=True) if kind == PASSWORD else _is_secret(value, kind)):
+                yield Span(item.start(group), item.end(group), RULE)
+            at = item.end()
+        following = _NEXT_ROW.match(place.buffer, at, place.end)
+        at = following.end() if following else None

@@ -1,0 +1,66 @@
+"""A search for texts that are dear to scan: every rule's own trigger, alone and in pairs, over and over.
+
+What is counted are calls, of functions and of the libraries' alike, so that a busy machine changes nothing: twice the
+text may cost little more than twice the calls, and each byte only so many.
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import chain
+from random import Random
+
+import pytest
+
+from memoryd.scrub import formats
+from memoryd.scrub import scan as scanning
+from memoryd.scrub.policy import Policy
+from memoryd.scrub.scan import scan
+
+BEHIND = ("", " ", "=", ": ", "\n", '"', "=x ", " a:b", " is ", ",", "|x\n", "('a','b1c2d3')")
+SIZE = 6_000
+CALLS_PER_BYTE = 30
+PAIRS = 600
+
+
+def triggers() -> list[str]:
+    words = {max((keyword.text for keyword in inner), key=len) for inner in scanning._rules()[1]}
+    return sorted({word.decode() for word in words} | set(formats._TABLE))
+
+
+def calls(text: str) -> int:
+    counted = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal counted
+        counted += event in {"call", "c_call"}
+
+    sys.setprofile(count)
+    try:
+        scan([text], Policy(), lambda _buffer: ())
+    finally:
+        sys.setprofile(None)
+    return counted
+
+
+def too_dear(shape: str) -> str | None:
+    size = len(shape.encode())
+    once, twice = (calls(shape * (length // size)) for length in (SIZE, 2 * SIZE))
+    if twice > 2.3 * once + 3_000:
+        return f"{shape!r} grows: {once} calls, then {twice}"
+    if once > CALLS_PER_BYTE * SIZE:
+        return f"{shape!r} takes {once / SIZE:.0f} calls for a byte"
+    return None
+
+
+@pytest.mark.parametrize("shape", ["pwd", "密码", "key-", " -u a:b", "password,password\n", "insert into a(password"])
+def test_a_text_that_was_dear_is_so_no_more(shape: str) -> None:
+    assert too_dear(shape) is None
+
+
+@pytest.mark.soak
+def test_no_trigger_and_no_pair_of_triggers_is_too_dear() -> None:
+    words, random = triggers(), Random(1)
+    pairs = ("".join((*random.sample(words, 2), random.choice(BEHIND))) for _ in range(PAIRS))
+    shapes = chain((word + behind for word in words for behind in BEHIND), pairs)
+    assert [found for shape in shapes if (found := too_dear(shape))] == []
