@@ -43,6 +43,11 @@ def test_the_other_columns_stay() -> None:
     assert left == "name,password,mail\nbob,[REDACTED:column-value],b@x.example\nann,none,a@x.example\n"
 
 
+def test_many_rows_below_a_head_are_no_nest_of_names() -> None:
+    rows = "token-x,token-y\n" * 30
+    assert redacted(f"a,password\n{rows}bob,{DRAWN}\n") == f"a,password\n{rows}bob,[REDACTED:column-value]\n"
+
+
 @pytest.mark.parametrize("text", ["user,api key\nbob,{}\n", "INSERT INTO t (a, access_token) VALUES (1, '{}')"])
 def test_a_token_below_its_head_is_taken_out(text: str) -> None:
     assert KEY not in redacted(text.format(KEY))
@@ -52,11 +57,13 @@ def test_a_token_below_its_head_is_taken_out(text: str) -> None:
     "text",
     [
         "| Key | Token count |\n|---|---|\n| alpha1234x | 1200 |\n", "option,key\nfoo-bar-2,ctrl+k2\n",
-        "field,password\nkind,required\nlength,8\n", "def f(user, password,\n      host, port8080x):\n",
-        "    'TF2_password',\n    'TF2_Players',\n", "call(bar, password,\n     baz1xyz, qux2yza)\n",
+        "field,password\nkind,required\nlength,8\n", "def f(user, password,\n      host, port8080x,\n",
+        "    'TF2_password',\n    'TF2_Players',\n", "call(bar, password,\n     baz1xyz, qux2yza,\n)",
         "| password |\n|---|\n| abc123xyz |\n", 'login("username", "password")', "login('host:port', 'dashboard')",
         "name,password\n\nthen came b1ob,x2yzzy\n", "INSERT INTO t (password, n) VALUES (?, ?), (:password, now())",
-        'f(password or "")(x, "")', "['user', 'password', 'host:port']", "password = password1 if a else password2",
+        'f(password or "")(x, "")', "['user', 'password', 'host:port1']", "'password', 'host:5432'",
+        '"password": "localhost:8080"',
+        'return f(password or "")(request.args)', "password = password1 if a else password2",
     ],
 )  # fmt: skip
 def test_what_is_no_secret_below_a_head_or_in_a_call_stays(text: str) -> None:

@@ -53,6 +53,10 @@ _ALGORITHM = re.compile(
     rb"(?i)(?:argon2|bcrypt|scrypt|pbkdf2|sha[0-9]|md[45]|base[0-9]{2}|utf-?[0-9]|aes-?[0-9]|hmac|rsa-?[0-9]|ed25519)"
     rb"[a-z0-9_+-]{0,16}(?:[$]v=[0-9]+)?|[a-z]{0,8}v?[0-9]+(?:\.[0-9]+){1,3}"
 )
+_HOST = re.compile(
+    rb"(?:(?:local)?host(?:name)?|[a-z][a-z-]{0,40}(?:\.[a-z-]{2,40}){1,5}|[0-9]{1,3}(?:\.[0-9]{1,3}){3}):"
+    rb"(?:port[0-9]?|[0-9]{2,5})"
+)
 _PROMPT = re.compile(rb"[A-Za-z\x80-\xff ]{4,40}[:?] ?")
 _PATH = re.compile(rb"(?:[A-Za-z]:[\\/]|[~/])")
 _PART = re.compile(rb"[-_:/. #]+")
@@ -214,7 +218,7 @@ def is_password(value: bytes, *, quoted: bool, meant: bool = False) -> bool:
     value = value[:LENGTH_MAX]
     if len(value) < 4 or is_stand_in(value) or value.lower() in _DOCUMENTED or _ALGORITHM.fullmatch(value):
         return False
-    if (not quoted and is_code(value)) or _PROMPT.fullmatch(value):
+    if (not quoted and is_code(value)) or _PROMPT.fullmatch(value) or _HOST.fullmatch(value):
         return False
     if b" " in value:
         if quoted and is_phrase(value):
