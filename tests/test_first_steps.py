@@ -55,6 +55,7 @@ def test_sessions_that_were_over_are_told_of_with_the_way_to_have_them_written(o
 def test_a_broken_configuration_hides_neither_log_nor_runs_nor_the_state_of_the_machine(old):
     scratch, _ = old
     sound = scratch.config.read_text(encoding="utf-8")
+    scratch.json("job", "run", "sleep")  # is skipped, or not: a run to list
     logged = len(scratch.json("logs"))
     listed = len(scratch.json("job", "list"))
     scratch.config.write_text(f"state_dir: {scratch.state}\nunknown: 1\n", encoding="utf-8")
