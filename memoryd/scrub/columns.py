@@ -25,7 +25,7 @@ KEYWORDS = (b"password", b"passwd", b"passwort", b"passphrase", b"pwd", b"token"
 
 _LINE_MAX = 2048
 _COLUMNS_MAX = 32
-_CELL_ENDS = re.compile(rb"[\w \-]{0,24}[\"'`*]{0,3}[ \t]{0,40}(?P<mark>[|,;\t]|\r?\n)")
+_CELL_ENDS = re.compile(rb"[\w \-]{0,24}+[\"'`*]{0,3}+[ \t]{0,40}+(?P<mark>[|,;\t]|\r?\n)")
 _CELL_BEGINS = re.compile(rb"[|,;\t\n][ \"'`*]{0,8}[\w \-]{0,24}\Z")
 _NAME = re.compile(rb"[\w .\-\x80-\xff]{1,40}")
 _PADDING = b" \t\r\"'`*"
@@ -45,9 +45,11 @@ def find(place: Place, keyword: bytes) -> Iterator[Span]:
 
 def _below(place: Place) -> Iterator[Span]:
     behind = _CELL_ENDS.match(place.buffer, place.last, place.end)
+    if behind is None:
+        return
     before = _CELL_BEGINS.search(place.buffer[max(0, place.first - 36) : place.first])
     end = place.buffer.find(b"\n", place.last, min(place.end, place.last + _LINE_MAX))
-    if behind is None or before is None or end < 0:
+    if before is None or end < 0:
         return
     begin = _line_begin(place)
     head = place.buffer[begin:end]
