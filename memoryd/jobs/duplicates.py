@@ -6,6 +6,7 @@ Texts are equal when they are after NFC, folding of spaces and casefolding; near
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ a an and are as at be been by for from had has have i in is it its me my of on o
 were will with you your
 """
 _SMALL = frozenset(_SMALL_LIST.split())
+_KEPT_TEXTS = 1 << 14
 _NEAR = 0.85  # share of all words of two texts that must be shared
 
 
@@ -74,6 +76,7 @@ class Known:
                 yield self._texts[place]
 
 
+@functools.lru_cache(maxsize=_KEPT_TEXTS)  # the same memory files are known to each run
 def _spaced(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).casefold().split())
 

@@ -5,6 +5,7 @@ The rules are those of `taint`; what is added here is how weighty a memory must 
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
@@ -26,6 +27,8 @@ CORE_IMPORTANCE = 0.7  # a memory from this on goes into the core; the rest live
 CORE_TYPES = frozenset({MemoryType.PREFERENCE, MemoryType.DECISION, MemoryType.LEARNING, MemoryType.FACT})
 LONGEST_CORE = 400  # characters
 
+# The same memory files are known to each run; what tools say is asked about once and must not push these out.
+_own_digest = functools.lru_cache(maxsize=1 << 14)(taint.digest)
 _ASSISTANT_TYPES = frozenset({MemoryType.DECISION, MemoryType.LEARNING})  # an assistant may vouch for these
 
 
@@ -49,7 +52,7 @@ class Judge:
             outside: what tools and other agents said beside it.
             known: lines of memory, which are no evidence when the assistant repeats them.
         """
-        own = frozenset(taint.digest(line) for line in known if line.strip())
+        own = frozenset(_own_digest(line) for line in known if line.strip())
         self._bench = Bench([_record(quoted, said_on) for quoted in material], outside, own)
         self._dropped = dropped
 

@@ -122,7 +122,8 @@ class Context:
     Attributes:
         door: by which the operations come.
         agent_id: whose ledger it is.
-        memories: by id, as they are now: every live one, and the ended ones that operations name.
+        memories: by id, as they are now: every live one, and the ended ones that operations name; where operations only
+            add, nothing can be lost and the live ones may be left out.
         count_tokens: tokens of a text.
         limits: the configured ones.
         start_tokens: of the live core when the run began; None where that is now.
