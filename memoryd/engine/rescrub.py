@@ -3,7 +3,7 @@
 Rows, files of workspaces with their backups, the log, the journal, and the states that a restore has put aside. Each
 portion of rows is one transaction and each file one exchange, under the agent's lock, so that it may be stopped at any
 point and run again; a second run finds nothing. A file that somebody edits meanwhile is read again, never overwritten.
-Transcripts and NOW files are the agents' own: they are not changed.
+Transcripts and NOW files are the agents' own: they are not changed, but for those that memoryd recorded itself.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.database import audit, sqlite, texts
 from memoryd.database.texts import Kind
+from memoryd.engine import recording
 from memoryd.engine.clock import text_of, utc_now
 from memoryd.engine.commit import ACTOR, locked, opened
 from memoryd.engine.core_import import CORE_FILE
@@ -100,6 +101,7 @@ class Rescrub:
             else:
                 self.log.warning("workspace is gone, not scrubbed", agent=agent_id)
                 self.left.append(str(workspace))
+            self.counts["files"] += recording.redact_again(self.state_dir, agent_id, self.scrubber, self.go_on)
         with suppress(FileNotFoundError), follow_folder(self.state_dir / "log") as logs:
             for name in logs.names():
                 if fnmatchcase(name, "memoryd.jsonl*"):
