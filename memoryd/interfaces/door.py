@@ -35,8 +35,9 @@ class Flushed:
         session: the id of the session they are part of; None where there was nothing to record.
         added: messages that were new.
         run: the id of the run that slept over them; None where there was nothing to record.
-        state: of that run, as `memoryd job show` has it: `succeeded`; `skipped` where all was slept over before; any
-            other says that the messages are kept and memoryd tries again, or that a person must act.
+        state: of that run, as `memoryd job show` has it: `succeeded`; `skipped` where all was slept over before or
+            nothing is worth keeping; any other says that the messages are kept and memoryd tries again, or that a
+            person must act.
         why: the reason it gives, or its error.
         blocks: daily blocks that are new.
         untold: of these, the ones that `on_summary` was not told, since somebody has changed them meanwhile.
@@ -76,7 +77,7 @@ class Memory:
             NotFoundError: no agent of it works in this folder.
         """
         folder = Path(workspace).expanduser().resolve()
-        given = None if config_file is None else Path(config_file)
+        given = None if config_file is None else Path(config_file).expanduser()
         user = Path(platformdirs.user_config_dir("memoryd"))
         self._settings: Settings = config.load(config.find(given, os.environ, Path.cwd(), user))
         found = [agent for agent in self._settings.agents if agent.workspace.resolve() == folder]
@@ -139,8 +140,8 @@ class Memory:
         Args:
             messages: as a chat API takes them, `{"role": …, "content": …}`; they are not changed.
             budget: tokens, counted with tiktoken's o200k_base, with four more for each message.
-            strategy: `sliding-window` (the newest, without a gap), `progressive-summary` (only `sleep.keep_recent`, with
-                the summary for the rest), `importance-based` (what weighs most for its length), or `hybrid`.
+            strategy: `sliding-window` (the newest, without a gap), `progressive-summary` (only `sleep.keep_recent`,
+                with the summary for the rest), `importance-based` (what weighs most for its length), or `hybrid`.
             summary: what stands for the messages that go, such as the texts that `flush` tells; as much of it as fits
                 half of the room begins the list, as a message of the system's.
 

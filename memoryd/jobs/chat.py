@@ -65,16 +65,16 @@ def _turn(given: chat.Whole, place: int) -> StoredTurn:
     kind = (Kind.TOOL_CALL if place == group else Kind.TOOL_RESULT) if is_call else Kind.MESSAGE
     call = str(group) if is_call else None
     return StoredTurn(
-        place + 1,
-        "",
-        0,
-        role,
-        _ORIGINS[role],
-        kind,
-        chat.text_of(message),
-        None,
-        0,
-        False,
-        call,
-        None,  # noqa: FBT003
+        seq=place + 1,
+        record_id="",
+        part=0,
+        role=role,
+        origin=_ORIGINS[role],
+        kind=kind,
+        text=chat.text_of(message),
+        at=None,
+        tokens=0,
+        sidechain=False,
+        tool_call_id=call,
+        tool_name=None,
     )
