@@ -27,8 +27,16 @@ class World:
         self.path.write_bytes(OLD.encode())
         self.app = None
 
-    def open(self, step=None):
-        self.app = in_process(self.scratch, lambda: NOW, step)
+    @classmethod
+    def at(cls, root):
+        """One that is there already."""
+        world = object.__new__(cls)
+        world.scratch = Scratch.at(root)
+        world.path = world.scratch.workspace / "MEMORY.md"
+        return world
+
+    def open(self, step=None, now=NOW):
+        self.app = in_process(self.scratch, lambda: now, step)
         self.watch = CoreWatch(self.app.runner)
         return self.app
 

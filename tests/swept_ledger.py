@@ -1,0 +1,50 @@
+"""What no model is asked about, in one go: an edit of `MEMORY.md` is imported, facts are stored, a sleep is taken back.
+
+For `syscall_sweep.py`. Each part is what a person would ask for again after a kill: what is done already stays done.
+"""
+
+import os
+from datetime import timedelta
+
+from facts_world import store_on
+from scratch import STARTED
+from swept_sleep import AGAIN_AFTER, READ_AT, glance, is_state, state
+from syscall_sweep import Job
+from test_ledger_runs import World
+
+from memoryd.engine import ledger_runs
+from memoryd.ledger.facts import NewFact
+
+RULE = "never deploy on a Friday"
+FACTS = [NewFact("Lives in Graz.", "knowledge", 0.9), NewFact("Drinks tea.", "preference", 0.8), NewFact("Sings.")]
+
+
+def prepare(root):
+    """A sleep that is to be taken back, a protected bullet, facts; then an edit that nobody has seen yet."""
+    world = World(root)
+    with world.open():
+        world.take()
+        world.own("protect", world.id_of(RULE))
+        (root / "sleep").write_text(world.sleep())
+        store_on(world.app.engine, world.scratch.workspace, world.app.clock).create(
+            [NewFact("Sings."), NewFact("Reads.")]
+        )
+    text = world.text().replace(f"- {RULE}\n", "").replace("about tea", "about green tea")
+    world.write(text.replace("- an old one\n", "- an old one\n- mine\n\nand this, which is no bullet\n"))
+    written = (STARTED + timedelta(minutes=31)).timestamp()
+    os.utime(world.path, (written, written))
+
+
+def run(root, runs_before):
+    world = World.at(root)
+    with world.open(now=STARTED + READ_AT + timedelta(minutes=1) + runs_before * AGAIN_AFTER):
+        world.take()
+        store_on(world.app.engine, world.scratch.workspace, world.app.clock, max_facts=4).create(FACTS)
+        asked_for = world.scratch.query("SELECT state FROM job_run WHERE kind = ?", ledger_runs.ROLLBACK)
+        if not asked_for:
+            world.do(ledger_runs.ROLLBACK, run=(root / "sleep").read_text())
+        while world.app.runner.run_next() is not None:
+            pass
+
+
+LEDGER = Job(prepare, run, state, glance, is_state)
