@@ -8,7 +8,8 @@ from datetime import timedelta
 
 from facts_world import store_on
 from scratch import STARTED
-from swept_sleep import AGAIN_AFTER, READ_AT, glance, is_state, state
+from swept_sleep import READ_AT, glance, is_state
+from swept_sleep import state as all_of_it
 from syscall_sweep import Job
 from test_ledger_runs import World
 
@@ -35,9 +36,9 @@ def prepare(root):
     os.utime(world.path, (written, written))
 
 
-def run(root, runs_before):
+def run(root, _runs_before):
     world = World.at(root)
-    with world.open(now=STARTED + READ_AT + timedelta(minutes=1) + runs_before * AGAIN_AFTER):
+    with world.open(now=STARTED + READ_AT + timedelta(minutes=1)):  # always the same, since rows tell when they ended
         world.take()
         store_on(world.app.engine, world.scratch.workspace, world.app.clock, max_facts=4).create(FACTS)
         asked_for = world.scratch.query("SELECT state FROM job_run WHERE kind = ?", ledger_runs.ROLLBACK)
@@ -45,6 +46,17 @@ def run(root, runs_before):
             world.do(ledger_runs.ROLLBACK, run=(root / "sleep").read_text())
         while world.app.runner.run_next() is not None:
             pass
+
+
+def state(root):
+    """All rows and files; what the runs backed up as a list, since each of several has a `MEMORY.md`."""
+    found = all_of_it(root)
+    backups = root / "workspace" / ".continuum" / "memory" / "backup"
+    found["files"] = {name: text for name, text in found["files"].items() if "/backup/" not in name}
+    found["files"] |= {"backups": sorted(path.read_text("utf-8") for path in backups.rglob("*.md"))}
+    # The commit that puts something back tells which; the import that came upon it, also what had become of it.
+    found["rows"]["alarm"] = [row.replace(" was missing", "") for row in found["rows"]["alarm"]]
+    return found
 
 
 LEDGER = Job(prepare, run, state, glance, is_state)
