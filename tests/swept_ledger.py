@@ -3,6 +3,7 @@
 For `syscall_sweep.py`. Each part is what a person would ask for again after a kill: what is done already stays done.
 """
 
+import json
 import os
 from datetime import timedelta
 
@@ -54,6 +55,12 @@ def state(root):
     backups = root / "workspace" / ".continuum" / "memory" / "backup"
     found["files"] = {name: text for name, text in found["files"].items() if "/backup/" not in name}
     found["files"] |= {"backups": sorted(path.read_text("utf-8") for path in backups.rglob("*.md"))}
+    # A rollback tells the journal ahead of the rows, and again where it was stopped in between: the last word counts.
+    told = {}
+    for line in found["files"]["state/watermarks.jsonl"].splitlines():
+        entry = json.loads(line)
+        told[entry["record_id"], entry["part"], entry["consumer"]] = entry
+    found["files"]["state/watermarks.jsonl"] = str(list(told.values()))
     # The commit that puts something back tells which; the import that came upon it, also what had become of it.
     found["rows"]["alarm"] = [row.replace(" was missing", "") for row in found["rows"]["alarm"]]
     return found

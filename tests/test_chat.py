@@ -130,6 +130,8 @@ def test_what_is_torn_out_of_a_list_leaves_one_that_a_chat_api_takes(messages, d
 def test_ids_that_begin_anew_with_each_call_belong_to_the_call_before():
     messages = [call("0"), result("0", "one"), said("user", "on"), call("0"), result("0", "two")]
     assert chat.whole(messages).group == [0, 0, 2, 3, 3]
+    again = [call("0"), said("user", "never mind"), call("0"), result("0", "two")]
+    assert chat.whole(again).messages == again[1:]
     nameless = [
         {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "read", "arguments": {}}}]},
         {"role": "tool", "content": "x"},
@@ -186,6 +188,12 @@ def test_the_strategies_differ_as_they_say():
     assert early in kept["importance-based"]
     assert early in kept["hybrid"]
     assert kept["sliding-window"] == [SYSTEM, *messages[-5:]]
+    summary = "- early on\n- tests first"
+    tight = cost([said("system", summary), SYSTEM, *messages[-2:]])
+    assert compress(messages, tight, "sliding-window", 2, summary, count) == [
+        said("system", summary), SYSTEM, *messages[-2:],
+    ]  # fmt: skip
+    assert messages[-2] not in compress(messages, tight - 1, "sliding-window", 2, summary, count)
     told = compress(messages, budget, "progressive-summary", 2, "- early on\n- tests first", count)
     assert told == [said("system", "- early on\n- tests first"), SYSTEM, *messages[-2:]]
 

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import threading
+from datetime import timedelta
 from pathlib import Path
 from unittest.mock import patch
 
@@ -16,7 +17,8 @@ from scratch import SAID, Model, Scratch
 import memoryd
 from memoryd import app
 from memoryd.engine import recording
-from memoryd.errors import RefusedError, StateError
+from memoryd.errors import LockedError, RefusedError, StateError
+from memoryd.files.locks import Lock
 from memoryd.interfaces import work
 from memoryd.transcripts.format import Identity
 from memoryd.transcripts.lines import Pass, decode, split
@@ -185,6 +187,10 @@ def test_two_threads_that_flush_the_same_record_it_once(scratch):
             thread.start()
         for thread in threads:
             thread.join()
+        assert [len(lines) for lines in recorded(scratch).values()] == [len(TALK)]
+        folder = recording.folder_of(settings.state_dir, "demo")
+        with Lock(folder / ".lock"), patch.object(recording, "PATIENCE", timedelta()), pytest.raises(LockedError):
+            recording.record(settings.state_dir, "demo", [*TALK, LATER], opened.scrubber, opened.clock)
     assert [len(lines) for lines in recorded(scratch).values()] == [len(TALK)]
 
 

@@ -203,8 +203,8 @@ class Storage(RuleBasedStateMachine):
         if kind != ledger_runs.ROLLBACK:
             assert self.data.startswith(BOM) == old.startswith(BOM)
             self.nobodys_line_is_lost(lines_of(old), run_id)
-        imported = self.world.scratch.query("SELECT 1 FROM audit WHERE operation = 'import' AND at >= ?", now)
-        self.last = None if imported or done["state"] != "succeeded" else (run_id, before)
+        self.imported = self.world.scratch.query("SELECT 1 FROM audit WHERE operation = 'import' AND at >= ?", now)
+        self.last = None if self.imported or done["state"] != "succeeded" else (run_id, before)
         return done
 
     def nobodys_line_is_lost(self, lines, run_id):
@@ -299,6 +299,8 @@ class Storage(RuleBasedStateMachine):
         if done["state"] == "skipped":
             return  # it had changed nothing
         assert done["state"] == "succeeded", done
+        if self.imported:
+            return  # an edit that nobody had taken over yet
         now, now_data, now_files = self.snapshot()
         there = {row[0] for row in tables["memory"]}
         kept = [row for row in now["memory"] if row[0] in there]

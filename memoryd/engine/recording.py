@@ -8,7 +8,9 @@ BEGIN is the hash of the first message, by which a conversation is found again t
 from __future__ import annotations
 
 import secrets
+import uuid
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.engine.scrubbing import UnscannedError
@@ -20,7 +22,7 @@ from memoryd.transcripts import chat
 from memoryd.transcripts.turn import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from memoryd.engine.clock import Clock
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
 FOLDER = "sessions"
 NEWEST = 50  # sessions that are looked at for one that goes on
 PATIENCE = timedelta(seconds=30)  # for another process that records
-_ID_CHARS = 24
 _HEAD_CHARS = 16
 
 
@@ -77,7 +78,7 @@ def record(
         new = _news(session, given)
         at = clock.text()
         if new:
-            stamped = ({"timestamp": at} | message | {"uuid": secrets.token_hex(_ID_CHARS // 2)} for message in new)
+            stamped = ({"timestamp": at} | message | {"uuid": str(uuid.uuid4())} for message in new)
             with as_state_error("cannot be written", session.path):
                 Journal(session.path).append(*stamped)
         return Recorded(session.path, session.path.stat().st_size, len(new))
@@ -95,14 +96,17 @@ def redact_again(state_dir: Path, agent_id: str, scrubber: Scrubber, go_on: Call
     changed = 0
     for path in sorted(folder_of(state_dir, agent_id).glob("*.jsonl")):
         go_on()
-        journal = Journal(path)
-        old = journal.entries()
+        old = Journal(path).entries()
         new = _redacted(old, scrubber)
         if new != old:
             kept = {entry.get("uuid"): after for entry, after in zip(old, new, strict=True)}
-            journal.change(lambda entry, kept=kept: kept.get(entry.get("uuid"), entry))  # type: ignore[misc]
+            Journal(path).change(partial(_kept_of, kept))
             changed += 1
     return changed
+
+
+def _kept_of(kept: Mapping[Any, dict[str, Any]], entry: dict[str, Any]) -> dict[str, Any]:
+    return kept.get(entry.get("uuid"), entry)  # one that came meanwhile is redacted already
 
 
 def _session_of(folder: Path, given: Sequence[dict[str, Any]]) -> _Session:

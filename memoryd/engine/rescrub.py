@@ -25,7 +25,7 @@ from memoryd.engine import recording
 from memoryd.engine.clock import text_of, utc_now
 from memoryd.engine.commit import ACTOR, locked, opened
 from memoryd.engine.core_import import CORE_FILE
-from memoryd.engine.scrubbing import strings_of, with_strings
+from memoryd.engine.scrubbing import UnscannedError, strings_of, with_strings
 from memoryd.errors import MemorydError, StateError
 from memoryd.files import durable, late, regular, temporary
 from memoryd.files.open_folder import follow_folder
@@ -101,7 +101,7 @@ class Rescrub:
             else:
                 self.log.warning("workspace is gone, not scrubbed", agent=agent_id)
                 self.left.append(str(workspace))
-            self.counts["files"] += recording.redact_again(self.state_dir, agent_id, self.scrubber, self.go_on)
+            self._recorded(agent_id)
         with suppress(FileNotFoundError), follow_folder(self.state_dir / "log") as logs:
             for name in logs.names():
                 if fnmatchcase(name, "memoryd.jsonl*"):
@@ -233,6 +233,13 @@ class Rescrub:
             self._journal(type(self.journal)(journal))
 
     # --- files ----------------------------------------------------------------------------------------------------
+
+    def _recorded(self, agent_id: str) -> None:
+        try:
+            self.counts["files"] += recording.redact_again(self.state_dir, agent_id, self.scrubber, self.go_on)
+        except UnscannedError:
+            self.counts["unscanned"] += 1
+            self.left.append(str(recording.folder_of(self.state_dir, agent_id)))
 
     def _workspace(self, workspace: Path) -> None:
         with opened(workspace) as place:
