@@ -359,4 +359,4 @@ class Storage(RuleBasedStateMachine):
 def test_people_jobs_and_the_time_machine_in_any_order(pristine):
     Storage.scratch, Storage.copy = pristine
     with patch.dict(runner.KINDS, sleep=SCRIPTED):
-        run_state_machine_as_test(Storage, settings=settings(stateful_step_count=8, phases=PHASES))
+        run_state_machine_as_test(Storage, settings=settings(stateful_step_count=6, phases=PHASES))
