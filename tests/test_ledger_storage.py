@@ -204,7 +204,8 @@ class Storage(RuleBasedStateMachine):
             assert self.data.startswith(BOM) == old.startswith(BOM)
             self.nobodys_line_is_lost(lines_of(old), run_id)
         self.imported = self.world.scratch.query("SELECT 1 FROM audit WHERE operation = 'import' AND at >= ?", now)
-        self.last = None if self.imported or done["state"] != "succeeded" else (run_id, before)
+        changed = self.world.scratch.query("SELECT 1 FROM audit WHERE run_id = ?", run_id)
+        self.last = (run_id, before) if changed and not self.imported and done["state"] == "succeeded" else None
         return done
 
     def nobodys_line_is_lost(self, lines, run_id):
