@@ -13,7 +13,7 @@ from ledger_world import World, worlds
 from memoryd.engine.time_machine import as_row
 from memoryd.errors import NotFoundError, RefusedError
 from memoryd.interfaces.ledger import _plan_text
-from memoryd.ledger import audit
+from memoryd.ledger import audit, rollback
 from memoryd.ledger.memory import Ending, Kind
 from memoryd.ledger.operation import Add, Delete, Merge, Protect, Restore, Update
 from memoryd.ledger.rollback import Conflict, Plan
@@ -102,7 +102,8 @@ def test_everything_goes_back_to_an_entry(drawn, data):
     if not runs:
         return
     index = data.draw(st.integers(1, len(world.entries)))
-    states = audit.replay(world.entries[:index], world.texts.get).states
+    whole = rollback.last_of_change(world.entries, index)
+    states = audit.replay(world.entries[:whole], world.texts.get).states
     world.carry_out(world.plan_to(index), "undo")
     now = {memory_id: world.state(memory_id) for memory_id in states}
     assert now == states
@@ -220,3 +221,15 @@ def test_what_is_in_the_way_is_named_with_and_without_a_run():
         plan.check()
     assert "rollback --to" in caught.value.hint
     assert f"conflict {way}" in _plan_text(as_row(plan))
+
+
+def test_back_to_an_entry_is_back_to_what_was_written_at_once_with_it():
+    world = World()
+    world.do("run_1", Add(Kind.CORE, "tea"), Add(Kind.CORE, "coffee"))
+    world.move("run_1", audit.file("MEMORY.md"), audit.state(path="MEMORY.md", sha256="1"))
+    world.do(None, Add(Kind.CORE, "by hand"))
+    world.do(None, Add(Kind.CORE, "by hand, later"))
+    assert [rollback.last_of_change(world.entries, number) for number in range(1, 6)] == [3, 3, 3, 4, 5]
+    undone = [step.memory_id for step in world.plan_to(1).steps]
+    assert undone == [step.memory_id for step in world.plan_to(3).steps]
+    assert undone == [entry.memory_id for entry in world.entries[:2:-1]]

@@ -27,8 +27,16 @@ class World:
         self.path.write_bytes(OLD.encode())
         self.app = None
 
-    def open(self, step=None):
-        self.app = in_process(self.scratch, lambda: NOW, step)
+    @classmethod
+    def at(cls, root):
+        """One that is there already."""
+        world = object.__new__(cls)
+        world.scratch = Scratch.at(root)
+        world.path = world.scratch.workspace / "MEMORY.md"
+        return world
+
+    def open(self, step=None, now=NOW):
+        self.app = in_process(self.scratch, lambda: now, step)
         self.watch = CoreWatch(self.app.runner)
         return self.app
 
@@ -300,6 +308,41 @@ def test_a_rollback_is_rolled_back(world):
     assert second["state"] == "succeeded", second
     assert (world.rows(), world.text(), world.scratch.query("SELECT * FROM watermark")) == slept
     assert world.problems() == []
+
+
+def test_the_blocks_that_a_rollback_had_cut_come_back_with_what_was_appended_since(world):
+    world.take()
+    path = world.scratch.workspace / "memory" / "2026-03-04.md"
+    path.parent.mkdir()
+    path.write_bytes(b"# Daily Memory: 2026-03-04\n\nmine, with no newline")
+    run_id = world.sleep()
+    slept = path.read_bytes()
+    first = world.do(ledger_runs.ROLLBACK, run=run_id)
+    assert path.read_bytes() == b"# Daily Memory: 2026-03-04\n\nmine, with no newline"
+    with path.open("ab") as file:
+        file.write(b"\n\nmine, later\n")
+    assert world.do(ledger_runs.ROLLBACK, run=first["id"])["state"] == "succeeded"
+    assert path.read_bytes() == slept + b"\n\nmine, later\n"
+
+
+def test_of_a_file_that_a_run_made_nothing_is_left(world):
+    world.path.unlink()
+    run_id = world.sleep()
+    assert world.text()
+    assert world.do(ledger_runs.ROLLBACK, run=run_id)["state"] == "succeeded"
+    assert world.text() == ""
+    assert world.problems() == []
+
+
+def test_a_change_is_taken_back_whole_whichever_of_its_entries_is_named(world):
+    world.take()
+    run_id = world.sleep()
+    ids = [row[0] for row in world.scratch.query("SELECT id FROM audit WHERE run_id = ? ORDER BY id", run_id)]
+    slept = (world.rows(), world.text(), world.scratch.dailies())
+    assert len(ids) > 2
+    for number in ids:
+        assert world.do(ledger_runs.ROLLBACK, to=number)["state"] == "skipped"
+        assert (world.rows(), world.text(), world.scratch.dailies()) == slept
 
 
 def test_a_later_edit_elsewhere_stays_and_one_of_the_same_memory_refuses(world):

@@ -20,13 +20,6 @@ ROWS = (
 )
 
 
-def at(root):
-    world = object.__new__(World)
-    world.scratch = Scratch.at(root)
-    world.path = world.scratch.workspace / "MEMORY.md"
-    return world
-
-
 def prepare_rollback(root):
     """A sleep that is to be taken back."""
     world = World(root)
@@ -37,7 +30,7 @@ def prepare_rollback(root):
 
 
 def roll_back(root, step):
-    world = at(root)
+    world = World.at(root)
     with world.open(step):
         world.do(ledger_runs.ROLLBACK, run=(root / "run").read_text())
 
@@ -55,14 +48,14 @@ def prepare_putting_back(root):
 
 
 def put_back(root, step):
-    world = at(root)
+    world = World.at(root)
     with world.open(step):
         world.take()
 
 
 def go_on(root):
     """The next start: what was stopped is completed, what waits is carried out."""
-    world = at(root)
+    world = World.at(root)
     with world.open():
         world.take()
 

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import swept_ledger
 import swept_migration
 import syscall_sweep
 from swept_sleep import OLD
@@ -29,8 +30,8 @@ WHY_NOT = syscall_sweep.available()
 pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")
 
 
-def sweep(folder, how, job=JOB):
-    every = 1 if SOAK else EVERY.get(how, EVERY_OTHER)
+def sweep(folder, how, job=JOB, *, rarely=False):
+    every = 1 if SOAK else EVERY_OTHER if rarely else EVERY.get(how, EVERY_OTHER)
     script = Path(syscall_sweep.__file__)
     command = [sys.executable, str(script), job, str(folder), how, "--every", str(every), "--seed", str(SEED)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=script.parent)
@@ -102,6 +103,22 @@ def test_an_upgrade_killed_at_a_call_comes_to_the_same_schema_and_rows(tmp_path,
         assert (point["code"], point["again"]) == (KILLED, 0), f"{told(point)}\n{point['trouble']}"
         assert point["hit"], told(point)
         assert point["after"] == alone, told(point)
+
+
+def test_an_import_facts_and_a_rollback_killed_at_a_call_come_to_the_same(tmp_path, record_property):
+    first, points = sweep(tmp_path, "kill", "swept_ledger:LEDGER", rarely=True)
+    record_property("covered", f"kill of ledger work: {len(points)} of {first['points']} points, seed {SEED}")
+    alone = first["after"]
+    core = alone["files"]["workspace/MEMORY.md"]
+    assert [core.count(text) for text in ("- mine\n\nand this", swept_ledger.RULE, "about green tea")] == [1, 1, 1]
+    assert "Ottilie" not in core
+    assert len(alone["rows"]["intent"]) == 0
+    assert points
+    for point in points:
+        assert (point["code"], point["again"]) == (KILLED, 0), f"{told(point)}\n{point['trouble']}"
+        assert point["hit"], told(point)
+        for what in ("sound", "files", "rows"):
+            assert point["after"][what] == alone[what], f"{what}: {told(point)}"
 
 
 def test_killed_at_a_call_it_comes_to_the_same(tmp_path, record_property):

@@ -170,6 +170,10 @@ class Loop:
         self.queue.at = 0
         self.wake.set()
 
+    def read(self, path: str) -> None:
+        """Look at a transcript soon; from any thread."""
+        self._hint(path)
+
     def _listen(self) -> None:
         def stop(number: int, _frame: FrameType | None) -> None:
             self.hurried = self.stop_asked  # asked twice: what is under way is given back to the queue at once
@@ -193,7 +197,8 @@ class Loop:
                 signal.signal(signal.SIGHUP, reload)
 
     def _configure(self, settings: Settings) -> None:
-        self.watcher.configure(self.app.ingest.sources, settings.ingest.polling)
+        watched = [source for source in self.app.ingest.sources if source.watched]
+        self.watcher.configure(watched, settings.ingest.polling)
         self.schedule.configure(settings)
         self._set_scan()
 

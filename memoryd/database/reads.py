@@ -104,6 +104,25 @@ def job_run(reader: Reader, run_id: str) -> Row:
     return _shown_run((exact or rows)[0])
 
 
+def runs_over(reader: Reader, agent_id: str, path: str, kind: str) -> list[Row]:
+    """Read the runs of a kind that succeeded over the session of a transcript, in the order of their ends."""
+    rows = reader.rows(
+        "SELECT r.* FROM job_run r JOIN transcript t ON t.session_id = r.session_id"
+        " WHERE t.agent_id = ? AND t.path = ? AND r.kind = ? AND r.state = 'succeeded' ORDER BY r.finished_at, r.id",
+        agent_id, path, kind,
+    )  # fmt: skip
+    return [_shown_run(row) for row in rows]
+
+
+def read_until(reader: Reader, agent_id: str, path: str) -> tuple[str, int] | None:
+    """Tell the session of a transcript and up to which byte it is read; None where it is not known yet."""
+    row = reader.row(
+        'SELECT session_id, "offset" FROM transcript WHERE agent_id = ? AND path = ? AND session_id IS NOT NULL',
+        agent_id, path,
+    )  # fmt: skip
+    return None if row is None else (str(row["session_id"]), int(row["offset"]))
+
+
 def job_runs(reader: Reader, *, agent_id: str | None = None, kind: str | None = None, limit: int = 20) -> list[Row]:
     """Read the newest runs, the newest first."""
     rows = reader.rows(

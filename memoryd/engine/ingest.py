@@ -19,7 +19,7 @@ from sqlalchemy.exc import OperationalError
 
 from memoryd.database import sqlite
 from memoryd.engine import cursor as reading
-from memoryd.engine import retry, store, unreadable
+from memoryd.engine import recording, retry, store, unreadable
 from memoryd.engine.cursor import Cursor, Found
 from memoryd.engine.cursors import Cursors
 from memoryd.engine.documents import Documents
@@ -65,16 +65,19 @@ class Source:
     pattern: sources.Pattern
     format: str
     project: Path | None
+    watched: bool = True  # whether a change of it is noticed only by watching
 
 
 def sources_of(settings: Settings) -> list[Source]:
-    """List the patterns of all enabled agents; the agent's NOW files are always among them."""
+    """List the patterns of all enabled agents; NOW files, and what programs hand over, are always among them."""
     found = []
     for agent in settings.agents:
         if not agent.enabled:
             continue
         now_files = sources.pattern(NOW_PATTERN, agent.workspace, without=settings.state_dir)
         found.append(Source(agent, now_files, "now", None))
+        handed_over = sources.pattern("*.jsonl", recording.folder_of(settings.state_dir, agent.id))
+        found.append(Source(agent, handed_over, Messages.name, None, watched=False))
         found.extend(_source(agent, source, settings.state_dir) for source in agent.transcripts)
     return found
 

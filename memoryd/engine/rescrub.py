@@ -3,7 +3,7 @@
 Rows, files of workspaces with their backups, the log, the journal, and the states that a restore has put aside. Each
 portion of rows is one transaction and each file one exchange, under the agent's lock, so that it may be stopped at any
 point and run again; a second run finds nothing. A file that somebody edits meanwhile is read again, never overwritten.
-Transcripts and NOW files are the agents' own: they are not changed.
+Transcripts and NOW files are the agents' own: they are not changed, but for those that memoryd recorded itself.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.database import audit, sqlite, texts
 from memoryd.database.texts import Kind
+from memoryd.engine import recording
 from memoryd.engine.clock import text_of, utc_now
 from memoryd.engine.commit import ACTOR, locked, opened
 from memoryd.engine.core_import import CORE_FILE
-from memoryd.engine.scrubbing import strings_of, with_strings
+from memoryd.engine.scrubbing import UnscannedError, strings_of, with_strings
 from memoryd.errors import MemorydError, StateError
 from memoryd.files import durable, late, regular, temporary
 from memoryd.files.open_folder import follow_folder
@@ -100,6 +101,7 @@ class Rescrub:
             else:
                 self.log.warning("workspace is gone, not scrubbed", agent=agent_id)
                 self.left.append(str(workspace))
+            self._recorded(agent_id)
         with suppress(FileNotFoundError), follow_folder(self.state_dir / "log") as logs:
             for name in logs.names():
                 if fnmatchcase(name, "memoryd.jsonl*"):
@@ -231,6 +233,13 @@ class Rescrub:
             self._journal(type(self.journal)(journal))
 
     # --- files ----------------------------------------------------------------------------------------------------
+
+    def _recorded(self, agent_id: str) -> None:
+        try:
+            self.counts["files"] += recording.redact_again(self.state_dir, agent_id, self.scrubber, self.go_on)
+        except UnscannedError:
+            self.counts["unscanned"] += 1
+            self.left.append(str(recording.folder_of(self.state_dir, agent_id)))
 
     def _workspace(self, workspace: Path) -> None:
         with opened(workspace) as place:

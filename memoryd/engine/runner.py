@@ -554,16 +554,20 @@ def _jitter(run: Run) -> float:
 
 def summary_text(workspace: Path, files: Sequence[dict[str, Any]]) -> str | None:
     """Read the bodies of a run's daily blocks back by the receipt; None where they are not there any more."""
+    bodies = block_bodies(workspace, files)
+    found = [body for body in bodies if body is not None]
+    return None if len(found) < len(bodies) else "\n".join(found)
+
+
+def block_bodies(workspace: Path, files: Sequence[dict[str, Any]]) -> list[str | None]:
+    """Read the bodies of a run's daily blocks back, each; None for one that is not there any more."""
     bodies = []
     for item in files:
-        if "appended" not in item:
-            continue
-        data = regular.read_in(workspace, item["path"]) or b""
-        block = _find_block(data, item["appended"], item["bytes"], item["offset"])
-        if block is None:
-            return None
-        bodies.append(block.decode("utf-8", "replace").strip("\n").partition("\n\n")[2])
-    return "\n".join(bodies)
+        if "appended" in item:
+            data = regular.read_in(workspace, item["path"]) or b""
+            block = _find_block(data, item["appended"], item["bytes"], item["offset"])
+            bodies.append(None if block is None else block.decode("utf-8", "replace").strip("\n").partition("\n\n")[2])
+    return bodies
 
 
 def _find_block(data: bytes, sha256: str, size: int, offset: int) -> bytes | None:

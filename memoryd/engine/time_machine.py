@@ -2,15 +2,18 @@
 
 Memories and watermarks get their audited states back, value for value. `MEMORY.md`, where nobody has touched it since,
 gets the bytes back that were backed up; where somebody has, only the bullets concerned are changed. A block that a run
-appended to a daily file is cut out where it still stands as it was written; a file that the run had made stays, with
-its title alone. Nothing is taken back where a later run stands on it.
+appended to a daily file is cut out where it still stands as it was written, and put in again by who takes the rollback
+back; a file that the run had made stays, with its title alone. Nothing is taken back where a later run stands on it.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
+import re
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from memoryd.database import audit, memories
@@ -23,7 +26,7 @@ from memoryd.ledger.memory import PREFIXES, from_json, to_json
 from memoryd.ledger.operation import Change
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from sqlalchemy import Connection
 
@@ -80,7 +83,7 @@ def plan(connection: Connection, agent_id: str, target: Target, now: str) -> Pla
     Raises:
         NotFoundError: the run changed nothing, or there is no such entry.
     """
-    entries = audit.entries(connection, agent_id)
+    entries = list(audit.entries(connection, agent_id))
     texts = audit.texts(connection)
     if target.run_id is not None:
         return rollback.plan(entries, texts, run_id=target.run_id, now=now)
@@ -125,13 +128,14 @@ def revise(
     core_name = chain.file(CORE_FILE)
     others = [step for step in found.steps if not step.memory_id.startswith(_MEMORY) and step.memory_id != core_name]
     core_step = next((step for step in found.steps if step.memory_id == core_name), None)
+    receipts = _receipts(connection, agent_id, target)
     return Revision(
         changes=tuple(_changes(connection, agent_id, steps)),
         marks=tuple(_mark(step) for step in others if step.memory_id.startswith("watermark:")),
         sections=tuple(_section(step) for step in others if step.memory_id.startswith(_PROFILE)),
         notes=tuple((rollback.OPERATION, step.memory_id, step.after) for step in others),
-        core=None if core_step is None else _backed_up(continuum, core_step, brought),
-        rewrites=tuple(_without_blocks(connection, agent_id, target, workspace)),
+        core=None if core_step is None else _backed_up(continuum, core_step, brought, receipts),
+        rewrites=tuple(_dailies(receipts, workspace, continuum)),
     )
 
 
@@ -154,53 +158,81 @@ def _section(step: Step) -> tuple[str, dict[str, Any] | None]:
     return step.memory_id.removeprefix(_PROFILE), values
 
 
-def _backed_up(continuum: OpenFolder, step: Step, brought: Brought) -> bytes | None:
+def _backed_up(
+    continuum: OpenFolder, step: Step, brought: Brought, receipts: Sequence[Mapping[str, Any]]
+) -> bytes | None:
     """The bytes to go back to, where the file is still what was left and they are in a backup."""
     left = None if step.before is None else chain.values_of(step.before).get("sha256")
     goal = None if step.after is None else chain.values_of(step.after).get("sha256")
     if brought.put_back or left != digest_of(brought.data):
         return None
-    if goal is None or goal == digest_of(None):
-        return b"" if step.after is not None or not brought.data else None
+    if goal is None:  # the first the audit knows of: empty where there was no file
+        items = (item for receipt in receipts for item in receipt.get("files", ()) if item["path"] == CORE_FILE)
+        return b"" if not brought.data or next(items, {"before": ""})["before"] is None else None
+    if goal == digest_of(None):
+        return b""
+    return _kept(continuum, CORE_FILE, str(goal))
+
+
+def _kept(continuum: OpenFolder, name: str, sha256: str) -> bytes | None:
+    """The bytes of a file that a run has rewritten, out of the backups."""
     if not (continuum / "backup").exists():
         return None
     with continuum.folder("backup") as backups:
-        for name in sorted(backups.names(), reverse=True):
-            with backups.folder(name) as place:
-                kept = (regular.read(place / file) for file in place.names() if file.startswith(CORE_FILE))
-                found = next((data for data in kept if data is not None and regular.digest(data) == goal), None)
+        for run_id in sorted(backups.names(), reverse=True):
+            with backups.folder(run_id) as place:
+                kept = (regular.read(place / file) for file in place.names() if file.startswith(name))
+                found = next((data for data in kept if data is not None and regular.digest(data) == sha256), None)
                 if found is not None:
                     return found
     return None
 
 
-def _without_blocks(
-    connection: Connection, agent_id: str, target: Target, workspace: OpenFolder
+def _dailies(
+    receipts: Sequence[Mapping[str, Any]], workspace: OpenFolder, continuum: OpenFolder
 ) -> Iterator[tuple[str, bytes, bytes]]:
-    """The daily files without what the runs appended to them."""
-    by_path: dict[str, list[dict[str, Any]]] = {}
-    for receipt in _receipts(connection, agent_id, target):
-        for item in receipt.get("files", ()):
-            if "appended" in item:
-                by_path.setdefault(item["path"], []).append(item)
-    for path, items in by_path.items():
-        data = regular.read_below(workspace, path)
-        if data is None:
-            continue
-        new = data
-        for item in items:
-            at = find_block(new, item["appended"], item["bytes"])
-            if at is not None:
-                new = new[:at] + new[at + item["bytes"] :]
-        if new != data:
-            yield path, data, new
+    """The daily files without what the runs appended to them, and with what they had cut out of them."""
+    held: dict[str, bytes] = {}
+    new: dict[str, bytes] = {}
+    items = [item for receipt in receipts for item in receipt.get("files", ()) if item["path"] != CORE_FILE]
+    for item in reversed(items):
+        path = item["path"]
+        if path not in held:
+            data = regular.read_below(workspace, path)
+            if data is None:
+                continue
+            held[path] = new[path] = data
+        new[path] = _without_block(new[path], item) if "appended" in item else _with_cut(new[path], item, continuum)
+    yield from ((path, held[path], data) for path, data in new.items() if data != held[path])
+
+
+def _without_block(data: bytes, item: Mapping[str, Any]) -> bytes:
+    at = find_block(data, item["appended"], item["bytes"])
+    return data if at is None else data[:at] + data[at + item["bytes"] :]
+
+
+def _with_cut(data: bytes, item: Mapping[str, Any], continuum: OpenFolder) -> bytes:
+    """A file as it was before a rollback cut blocks out of it, with what was appended since."""
+    read = hashlib.sha256()
+    end = 0
+    for piece in re.findall(rb"\n|[^\n]+", data):  # what was appended since begins at a line's end, or behind it
+        read.update(piece)
+        end += len(piece)
+        if read.hexdigest() == item["after"]:
+            before = _kept(continuum, PurePath(item["path"]).name, item["before"])
+            return data if before is None else before + data[end:]
+    return data
 
 
 def _receipts(connection: Connection, agent_id: str, target: Target) -> list[dict[str, Any]]:
+    """Those of the runs that are taken back, in the order in which they were written."""
+    last = 2**62
+    if target.audit_id is not None:
+        last = rollback.last_of_change(audit.entries(connection, agent_id), target.audit_id)
     rows = connection.exec_driver_sql(
-        "SELECT receipt FROM job_run WHERE agent_id = ? AND (id = ? OR id IN"
-        " (SELECT run_id FROM audit WHERE agent_id = ? AND id > ?)) ORDER BY finished_at, id",
-        (agent_id, target.run_id, agent_id, 2**62 if target.audit_id is None else target.audit_id),
+        "SELECT r.receipt FROM job_run r JOIN audit a ON a.run_id = r.id WHERE r.agent_id = ?"
+        " GROUP BY r.id HAVING r.id = ? OR max(a.id) > ? ORDER BY max(a.id)",
+        (agent_id, target.run_id, last),
     )
     return [json.loads(row[0]) for row in rows]
 

@@ -1,7 +1,8 @@
-"""A side journal of watermarks by record id, in the state folder beside the database.
+"""Append-only files of JSON lines in the state folder.
 
-It is read only when the database had to be made anew: the transcripts give the turns back, and this says which of them
-had been consumed, so that no memory is made twice.
+The one beside the database holds watermarks by record id. It is read only when the database had to be made anew: the
+transcripts give the turns back, and this says which of them had been consumed, so that no memory is made twice. Others
+are transcripts: of sessions that programs handed over.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from memoryd.files.open_folder import follow_folder
 from memoryd.files.regular import as_state_error, digest, read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
 
@@ -27,9 +28,9 @@ class Journal:
         self.path = path
         self._lock = threading.Lock()
 
-    def append(self, entry: Mapping[str, Any]) -> None:
-        """Add one entry and sync it."""
-        line = json.dumps(entry, sort_keys=True).encode() + b"\n"
+    def append(self, *entries: Mapping[str, Any]) -> None:
+        """Add entries and sync them."""
+        line = b"".join(json.dumps(entry, sort_keys=True).encode() + b"\n" for entry in entries)
         with self._lock:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
             descriptor = os.open(self.path, flags, 0o600)
@@ -48,16 +49,22 @@ class Journal:
         Raises:
             StateError: the file cannot be written.
         """
+        self.change(
+            lambda entry: entry | {"record_id": record_ids.get(entry.get("record_id", ""), entry.get("record_id"))}
+        )
+
+    def change(self, changed: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        """Replace entries by what they are changed to; damaged lines go.
+
+        Raises:
+            StateError: the file cannot be written.
+        """
         with self._lock, follow_folder(self.path.parent) as folder:
             journal = folder / self.path.name
             old = read(journal)
             if old is None:
                 return
-            named = [
-                entry | {"record_id": record_ids.get(entry.get("record_id", ""), entry.get("record_id"))}
-                for entry in _entries(old)
-            ]
-            new = b"".join(json.dumps(entry, sort_keys=True).encode() + b"\n" for entry in named)
+            new = b"".join(json.dumps(changed(entry), sort_keys=True).encode() + b"\n" for entry in _entries(old))
             replace(journal, new, digest(old), mode=0o600)
 
     def _ends_with_newline(self) -> bool:

@@ -3,7 +3,7 @@
 database   memoryd.db with its -wal and -shm
 log        log/, with the rotated files
 copies     memoryd.db.damaged-TIME…, memoryd.replaced-TIME/: kept when another database took their place
-other      the journal of watermarks, the tokenizer's vocabulary, the lock, the socket
+other      the journal of watermarks, sessions that programs flushed, the tokenizer's vocabulary, the lock, the socket
 """
 
 from __future__ import annotations

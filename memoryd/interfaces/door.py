@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +14,44 @@ from memoryd import config
 from memoryd.database import memories, reads
 from memoryd.errors import NotFoundError
 from memoryd.interfaces import grants, work
+from memoryd.jobs import chat as compression
 from memoryd.ledger.facts import Category, NewFact, Store, fact_of
+from memoryd.transcripts import chat
+from memoryd.worker.client import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from memoryd.config import Agent, Settings
     from memoryd.engine.facts import Brought
     from memoryd.ledger.facts import Created, Fact, Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """What became of messages that were flushed. Holds nothing of what they say.
+
+    Attributes:
+        session: the id of the session they are part of; None where there was nothing to record.
+        added: messages that were new.
+        run: the id of the run that slept over them; None where there was nothing to record.
+        state: of that run, as `memoryd job show` has it: `succeeded`; `skipped` where all was slept over before or
+            nothing is worth keeping; any other says that the messages are kept and memoryd tries again, or that a
+            person must act.
+        why: the reason it gives, or its error.
+        blocks: daily blocks that are new.
+        untold: of these, the ones that `on_summary` was not told, since somebody has changed them meanwhile.
+        errors: what `on_summary` raised.
+    """
+
+    session: str | None
+    added: int
+    run: str | None
+    state: str
+    why: str | None
+    blocks: int = 0
+    untold: int = 0
+    errors: tuple[Exception, ...] = ()
 
 
 class Memory:
@@ -45,7 +77,7 @@ class Memory:
             NotFoundError: no agent of it works in this folder.
         """
         folder = Path(workspace).expanduser().resolve()
-        given = None if config_file is None else Path(config_file)
+        given = None if config_file is None else Path(config_file).expanduser()
         user = Path(platformdirs.user_config_dir("memoryd"))
         self._settings: Settings = config.load(config.find(given, os.environ, Path.cwd(), user))
         found = [agent for agent in self._settings.agents if agent.workspace.resolve() == folder]
@@ -55,6 +87,86 @@ class Memory:
         self._agent: Agent = found[0]
         self.facts = Facts(self._settings, self._agent)
         self.core = Core(self._settings, self._agent)
+
+    def flush(
+        self, messages: Sequence[Mapping[str, Any]], on_summary: Callable[[str], object] | None = None
+    ) -> Flushed:
+        """Record messages as a session of the agent, without their secrets, and let it sleep; waits for it.
+
+        What was flushed before is known again: the same messages once more change nothing, a list that has grown adds
+        what is new, also behind what `compress` has left of it. Any other list is a session of its own.
+
+        Args:
+            messages: as a chat API takes them, `{"role": …, "content": …}`.
+            on_summary: called once with the text of each daily block that is new. What it raises undoes nothing: it is
+                warned of, and is among the `errors` of what is returned.
+
+        Raises:
+            ValueError: a message is none.
+            RefusedError: the agent is not enabled; or `on_summary` is given and content is not for whoever runs this.
+            StateError: the messages could not be scanned for secrets, and are not kept; or they are recorded and could
+                not be read yet.
+        """
+        checked = chat.check(messages)
+        if on_summary is not None:
+            grants.require(self._settings, self._agent, "python: flush")
+        done = work.flush(self._settings, self._agent, checked)
+        errors = [] if on_summary is None else [error for text in done.blocks if (error := _told(on_summary, text))]
+        run = done.run or {"id": None, "state": "skipped", "why": "no message but the system's", "error": None}
+        return Flushed(
+            session=done.session,
+            added=done.added,
+            run=run["id"],
+            state=run["state"],
+            why=run["error"] or run["why"],
+            blocks=len(done.blocks) + done.lost,
+            untold=done.lost,
+            errors=tuple(errors),
+        )
+
+    def compress(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        budget: int,
+        strategy: str = "hybrid",
+        *,
+        summary: str | None = None,
+    ) -> list[dict[str, Any]]:
+        """Return the messages that stand for a list within a budget, as a chat API takes them. Stores nothing.
+
+        Their order stays, and so do system messages. The newest `sleep.keep_recent` come first; a tool's call and its
+        results stay or go together, and results without their call go.
+
+        Args:
+            messages: as a chat API takes them, `{"role": …, "content": …}`; they are not changed.
+            budget: tokens, counted with tiktoken's o200k_base, with four more for each message.
+            strategy: `sliding-window` (the newest, without a gap), `progressive-summary` (only `sleep.keep_recent`,
+                with the summary for the rest), `importance-based` (what weighs most for its length), or `hybrid`.
+            summary: what stands for the messages that go, such as the texts that `flush` tells; as much of it as fits
+                half of the room begins the list, as a message of the system's.
+
+        Raises:
+            ValueError: a message is none, the strategy is none of the four, or the budget is no positive number or less
+                than the system messages alone.
+        """
+        with Worker(self._settings.state_dir) as worker:
+            return compression.compress(
+                messages,
+                budget,
+                strategy,
+                self._settings.sleep.keep_recent,
+                summary,
+                lambda texts: worker.count(texts).tokens,
+            )
+
+
+def _told(on_summary: Callable[[str], object], text: str) -> Exception | None:
+    try:
+        on_summary(text)
+    except Exception as error:  # noqa: BLE001 - the program's own; the memory it is told of is written already
+        warnings.warn(f"on_summary raised {type(error).__name__}; the memory is written", RuntimeWarning, stacklevel=3)
+        return error
+    return None
 
 
 class Facts:

@@ -177,7 +177,13 @@ def verify(call: Call) -> None:
 
 @click.command()
 @click.argument("run_id", metavar="RUN", required=False)
-@click.option("--to", "audit_id", type=int, metavar="AUDIT_ID", help="Back to right after this entry of the audit.")
+@click.option(
+    "--to",
+    "audit_id",
+    type=int,
+    metavar="AUDIT_ID",
+    help="Back to right after this change.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be taken back.")
 @_agent
 @click.pass_obj

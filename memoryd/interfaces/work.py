@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import memoryd
 from memoryd.app import DATABASE, LOCK, open_app
@@ -13,14 +13,14 @@ from memoryd.counted import counted
 from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import read_all, run_once
 from memoryd.database import reads, runs, sqlite, turns
-from memoryd.engine import extraction, ledger_runs, rescrub, sleeping, time_machine
+from memoryd.engine import extraction, ledger_runs, recording, rescrub, sleeping, time_machine
 from memoryd.engine.clock import Clock
 from memoryd.engine.core_import import CORE_FILE, digest_of
 from memoryd.engine.core_watch import CoreWatch
 from memoryd.engine.facts import FactStore
-from memoryd.engine.runner import check_kind
+from memoryd.engine.runner import block_bodies, check_kind
 from memoryd.engine.scrubbing import Scrubber
-from memoryd.errors import LockedError, NotFoundError, RefusedError
+from memoryd.errors import LockedError, NotFoundError, RefusedError, StateError
 from memoryd.files import regular
 from memoryd.files.locks import Lock
 from memoryd.files.log import Log
@@ -28,6 +28,8 @@ from memoryd.interfaces import control, status
 from memoryd.jobs.sleep import CONSUMER
 from memoryd.ledger.facts import Limits as FactLimits
 from memoryd.ledger.guards import Limits as GuardLimits
+from memoryd.transcripts import chat
+from memoryd.transcripts.turn import Role
 from memoryd.worker.client import Worker
 
 if TYPE_CHECKING:
@@ -39,9 +41,11 @@ if TYPE_CHECKING:
 
     from memoryd.app import App
     from memoryd.config import Agent, Settings
+    from memoryd.engine.recording import Recorded
 
 RELOAD = "reload it: SIGHUP, or stop and start it"
 POLL_SECONDS = 0.1
+READ_PATIENCE_SECONDS = 60.0  # for a daemon to read what was recorded for it
 SLEEP = "sleep"
 WAITING = ("queued", "running", "interrupted")
 
@@ -84,9 +88,14 @@ def _verbs(app: App, loop: Loop) -> dict[str, Callable[[Mapping[str, Any]], Any]
         found = [agent for agent in app.settings.agents if agent.id == request.get("agent")]
         return {"agrees": all(loop.core.take(agent, settled=False) for agent in found)}
 
+    def read(request: Mapping[str, Any]) -> dict[str, Any]:
+        loop.read(str(request.get("path")))
+        return {}
+
     return {
         "import": take,
         "ping": ping,
+        "read": read,
         "status": shown,
         "wake": wake,
         "session_end": session_end,
@@ -322,6 +331,67 @@ def scrub_again(settings: Settings, agent_id: str | None) -> dict[str, Any]:
         return [request(engine, clock, agent, rescrub.KIND, options, key=key)]
 
     return run_now(settings, agent, queue)[0]
+
+
+class Flushed(NamedTuple):
+    """What became of messages that a program handed over."""
+
+    session: str | None  # None where nothing was to be recorded
+    added: int  # messages that were new
+    run: dict[str, Any] | None  # the row of the run that was waited for
+    blocks: list[str]  # the bodies of the daily blocks that are new since
+    lost: int  # blocks that somebody has changed since they were written
+
+
+def flush(settings: Settings, agent: Agent, messages: Sequence[dict[str, Any]]) -> Flushed:
+    """Record messages as a session, have them read, and let it sleep, by the daemon or here.
+
+    Raises:
+        RefusedError: the agent is not enabled, so nothing of it is read.
+        StateError: the messages are recorded and could not be read yet; they will be.
+    """
+    if not agent.enabled:
+        raise RefusedError("the agent is not enabled", agent.id, f"enabled: true in {settings.source}")
+    if all(chat.role_of(message) is Role.SYSTEM for message in messages):
+        return Flushed(None, 0, None, [], 0)
+    with state(settings, agent) as (_engine, scrubber):
+        recorded = recording.record(settings.state_dir, agent.id, messages, scrubber, Clock())
+    path = str(recorded.path)
+    with reads.open_reader(database(settings)) as reader:
+        before = {run["id"] for run in reads.runs_over(reader, agent.id, path, SLEEP)}
+    rows: list[dict[str, Any]] = []
+
+    def queue(engine: Engine, clock: Clock) -> list[str]:
+        session_id = _read_until(settings, agent.id, recorded)
+        return [] if session_id is None else _queue(engine, clock, agent.id, session_id, force=True)
+
+    while not rows:  # nobody was left to read them: then it is done here
+        rows = run_now(settings, agent.id, queue, fresh=True)
+    with reads.open_reader(database(settings)) as reader:
+        read = reads.read_until(reader, agent.id, path)
+        runs_since = [run for run in reads.runs_over(reader, agent.id, path, SLEEP) if run["id"] not in before]
+    bodies = [body for run in runs_since for body in block_bodies(agent.workspace, run["receipt"].get("files", ()))]
+    blocks = [body for body in bodies if body is not None]
+    return Flushed(read and read[0], recorded.added, rows[0], blocks, len(bodies) - len(blocks))
+
+
+def _read_until(settings: Settings, agent_id: str, recorded: Recorded) -> str | None:
+    """Wait until a recorded session is read; its id, None where nobody is left who would read it."""
+    control.ask(settings.state_dir, "read", path=str(recorded.path))
+    lock = Lock(settings.state_dir / LOCK)
+    until = time.monotonic() + READ_PATIENCE_SECONDS
+    while True:
+        holder = lock.holder()
+        with reads.open_reader(database(settings)) as reader:
+            read = reads.read_until(reader, agent_id, str(recorded.path))
+        if read is not None and read[1] >= recorded.size:
+            return read[0]
+        if holder is None:
+            return None
+        if holder == os.getpid() or time.monotonic() > until:
+            hint = "they are kept, and are read and slept over as soon as they can be; see the log"
+            raise StateError("the messages are recorded and could not be read yet", str(recorded.path), hint)
+        time.sleep(POLL_SECONDS)
 
 
 def planned_rollback(settings: Settings, agent_id: str, options: dict[str, Any]) -> dict[str, Any]:

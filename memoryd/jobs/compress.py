@@ -51,16 +51,31 @@ def compress(
     When the system messages alone are over the budget they are all that is returned, and nothing of them is dropped:
     `overrun` tells by how much. Raises ValueError for a strategy that is none of `STRATEGIES`.
     """
-    if strategy not in STRATEGIES:
-        raise ValueError(f"unknown strategy {strategy!r}; one of {', '.join(STRATEGIES)}")
+    check_strategy(strategy)
     shown = [turn for turn in turns if turn.text and not turn.sidechain and turn.kind is not Kind.COMPACTION]
     tokens = count_tokens([turn.text for turn in shown])
-    kept = {i for i, turn in enumerate(shown) if _is_system(turn)}
-    room = budget_tokens - sum(tokens[i] for i in kept)
-    head, used = _summary_head(summary, room, count_tokens)
-    kept |= _chosen(_groups(shown, tokens), room - used, strategy, _newest(shown, keep_recent))
+    room = budget_tokens - system_tokens(shown, tokens)
+    head, used = summary_head(summary, room, count_tokens)
+    kept = staying(shown, tokens, room - used, strategy, keep_recent)
     messages = (CompressedMessage(shown[i].role.value, shown[i].text, tokens[i], (shown[i].seq,)) for i in sorted(kept))
     return (*head, *messages)
+
+
+def check_strategy(strategy: str) -> None:
+    """Let only a strategy of `STRATEGIES` pass; ValueError for any other."""
+    if strategy not in STRATEGIES:
+        raise ValueError(f"unknown strategy {strategy!r}; one of {', '.join(STRATEGIES)}")
+
+
+def system_tokens(turns: Sequence[StoredTurn], tokens: Sequence[int]) -> int:
+    """Add up the tokens of the system messages, which always stay."""
+    return sum(size for turn, size in zip(turns, tokens, strict=True) if _is_system(turn))
+
+
+def staying(turns: Sequence[StoredTurn], tokens: Sequence[int], room: int, strategy: str, keep_recent: int) -> set[int]:
+    """Return the positions of the turns that stay: the system messages, and what of the others fits `room` tokens."""
+    kept = {i for i, turn in enumerate(turns) if _is_system(turn)}
+    return kept | _chosen(_groups(turns, tokens), room, strategy, _newest(turns, keep_recent))
 
 
 def overrun(messages: Sequence[CompressedMessage], budget_tokens: int) -> int:
@@ -96,9 +111,10 @@ def _is_system(turn: StoredTurn) -> bool:
     return turn.role is Role.SYSTEM and turn.kind is not Kind.OVERSIZE
 
 
-def _summary_head(
+def summary_head(
     summary: str | None, room: int, count_tokens: CountTokens
 ) -> tuple[tuple[CompressedMessage, ...], int]:
+    """Return the running summary as the message it begins with, none where there is no room, and its tokens."""
     lines = [line for line in (summary or "").splitlines() if line.strip()]
     limit = int(room * _SUMMARY_SHARE)
     while lines and limit > 0:

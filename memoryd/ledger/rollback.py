@@ -18,13 +18,14 @@ from memoryd.ledger.audit import rolled_back, state
 from memoryd.ledger.memory import Ending, from_json, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from memoryd.ledger.audit import Entry
 
 OPERATION = "rollback"  # as the audit names it
 
-_MOVING = ("watermark:", "file:")
+_FILE = "file:"
+_MOVING = ("watermark:", _FILE)
 _NO_MEMORY = (*_MOVING, "run:", "profile:")
 _STAYS = "grant:"  # who was let in, and what they read, cannot be taken back
 
@@ -127,8 +128,28 @@ def plan(entries: Iterable[Entry], texts: Callable[[str], str | None], *, run_id
     return _plan(traces, ends, texts, now, flag)
 
 
-def plan_to(entries: Iterable[Entry], texts: Callable[[str], str | None], *, audit_id: int, now: str) -> Plan:
-    """How to bring everything back to as it was when an entry had just been written.
+def last_of_change(entries: Iterable[Entry], audit_id: int) -> int:
+    """The id of the last entry that was written at once with this one: half of a change is no state there ever was.
+
+    A run's entries are written at once; so are those of an edit by hand, which has no run and ends with the file's.
+    """
+    last: Entry | None = None
+    for entry in entries:
+        if last is None:
+            last = entry if entry.id == audit_id else None
+        elif entry.run_id == last.run_id and (entry.run_id is not None or _is_one_edit(last, entry)):
+            last = entry
+        else:
+            break
+    return audit_id if last is None else last.id
+
+
+def _is_one_edit(entry: Entry, following: Entry) -> bool:
+    return entry.at == following.at and not entry.memory_id.startswith(_FILE)
+
+
+def plan_to(entries: Sequence[Entry], texts: Callable[[str], str | None], *, audit_id: int, now: str) -> Plan:
+    """How to bring everything back to as it was when an entry, and what was changed with it, had just been written.
 
     Args:
         entries: all of one agent, by id.
@@ -141,9 +162,10 @@ def plan_to(entries: Iterable[Entry], texts: Callable[[str], str | None], *, aud
     """
     traces: dict[str, _Trace] = {}
     found = False
+    last = last_of_change(entries, audit_id)
     for entry in entries:
         found = found or entry.id == audit_id
-        if entry.id > audit_id:
+        if entry.id > last:
             _note(traces, entry, of_run=True)
     if not found:
         raise NotFoundError("the audit has no such entry", where=str(audit_id), hint="list the audit of this agent")

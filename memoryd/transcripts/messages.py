@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from memoryd.transcripts.format import Values
     from memoryd.transcripts.turn import Turn
 
-_SPEAKERS = {
+SPEAKERS = {
     "system": (Role.SYSTEM, Origin.SYSTEM),
     "developer": (Role.SYSTEM, Origin.SYSTEM),
     "user": (Role.USER, Origin.USER),
@@ -67,7 +67,7 @@ class Messages:
         """By the path alone."""
         folder = sha256(str(path.parent).encode("utf-8", "replace")).hexdigest()[:8]
         cwd = next((found for found in map(self.cwd_of, records) if found), None)
-        started = next((found for found in map(_time_of, records) if found), None)
+        started = next((found for found in map(time_of, records) if found), None)
         return Identity(f"{path.stem}-{folder}", None, cwd, sidechain=False, started_at=started)
 
     def turns(self, record: Record, identity: Identity, meetings: Pass) -> Reading:
@@ -166,7 +166,7 @@ def _numbered(turns: list[Turn]) -> list[Turn]:
 
 def _speaks(value: dict[str, Any]) -> bool:
     role = value.get("role")
-    return type(role) is str and role.lower() in _SPEAKERS and ("content" in value or "tool_calls" in value)
+    return type(role) is str and role.lower() in SPEAKERS and ("content" in value or "tool_calls" in value)
 
 
 def _name_of(value: dict[str, Any]) -> str:
@@ -180,7 +180,8 @@ def _listed(value: dict[str, Any]) -> list[dict[str, Any]]:
     return [message for message in messages if type(message) is dict and _speaks(message)]
 
 
-def _time_of(value: dict[str, Any]) -> str | None:
+def time_of(value: dict[str, Any]) -> str | None:
+    """When a message was said, UTC, ISO 8601 with Z; None where it does not tell."""
     return next((found for found in (utc(value.get(key)) for key in _TIMES) if found), None)
 
 
@@ -190,11 +191,11 @@ def _uuid_of(value: dict[str, Any]) -> str | None:
 
 
 def _is_stamped(value: dict[str, Any]) -> bool:
-    return len(word(value.get("id")) or "") >= _ID_CHARS_MIN or _time_of(value) is not None
+    return len(word(value.get("id")) or "") >= _ID_CHARS_MIN or time_of(value) is not None
 
 
 def _message_turns(message: dict[str, Any], line: dict[str, Any], record_id: str) -> list[Turn]:
-    at = _time_of(message) or _time_of(line)
+    at = time_of(message) or time_of(line)
     model = word(message.get("model")) or word(line.get("model"))
     usage = _context(message.get("usage"))
     message_id = (word(message.get("id")) or record_id) if usage else None
@@ -204,7 +205,7 @@ def _message_turns(message: dict[str, Any], line: dict[str, Any], record_id: str
 
 
 def _said(message: dict[str, Any]) -> list[Said]:
-    speaker, origin = _SPEAKERS[message["role"].lower()]
+    speaker, origin = SPEAKERS[message["role"].lower()]
     content = message.get("content")
     if speaker is Role.TOOL:
         tool = word(message.get("name"))

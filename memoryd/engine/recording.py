@@ -1,0 +1,164 @@
+"""Sessions that a program hands over: they become transcripts of memoryd's own, which are read as any other.
+
+    state_dir/sessions/AGENT/flushed-BEGIN-RANDOM.jsonl     one message a line, redacted, with an id and a time
+
+BEGIN is the hash of the first message, by which a conversation is found again that was handed over before.
+"""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from memoryd.engine.scrubbing import UnscannedError
+from memoryd.files.folders import make_private_dir
+from memoryd.files.journal import Journal
+from memoryd.files.locks import Lock
+from memoryd.files.regular import as_state_error
+from memoryd.transcripts import chat
+from memoryd.transcripts.turn import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from memoryd.engine.clock import Clock
+    from memoryd.engine.scrubbing import Scrubber
+
+FOLDER = "sessions"
+NEWEST = 50  # sessions that are looked at for one that goes on
+PATIENCE = timedelta(seconds=30)  # for another process that records
+_HEAD_CHARS = 16
+
+
+class Recorded(NamedTuple):
+    """Where a conversation is recorded."""
+
+    path: Path
+    size: int  # bytes that are to be read
+    added: int  # messages that were new
+
+
+class _Session(NamedTuple):
+    path: Path
+    recorded: list[dict[str, Any]]
+    known: int  # of the messages given, but for the system's
+
+
+def folder_of(state_dir: Path, agent_id: str) -> Path:
+    """Tell where an agent's sessions are recorded."""
+    return state_dir / FOLDER / agent_id
+
+
+def record(
+    state_dir: Path, agent_id: str, messages: Sequence[dict[str, Any]], scrubber: Scrubber, clock: Clock
+) -> Recorded:
+    """Record what of a conversation is new; nothing where it was recorded before.
+
+    Args:
+        state_dir: the state folder.
+        agent_id: whose session it is.
+        messages: checked ones, at least one of them not the system's.
+        scrubber: takes their secrets out.
+        clock: tells when those were said that do not tell it themselves.
+
+    Raises:
+        UnscannedError: one could not be scanned for secrets; nothing is recorded.
+        StateError: the disk says no.
+    """
+    given = _redacted(list(map(chat.recorded, messages)), scrubber)
+    folder = make_private_dir(folder_of(make_private_dir(state_dir), agent_id))
+    lock = Lock(folder / ".lock")
+    lock.acquire(PATIENCE)
+    try:
+        session = _session_of(folder, given)
+        new = _news(session, given)
+        at = clock.text()
+        if new:
+            stamped = ({"timestamp": at} | message | {"uuid": str(uuid.uuid4())} for message in new)
+            with as_state_error("cannot be written", session.path):
+                Journal(session.path).append(*stamped)
+        return Recorded(session.path, session.path.stat().st_size, len(new))
+    finally:
+        lock.release()
+
+
+def redact_again(state_dir: Path, agent_id: str, scrubber: Scrubber, go_on: Callable[[], None]) -> int:
+    """Redact what is recorded by the rules of now; returns how many sessions were changed.
+
+    Raises:
+        UnscannedError: one could not be scanned for secrets.
+        StateError: one cannot be written.
+    """
+    changed = 0
+    for path in sorted(folder_of(state_dir, agent_id).glob("*.jsonl")):
+        go_on()
+        old = Journal(path).entries()
+        new = _redacted(old, scrubber)
+        if new != old:
+            kept = {entry.get("uuid"): after for entry, after in zip(old, new, strict=True)}
+            Journal(path).change(partial(_kept_of, kept))
+            changed += 1
+    return changed
+
+
+def _kept_of(kept: Mapping[Any, dict[str, Any]], entry: dict[str, Any]) -> dict[str, Any]:
+    return kept.get(entry.get("uuid"), entry)  # one that came meanwhile is redacted already
+
+
+def _session_of(folder: Path, given: Sequence[dict[str, Any]]) -> _Session:
+    """The session that goes on, or has been handed over before; else a new one."""
+    digests = _spoken(given)
+    head = digests[0][:_HEAD_CHARS]
+    paths = sorted(folder.glob("*.jsonl"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    for number, path in enumerate(paths):
+        if number < NEWEST or path.name.startswith(f"flushed-{head}-"):
+            recorded = [entry for entry in Journal(path).entries() if "role" in entry]
+            known = chat.known_until(_spoken(recorded), digests)
+            if known is not None:
+                return _Session(path, recorded, known)
+    return _Session(folder / f"flushed-{head}-{secrets.token_hex(4)}.jsonl", [], 0)
+
+
+def _spoken(messages: Sequence[dict[str, Any]]) -> list[str]:
+    return [chat.digest(message) for message in messages if chat.role_of(message) is not Role.SYSTEM]
+
+
+def _news(session: _Session, given: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What is not recorded: all behind what is known, and the system's messages that never were."""
+    systems = {chat.digest(message) for message in session.recorded if chat.role_of(message) is Role.SYSTEM}
+    new, spoken = [], 0
+    for message in given:
+        if chat.role_of(message) is Role.SYSTEM:
+            if chat.digest(message) not in systems:
+                systems.add(chat.digest(message))
+                new.append(message)
+            continue
+        spoken += 1
+        if spoken > session.known:
+            new.append(message)
+    return new
+
+
+def _redacted(messages: Sequence[dict[str, Any]], scrubber: Scrubber) -> list[dict[str, Any]]:
+    """The messages without their secrets; a text that the policy drops is an empty one."""
+    texts: dict[str, str] = {}
+    names: dict[str, str] = {}
+
+    def gather(text: str, is_name: bool) -> str:  # noqa: FBT001
+        (names if is_name else texts)[text] = text
+        return text
+
+    chat.with_texts(list(messages), gather)
+    for text, scrubbed in zip(texts, scrubber.scan(list(texts)), strict=True):
+        if scrubbed is None:
+            raise UnscannedError("could not be scanned for secrets", "a message", "hand it over again; see the log")
+        texts[text] = "" if scrubbed.dropped else scrubbed.text
+    for name, kept in scrubber.names(names).items():
+        if kept is None:
+            raise UnscannedError("could not be scanned for secrets", "an id", "hand it over again; see the log")
+        names[name] = kept
+    return list(chat.with_texts(list(messages), lambda text, is_name: (names if is_name else texts)[text]))

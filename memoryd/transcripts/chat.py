@@ -1,0 +1,257 @@
+"""A chat API's list of messages, as a program holds it: what it must be, what belongs together, what of it is new.
+
+The shapes are those of OpenAI's Chat Completions and of Anthropic's Messages, as `messages` reads them from files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from memoryd.transcripts.fields import has_words, is_output, output_text, word
+from memoryd.transcripts.messages import SPEAKERS, time_of
+from memoryd.transcripts.turn import Role
+
+Message = Mapping[str, Any]
+
+_DATA_HEAD = 80  # characters of a `data:` URL that say what it holds
+_STAMPS = ("uuid", "timestamp")  # what recording adds
+_KEYS = ("tool_call_id", "tool_use_id", "call_id", "id", "name", "tool_name")
+_NAMES = frozenset({*_KEYS, "role", "type", "model", *_STAMPS})
+_CALLS = frozenset({"tool_use", "function_call"})
+
+
+class Whole(NamedTuple):
+    """A list without what a chat API refuses, and what of it belongs together."""
+
+    messages: list[dict[str, Any]]
+    group: list[int]  # for each of them the position of the first it stays or goes with
+    calls: frozenset[int]  # the positions at which groups of tool calls begin
+
+
+def check(messages: object) -> list[dict[str, Any]]:
+    """Return the messages as plain JSON values, copies of their own.
+
+    Raises:
+        ValueError: it is no list of messages; says which is none, and why, never what it says.
+    """
+    if isinstance(messages, str | Mapping) or not isinstance(messages, Sequence):
+        raise ValueError("messages: expected a list of {role, content} mappings")  # noqa: TRY004 - one error for all
+    return [_checked(f"messages[{place}]", message) for place, message in enumerate(messages)]
+
+
+def role_of(message: Message) -> Role:
+    """Tell who speaks, in the words of the turns."""
+    return SPEAKERS[message["role"].lower()][0]
+
+
+def text_of(message: Message) -> str:
+    """Return all that a message says to a model, for counting: texts, names and arguments of calls."""
+    return "\n".join(_texts(message))
+
+
+def pictures(message: Message) -> int:
+    """Count the parts that are no text: images, sounds, files."""
+    return sum(_kind(part) != "" and not _is_worded(part) for part in _parts(message))
+
+
+def whole(messages: Sequence[dict[str, Any]]) -> Whole:
+    """Leave out results without their call and calls without their results, but those still waited for at the end.
+
+    A result answers the last open call of its id, since some servers begin their ids anew with each message; where
+    there are no ids, of its name, and where there are none either, the last one.
+    """
+    kept = list(messages)
+    owner: list[int | None] = list(range(len(kept)))
+    waiting: list[tuple[str, int]] = []
+    begins: set[int] = set()
+    for place, message in enumerate(kept):
+        owners: list[int] = []
+        orphans: list[str] = []
+        for key in _answered(message):
+            found = next((one for one in reversed(waiting) if not key or one[0] == key), None)
+            if found is None:
+                orphans.append(key)
+            else:
+                waiting.remove(found)
+                owners += [one for one in [owner[found[1]]] if one is not None]
+        if orphans:
+            rest = _without(message, orphans)
+            kept[place] = message if rest is None else rest
+            owner[place] = None if rest is None else place
+        if owners and owner[place] is not None:
+            first = min(owners)
+            owner = [first if one in owners else one for one in owner]
+            owner[place] = first
+        made = _called(message)
+        waiting += [(key, place) for key in made]
+        begins |= {place} if made else set()
+    last = next((place for place in reversed(range(len(kept))) if owner[place] is not None), -1)
+    unanswered = {owner[place] for _, place in waiting} - {owner[last] if last >= 0 else None}
+    places = [place for place, one in enumerate(owner) if one is not None and one not in unanswered]
+    number = {place: index for index, place in enumerate(places)}
+    group = [number[one] for place in places if (one := owner[place]) is not None]
+    return Whole(
+        [kept[place] for place in places], group, frozenset(number[place] for place in begins if place in number)
+    )
+
+
+def recorded(message: Message) -> dict[str, Any]:
+    """Return what of a message is recorded: what `messages` reads, every text of it a string of its own.
+
+    Arguments become one text, since what they hold is told by their names; of images their type is left.
+    """
+    kept: dict[str, Any] = {"role": message["role"].lower()}
+    content = message.get("content")
+    kept["content"] = list(map(_recorded_part, content)) if isinstance(content, list) else content
+    calls = [*(message.get("tool_calls") or ()), *filter(None, [message.get("function_call")])]
+    if calls:
+        kept["tool_calls"] = [_recorded_call(call) for call in calls if isinstance(call, Mapping)]
+    kept |= {name: found for name in (*_KEYS, "model") if (found := word(message.get(name)))}
+    usage = message.get("usage")
+    if isinstance(usage, Mapping):
+        kept["usage"] = {name: count for name, count in usage.items() if type(count) is int and word(name)}
+    at = time_of(dict(message))
+    return kept | ({"timestamp": at} if at else {})
+
+
+def with_texts(value: Any, change: Callable[[str, bool], str], key: str = "") -> Any:
+    """Return a recorded message with its strings changed; `change` is told whether a string is an id or a name."""
+    if isinstance(value, str):
+        return change(value, key in _NAMES)
+    if isinstance(value, Mapping):
+        return {name: with_texts(part, change, name) for name, part in value.items()}
+    if isinstance(value, list):
+        return [with_texts(part, change) for part in value]
+    return value
+
+
+def digest(message: Message) -> str:
+    """Return what a message is known by when it comes again."""
+    plain = {key: value for key, value in message.items() if key not in _STAMPS}
+    return sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+
+
+def known_until(recorded: Sequence[str], given: Sequence[str]) -> int | None:
+    """Tell how many of the first messages given are recorded already; None where this is another conversation.
+
+    It is the same one where it goes on behind the last message recorded, whatever a compression took from between; or
+    where nothing is given but its beginning, once more.
+
+    Args:
+        recorded: the digests of a session's messages, but for the system's, which programs change as they like.
+        given: those of a list.
+    """
+    count = 0
+    for one in recorded:
+        if count < len(given) and one == given[count]:
+            count += 1
+    if count and given[count - 1] == recorded[-1]:
+        return count
+    return len(given) if given and list(given) == list(recorded[: len(given)]) else None
+
+
+def _checked(where: str, message: object) -> dict[str, Any]:
+    if not isinstance(message, Mapping):
+        raise ValueError(f"{where}: expected a mapping with role and content; of an object take .model_dump()")  # noqa: TRY004
+    role = message.get("role")
+    if not isinstance(role, str) or role.lower() not in SPEAKERS:
+        raise ValueError(f"{where}: its role is none of {', '.join(SPEAKERS)}")
+    content = message.get("content")
+    if not (content is None or isinstance(content, str | list)):
+        raise ValueError(f"{where}: its content is neither a string nor a list of parts")
+    if isinstance(content, list) and not all(isinstance(part, str | Mapping) for part in content):
+        raise ValueError(f"{where}: a part of its content is neither a string nor a mapping")
+    calls = message.get("tool_calls")
+    if not (calls is None or (isinstance(calls, list) and all(isinstance(call, Mapping) for call in calls))):
+        raise ValueError(f"{where}: its tool_calls are no list of mappings")
+    try:
+        plain = json.loads(json.dumps(dict(message)))
+    except (TypeError, ValueError, RecursionError):
+        raise ValueError(f"{where}: holds what is no JSON value") from None
+    return dict(plain)
+
+
+def _recorded_part(part: Any) -> dict[str, Any]:
+    kind = _kind(part)
+    if not isinstance(part, Mapping):
+        return {"type": "text", "text": str(part)}
+    kept: dict[str, Any] = {"type": kind} | {name: found for name in _KEYS if (found := word(part.get(name)))}
+    if kind in _CALLS:
+        return kept | {"input": _argument_text(part.get("input", part.get("arguments")))}
+    if is_output(kind):
+        return kept | {"content": output_text(dict(part))}
+    text = next((text for name in ("text", "content") if isinstance(text := part.get(name), str)), None)
+    return kept if text is None else kept | {"text": text}
+
+
+def _recorded_call(call: Mapping[str, Any]) -> dict[str, Any]:
+    function = call.get("function")
+    named = function if isinstance(function, Mapping) else call
+    told = {"name": word(named.get("name")) or "", "arguments": _argument_text(named.get("arguments"))}
+    key = word(call.get("id")) or word(call.get("call_id"))
+    return ({"id": key} if key else {}) | {"type": "function", "function": told}
+
+
+def _argument_text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _parts(message: Message) -> list[Any]:
+    content = message.get("content")
+    return content if isinstance(content, list) else []
+
+
+def _kind(part: object) -> str:
+    return str(part.get("type") or "other") if isinstance(part, dict) else ""
+
+
+def _is_worded(part: dict[str, Any]) -> bool:
+    kind = _kind(part)
+    return kind in _CALLS or is_output(kind) or has_words(part) or "thinking" in kind or kind == "refusal"
+
+
+def _texts(value: Any, key: str = "") -> list[str]:
+    if isinstance(value, str):
+        return [] if key in _NAMES and key != "name" else [_cut(value)]
+    if isinstance(value, Mapping):
+        return [text for name, part in value.items() for text in _texts(part, name)]
+    if isinstance(value, list):
+        return [text for part in value for text in _texts(part)]
+    return [] if value is None else [str(value)]
+
+
+def _cut(text: str) -> str:
+    return text[:_DATA_HEAD] if text.startswith("data:") else text
+
+
+def _called(message: Message) -> list[str]:
+    """The keys of the calls a message makes: their ids, else their names."""
+    if role_of(message) is not Role.ASSISTANT:
+        return []
+    calls = [*(message.get("tool_calls") or ()), *(part for part in _parts(message) if _kind(part) in _CALLS)]
+    if isinstance(message.get("function_call"), dict):
+        calls.append(message["function_call"])
+    return [_key(call) or _key(call.get("function") or {}) for call in calls]
+
+
+def _answered(message: Message) -> list[str]:
+    if role_of(message) is Role.TOOL:
+        return [_key(message)]
+    return [_key(part) for part in _parts(message) if is_output(_kind(part))]
+
+
+def _key(value: Any) -> str:
+    if not isinstance(value, dict):
+        return ""
+    return next((found for found in (word(value.get(name)) for name in _KEYS) if found), "")
+
+
+def _without(message: dict[str, Any], orphans: Sequence[str]) -> dict[str, Any] | None:
+    """The message without results that answer nothing; None where nothing is left."""
+    if role_of(message) is Role.TOOL:
+        return None
+    rest = [part for part in _parts(message) if not (is_output(_kind(part)) and _key(part) in orphans)]
+    return message | {"content": rest} if rest else None
