@@ -110,7 +110,18 @@ class Turn(SQLModel, table=True):
     first_byte: int
     last_byte: int
     sha256: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
-    withheld: str | None = None  # why the text is empty: unscanned (yet), lost (and never will be), skipped
+    # Why the text is empty: unscanned (yet), lost (and never will be), skipped, forgotten (or a part of it is).
+    withheld: str | None = None
+
+
+class ForgottenLine(SQLModel, table=True):
+    """A line of a NOW file that was forgotten, by its key: such a file is known again by its lines alone."""
+
+    __tablename__ = "forgotten_line"
+
+    session_id: str = Field(primary_key=True, foreign_key="session.id")
+    line_key: str = Field(primary_key=True)
+    times: int
 
 
 class BadSpan(SQLModel, table=True):

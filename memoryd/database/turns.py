@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, RowMapping
 
 LOOKUP_CHUNK = 400
+FORGOTTEN = "forgotten"  # why a turn is kept without its text, or a part of it: it never comes back
 _STORED = "seq, record_id, part, role, origin, kind, text, at, tokens, sidechain, tool_call_id, tool_name"
 _TURN_COLUMNS = (
     "agent_id", "session_id", "seq", "transcript_id", "generation", "record_id", "part", "role", "origin", "kind",
@@ -84,8 +85,8 @@ def withheld_turn(connection: Connection, agent_id: str, record_id: str, part: i
     """Read a turn that was stored without its text."""
     rows = connection.exec_driver_sql(
         "SELECT id, session_id, seq FROM turn WHERE agent_id = ? AND record_id = ? AND part = ?"
-        " AND withheld IS NOT NULL",
-        (agent_id, record_id, part),
+        " AND withheld <> ?",
+        (agent_id, record_id, part, FORGOTTEN),
     )
     return rows.mappings().first()
 

@@ -21,6 +21,7 @@ from memoryd.ledger import audit as chain
 from memoryd.ledger import rollback
 from memoryd.ledger.memory import PREFIXES, from_json, to_json
 from memoryd.ledger.operation import Change
+from memoryd.tiers import daily
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from memoryd.files.open_folder import OpenFolder
     from memoryd.ledger.rollback import Plan, Step
 
-_NEWLINE = 10
 _PROFILE = chain.profile("")
 _MEMORY = tuple(PREFIXES.values())
 
@@ -189,7 +189,7 @@ def _without_blocks(
             continue
         new = data
         for item in items:
-            at = find_block(new, item["appended"], item["bytes"])
+            at = daily.find_block(new, item["appended"], item["bytes"])
             if at is not None:
                 new = new[:at] + new[at + item["bytes"] :]
         if new != data:
@@ -203,17 +203,6 @@ def _receipts(connection: Connection, agent_id: str, target: Target) -> list[dic
         (agent_id, target.run_id, agent_id, 2**62 if target.audit_id is None else target.audit_id),
     )
     return [json.loads(row[0]) for row in rows]
-
-
-def find_block(data: bytes, sha256: str, size: int) -> int | None:
-    """Where a block that was appended stands, known by its hash; None where it is not there as it was written."""
-    ends = [-1, *(index for index, byte in enumerate(data) if byte == _NEWLINE)]
-    for end in ends:
-        # A block begins with a newline: the blank line above its heading, or the end of a line that had none.
-        for at in {max(0, end), end + 1}:
-            if at + size <= len(data) and regular.digest(data[at : at + size]) == sha256:
-                return at
-    return None
 
 
 def encoded(path: str, before: bytes | None, after: bytes) -> dict[str, Any]:

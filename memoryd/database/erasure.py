@@ -1,0 +1,121 @@
+"""Erasure: the texts of turns, summaries, replies and audited states go; the rows stay, with counts, spans and hashes.
+
+All of it happens in the transaction that ends the memories concerned. Whatever is derived from these rows, such as an
+index of them, is to lose them by the same ids.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from memoryd.database import audit
+from memoryd.database.turns import FORGOTTEN
+from memoryd.transcripts import now_file
+from memoryd.transcripts.turn import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sqlalchemy import Connection
+
+_OF_SESSIONS = "session_id IN (SELECT value FROM json_each(?))"
+_OPEN = "('queued', 'interrupted', 'blocked')"
+
+
+def family(connection: Connection, agent_id: str, session_id: str) -> list[str]:
+    """List a session and those of its subagents, and of theirs."""
+    rows = connection.exec_driver_sql(
+        "WITH RECURSIVE below(id, native_id) AS (SELECT id, native_id FROM session WHERE agent_id = ? AND id = ?"
+        " UNION SELECT s.id, s.native_id FROM session s JOIN below b ON s.parent_id IN (b.id, b.native_id)"
+        " WHERE s.agent_id = ?) SELECT id FROM below ORDER BY id <> ?, id",
+        (agent_id, session_id, agent_id, session_id),
+    )
+    return [row[0] for row in rows]
+
+
+def counts(connection: Connection, sessions: Sequence[str]) -> dict[str, int]:
+    """Count what `erase_sessions` would erase."""
+    given = (json.dumps(list(sessions)),)
+    asked = {
+        "turns": f"SELECT count(*) FROM turn WHERE {_OF_SESSIONS} AND text <> ''",  # noqa: S608
+        "summaries": f"SELECT count(*) FROM session_summary WHERE {_OF_SESSIONS}",  # noqa: S608
+        "replies": f"SELECT count(*) FROM job_run WHERE {_OF_SESSIONS} AND coalesce(reply, refused) IS NOT NULL",  # noqa: S608
+    }
+    return {name: int(connection.exec_driver_sql(sql, given).scalar_one()) for name, sql in asked.items()}
+
+
+def erase(connection: Connection, agent_id: str, what: Mapping[str, Any], now: str) -> None:
+    """Erase what an intent says.
+
+    Args:
+        connection: of the transaction.
+        agent_id: whose it is.
+        what: `sessions`: ids of those whose texts go; `replies`: of those whose models' replies go; `names`: as the
+            audit has them, all but the last state of each goes; `states`: digests of further states that go.
+        now: the time.
+    """
+    erase_sessions(connection, what["sessions"])
+    connection.exec_driver_sql(
+        f"UPDATE job_run SET state = 'cancelled', finished_at = ?, why = 'its session was forgotten'"  # noqa: S608
+        f" WHERE {_OF_SESSIONS} AND state IN {_OPEN}",
+        (now, json.dumps(what["sessions"])),
+    )
+    connection.exec_driver_sql(
+        f"UPDATE job_run SET reply = NULL, refused = NULL WHERE {_OF_SESSIONS}",  # noqa: S608
+        (json.dumps([*what["sessions"], *what["replies"]]),),
+    )
+    for name in what["names"]:
+        audit.erase_states(connection, agent_id, name)
+    connection.exec_driver_sql(
+        "UPDATE content SET text = NULL WHERE sha256 IN (SELECT value FROM json_each(?))", (json.dumps(what["states"]),)
+    )
+
+
+def erase_sessions(connection: Connection, sessions: Sequence[str]) -> None:
+    """Erase the texts of the turns of sessions, and their summaries."""
+    given = (json.dumps(list(sessions)),)
+    documents = connection.exec_driver_sql(
+        f"SELECT t.session_id, t.role, t.text FROM turn t JOIN session s ON s.id = t.session_id AND s.format = ?"  # noqa: S608
+        f" WHERE t.{_OF_SESSIONS} AND t.text <> ''",
+        (now_file.NAME, *given),
+    ).all()
+    for session_id, role, text in documents:
+        keep_lines(connection, session_id, role, text.split("\n"))
+    connection.exec_driver_sql(
+        f"UPDATE turn SET text = '', withheld = ? WHERE {_OF_SESSIONS}",  # noqa: S608
+        (FORGOTTEN, *given),
+    )
+    connection.exec_driver_sql(f"DELETE FROM session_summary WHERE {_OF_SESSIONS}", given)  # noqa: S608
+
+
+def turn_was_cut(connection: Connection, rowid: int, old: str, new: str) -> None:
+    """Record that something was taken out of the text of a turn, so that its record does not bring it back."""
+    connection.exec_driver_sql("UPDATE turn SET withheld = ? WHERE rowid = ?", (FORGOTTEN, rowid))
+    row = connection.exec_driver_sql(
+        "SELECT t.session_id, t.role, s.format FROM turn t JOIN session s ON s.id = t.session_id WHERE t.rowid = ?",
+        (rowid,),
+    ).one()
+    if row[2] == now_file.NAME:
+        gone = Counter(old.split("\n")) - Counter(new.split("\n"))
+        keep_lines(connection, row[0], row[1], list(gone.elements()))
+
+
+def keep_lines(connection: Connection, session_id: str, role: str, lines: Sequence[str]) -> None:
+    """Keep the keys of lines that are forgotten: a NOW file is known again by its lines alone."""
+    keys = Counter(now_file.line_key(Role(role), line) for line in lines if line.strip())
+    for key, times in keys.items():
+        connection.exec_driver_sql(
+            "INSERT INTO forgotten_line (session_id, line_key, times) VALUES (?, ?, ?)"
+            " ON CONFLICT (session_id, line_key) DO UPDATE SET times = times + excluded.times",
+            (session_id, key, times),
+        )
+
+
+def lines_of(connection: Connection, session_id: str) -> Counter[str]:
+    """How often each line of a session was met that is forgotten, by its key."""
+    rows = connection.exec_driver_sql(
+        "SELECT line_key, times FROM forgotten_line WHERE session_id = ?", (session_id,)
+    )
+    return Counter({row[0]: row[1] for row in rows})
