@@ -6,6 +6,7 @@ from the audit, so that the chain of states has no gap whatever moved the thing 
 
 from __future__ import annotations
 
+import json
 import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -100,6 +101,13 @@ def erase_states(connection: Connection, agent_id: str, name: str) -> None:
         'UPDATE content SET text = NULL WHERE sha256 IS NOT ? AND sha256 IN (SELECT "before" FROM audit'
         ' WHERE agent_id = ? AND memory_id = ? UNION SELECT "after" FROM audit WHERE agent_id = ? AND memory_id = ?)',
         (last_state(connection, agent_id, name), agent_id, name, agent_id, name),
+    )
+
+
+def erase(connection: Connection, digests: Sequence[str]) -> None:
+    """Erase the kept states of these digests."""
+    connection.exec_driver_sql(
+        "UPDATE content SET text = NULL WHERE sha256 IN (SELECT value FROM json_each(?))", (json.dumps(list(digests)),)
     )
 
 

@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from memoryd.database import audit
+from memoryd.database import audit, texts
 from memoryd.database.turns import FORGOTTEN
 from memoryd.transcripts import now_file
 from memoryd.transcripts.turn import Role
@@ -46,6 +46,15 @@ def counts(connection: Connection, sessions: Sequence[str]) -> dict[str, int]:
     return {name: int(connection.exec_driver_sql(sql, given).scalar_one()) for name, sql in asked.items()}
 
 
+def summaries(connection: Connection, sessions: Sequence[str]) -> list[str]:
+    """Read the running summaries of sessions."""
+    rows = connection.exec_driver_sql(
+        f"SELECT summary FROM session_summary WHERE {_OF_SESSIONS}",  # noqa: S608
+        (json.dumps(list(sessions)),),
+    )
+    return [row[0] for row in rows]
+
+
 def erase(connection: Connection, agent_id: str, what: Mapping[str, Any], now: str) -> None:
     """Erase what an intent says.
 
@@ -68,9 +77,7 @@ def erase(connection: Connection, agent_id: str, what: Mapping[str, Any], now: s
     )
     for name in what["names"]:
         audit.erase_states(connection, agent_id, name)
-    connection.exec_driver_sql(
-        "UPDATE content SET text = NULL WHERE sha256 IN (SELECT value FROM json_each(?))", (json.dumps(what["states"]),)
-    )
+    audit.erase(connection, what["states"])
 
 
 def erase_sessions(connection: Connection, sessions: Sequence[str]) -> None:
@@ -83,27 +90,30 @@ def erase_sessions(connection: Connection, sessions: Sequence[str]) -> None:
     ).all()
     for session_id, role, text in documents:
         keep_lines(connection, session_id, role, text.split("\n"))
-    connection.exec_driver_sql(
-        f"UPDATE turn SET text = '', withheld = ? WHERE {_OF_SESSIONS}",  # noqa: S608
-        (FORGOTTEN, *given),
-    )
+    connection.exec_driver_sql(f"UPDATE turn SET text = '' WHERE {_OF_SESSIONS}", given)  # noqa: S608
+    if "withheld" in texts.columns(connection, "turn"):  # a database that was put aside may be older
+        connection.exec_driver_sql(f"UPDATE turn SET withheld = ? WHERE {_OF_SESSIONS}", (FORGOTTEN, *given))  # noqa: S608
     connection.exec_driver_sql(f"DELETE FROM session_summary WHERE {_OF_SESSIONS}", given)  # noqa: S608
 
 
-def turn_was_cut(connection: Connection, rowid: int, old: str, new: str) -> None:
+def turn_was_cut(connection: Connection, rowid: int, old: str) -> None:
     """Record that something was taken out of the text of a turn, so that its record does not bring it back."""
-    connection.exec_driver_sql("UPDATE turn SET withheld = ? WHERE rowid = ?", (FORGOTTEN, rowid))
+    if "withheld" in texts.columns(connection, "turn"):
+        connection.exec_driver_sql("UPDATE turn SET withheld = ? WHERE rowid = ?", (FORGOTTEN, rowid))
     row = connection.exec_driver_sql(
-        "SELECT t.session_id, t.role, s.format FROM turn t JOIN session s ON s.id = t.session_id WHERE t.rowid = ?",
+        "SELECT t.session_id, t.role, s.format, t.text FROM turn t JOIN session s ON s.id = t.session_id"
+        " WHERE t.rowid = ?",
         (rowid,),
     ).one()
     if row[2] == now_file.NAME:
-        gone = Counter(old.split("\n")) - Counter(new.split("\n"))
+        gone = Counter(old.split("\n")) - Counter(row[3].split("\n"))
         keep_lines(connection, row[0], row[1], list(gone.elements()))
 
 
 def keep_lines(connection: Connection, session_id: str, role: str, lines: Sequence[str]) -> None:
     """Keep the keys of lines that are forgotten: a NOW file is known again by its lines alone."""
+    if not texts.columns(connection, "forgotten_line"):
+        return
     keys = Counter(now_file.line_key(Role(role), line) for line in lines if line.strip())
     for key, times in keys.items():
         connection.exec_driver_sql(
@@ -115,7 +125,5 @@ def keep_lines(connection: Connection, session_id: str, role: str, lines: Sequen
 
 def lines_of(connection: Connection, session_id: str) -> Counter[str]:
     """How often each line of a session was met that is forgotten, by its key."""
-    rows = connection.exec_driver_sql(
-        "SELECT line_key, times FROM forgotten_line WHERE session_id = ?", (session_id,)
-    )
+    rows = connection.exec_driver_sql("SELECT line_key, times FROM forgotten_line WHERE session_id = ?", (session_id,))
     return Counter({row[0]: row[1] for row in rows})

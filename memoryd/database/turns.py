@@ -84,8 +84,7 @@ def confirm_spans(connection: Connection, rows: Sequence[tuple[int, int, int, by
 def withheld_turn(connection: Connection, agent_id: str, record_id: str, part: int) -> RowMapping | None:
     """Read a turn that was stored without its text."""
     rows = connection.exec_driver_sql(
-        "SELECT id, session_id, seq FROM turn WHERE agent_id = ? AND record_id = ? AND part = ?"
-        " AND withheld <> ?",
+        "SELECT id, session_id, seq FROM turn WHERE agent_id = ? AND record_id = ? AND part = ? AND withheld <> ?",
         (agent_id, record_id, part, FORGOTTEN),
     )
     return rows.mappings().first()

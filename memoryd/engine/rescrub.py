@@ -11,7 +11,8 @@ from memoryd.engine.commit import ACTOR
 from memoryd.engine.sweeping import Sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from sqlalchemy import Connection, Engine
 
@@ -73,12 +74,12 @@ class Rescrub(Sweep):
                 self.counts["texts"] += 1
         self.rows_of(engine, texts.tables(engine))
 
-    def was_written(self, connection: Connection, table: str, row: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    def was_written(self, connection: Connection, table: str, row: Mapping[str, Any]) -> None:
         """What is a memory is audited."""
-        if table == "memory" and texts.is_there(connection, "audit"):
+        if table == "memory" and texts.columns(connection, "audit"):
             audit.redacted(connection, row["rowid"], at=text_of(utc_now()), actor=ACTOR)
 
-    def were_written(self, table: str, columns: Set[str]) -> None:
+    def were_written(self, table: str, columns: AbstractSet[str]) -> None:
         """What the transcripts' readers remember is other by now."""
         if columns and (table in {"session", "transcript"} or "record_id" in columns):
             self.renamed()

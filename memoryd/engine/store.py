@@ -353,7 +353,9 @@ def _same_version(connection: Connection, found: Found) -> turns.Version | None:
         for one in versions
         if one.sha256 == found.sha256 or (not (one.withheld or found.withheld) and one.text == found.turn.text)
     )
-    return next(exact, None) or next((one for one in versions if one.withheld in {UNSCANNED, LOST, turns.FORGOTTEN}), None)
+    return next(exact, None) or next(
+        (one for one in versions if one.withheld in {UNSCANNED, LOST, turns.FORGOTTEN}), None
+    )
 
 
 def reveal(connection: Connection, agent_id: str, record_id: str, found: Found) -> set[str]:

@@ -1,9 +1,9 @@
-"""Going through all that memoryd has stored: rows, files of workspaces with their backups, the log, the journal, and the
-states that a restore has put aside, to take something out of them.
+"""Going through all that memoryd has stored, to take something out of it.
 
-Each portion of rows is one transaction and each file one exchange, under the agent's lock, so that it may be stopped at
-any point and run again; a second run finds nothing. A file that somebody edits meanwhile is read again, never
-overwritten. Transcripts and NOW files are the agents' own: they are not changed.
+Rows, files of workspaces with their backups, the log, the journal, and the states that a restore has put aside. Each
+portion of rows is one transaction and each file one exchange, under the agent's lock, so that it may be stopped at any
+point and run again; a second run finds nothing. A file that somebody edits meanwhile is read again, never overwritten.
+Transcripts and NOW files are the agents' own: they are not changed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from memoryd.files import durable, late, regular, temporary
 from memoryd.files.open_folder import follow_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -98,11 +99,11 @@ class Sweep(ABC):
         """Go through a database: that of the state folder, or one that was put aside."""
 
     @abstractmethod
-    def was_written(self, connection: Connection, table: str, row: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-        """Told of each row that was changed, in the same transaction."""
+    def was_written(self, connection: Connection, table: str, row: Mapping[str, Any]) -> None:
+        """Told of each row that was changed, as it was before, in the same transaction."""
 
     @abstractmethod
-    def were_written(self, table: str, columns: Set[str]) -> None:
+    def were_written(self, table: str, columns: AbstractSet[str]) -> None:
         """Told, once they are stored, which columns of a table have rows that were changed; of none, it may be."""
 
     def is_spared(self, path: Path) -> bool:  # noqa: ARG002 - for those who spare some
@@ -186,9 +187,7 @@ class Sweep(ABC):
                 changes.append((row, new))
         return changes
 
-    def _write(
-        self, engine: Engine, table: str, changes: Sequence[tuple[dict[str, Any], dict[str, Any]]]
-    ) -> list[int]:
+    def _write(self, engine: Engine, table: str, changes: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> list[int]:
         """Write what is new; returns the rowids of the rows that others have changed meanwhile."""
         moved = []
         columns: set[str] = set()
@@ -198,7 +197,7 @@ class Sweep(ABC):
                 if not texts.change(connection, table, row, new, now):
                     moved.append(row["rowid"])
                     continue
-                self.was_written(connection, table, row, new)
+                self.was_written(connection, table, row)
                 columns.update(new)
                 self.counts["rows"] += 1
                 self.counts["texts"] += len(new)

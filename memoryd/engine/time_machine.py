@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from memoryd.engine.core_import import Brought
     from memoryd.files.open_folder import OpenFolder
+    from memoryd.ledger.cut import Cut
     from memoryd.ledger.rollback import Plan, Step
 
 _PROFILE = chain.profile("")
@@ -64,6 +65,9 @@ class Revision:
         notes: (operation, name, state) of what else the audit is told.
         core: the bytes `MEMORY.md` is to hold; None: it is edited as the changes say.
         rewrites: (path, bytes before, bytes after) of other files.
+        cut: what else is taken out of `MEMORY.md`, and out of any file that somebody edits meanwhile; old bytes of
+            these files are kept nowhere then.
+        erasure: what rows are to lose, see `database.erasure.erase`.
     """
 
     changes: tuple[Change, ...] = ()
@@ -72,6 +76,8 @@ class Revision:
     notes: tuple[tuple[str, str, str | None], ...] = ()
     core: bytes | None = None
     rewrites: tuple[tuple[str, bytes, bytes], ...] = field(default=())
+    cut: Cut | None = None
+    erasure: dict[str, Any] | None = None
 
 
 def plan(connection: Connection, agent_id: str, target: Target, now: str) -> Plan:
@@ -205,9 +211,9 @@ def _receipts(connection: Connection, agent_id: str, target: Target) -> list[dic
     return [json.loads(row[0]) for row in rows]
 
 
-def encoded(path: str, before: bytes | None, after: bytes) -> dict[str, Any]:
+def encoded(path: str, before: bytes | None, after: bytes, cut: Cut | None = None) -> dict[str, Any]:
     """A rewrite as an intent holds it; `before` is None where there is no file."""
-    return {
+    return ({} if cut is None else {"cut": cut.row()}) | {
         "path": path,
         "before": None if before is None else regular.digest(before),
         "after": regular.digest(after),

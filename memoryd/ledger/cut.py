@@ -1,8 +1,8 @@
 """A cut: what is taken out of texts when something is forgotten, so that nothing else of them changes.
 
-A forgotten text is found however its words are cased and spaced, where it stands alone or in the middle of a longer one,
-but not inside a word. What is too short to mean one thing only (`tea`) is found only where it is a whole line or bullet.
-A line with nothing left goes; in the middle of a longer one `[forgotten]` says that something was there.
+A forgotten text is found however its words are cased and spaced, where it stands alone or in the middle of a longer
+one, but not inside a word. What is too short to mean one thing only (`tea`) is found only where it is a whole line or
+bullet. A line with nothing left goes; in the middle of a longer one `[forgotten]` says that something was there.
 """
 
 from __future__ import annotations

@@ -119,9 +119,7 @@ def _falling(
     return found
 
 
-def _left(
-    memories: Mapping[str, Memory], memory: Memory, gone: Mapping[str, str], sessions: Collection[str]
-) -> Memory:
+def _left(memories: Mapping[str, Memory], memory: Memory, gone: Mapping[str, str], sessions: Collection[str]) -> Memory:
     """The memory without the sources of the sessions, and without those it had only from memories that go."""
     parents = [one for one in memory.derived_from if one in memories and one not in gone]
     held = {source for one in parents for source in memories[one].sources}
@@ -184,6 +182,11 @@ def section_left(versions: Sequence[Version], sessions: Collection[str], grounde
 def _came_with(versions: Sequence[Version], sentence: str, sessions: Collection[str]) -> bool:
     first = next(one for one in versions if normal(sentence) in map(normal, _sentences(one.text)))
     return any(source.session in sessions for source in first.sources)
+
+
+def without_marked(text: str, mark: str) -> str:
+    """The text without the sentences that hold a mark."""
+    return " ".join(sentence for sentence in _sentences(text) if mark not in sentence) if mark in text else text
 
 
 def _sentences(text: str) -> list[str]:

@@ -180,7 +180,9 @@ def _plan(
     conflicts: list[Conflict] = []
     stayed: list[str] = []
     for memory_id, trace in reversed(traces.items()):
-        if trace.now == trace.before or (trace.before is None and _ended_as(memory_id, trace.now, texts) is Ending.UNDONE):
+        if trace.now == trace.before or (
+            trace.before is None and _ended_as(memory_id, trace.now, texts) is Ending.UNDONE
+        ):
             continue
         if trace.between or trace.now != trace.after:
             if memory_id.startswith(_MOVING):
