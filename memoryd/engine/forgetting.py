@@ -14,9 +14,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memoryd.database import audit, erasure, memories, profile, sqlite, texts
+from memoryd.database import audit, erasure, memories, profile, sqlite, texts, turns
 from memoryd.engine.clock import text_of, utc_now
 from memoryd.engine.core_import import CORE_FILE
 from memoryd.engine.gate import HUMAN
@@ -24,6 +24,7 @@ from memoryd.engine.sweeping import Sweep
 from memoryd.engine.time_machine import Revision
 from memoryd.errors import NotFoundError, RefusedError, StateError
 from memoryd.files import regular
+from memoryd.files.open_folder import open_folder
 from memoryd.jobs import facts, sleep
 from memoryd.jobs.evidence import moment
 from memoryd.jobs.job import MoveWatermark
@@ -124,12 +125,13 @@ class _Known:
     lasts: frozenset[str]  # digests of last states
 
 
-def plan(connection: Connection, agent_id: str, target: Target, tz: tzinfo) -> Planned:
+def plan(connection: Connection, agent_id: str, workspace: OpenFolder, target: Target, tz: tzinfo) -> Planned:
     """How to forget something.
 
     Args:
         connection: of a transaction.
         agent_id: whose it is.
+        workspace: the agent's folder.
         target: what.
         tz: of the agent's days.
 
@@ -149,7 +151,7 @@ def plan(connection: Connection, agent_id: str, target: Target, tz: tzinfo) -> P
         if not sessions:
             raise NotFoundError(f"there is no session {target.session_id!r}", hint="memoryd session list shows them")
         verdict = forgetting.of_sessions(held, sessions, grounded)
-    cut = _cut(connection, agent_id, held, known, verdict, sessions)
+    cut = _cut(connection, agent_id, workspace, _Held(held, known, verdict, sessions))
     gone = {source.session for one in verdict.erased for source in held[one].sources}
     replies = tuple(sorted(gone)) if target.memory_id is not None else ()
     sections = _sections(known, cut, sessions, grounded)
@@ -213,26 +215,45 @@ def _grounded(connection: Connection, agent_id: str, tz: tzinfo) -> Grounded:
     return grounded
 
 
-def _cut(
-    connection: Connection,
-    agent_id: str,
-    held: Mapping[str, Memory],
-    known: _Known,
-    verdict: Verdict,
-    sessions: Sequence[str],
-) -> Cut:
+class _Held(NamedTuple):
+    memories: Mapping[str, Memory]
+    known: _Known
+    verdict: Verdict
+    sessions: Sequence[str]
+
+    def said(self) -> list[str]:
+        """What those say and said whose text goes."""
+        erased = self.verdict.erased
+        return [text for one in erased for text in (self.memories[one].content, *self.known.versions.get(one, ()))]
+
+    def staying(self) -> list[str]:
+        """What those say that are live when all is done."""
+        after = {**self.memories, **self.verdict.kept, **self.verdict.restored}
+        return [one.content for one in after.values() if one.is_live and one.id not in self.verdict.erased]
+
+
+def _cut(connection: Connection, agent_id: str, workspace: OpenFolder, held: _Held) -> Cut:
     """What is looked for. What a memory says that stays is not: it has reasons of its own."""
-    said = [text for one in verdict.erased for text in (held[one].content, *known.versions.get(one, ()))]
-    said += [line.removeprefix("- ") for one in erasure.summaries(connection, sessions) for line in one.splitlines()]
-    after = verdict.kept | verdict.restored
-    staying = [
-        after.get(one.id, one).content
-        for one in held.values()
-        if one.id not in verdict.erased and after.get(one.id, one).is_live
+    blocks = _blocks(connection, agent_id, held.sessions)
+    said = held.said()
+    said += [
+        line.removeprefix("- ")
+        for summary in erasure.summaries(connection, held.sessions)
+        for line in summary.splitlines()
     ]
+    edited = [line for path, data in _read_dailies(workspace) for line in cut_of((), *blocks).edited(path, data)]
+    if edited:
+        ground = grounding.Ground(_turns(connection, held.sessions))
+        said += [line for line in edited if ground.missing(line) is None]
+    staying = held.staying()
     texts_of = [text for text in cut_of(said).texts if not any(cut_of([text]).says(one) for one in staying)]
-    ours, others = _blocks(connection, agent_id, sessions)
-    return cut_of(texts_of, ours, others)
+    return cut_of(texts_of, *blocks)
+
+
+def _turns(connection: Connection, sessions: Sequence[str]) -> list[grounding.Source]:
+    today = utc_now().date()
+    turns_of = (turns.stored_turns(connection, one) for one in sessions)
+    return [grounding.Source(turn.text, today, turn.role) for found in turns_of for turn in found if turn.text]
 
 
 def _blocks(connection: Connection, agent_id: str, sessions: Sequence[str]) -> tuple[list[Block], list[Block]]:
@@ -326,21 +347,21 @@ class Forgetter:
     now: Callable[[], str]
     new_hex: Callable[[], str]
 
-    def plan(self, engine: Engine) -> Planned:
+    def plan(self, engine: Engine, workspace: Path) -> Planned:
         """How to do it, as things are now.
 
         Raises:
             NotFoundError: the agent has no such memory or session.
             RefusedError: what would have to go is protected.
         """
-        with sqlite.reading(engine) as connection:
-            found = plan(connection, self.agent_id, self.target, self.tz)
+        with open_folder(workspace) as folder, sqlite.reading(engine) as connection:
+            found = plan(connection, self.agent_id, folder, self.target, self.tz)
         found.check()
         return found
 
     def revise(self, connection: Connection, folders: tuple[OpenFolder, OpenFolder], _brought: object) -> Revision:
         """What rows and files are to become; planned anew on what is there now: an edit may just have been imported."""
-        found = plan(connection, self.agent_id, self.target, self.tz)
+        found = plan(connection, self.agent_id, folders[0], self.target, self.tz)
         found.check()
         now = self.now()
         changes = forgetting.changes_of(found.memories, found.verdict, now, lambda: draw_salt(self.new_hex))
@@ -369,7 +390,14 @@ class Forgetter:
 
 
 def dailies(workspace: OpenFolder, cut: Cut) -> Iterator[tuple[str, bytes, bytes]]:
-    """The daily files that change: path, bytes before, bytes after. What is no plain file is left alone."""
+    """The daily files that change: path, bytes before, bytes after."""
+    for path, data in _read_dailies(workspace):
+        if (new := cut.of_daily(path, data)) != data:
+            yield path, data, new
+
+
+def _read_dailies(workspace: OpenFolder) -> Iterator[tuple[str, bytes]]:
+    """The daily files; what is no plain file is left alone."""
     try:
         folder = workspace.folder(_DAILIES)
     except FileNotFoundError:
@@ -382,9 +410,8 @@ def dailies(workspace: OpenFolder, cut: Cut) -> Iterator[tuple[str, bytes, bytes
                 data = regular.read(folder / name)
             except StateError:
                 continue
-            path = f"{_DAILIES}/{name}"
-            if data is not None and (new := cut.of_daily(path, data)) != data:
-                yield path, data, new
+            if data is not None:
+                yield f"{_DAILIES}/{name}", data
 
 
 @dataclass(slots=True, kw_only=True)

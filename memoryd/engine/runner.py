@@ -291,7 +291,7 @@ class Runner:
         writer = self.writer(workspace)
         target = forgetting.target_of(run.options)
         forgetter = forgetting.Forgetter(run.agent_id, target, self.settings.zone, writer.now, writer.new_id)
-        planned = forgetter.plan(self.engine)
+        planned = forgetter.plan(self.engine, workspace)
         copies = forgetting.Copies(
             engine=self.engine,
             state_dir=self.settings.state_dir,

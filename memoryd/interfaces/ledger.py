@@ -223,7 +223,7 @@ def forget(call: Call, target: str, dry_run: bool, yes: bool, agent_id: str | No
     settings = call.settings()
     agent, options = work.forgettable(settings, target, lambda given: call.agent(settings, agent_id or given))
     if dry_run or (sys.stdin.isatty() and not yes):
-        planned = work.planned_forgetting(settings, agent.id, options)
+        planned = work.planned_forgetting(settings, agent, options)
         if dry_run:
             call.output.result(planned, _forgotten_text(planned))
             return

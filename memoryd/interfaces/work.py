@@ -23,6 +23,7 @@ from memoryd.errors import LockedError, MemorydError, NotFoundError, RefusedErro
 from memoryd.files import regular
 from memoryd.files.locks import Lock
 from memoryd.files.log import Log
+from memoryd.files.open_folder import open_folder
 from memoryd.interfaces import control, status
 from memoryd.jobs.sleep import CONSUMER
 from memoryd.ledger.facts import Limits as FactLimits
@@ -398,7 +399,7 @@ def forgotten(row: Mapping[str, Any]) -> dict[str, Any]:
     return {"run": row["id"], **row["receipt"][forgetting.KIND], "files": row["receipt"]["files"]}
 
 
-def planned_forgetting(settings: Settings, agent_id: str, options: dict[str, Any]) -> dict[str, Any]:
+def planned_forgetting(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[str, Any]:
     """What forgetting would come to: ids, reasons and counts.
 
     Raises:
@@ -406,8 +407,9 @@ def planned_forgetting(settings: Settings, agent_id: str, options: dict[str, Any
     """
     engine = _beside(settings)
     try:
-        with sqlite.reading(engine) as connection:
-            return forgetting.plan(connection, agent_id, forgetting.target_of(options), settings.zone).told
+        with open_folder(agent.workspace) as folder, sqlite.reading(engine) as connection:
+            target = forgetting.target_of(options)
+            return forgetting.plan(connection, agent.id, folder, target, settings.zone).told
     finally:
         engine.dispose()
 

@@ -2,7 +2,8 @@
 
 A forgotten text is found however its words are cased and spaced, where it stands alone or in the middle of a longer
 one, but not inside a word. What is too short to mean one thing only (`tea`) is found only where it is a whole line or
-bullet. A line with nothing left goes; in the middle of a longer one `[forgotten]` says that something was there.
+bullet. Who said it (`User: …`) makes no difference. A line with nothing left goes; in the middle of a longer one
+`[forgotten]` says that something was there.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from memoryd.ledger.grounding import LABELS
 from memoryd.tiers import core, daily
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 MARK = "[forgotten]"
 _SHORT = 8  # characters below which one word alone is not looked for inside longer texts
+_LABEL = rf"(?:\b(?:{LABELS}):\s+)"
+_LABELLED = re.compile(rf"{_LABEL}(?=\S)", re.IGNORECASE)
 _EMPTY = re.compile(r"^[ \t]*(?:[-*+][ \t]+)?(?:\[forgotten\][ \t.,;:!?]*)+(?:\r?\n|\Z)", re.MULTILINE)
 
 
@@ -81,6 +85,22 @@ class Cut:
             end = last
         return _without_empty(new, b"".join((*kept, self._of_bytes(new[end:]))))
 
+    def edited(self, path: str, data: bytes) -> list[str]:
+        """The lines of a daily file that may be what is left of `blocks` which are not there as they were written."""
+        found = (daily.find_block(data, one.sha256, one.size) is None for one in self.blocks if one.path == path)
+        if not any(found):
+            return []
+        lines: list[str] = []
+        spans = self._spans(path, data)
+        file = daily.parse(data)
+        begin = len(file.head)
+        for block in file.blocks:
+            is_others = any(first <= begin < last for first, last in spans)
+            if block.clock is not None and not is_others:
+                lines += [line.removeprefix("- ").strip() for line in block.body.splitlines() if line.strip()]
+            begin += len(block.raw)
+        return lines
+
     def _spans(self, path: str, data: bytes) -> list[tuple[int, int]]:
         """Where the others' blocks are, in order; blocks never overlap."""
         found = ((daily.find_block(data, one.sha256, one.size), one) for one in self.others if one.path == path)
@@ -119,16 +139,17 @@ def _pattern(texts: tuple[str, ...]) -> re.Pattern[str] | None:
 
 
 def _forms(text: str) -> list[str]:
-    bare = text.strip().rstrip(".!?").rstrip() or text.strip()
+    label = _LABELLED.match(text.strip())
+    told = text.strip()[label.end() if label else 0 :]
+    bare = told.rstrip(".!?").rstrip() or told
     found = []
     for form in dict.fromkeys(unicodedata.normalize(name, bare) for name in ("NFC", "NFD")):
         words = [re.escape(word) for word in form.split()]
         pattern = r"\s+".join(words)
         if len(words) < 2 and len(form) < _SHORT:
-            found.append(rf"(?<=^){pattern}(?=[.!?]*[ \t]*\r?$)")
-            found.append(rf"(?:(?<=^- )|(?<=^\* )|(?<=^\+ )){pattern}(?=[.!?]*[ \t]*\r?$)")
+            found.append(rf"(?:^|(?<=^- )|(?<=^\* )|(?<=^\+ )){_LABEL}?{pattern}(?=[.!?]*[ \t]*\r?$)")
         else:
-            found.append(rf"(?<!\w){pattern}(?!\w)")
+            found.append(rf"{_LABEL}?(?<!\w){pattern}(?!\w)")
     return found
 
 
