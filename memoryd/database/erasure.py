@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from memoryd.database import audit, texts
@@ -18,7 +19,7 @@ from memoryd.transcripts.turn import Role
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, RowMapping
 
 _OF_SESSIONS = "session_id IN (SELECT value FROM json_each(?))"
 _OPEN = "('queued', 'interrupted', 'blocked')"
@@ -83,13 +84,13 @@ def erase(connection: Connection, agent_id: str, what: Mapping[str, Any], now: s
 def erase_sessions(connection: Connection, sessions: Sequence[str]) -> None:
     """Erase the texts of the turns of sessions, and their summaries."""
     given = (json.dumps(list(sessions)),)
-    documents = connection.exec_driver_sql(
-        f"SELECT t.session_id, t.role, t.text FROM turn t JOIN session s ON s.id = t.session_id AND s.format = ?"  # noqa: S608
+    rows = connection.exec_driver_sql(
+        "SELECT t.session_id, s.format, t.role, t.at, t.text FROM turn t JOIN session s ON s.id = t.session_id"  # noqa: S608
         f" WHERE t.{_OF_SESSIONS} AND t.text <> ''",
-        (now_file.NAME, *given),
-    ).all()
-    for session_id, role, text in documents:
-        keep_lines(connection, session_id, role, text.split("\n"))
+        given,
+    )
+    for row in rows.mappings().all():
+        _keep_keys(connection, row, row["text"], "")
     connection.exec_driver_sql(f"UPDATE turn SET text = '' WHERE {_OF_SESSIONS}", given)  # noqa: S608
     if "withheld" in texts.columns(connection, "turn"):  # a database that was put aside may be older
         connection.exec_driver_sql(f"UPDATE turn SET withheld = ? WHERE {_OF_SESSIONS}", (FORGOTTEN, *given))  # noqa: S608
@@ -100,30 +101,51 @@ def turn_was_cut(connection: Connection, rowid: int, old: str) -> None:
     """Record that something was taken out of the text of a turn, so that its record does not bring it back."""
     if "withheld" in texts.columns(connection, "turn"):
         connection.exec_driver_sql("UPDATE turn SET withheld = ? WHERE rowid = ?", (FORGOTTEN, rowid))
-    row = connection.exec_driver_sql(
-        "SELECT t.session_id, t.role, s.format, t.text FROM turn t JOIN session s ON s.id = t.session_id"
+    rows = connection.exec_driver_sql(
+        "SELECT t.session_id, s.format, t.role, t.at, t.text FROM turn t JOIN session s ON s.id = t.session_id"
         " WHERE t.rowid = ?",
         (rowid,),
-    ).one()
-    if row[2] == now_file.NAME:
-        gone = Counter(old.split("\n")) - Counter(row[3].split("\n"))
-        keep_lines(connection, row[0], row[1], list(gone.elements()))
+    )
+    row = rows.mappings().one()
+    _keep_keys(connection, row, old, row["text"])
 
 
-def keep_lines(connection: Connection, session_id: str, role: str, lines: Sequence[str]) -> None:
-    """Keep the keys of lines that are forgotten: a NOW file is known again by its lines alone."""
-    if not texts.columns(connection, "forgotten_line"):
+def _keep_keys(connection: Connection, row: RowMapping, old: str, new: str) -> None:
+    """Keep the keys of what is forgotten of a turn.
+
+    The lines of a NOW file are known again by nothing else; a record without an id of its own is another one as soon as
+    its bytes are written otherwise.
+    """
+    if not texts.columns(connection, "forgotten_text"):
         return
-    keys = Counter(now_file.line_key(Role(role), line) for line in lines if line.strip())
+    if row["format"] == now_file.NAME:
+        lines = Counter(old.split("\n")) - Counter(new.split("\n"))
+        keys = Counter(now_file.line_key(Role(row["role"]), line) for line in lines.elements() if line.strip())
+    else:
+        keys = Counter([text_key(row["role"], row["at"], old)])
     for key, times in keys.items():
         connection.exec_driver_sql(
-            "INSERT INTO forgotten_line (session_id, line_key, times) VALUES (?, ?, ?)"
-            " ON CONFLICT (session_id, line_key) DO UPDATE SET times = times + excluded.times",
-            (session_id, key, times),
+            "INSERT INTO forgotten_text (session_id, text_key, times) VALUES (?, ?, ?)"
+            " ON CONFLICT (session_id, text_key) DO UPDATE SET times = times + excluded.times",
+            (row["session_id"], key, times),
         )
 
 
-def lines_of(connection: Connection, session_id: str) -> Counter[str]:
-    """How often each line of a session was met that is forgotten, by its key."""
-    rows = connection.exec_driver_sql("SELECT line_key, times FROM forgotten_line WHERE session_id = ?", (session_id,))
+def text_key(role: str, at: str | None, text: str) -> str:
+    """The key by which a text of a turn is known again."""
+    return sha256(f"{role}\n{at}\n{text}".encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def forgotten_by(connection: Connection, agent_id: str) -> set[str]:
+    """The keys of all texts that an agent has forgotten."""
+    rows = connection.exec_driver_sql(
+        "SELECT f.text_key FROM forgotten_text f JOIN session s ON s.id = f.session_id WHERE s.agent_id = ?",
+        (agent_id,),
+    )
+    return {row[0] for row in rows}
+
+
+def forgotten_of(connection: Connection, session_id: str) -> Counter[str]:
+    """How often each text of a session was met that is forgotten, by its key."""
+    rows = connection.exec_driver_sql("SELECT text_key, times FROM forgotten_text WHERE session_id = ?", (session_id,))
     return Counter({row[0]: row[1] for row in rows})

@@ -114,13 +114,13 @@ class Turn(SQLModel, table=True):
     withheld: str | None = None
 
 
-class ForgottenLine(SQLModel, table=True):
-    """A line of a NOW file that was forgotten, by its key: such a file is known again by its lines alone."""
+class ForgottenText(SQLModel, table=True):
+    """A text of a turn, or a line of one of a NOW file, that was forgotten, by its key."""
 
-    __tablename__ = "forgotten_line"
+    __tablename__ = "forgotten_text"
 
     session_id: str = Field(primary_key=True, foreign_key="session.id")
-    line_key: str = Field(primary_key=True)
+    text_key: str = Field(primary_key=True)
     times: int
 
 

@@ -283,7 +283,9 @@ class Runner:
             receipt = runs.receipt(connection, run.id)
         if forgetting.KIND not in receipt:  # else it was stopped behind its commit
             receipt = self._take_out(run, workspace)
+        self.step("before:vacuum")
         texts.rewrite_file(self.engine)
+        self.step("after:vacuum")
         self._end(run, "succeeded", receipt=receipt)
         self._clear_alarms_of(run)
 

@@ -1,7 +1,7 @@
-CREATE TABLE forgotten_line (
+CREATE TABLE forgotten_text (
   session_id VARCHAR NOT NULL,
-  line_key VARCHAR NOT NULL,
+  text_key VARCHAR NOT NULL,
   times INTEGER NOT NULL,
-  PRIMARY KEY (session_id, line_key),
+  PRIMARY KEY (session_id, text_key),
   FOREIGN KEY(session_id) REFERENCES session (id)
 );
