@@ -268,6 +268,16 @@ def test_lines_of_a_now_file_are_never_read_again_and_later_ones_are(world):
     assert [name for name, _ in holders(world, "albatros")] == [f"workspace/.continuum/memory/{path.name}"]
 
 
+def test_a_database_that_is_made_anew_has_not_learned_it_again(world):
+    forget(world, session=the_session(world))
+    world.app.close()
+    (world.scratch.state / "memoryd.db").write_bytes(b"damaged" * 99)
+    with world.open():
+        run_once(world.app)
+        assert world.scratch.query("SELECT count(*), min(withheld) FROM turn") == [(7, "forgotten")]
+        assert holders(world, "postgresql") == []
+
+
 # --- wherever it is ---
 
 

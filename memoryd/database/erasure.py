@@ -21,7 +21,15 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, RowMapping
 
+Forgotten = dict[tuple[str, str], dict[str, int]]  # (agent, session) → how often each text was met, by its key
 _OF_SESSIONS = "session_id IN (SELECT value FROM json_each(?))"
+_TURNS = (
+    "SELECT t.session_id, t.agent_id, s.format, t.role, t.at, t.text FROM turn t JOIN session s ON s.id = t.session_id"
+)
+_KEEP = (
+    "INSERT INTO forgotten_text (session_id, text_key, agent_id, times) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (session_id, text_key)"
+)
 _OPEN = "('queued', 'interrupted', 'blocked')"
 
 
@@ -85,8 +93,7 @@ def erase_sessions(connection: Connection, sessions: Sequence[str]) -> None:
     """Erase the texts of the turns of sessions, and their summaries."""
     given = (json.dumps(list(sessions)),)
     rows = connection.exec_driver_sql(
-        "SELECT t.session_id, s.format, t.role, t.at, t.text FROM turn t JOIN session s ON s.id = t.session_id"  # noqa: S608
-        f" WHERE t.{_OF_SESSIONS} AND t.text <> ''",
+        f"{_TURNS} WHERE t.{_OF_SESSIONS} AND t.text <> ''",
         given,
     )
     for row in rows.mappings().all():
@@ -102,8 +109,7 @@ def turn_was_cut(connection: Connection, rowid: int, old: str) -> None:
     if "withheld" in texts.columns(connection, "turn"):
         connection.exec_driver_sql("UPDATE turn SET withheld = ? WHERE rowid = ?", (FORGOTTEN, rowid))
     rows = connection.exec_driver_sql(
-        "SELECT t.session_id, s.format, t.role, t.at, t.text FROM turn t JOIN session s ON s.id = t.session_id"
-        " WHERE t.rowid = ?",
+        f"{_TURNS} WHERE t.rowid = ?",
         (rowid,),
     )
     row = rows.mappings().one()
@@ -125,9 +131,7 @@ def _keep_keys(connection: Connection, row: RowMapping, old: str, new: str) -> N
         keys = Counter([text_key(row["role"], row["at"], old)])
     for key, times in keys.items():
         connection.exec_driver_sql(
-            "INSERT INTO forgotten_text (session_id, text_key, times) VALUES (?, ?, ?)"
-            " ON CONFLICT (session_id, text_key) DO UPDATE SET times = times + excluded.times",
-            (row["session_id"], key, times),
+            f"{_KEEP} DO UPDATE SET times = times + excluded.times", (row["session_id"], key, row["agent_id"], times)
         )
 
 
@@ -138,11 +142,24 @@ def text_key(role: str, at: str | None, text: str) -> str:
 
 def forgotten_by(connection: Connection, agent_id: str) -> set[str]:
     """The keys of all texts that an agent has forgotten."""
-    rows = connection.exec_driver_sql(
-        "SELECT f.text_key FROM forgotten_text f JOIN session s ON s.id = f.session_id WHERE s.agent_id = ?",
-        (agent_id,),
-    )
+    rows = connection.exec_driver_sql("SELECT text_key FROM forgotten_text WHERE agent_id = ?", (agent_id,))
     return {row[0] for row in rows}
+
+
+def forgotten(connection: Connection) -> Forgotten:
+    """How often each text was met that is forgotten, of all agents."""
+    rows = connection.exec_driver_sql("SELECT agent_id, session_id, text_key, times FROM forgotten_text")
+    found: Forgotten = {}
+    for agent_id, session_id, key, times in rows:
+        found.setdefault((agent_id, session_id), {})[key] = times
+    return found
+
+
+def know(connection: Connection, told: Forgotten) -> None:
+    """Learn what another database had forgotten; what is known already stays as it is."""
+    rows = [(session, key, agent, times) for (agent, session), keys in told.items() for key, times in keys.items()]
+    if rows:
+        connection.exec_driver_sql(f"{_KEEP} DO NOTHING", rows)
 
 
 def forgotten_of(connection: Connection, session_id: str) -> Counter[str]:

@@ -115,12 +115,14 @@ class Turn(SQLModel, table=True):
 
 
 class ForgottenText(SQLModel, table=True):
-    """A text of a turn, or a line of one of a NOW file, that was forgotten, by its key."""
+    """A text of a turn, or a line of one of a NOW file, that was forgotten, by its key. It may come ahead of them."""
 
     __tablename__ = "forgotten_text"
+    __table_args__ = (Index("forgotten_by_agent", "agent_id"),)
 
-    session_id: str = Field(primary_key=True, foreign_key="session.id")
+    session_id: str = Field(primary_key=True)
     text_key: str = Field(primary_key=True)
+    agent_id: str
     times: int
 
 

@@ -52,7 +52,7 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
         "origin": Kind.OURS, "kind": Kind.OURS, "text": Kind.TEXT, "at": Kind.OURS, "message_id": Kind.NAME,
         "model": Kind.NAME, "tool_call_id": Kind.NAME, "tool_name": Kind.NAME, "withheld": Kind.OURS,
     },
-    "forgotten_text": {"session_id": Kind.SESSION, "text_key": Kind.OURS},
+    "forgotten_text": {"session_id": Kind.SESSION, "text_key": Kind.OURS, "agent_id": Kind.OURS},
     "bad_span": {"sha256": Kind.OURS, "reason": Kind.OURS, "seen_at": Kind.OURS},
     "watermark": {
         "session_id": Kind.SESSION, "consumer": Kind.OURS, "moved_at": Kind.OURS, "run_id": Kind.OURS,

@@ -283,6 +283,7 @@ class Runner:
             receipt = runs.receipt(connection, run.id)
         if forgetting.KIND not in receipt:  # else it was stopped behind its commit
             receipt = self._take_out(run, workspace)
+        restore.tell_forgotten(self.engine, self.journal)
         self.step("before:vacuum")
         texts.rewrite_file(self.engine)
         self.step("after:vacuum")
