@@ -107,16 +107,17 @@ def _touched(memories: Mapping[str, Memory], gone: Mapping[str, str], sessions: 
 def _falling(
     memories: Mapping[str, Memory], gone: Mapping[str, str], sessions: Collection[str], grounded: Grounded
 ) -> dict[str, str]:
-    """Memories that what is left of their sources does not hold."""
-    found = {}
+    """Memories that what is left of their sources does not hold; first those of which nothing is left."""
+    ungrounded = {}
+    alone = {}
     for one in _touched(memories, gone, sessions):
         left = _left(memories, one, gone, sessions)
         parents = [memories[parent].content for parent in left.derived_from if memories[parent].content]
         if not left.sources and not parents:
-            found[one.id] = ALONE
-        elif not grounded(one.content, left.sources, parents):
-            found[one.id] = UNGROUNDED
-    return found
+            alone[one.id] = ALONE
+        elif not alone and not grounded(one.content, left.sources, parents):
+            ungrounded[one.id] = UNGROUNDED
+    return alone or ungrounded
 
 
 def _left(memories: Mapping[str, Memory], memory: Memory, gone: Mapping[str, str], sessions: Collection[str]) -> Memory:
