@@ -185,6 +185,19 @@ def test_no_way_leads_back(world):
     assert holders(world, TABS) == []
 
 
+def test_what_is_left_of_a_sentence_is_not_remembered_as_one(world):
+    world.scratch.append([message("user", "On my boat: I prefer rope over chain, always.", 44)], name="two")
+    read_all(world.app)
+    store = store_on(world.app.engine, world.scratch.workspace, world.app.clock)
+    forget(world, memory=store.create([NewFact("I prefer rope over chain", "preference", 0.9)]).outcomes[0].fact.id)
+    assert world.scratch.query("SELECT text FROM turn ORDER BY id DESC LIMIT 1") == [
+        ("On my boat: [forgotten], always.",)
+    ]
+    world.scratch.append([filler(minute=45)], name="two")
+    run_once(world.app)
+    assert "boat" not in world.text() + "".join(world.scratch.dailies().values())
+
+
 # --- a session ---
 
 
@@ -241,9 +254,10 @@ def test_its_records_are_never_read_again_and_later_ones_are(world):
         act()
         run_once(world.app)
         assert world.scratch.query("SELECT session_id, seq, record_id, at, text FROM turn WHERE text <> ''") == []
-    world.scratch.append([message("user", "And now for something else.", 44)])
+    world.scratch.append([message("user", "I prefer rope over chain on my boat.", 44), filler(minute=45)])
     run_once(world.app)
-    assert world.scratch.query("SELECT text FROM turn WHERE text <> ''") == [("And now for something else.",)]
+    assert world.scratch.query("SELECT count(*) FROM turn WHERE text <> ''") == [(2,)]
+    assert "rope over chain" in world.text()
     assert holders(world, "postgresql") == []
     assert world.problems() == []
 
@@ -419,7 +433,8 @@ def called(world, capsys, *arguments):
 def test_the_commands_tell_no_content_and_what_stays(world, capsys):
     world.app.close()
     config = world.scratch.config
-    config.write_text(config.read_text().replace('"redact"', '"off"'))  # a daemon takes a second to load the rules
+    text = config.read_text().replace('"redact"', '"off"')  # a daemon takes a second to load the rules
+    config.write_text(text.replace('"context_window"', '"privacy": "silo", "context_window"'))
     tabs, session = saying(world, "tabs").id, the_session(world)
     planned = json.loads(called(world, capsys, "--json", "forget", tabs[:9], "--dry-run")[0])["data"]
     assert list(planned["memories"]) == [tabs]

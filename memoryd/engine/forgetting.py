@@ -32,7 +32,7 @@ from memoryd.ledger import audit as chain
 from memoryd.ledger import forgetting, grounding
 from memoryd.ledger.cut import MARK, Block, Cut, cut_of
 from memoryd.ledger.forgetting import OPERATION, Version
-from memoryd.ledger.memory import PREFIXES, draw_salt, from_json, sources_from_json
+from memoryd.ledger.memory import PREFIXES, draw_salt, sources_from_json
 from memoryd.ledger.profile import Entry, Section
 
 if TYPE_CHECKING:
@@ -473,5 +473,5 @@ def _erase_said(connection: Connection, agent_id: str, cut: Cut) -> None:
 def _said_in(name: str, state: str) -> str:
     """The text in a state of the audit; empty where it holds none."""
     if name.startswith(_MEMORY):
-        return from_json(state).content
+        return str(json.loads(state)["content"])  # not `from_json`: it is asked of all that the audit has kept
     return str(chain.values_of(state)["text"]) if name.startswith(_PROFILE) else ""
