@@ -19,7 +19,6 @@ from memoryd.daemon.once import read_all, run_once
 from memoryd.database import audit, profile, reads, sqlite
 from memoryd.engine import commit, forgetting, ledger_runs
 from memoryd.files import regular
-from memoryd.interfaces import cli
 from memoryd.ledger import audit as chain
 from memoryd.ledger.facts import NewFact
 from memoryd.ledger.memory import Ending
@@ -423,44 +422,38 @@ def test_stopped_at_any_step_the_next_start_completes_it(tmp_path, world, what):
 # --- by the doors ---
 
 
-def called(world, capsys, *arguments):
-    """What a command says, and its exit code; in this process."""
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["--config", str(world.scratch.config), *arguments])
-    return capsys.readouterr().out, ended.value.code
-
-
-def test_the_commands_tell_no_content_and_what_stays(world, capsys):
+def test_the_commands_tell_no_content_and_what_stays(world):
     world.app.close()
-    config = world.scratch.config
-    text = config.read_text().replace('"redact"', '"off"')  # a daemon takes a second to load the rules
-    config.write_text(text.replace('"context_window"', '"privacy": "silo", "context_window"'))
+    scratch = world.scratch
+    text = scratch.config.read_text().replace('"redact"', '"off"')  # a daemon takes a second to load the rules
+    scratch.config.write_text(text.replace('"context_window"', '"privacy": "silo", "context_window"'))
     tabs, session = saying(world, "tabs").id, the_session(world)
-    planned = json.loads(called(world, capsys, "--json", "forget", tabs[:9], "--dry-run")[0])["data"]
-    assert list(planned["memories"]) == [tabs]
-    assert TABS in world.text()
+    assert list(scratch.json("forget", tabs[:9], "--dry-run")["memories"]) == [tabs]
+    assert TABS in scratch.core
     for target in ("core_ffffffff", "no-such-session"):
-        assert called(world, capsys, "forget", target)[1] == 3
-    assert called(world, capsys, "core", "protect", tabs)[1] in {None, 0}
-    assert called(world, capsys, "forget", tabs, "--yes")[1] == 4
-    called(world, capsys, "core", "unprotect", tabs)
-    with world.scratch.daemon():
-        told, code = called(world, capsys, "forget", tabs)
-        assert code in {None, 0}
-        assert all(words in told for words in ("erased", "transcripts", "backup"))
-        assert "Ottilie" not in told
-        assert called(world, capsys, "core", "restore", tabs)[1] == 4
-        done = memoryd.Memory(world.scratch.workspace, world.scratch.config).forget(session)
-        assert (done["session"], done["counts"]["turns"]) == (session, 6)
-        assert called(world, capsys, "session", "messages", session)[0] == ""
-        assert called(world, capsys, "verify") == ("all agree\n", 0)
+        assert scratch.json("forget", target, code=3)["code"] == "not_found"
+    scratch.json("core", "protect", tabs)
+    assert scratch.json("forget", tabs, "--yes", code=4)["code"] == "refused"
+    scratch.json("core", "unprotect", tabs)
+    with scratch.daemon():
+        done = scratch.run("forget", tabs)
+        assert done.returncode == 0, done.stderr
+        assert all(words in done.stdout for words in ("erased", "transcripts", "backup"))
+        assert "Ottilie" not in done.stdout
+        assert scratch.json("core", "restore", tabs, code=4)["code"] == "refused"
+        told = memoryd.Memory(scratch.workspace, scratch.config).forget(session)
+        assert (told["session"], told["counts"]["turns"]) == (session, 6)
+        assert scratch.json("session", "messages", session) == []
+        assert scratch.json("verify")["ok"] is True
     assert holders(world, "ottilie") == []
 
 
-def test_on_a_terminal_it_asks(world, capsys, monkeypatch):
+def test_on_a_terminal_it_asks(world, monkeypatch):
     world.app.close()
     monkeypatch.setattr("sys.stdin", Terminal("n\n"))
-    assert called(world, capsys, "forget", saying(world, "tabs").id)[1] == 130
+    done = world.scratch.run("forget", saying(world, "tabs").id)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert "it was named" in done.stderr
     assert TABS in world.text()
 
 
