@@ -136,6 +136,17 @@ def test_what_a_memory_said_before_goes_with_it(world):
     assert holders(world, "another old one", "uji") == []
 
 
+def test_what_another_memory_said_before_it_was_reworded_goes_with_it(world):
+    rule = saying(world, "never deploy").id
+    world.write(world.text().replace("never deploy on a Friday", "never deploy on a Monday"))
+    world.take()
+    assert saying(world, "never deploy").id == rule
+    store = store_on(world.app.engine, world.scratch.workspace, world.app.clock)
+    forget(world, memory=store.create([NewFact("deploy on a Friday", "behavior", 0.9)]).outcomes[0].fact.id)
+    assert holders(world, "Friday") == []
+    assert saying(world, "never deploy on a Monday").id == rule
+
+
 def test_it_does_not_come_back_unless_it_is_said_anew(world):
     forget(world, memory=saying(world, "tabs").id)
     world.scratch.append([*said(10), filler(minute=41)], name="two")
@@ -214,9 +225,23 @@ def test_a_session_is_in_no_byte_any_more_and_its_rows_stay(world):
         *("an old one", "another old one, about tea", "never deploy on a Friday"),
     ]
     assert ("human", "forget", f"session:{session}") in world.audited()
+    assert world.scratch.query("SELECT DISTINCT consumer, seq FROM watermark ORDER BY 1") == [
+        ("facts", 7),
+        ("sleep", 7),
+    ]
+    assert world.scratch.query("PRAGMA freelist_count") == [(0,)]
     row = world.do(ledger_runs.ROLLBACK, run=world.scratch.query("SELECT id FROM job_run WHERE kind = 'sleep'")[0][0])
     assert row["state"] == "declined"
     assert holders(world, "postgresql") == []
+
+
+def test_what_somebody_wrote_into_its_block_stays(world):
+    path = next((world.scratch.workspace / "memory").glob("*.md"))
+    path.write_text(path.read_text().replace("- Assistant: Noted:", "- mine: call the plumber\n- Assistant: Noted:"))
+    told = forget(world, session=the_session(world))
+    assert told["counts"]["blocks"] == 1
+    assert [line for line in path.read_text().splitlines() if line.startswith("- ")] == ["- mine: call the plumber"]
+    assert holders(world, "postgresql", "ottilie") == []
 
 
 def test_what_another_session_says_too_stays(world):
@@ -259,6 +284,17 @@ def test_its_records_are_never_read_again_and_later_ones_are(world):
     assert "rope over chain" in world.text()
     assert holders(world, "postgresql") == []
     assert world.problems() == []
+
+
+def test_a_record_with_an_id_is_known_again_in_other_bytes(world):
+    record = message("user", "My boat is called Albatros.", 44, uuid="0b1a9c1e-9d1f-4c51-8f4e-6a3b1c2d3e4f")
+    path = world.scratch.append([record], name="two")
+    read_all(world.app)
+    forget(world, session=world.scratch.query("SELECT session_id FROM turn ORDER BY id DESC")[0][0])
+    for text in (json.dumps(record | {"more": 1}), json.dumps(record | {"content": "It is the Albatros."})):
+        path.write_text(text + "\n")
+        read_all(world.app)
+        assert holders(world, "albatros") == []
 
 
 def test_lines_of_a_now_file_are_never_read_again_and_later_ones_are(world):
@@ -402,16 +438,18 @@ def test_stopped_at_any_step_the_next_start_completes_it(tmp_path, world, what):
     _, code, steps = one(0)
     assert code == 0
     assert {"before:intent", "after:intent", "before:swap", "after:rows", "before:vacuum", "after:vacuum"} <= set(steps)
-    for number in range(1, len(steps) + 1, EVERY):
+    for number in sorted({*range(1, len(steps) + 1, EVERY), steps.index("after:intent") + 1}):
         root, code, names = one(number)
         assert code == KILLED
+        is_edited = number % 2 == 1 or names[-1] == "after:intent"
+        assert moved(root).scratch.query("SELECT state FROM job_run WHERE kind = 'forget'") == [("running",)]
         after = moved(root)
         with after.open():
-            if number % 2:  # somebody has edited it before the next start
+            if is_edited:  # somebody has edited it before the next start
                 after.path.write_text(after.text() + "- a line of mine\n")
             run_once(after.app)
             after.take()
-            assert ("- a line of mine\n" in after.text()) is bool(number % 2)
+            assert ("- a line of mine\n" in after.text()) is is_edited
             assert holders(after, *words) == [], names[-1]
             assert after.problems() == []
             assert after.scratch.query("SELECT state FROM job_run WHERE kind = 'forget'") == [("succeeded",)]
