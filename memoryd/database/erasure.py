@@ -17,7 +17,7 @@ from memoryd.transcripts import now_file
 from memoryd.transcripts.turn import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from sqlalchemy import Connection, RowMapping
 
@@ -96,8 +96,7 @@ def erase_sessions(connection: Connection, sessions: Sequence[str]) -> None:
         f"{_TURNS} WHERE t.{_OF_SESSIONS} AND t.text <> ''",
         given,
     )
-    for row in rows.mappings().all():
-        _keep_keys(connection, row, row["text"], "")
+    _keep_keys(connection, ((row, row["text"], "") for row in rows.mappings().all()))
     connection.exec_driver_sql(f"UPDATE turn SET text = '' WHERE {_OF_SESSIONS}", given)  # noqa: S608
     if "withheld" in texts.columns(connection, "turn"):  # a database that was put aside may be older
         connection.exec_driver_sql(f"UPDATE turn SET withheld = ? WHERE {_OF_SESSIONS}", (FORGOTTEN, *given))  # noqa: S608
@@ -113,25 +112,27 @@ def turn_was_cut(connection: Connection, rowid: int, old: str) -> None:
         (rowid,),
     )
     row = rows.mappings().one()
-    _keep_keys(connection, row, old, row["text"])
+    _keep_keys(connection, [(row, old, row["text"])])
 
 
-def _keep_keys(connection: Connection, row: RowMapping, old: str, new: str) -> None:
-    """Keep the keys of what is forgotten of a turn.
+def _keep_keys(connection: Connection, cuts: Iterable[tuple[RowMapping, str, str]]) -> None:
+    """Keep the keys of what is forgotten of turns, each given with its text before and after.
 
     The lines of a NOW file are known again by nothing else; a record without an id of its own is another one as soon as
     its bytes are written otherwise.
     """
     if not texts.columns(connection, "forgotten_text"):
         return
-    if row["format"] == now_file.NAME:
-        lines = Counter(old.split("\n")) - Counter(new.split("\n"))
-        keys = Counter(now_file.line_key(Role(row["role"]), line) for line in lines.elements() if line.strip())
-    else:
-        keys = Counter([text_key(row["role"], row["at"], old)])
-    for key, times in keys.items():
+    found: Counter[tuple[str, str, str]] = Counter()
+    for row, old, new in cuts:
+        keys = [text_key(row["role"], row["at"], old)]
+        if row["format"] == now_file.NAME:
+            lines = Counter(old.split("\n")) - Counter(new.split("\n"))
+            keys = [now_file.line_key(Role(row["role"]), line) for line in lines.elements() if line.strip()]
+        found.update((row["session_id"], key, row["agent_id"]) for key in keys)
+    if found:
         connection.exec_driver_sql(
-            f"{_KEEP} DO UPDATE SET times = times + excluded.times", (row["session_id"], key, row["agent_id"], times)
+            f"{_KEEP} DO UPDATE SET times = times + excluded.times", [(*key, times) for key, times in found.items()]
         )
 
 
