@@ -242,3 +242,18 @@ def test_the_readme_lines_are_a_transcript():
         ("user", "Never deploy on a Friday.", "2026-11-21T09:30:00Z"),
         ("assistant", "Understood: never on a Friday.", None),
     ]
+
+
+@pytest.mark.parametrize("kind", ["session", "memory"])
+def test_what_was_flushed_is_forgotten_in_what_was_recorded_too_and_does_not_come_back(scratch, kind):
+    memory = door(scratch)
+    session = memory.flush(TALK).session
+    named = memory.core.list()[0]
+    said = [text for _, text in SAID] if kind == "session" else [named["content"]]
+    memory.forget(session if kind == "session" else named["id"])
+    assert memory.flush(TALK).added == 0
+    assert memory.flush([*TALK, LATER]).added == 1
+    kept = b"".join(path.read_bytes() for path in scratch.root.rglob("*") if path.is_file())
+    assert [text for text in said if text.encode() in kept] == []
+    assert LATER["content"].encode() in kept
+    assert scratch.json("verify")["ok"]

@@ -20,7 +20,7 @@ from sqlmodel import SQLModel
 from memoryd.daemon.once import read_all
 from memoryd.database import sqlite, tables, texts
 from memoryd.database.texts import COLUMNS
-from memoryd.engine import rescrub, retry
+from memoryd.engine import retry, sweeping
 from memoryd.engine.scrubbing import hashed
 from memoryd.errors import StateError
 from memoryd.files import durable
@@ -200,7 +200,7 @@ def test_an_edit_that_a_person_makes_meanwhile_is_kept(scratch, monkeypatch):
                 file.write(edits.pop().encode())
         return real(entry, new, expected, *more, **how)
 
-    monkeypatch.setattr(rescrub.durable, "replace", replace)
+    monkeypatch.setattr(sweeping.durable, "replace", replace)
     with in_process(scratch) as app:
         assert app.runner.run_next(only=queued(app)).state == "succeeded"
     assert edits == []

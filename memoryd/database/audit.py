@@ -6,6 +6,7 @@ from the audit, so that the chain of states has no gap whatever moved the thing 
 
 from __future__ import annotations
 
+import json
 import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -91,11 +92,33 @@ def redacted(connection: Connection, rowid: int, *, at: str, actor: str) -> None
     memories.write(connection, [memory])
     change = [("redact", memory.id, state)]
     note(connection, change, at=at, agent_id=memory.agent_id, actor=actor, run_id=None)
+    erase_states(connection, memory.agent_id, memory.id)
+
+
+def erase_states(connection: Connection, agent_id: str, name: str) -> None:
+    """Erase the kept states of a thing, all but the last."""
     connection.exec_driver_sql(
-        'UPDATE content SET text = NULL WHERE sha256 <> ? AND sha256 IN (SELECT "before" FROM audit WHERE agent_id = ?'
-        ' AND memory_id = ? UNION SELECT "after" FROM audit WHERE agent_id = ? AND memory_id = ?)',
-        (audit.digest(state), memory.agent_id, memory.id, memory.agent_id, memory.id),
+        'UPDATE content SET text = NULL WHERE sha256 IS NOT ? AND sha256 IN (SELECT "before" FROM audit'
+        ' WHERE agent_id = ? AND memory_id = ? UNION SELECT "after" FROM audit WHERE agent_id = ? AND memory_id = ?)',
+        (last_state(connection, agent_id, name), agent_id, name, agent_id, name),
     )
+
+
+def erase(connection: Connection, digests: Sequence[str]) -> None:
+    """Erase the kept states of these digests."""
+    connection.exec_driver_sql(
+        "UPDATE content SET text = NULL WHERE sha256 IN (SELECT value FROM json_each(?))", (json.dumps(list(digests)),)
+    )
+
+
+def kept_states(connection: Connection, agent_id: str) -> Iterator[tuple[str, str, str]]:
+    """The states of an agent's audit that are kept, in order of their coming: (what it is named, digest, text)."""
+    rows = connection.exec_driver_sql(
+        'SELECT a.memory_id, c.sha256, c.text FROM audit a JOIN content c ON c.sha256 = a."after"'
+        " WHERE a.agent_id = ? AND c.text IS NOT NULL ORDER BY a.id",
+        (agent_id,),
+    )
+    return ((row[0], row[1], row[2]) for row in rows)
 
 
 def last_id(connection: Connection) -> int:

@@ -127,6 +127,12 @@ def by_ids(connection: Connection, agent_id: str, ids: Iterable[str]) -> dict[st
     return {row["id"]: of_row(row) for row in rows.mappings()}
 
 
+def of_agent(connection: Connection, agent_id: str) -> dict[str, Memory]:
+    """Read all memories of an agent, of every kind, live and ended, by id."""
+    rows = connection.exec_driver_sql(f"{_SELECT} WHERE agent_id = ? ORDER BY created_at, id", (agent_id,))
+    return {row["id"]: of_row(row) for row in rows.mappings()}
+
+
 def by_text(connection: Connection, agent_id: str, kind: Kind, content_hash: str) -> list[Memory]:
     """Read an agent's live memories of a kind that say the same, the oldest first."""
     rows = connection.exec_driver_sql(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memoryd.ledger import audit as chain
-from memoryd.ledger.memory import draw_salt, sources_to_json
+from memoryd.ledger.memory import draw_salt, sources_from_json, sources_to_json
 from memoryd.ledger.profile import Entry, Section
 
 if TYPE_CHECKING:
@@ -43,7 +43,21 @@ def write(
     new_hex: Callable[[], str],
 ) -> tuple[str, str]:
     """Give a section another text; returns its name and its state for the audit."""
-    values = {
+    row = values(section, entry, sources=sources, run_id=run_id, new_hex=new_hex)
+    put(connection, agent_id, section.value, row)
+    return chain.profile(section.value), chain.state(**row)
+
+
+def values(
+    section: Section,
+    entry: Entry,
+    *,
+    sources: Iterable[Source],
+    run_id: str | None,
+    new_hex: Callable[[], str],
+) -> dict[str, str | int | None]:
+    """The values of a section's row, with a salt of its own."""
+    return {
         "section": section.value,
         "text": entry.text,
         "updated_at": entry.updated_at,
@@ -51,15 +65,21 @@ def write(
         "run_id": run_id,
         "salt": draw_salt(new_hex),
     }
-    put(connection, agent_id, section.value, values)
-    return chain.profile(section.value), chain.state(**values)
 
 
-def put(connection: Connection, agent_id: str, section: str, values: Mapping[str, str | int | None] | None) -> None:
+def sources(connection: Connection, agent_id: str, section: Section) -> tuple[Source, ...]:
+    """Read what a section's text was learned from, as far as its row says."""
+    found = connection.exec_driver_sql(
+        "SELECT sources FROM profile_section WHERE agent_id = ? AND section = ?", (agent_id, section.value)
+    ).scalar_one_or_none()
+    return () if found is None else sources_from_json(found)
+
+
+def put(connection: Connection, agent_id: str, section: str, row: Mapping[str, str | int | None] | None) -> None:
     """Make a row what an audited state says; None: there is none any more."""
-    if values is None:
+    if row is None:
         connection.exec_driver_sql(
             "DELETE FROM profile_section WHERE agent_id = ? AND section = ?", (agent_id, section)
         )
         return
-    connection.exec_driver_sql(_WRITE, (agent_id, *(values[name] for name in COLUMNS)))
+    connection.exec_driver_sql(_WRITE, (agent_id, *(row[name] for name in COLUMNS)))

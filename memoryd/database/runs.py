@@ -166,6 +166,22 @@ def finish(
     return result.rowcount == 1
 
 
+def note_receipt(connection: Connection, run: Run, receipt: Mapping[str, Any], *, states: Sequence[str]) -> bool:
+    """Keep what is to be on a run's receipt while there is more for it to do; False as of `finish`."""
+    result = connection.exec_driver_sql(
+        "UPDATE job_run SET receipt = ? WHERE id = ? AND fence = ? AND state IN (SELECT value FROM json_each(?))",
+        (json.dumps(receipt, sort_keys=True), run.id, run.fence, json.dumps(list(states))),
+    )
+    return result.rowcount == 1
+
+
+def receipt(connection: Connection, run_id: str) -> dict[str, Any]:
+    """Read what is on a run's receipt."""
+    text = connection.exec_driver_sql("SELECT receipt FROM job_run WHERE id = ?", (run_id,)).scalar_one()
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
 def put_back(engine: Engine, run: Run, *, state: str, due: str, error: str, refund: bool) -> bool:
     """Give a run back to the queue after a failure; `refund` where the attempt does not count."""
     with sqlite.writing(engine) as connection:

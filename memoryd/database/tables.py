@@ -110,7 +110,20 @@ class Turn(SQLModel, table=True):
     first_byte: int
     last_byte: int
     sha256: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
-    withheld: str | None = None  # why the text is empty: unscanned (yet), lost (and never will be), skipped
+    # Why the text is empty: unscanned (yet), lost (and never will be), skipped, forgotten (or a part of it is).
+    withheld: str | None = None
+
+
+class ForgottenText(SQLModel, table=True):
+    """A text of a turn, or a line of one of a NOW file, that was forgotten, by its key. It may come ahead of them."""
+
+    __tablename__ = "forgotten_text"
+    __table_args__ = (Index("forgotten_by_agent", "agent_id"),)
+
+    session_id: str = Field(primary_key=True)
+    text_key: str = Field(primary_key=True)
+    agent_id: str
+    times: int
 
 
 class BadSpan(SQLModel, table=True):

@@ -52,6 +52,7 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
         "origin": Kind.OURS, "kind": Kind.OURS, "text": Kind.TEXT, "at": Kind.OURS, "message_id": Kind.NAME,
         "model": Kind.NAME, "tool_call_id": Kind.NAME, "tool_name": Kind.NAME, "withheld": Kind.OURS,
     },
+    "forgotten_text": {"session_id": Kind.SESSION, "text_key": Kind.OURS, "agent_id": Kind.OURS},
     "bad_span": {"sha256": Kind.OURS, "reason": Kind.OURS, "seen_at": Kind.OURS},
     "watermark": {
         "session_id": Kind.SESSION, "consumer": Kind.OURS, "moved_at": Kind.OURS, "run_id": Kind.OURS,
@@ -117,13 +118,18 @@ def portions(engine: Engine, table: str, agent_id: str | None) -> Iterator[list[
     last = -1
     while True:
         with sqlite.reading(engine) as connection:
-            is_one_s = agent_id is not None and "agent_id" in _columns(connection, table)
-            own = " AND agent_id IN (?, '')" if is_one_s else ""
-            found = _read(connection, table, f"rowid > ?{own}", (last, agent_id) if is_one_s else (last,))
+            own = "" if agent_id is None else _own(columns(connection, table))
+            found = _read(connection, table, f"rowid > ?{own}", (last, agent_id) if own else (last,))
         if not found:
             return
         last = found[-1]["rowid"]
         yield found
+
+
+def _own(there: set[str]) -> str:
+    if "agent_id" in there:
+        return " AND agent_id IN (?, '')"
+    return " AND session_id IN (SELECT id FROM session WHERE agent_id = ?)" if "session_id" in there else ""
 
 
 def rows(engine: Engine, table: str, rowids: Sequence[int]) -> list[dict[str, Any]]:
@@ -133,7 +139,7 @@ def rows(engine: Engine, table: str, rowids: Sequence[int]) -> list[dict[str, An
 
 
 def _read(connection: Connection, table: str, which: str, values: tuple[Any, ...]) -> list[dict[str, Any]]:
-    there = _columns(connection, table)
+    there = columns(connection, table)
     wanted = [name for name, kind in COLUMNS[table].items() if kind in _LOOKED_AT and name in there]
     if not wanted:
         return []
@@ -145,7 +151,8 @@ def _read(connection: Connection, table: str, which: str, values: tuple[Any, ...
     return [dict(row) for row in found.mappings()]
 
 
-def _columns(connection: Connection, table: str) -> set[str]:
+def columns(connection: Connection, table: str) -> set[str]:
+    """The names of a table's columns; none where there is no such table."""
     return {row[1] for row in connection.exec_driver_sql(f'PRAGMA table_info("{table}")')}
 
 
@@ -195,9 +202,9 @@ def rename_session(engine: Engine, old: str, new: str) -> None:
     """Give a session another id, wherever it is referred to, at once."""
     with sqlite.writing(engine) as connection:
         connection.exec_driver_sql("PRAGMA defer_foreign_keys = ON")
-        for table, columns in COLUMNS.items():
-            there = _columns(connection, table)
-            for name in (name for name, kind in columns.items() if kind is Kind.SESSION and name in there):
+        for table, kinds in COLUMNS.items():
+            there = columns(connection, table)
+            for name in (name for name, kind in kinds.items() if kind is Kind.SESSION and name in there):
                 if name == "key":
                     connection.exec_driver_sql(
                         'UPDATE job_run SET "key" = replace("key", ?, ?) WHERE instr("key", ?)', (old, new, old)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, RowMapping
 
 LOOKUP_CHUNK = 400
+FORGOTTEN = "forgotten"  # why a turn is kept without its text, or a part of it: it never comes back
 _STORED = "seq, record_id, part, role, origin, kind, text, at, tokens, sidechain, tool_call_id, tool_name"
 _TURN_COLUMNS = (
     "agent_id", "session_id", "seq", "transcript_id", "generation", "record_id", "part", "role", "origin", "kind",
@@ -83,9 +84,8 @@ def confirm_spans(connection: Connection, rows: Sequence[tuple[int, int, int, by
 def withheld_turn(connection: Connection, agent_id: str, record_id: str, part: int) -> RowMapping | None:
     """Read a turn that was stored without its text."""
     rows = connection.exec_driver_sql(
-        "SELECT id, session_id, seq FROM turn WHERE agent_id = ? AND record_id = ? AND part = ?"
-        " AND withheld IS NOT NULL",
-        (agent_id, record_id, part),
+        "SELECT id, session_id, seq FROM turn WHERE agent_id = ? AND record_id = ? AND part = ? AND withheld <> ?",
+        (agent_id, record_id, part, FORGOTTEN),
     )
     return rows.mappings().first()
 
@@ -268,6 +268,15 @@ def transcripts_of(connection: Connection, agent_id: str) -> list[Mapping[str, A
     """Read the cursors of an agent."""
     rows = connection.exec_driver_sql("SELECT * FROM transcript WHERE agent_id = ? ORDER BY id", (agent_id,))
     return [dict(row) for row in rows.mappings()]
+
+
+def paths(connection: Connection, sessions: Sequence[str]) -> list[str]:
+    """List the paths of the transcripts of sessions."""
+    rows = connection.exec_driver_sql(
+        "SELECT path FROM transcript WHERE session_id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(sessions)),),
+    )
+    return [row[0] for row in rows]
 
 
 def upsert(connection: Connection, table: str, key: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:

@@ -21,7 +21,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memoryd.database import audit, memories, profile, runs, sqlite
+from memoryd.database import audit, erasure, memories, profile, runs, sqlite
 from memoryd.engine import gate, learned
 from memoryd.engine.core_import import CORE_FILE, Hand, agree, bring, bullets_of, places
 from memoryd.engine.time_machine import encoded
@@ -31,6 +31,7 @@ from memoryd.files.locks import Lock
 from memoryd.files.open_folder import open_folder
 from memoryd.jobs.job import AddMemories, AppendDaily, EditFacts, KeepSummary, MoveWatermark, Operate
 from memoryd.ledger import audit as chain
+from memoryd.ledger.cut import cut_of_row
 from memoryd.ledger.facts import Limits as FactLimits
 from memoryd.ledger.guards import Door, Limits
 from memoryd.ledger.memory import Kind, from_json, source_of, to_json
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 
 ACTOR = "memoryd"
 SLEEP = "sleep"
+RUNNING = "running"
 REPLANS = 50
 LOCK_TIMEOUT = timedelta(seconds=30)
 HEADINGS = {
@@ -76,7 +78,7 @@ class StaleRunError(MemorydError):
 class Outcome:
     """How the run ends, for its row."""
 
-    state: str  # succeeded | skipped
+    state: str  # succeeded | skipped | running: there is more to do when this is done
     why: str | None = None
     tokens_in: int = 0
     tokens_out: int = 0
@@ -366,6 +368,7 @@ def _plan_core(
 ) -> _Planned:
     """Plan what becomes of the ledger and of `MEMORY.md` on what both hold now."""
     file, revision = core.parse(brought.data or b""), told.revision
+    cut = None if revision is None else revision.cut
     changes = list(revision.changes) if revision is not None else []
     refusals: list[Refusal] = []
     for operations, door in _operations(connection, run, edits, file):
@@ -380,23 +383,18 @@ def _plan_core(
         )
         changes += passed.changes
         refusals += passed.refusals
-    others = () if revision is None else tuple(encoded(*one) for one in revision.rewrites)
+    others = () if revision is None else tuple(encoded(*one, cut) for one in revision.rewrites)
     if revision is not None and revision.core is not None:
         rewrite = encoded(CORE_FILE, brought.data, revision.core)
         return _Planned((rewrite, *others), tuple(changes), tuple(refusals))
     live = memories.standing(connection, run.agent_id)
     file_edits = [*(one.edit for one in brought.put_back), *_file_edits(live, changes, told.bullets)]
-    if not file_edits:
+    new = core.edit(file, file_edits) if file_edits else brought.data or b""
+    new = new if cut is None else cut.of_core(new)
+    if not file_edits and new == (brought.data or b""):
         return _Planned(others, tuple(changes), tuple(refusals))
-    new = core.edit(file, file_edits)
     lines = [(one.after.heading or "", one.after.content) for one in changes if _comes(one)]
-    rewrite = {
-        "path": CORE_FILE,
-        "before": None if brought.data is None else regular.digest(brought.data),
-        "after": regular.digest(new),
-        "bytes": base64.b64encode(new).decode(),
-        "additions": [list(line) for line in lines],
-    }
+    rewrite = encoded(CORE_FILE, brought.data, new, cut) | {"additions": [list(line) for line in lines]}
     if revision is None:  # what goes back keeps the number it had
         changes = list(_placed(changes, live, new))
     return _Planned((rewrite, *others), tuple(changes), tuple(refusals))
@@ -505,7 +503,8 @@ def _reverted(revision: Revision | None) -> dict[str, Any]:
         return {}
     marks = [[one.session_id, one.consumer, one.values] for one in revision.marks]
     sections = [list(one) for one in revision.sections]
-    return {"reverted": marks, "sections": sections, "notes": [list(note) for note in revision.notes]}
+    reverted = {"reverted": marks, "sections": sections, "notes": [list(note) for note in revision.notes]}
+    return reverted if revision.erasure is None else reverted | {"erasure": revision.erasure}
 
 
 def _sources(connection: Connection, session_id: str, seqs: Iterable[int]) -> tuple[Source, ...]:
@@ -555,13 +554,26 @@ def _apply_rewrite(writer: Writer, place: Place, run_id: str, rewrite: Mapping[s
         if found != rewrite["before"]:
             if not settling:
                 raise durable.MovedError("was changed by somebody else meanwhile", str(entry.path))
-            new = core.add(core.parse(old or b""), [(heading, text) for heading, text in rewrite["additions"]])
-            if new == old:
+            new = _anew(rewrite, old)
+            if new == (old or b""):
                 return
-        if old is not None:
+        # Of what is forgotten no old bytes are kept.
+        keeps = "cut" not in rewrite
+        if old is not None and keeps:
             folders.backup(place.continuum, run_id, entry.name, old)
-        is_core = rewrite["path"] == CORE_FILE
-        durable.replace(entry, new, found, writer.step, keep=_kept_in(place, entry.name) if is_core else None)
+        keeps = keeps and rewrite["path"] == CORE_FILE
+        durable.replace(entry, new, found, writer.step, keep=_kept_in(place, entry.name) if keeps else None)
+
+
+def _anew(rewrite: Mapping[str, Any], old: bytes | None) -> bytes:
+    """What a rewrite comes to on a file that somebody has edited since it was planned."""
+    new = old or b""
+    if rewrite["additions"]:
+        new = core.add(core.parse(new), [(heading, text) for heading, text in rewrite["additions"]])
+    if "cut" not in rewrite:
+        return new
+    cut = cut_of_row(rewrite["cut"])
+    return cut.of_core(new) if rewrite["path"] == CORE_FILE else cut.of_daily(rewrite["path"], new)
 
 
 def _kept_in(place: Place, name: str) -> durable.Keep:
@@ -656,6 +668,8 @@ def _write_rows(connection: Connection, writer: Writer, rows: Mapping[str, Any],
     states: list[tuple[str, str, str | None]] = [tuple(note) for note in rows.get("notes", ())]
     states += [("watermark", *_watermark_state(connection, row)) for row in rows["watermarks"]]
     audit.note(connection, states, at=writer.now(), agent_id=run.agent_id, actor=actor, run_id=run.id)
+    if "erasure" in rows:
+        erasure.erase(connection, run.agent_id, rows["erasure"], writer.now())
 
 
 def _watermark_state(connection: Connection, row: Mapping[str, Any]) -> tuple[str, str]:
@@ -676,7 +690,11 @@ def _finish(connection: Connection, writer: Writer, run: Run, outcome: Outcome, 
 def _finish_row(
     connection: Connection, writer: Writer, run: Run, outcome: Mapping[str, Any], states: Sequence[str]
 ) -> None:
-    if not runs.finish(connection, run, state=outcome["state"], now=writer.now(), values=outcome, states=states):
+    if outcome["state"] == RUNNING:
+        ended = runs.note_receipt(connection, run, outcome["receipt"], states=states)
+    else:
+        ended = runs.finish(connection, run, state=outcome["state"], now=writer.now(), values=outcome, states=states)
+    if not ended:
         raise StaleRunError("the run belongs to another claim by now", where=run.id)
     if outcome["state"] == "succeeded" and run.session_id is not None and run.kind == SLEEP:
         connection.exec_driver_sql("UPDATE session SET slept_at = ? WHERE id = ?", (writer.now(), run.session_id))

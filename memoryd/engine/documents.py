@@ -10,7 +10,7 @@ import hashlib
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from memoryd.database import sqlite, turns
+from memoryd.database import erasure, sqlite, turns
 from memoryd.engine import cursor as reading
 from memoryd.engine.cursor import Found
 from memoryd.engine.scrubbing import UnscannedError
@@ -134,6 +134,7 @@ class Documents:
         lines: Counter[str] = Counter()
         with sqlite.reading(self.ingest.engine) as connection:
             stored = turns.stored_turns(connection, session_id)
+            lines.update(erasure.forgotten_of(connection, session_id))
         # What was stored by another version of the rules is known again as well.
         for turn, text in zip(stored, self.ingest.scrubber.redact([turn.text for turn in stored]), strict=True):
             lines.update(now_file.line_key(turn.role, line) for line in text.split("\n") if line.strip())

@@ -69,7 +69,7 @@ def record(
         UnscannedError: one could not be scanned for secrets; nothing is recorded.
         StateError: the disk says no.
     """
-    given = _redacted(list(map(chat.recorded, messages)), scrubber)
+    given = redacted(list(map(chat.recorded, messages)), scrubber)
     folder = make_private_dir(folder_of(make_private_dir(state_dir), agent_id))
     lock = Lock(folder / ".lock")
     lock.acquire(PATIENCE)
@@ -86,27 +86,34 @@ def record(
         lock.release()
 
 
-def redact_again(state_dir: Path, agent_id: str, scrubber: Scrubber, go_on: Callable[[], None]) -> int:
-    """Redact what is recorded by the rules of now; returns how many sessions were changed.
+def paths(state_dir: Path, agent_id: str) -> list[Path]:
+    """List the recorded sessions of an agent."""
+    return sorted(folder_of(state_dir, agent_id).glob("*.jsonl"))
+
+
+def change(path: Path, changed: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> bool:
+    """Change the messages of a recorded session; returns whether one was another one then.
 
     Raises:
-        UnscannedError: one could not be scanned for secrets.
-        StateError: one cannot be written.
+        StateError: the file cannot be written.
     """
-    changed = 0
-    for path in sorted(folder_of(state_dir, agent_id).glob("*.jsonl")):
-        go_on()
-        old = Journal(path).entries()
-        new = _redacted(old, scrubber)
-        if new != old:
-            kept = {entry.get("uuid"): after for entry, after in zip(old, new, strict=True)}
-            Journal(path).change(partial(_kept_of, kept))
-            changed += 1
-    return changed
+    old = Journal(path).entries()
+    new = changed(old)
+    if new == old:
+        return False
+    kept = {entry.get("uuid"): after for entry, after in zip(old, new, strict=True)}
+    Journal(path).change(partial(_kept_of, kept))
+    return True
 
 
 def _kept_of(kept: Mapping[Any, dict[str, Any]], entry: dict[str, Any]) -> dict[str, Any]:
-    return kept.get(entry.get("uuid"), entry)  # one that came meanwhile is redacted already
+    return kept.get(entry.get("uuid"), entry)  # one that came meanwhile is as it is to be already
+
+
+def without(message: dict[str, Any], cut: Callable[[str], str]) -> dict[str, Any]:
+    """A recorded message without what is forgotten of it; handed over again, it is known by its digest."""
+    left: dict[str, Any] = chat.with_texts(message, lambda text, is_name: text if is_name else cut(text))
+    return message if left == message else {**left, chat.FORGOTTEN: chat.digest(message)}
 
 
 def _session_of(folder: Path, given: Sequence[dict[str, Any]]) -> _Session:
@@ -143,8 +150,12 @@ def _news(session: _Session, given: Sequence[dict[str, Any]]) -> list[dict[str, 
     return new
 
 
-def _redacted(messages: Sequence[dict[str, Any]], scrubber: Scrubber) -> list[dict[str, Any]]:
-    """The messages without their secrets; a text that the policy drops is an empty one."""
+def redacted(messages: Sequence[dict[str, Any]], scrubber: Scrubber) -> list[dict[str, Any]]:
+    """Return messages without their secrets; a text that the policy drops is an empty one.
+
+    Raises:
+        UnscannedError: one could not be scanned.
+    """
     texts: dict[str, str] = {}
     names: dict[str, str] = {}
 

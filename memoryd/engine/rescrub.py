@@ -1,90 +1,40 @@
-"""Redacting again what is stored already: a rule that came later holds for what came earlier as well.
-
-Rows, files of workspaces with their backups, the log, the journal, and the states that a restore has put aside. Each
-portion of rows is one transaction and each file one exchange, under the agent's lock, so that it may be stopped at any
-point and run again; a second run finds nothing. A file that somebody edits meanwhile is read again, never overwritten.
-Transcripts and NOW files are the agents' own: they are not changed, but for those that memoryd recorded itself.
-"""
+"""Redacting again what is stored already: a rule that came later holds for what came earlier as well."""
 
 from __future__ import annotations
 
-import codecs
-import json
-import re
-import stat
-from collections import Counter
-from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
-from functools import partial
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from memoryd.database import audit, sqlite, texts
-from memoryd.database.texts import Kind
+from memoryd.database import audit, texts
 from memoryd.engine import recording
 from memoryd.engine.clock import text_of, utc_now
-from memoryd.engine.commit import ACTOR, locked, opened
-from memoryd.engine.core_import import CORE_FILE
-from memoryd.engine.scrubbing import UnscannedError, strings_of, with_strings
-from memoryd.errors import MemorydError, StateError
-from memoryd.files import durable, late, regular, temporary
-from memoryd.files.open_folder import follow_folder
+from memoryd.engine.commit import ACTOR
+from memoryd.engine.scrubbing import UnscannedError
+from memoryd.engine.sweeping import Sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from pathlib import Path
 
-    from sqlalchemy import Engine
+    from sqlalchemy import Connection, Engine
 
-    from memoryd.engine.commit import Place
     from memoryd.engine.scrubbing import Scrubber
-    from memoryd.files.journal import Journal
-    from memoryd.files.log import Log
-    from memoryd.files.open_folder import Entry, OpenFolder
-    from memoryd.files.temporary import Leftover
-
-    Hold = Callable[[], AbstractContextManager[None]]
 
 KIND = "scrub"
-AGAIN = 20  # times a file or a row that moves is read again
-# Where a person's text of one file is parted: no secret spans two of these, and what hides the rest of a message must
-# not hide the rest of a file.
-_PARTS = re.compile(r"^(?=#{1,6} |[-*+] )", re.MULTILINE)
-_LINES = re.compile(r"(?<=\n)")
 
 
-@dataclass(slots=True)
-class Rescrub:
-    """One run over everything.
+@dataclass(slots=True, kw_only=True)
+class Rescrub(Sweep):
+    """Takes secrets out.
 
     Attributes:
-        engine: the state database.
-        state_dir: the state folder.
         scrubber: by the policy in force.
-        workspaces: of the agents whose rows and files are meant, by id.
-        everybody: whether rows of agents that are not configured are meant as well.
-        journal: of the watermarks.
-        go_on: called between two portions; raises where the run is to stop.
-        stuck: carries leftover intents of these agents through, and names those that cannot be.
         renamed: told, each time at once, that ids were changed which somebody may remember.
-        log: where its troubles go.
-        counts: of what was changed, and what could not be looked at.
-        left: what cannot be looked through: for a person.
     """
 
-    engine: Engine
-    state_dir: Path
     scrubber: Scrubber
-    workspaces: dict[str, Path]
-    everybody: bool
-    journal: Journal
-    go_on: Callable[[], None]
-    stuck: Callable[[], list[str]]
     renamed: Callable[[], None]
-    log: Log
-    counts: Counter[str] = field(default_factory=Counter)
-    left: list[str] = field(default_factory=list)
 
     def run(self) -> dict[str, Any]:
         """Look through everything; returns the counts for the receipt.
@@ -92,31 +42,30 @@ class Rescrub:
         Raises:
             StateError: a file or the database cannot be written; what was done so far stays done.
         """
-        stuck = self.stuck()  # first of all, since what an intent holds goes to a file
-        self._database(self.engine)
-        self._journal(self.journal)
-        for agent_id, workspace in self.workspaces.items():
-            if workspace.is_dir():
-                self._workspace(workspace)
-            else:
-                self.log.warning("workspace is gone, not scrubbed", agent=agent_id)
-                self.left.append(str(workspace))
-            self._recorded(agent_id)
-        with suppress(FileNotFoundError), follow_folder(self.state_dir / "log") as logs:
-            for name in logs.names():
-                if fnmatchcase(name, "memoryd.jsonl*"):
-                    self._file(logs / name, _LINES)
-        for folder in sorted(self.state_dir.glob("memoryd.replaced-*")):
-            self._put_aside(folder)
-        self.left += [str(path) for path in sorted(self.state_dir.glob("memoryd.db.damaged-*"))]
-        self.left += sorted({*stuck, *self.stuck()})
+        self.through()
         texts.rewrite_file(self.engine)
         names = ("rows", "texts", "files", "unscanned")
         return {**{name: self.counts[name] for name in names}, "left": self.left}
 
-    # --- rows -----------------------------------------------------------------------------------------------------
+    def cleaned(self, given: Sequence[str], *, in_file: bool = False) -> dict[str, str]:
+        """Redact texts by text; one that could not be scanned is left as it is, and counted.
 
-    def _database(self, engine: Engine) -> None:
+        `<private>` tags are for what is said to an agent: in a person's file they are text like other.
+        """
+        found = {}
+        for text, scrubbed in zip(given, self.scrubber.scan_redacting(given, private=not in_file), strict=True):
+            if scrubbed is None:
+                self.counts["unscanned"] += 1
+            else:
+                found[text] = scrubbed.text
+        return found
+
+    def names(self, given: Iterable[str]) -> dict[str, str | None]:
+        """Names with a secret in them become their hashes."""
+        return self.scrubber.names(given)
+
+    def database(self, engine: Engine) -> None:
+        """All its rows; sessions get other ids at once, wherever they are referred to."""
         ids = texts.session_ids(engine, None if self.everybody else list(self.workspaces))
         for old, new in self.scrubber.names(ids).items():
             if new is None:
@@ -126,249 +75,23 @@ class Rescrub:
                 self.renamed()
                 self.counts["rows"] += 1
                 self.counts["texts"] += 1
-        for table in texts.tables(engine):
-            for agent_id in [None] if self.everybody else self.workspaces:
-                for rows in texts.portions(engine, table, agent_id):
-                    self.go_on()
-                    self._portion(engine, table, rows)
+        self.rows_of(engine, texts.tables(engine))
 
-    def _portion(self, engine: Engine, table: str, rows: Sequence[dict[str, Any]]) -> None:
-        for _ in range(AGAIN):
-            changes = self._changes(table, rows)
-            moved = self._write(engine, table, changes) if changes else []
-            if not moved:
-                return
-            rows = texts.rows(engine, table, moved)
-        raise StateError("its rows change faster than they can be read", table, "try again when they rest")
+    def was_written(self, connection: Connection, table: str, row: Mapping[str, Any]) -> None:
+        """What is a memory is audited."""
+        if table == "memory" and texts.columns(connection, "audit"):
+            audit.redacted(connection, row["rowid"], at=text_of(utc_now()), actor=ACTOR)
 
-    def _changes(self, table: str, rows: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        """The rows that are to be other ones, each with its new values."""
-        kinds = texts.COLUMNS[table]
-        plain: dict[str, None] = {}
-        names: set[str] = set()
-        for row in rows:
-            for column, value in row.items():
-                kind = kinds.get(column)
-                if not value or kind is None:
-                    continue
-                if kind in {Kind.TEXT, Kind.JSON}:
-                    plain.update(dict.fromkeys(strings_of(_plain(kind, value))))
-                else:
-                    names.update(name for text in strings_of(_plain(kind, value)) for name in text.split("\n") if name)
-        kept = self._redacted([text for text in plain if text])
-        kept_names = self.scrubber.names(names)
-        self.counts["unscanned"] += sum(new is None for new in kept_names.values())
-
-        def changed(kind: Kind, value: Any) -> Any:
-            if kind in {Kind.TEXT, Kind.JSON}:
-                return _changed(kind, value, lambda text: kept.get(text, text))
-            return _changed(kind, value, lambda text: "\n".join(kept_names.get(n) or n for n in text.split("\n")))
-
-        changes = []
-        for row in rows:
-            new = {
-                column: after
-                for column, value in row.items()
-                if column in kinds and value and (after := changed(kinds[column], value)) != value
-            }
-            if new:
-                changes.append((row, new))
-        return changes
-
-    def _write(self, engine: Engine, table: str, changes: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> list[int]:
-        """Write what is new; returns the rowids of the rows that others have changed meanwhile."""
-        is_audited = table == "memory" and "audit" in texts.tables(engine)
-        is_renamed = False
-        moved = []
-        now = text_of(utc_now())
-        with sqlite.writing(engine) as connection:
-            for row, new in changes:
-                if not texts.change(connection, table, row, new, now):
-                    moved.append(row["rowid"])
-                    continue
-                if is_audited:
-                    audit.redacted(connection, row["rowid"], at=now, actor=ACTOR)
-                self.counts["rows"] += 1
-                self.counts["texts"] += len(new)
-                is_renamed = is_renamed or table in {"session", "transcript"} or "record_id" in new
-        if is_renamed:
+    def were_written(self, table: str, columns: AbstractSet[str]) -> None:
+        """What the transcripts' readers remember is other by now."""
+        if columns and (table in {"session", "transcript"} or "record_id" in columns):
             self.renamed()
-        return moved
 
-    def _redacted(self, given: Sequence[str], *, private: bool = True) -> dict[str, str]:
-        """Redact texts by text; one that could not be scanned is left as it is, and counted."""
-        found = {}
-        for text, scrubbed in zip(given, self.scrubber.scan_redacting(given, private=private), strict=True):
-            if scrubbed is None:
-                self.counts["unscanned"] += 1
-            else:
-                found[text] = scrubbed.text
-        return found
-
-    def _journal(self, journal: Journal) -> None:
-        entries = journal.entries()
-        kept = self.scrubber.names(str(entry.get("record_id", "")) for entry in entries)
-        renamed = {old: new for old, new in kept.items() if new is not None and new != old}
-        if renamed:
-            journal.change_ids(renamed)
-            self.counts["files"] += 1
-
-    def _put_aside(self, folder: Path) -> None:
-        """A state that a restore has replaced: a database and a journal of their own."""
-        path = folder / "memoryd.db"
-        if path.exists():
-            engine = sqlite.connect(path)
-            try:
-                self._database(engine)
-                self.left += [f"{path}: intent of run {run_id}" for run_id in texts.intents(engine)]
-                texts.rewrite_file(engine)
-            except MemorydError:
-                raise
-            except Exception as error:  # noqa: BLE001 - it may have been put aside for being damaged
-                self.log.warning("state put aside not scrubbed", error_type=type(error).__name__)
-                self.left.append(str(path))
-            finally:
-                engine.dispose()
-        for journal in folder.glob("*.jsonl"):
-            self._journal(type(self.journal)(journal))
-
-    # --- files ----------------------------------------------------------------------------------------------------
-
-    def _recorded(self, agent_id: str) -> None:
+    def recorded(self, path: Path, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """A session of which one message could not be scanned is left as it is, and counted."""
         try:
-            self.counts["files"] += recording.redact_again(self.state_dir, agent_id, self.scrubber, self.go_on)
+            return recording.redacted(messages, self.scrubber)
         except UnscannedError:
             self.counts["unscanned"] += 1
-            self.left.append(str(recording.folder_of(self.state_dir, agent_id)))
-
-    def _workspace(self, workspace: Path) -> None:
-        with opened(workspace) as place:
-            # Of one exchange at a time: the scanning of a whole tree would hold up everybody else's commits.
-            hold = partial(locked, place)
-            own = place.continuum
-            self._folder(place.workspace, CORE_FILE, hold, deep=False)
-            if self._let_go_of_late(place, hold):
-                self._folder(place.workspace, CORE_FILE, hold, deep=False)
-            for pattern in ("MEMORY*.md", "RECENT.md", "consolidation.log"):
-                self._folder(own, pattern, hold, deep=False)
-            for folder, name, pattern in ((place.workspace, "memory", "*.md"), (own, "backup", "*")):
-                with suppress(FileNotFoundError), folder.folder(name) as below:
-                    self._folder(below, pattern, hold, deep=True)
-
-    def _let_go_of_late(self, place: Place, hold: Hold) -> bool:
-        """Settle versions that are kept for who has them open, where they hold what is redacted; whether one did.
-
-        After their file: what was put aside since then is of a redacted one.
-        """
-        found = False
-        for one in late.kept(place.continuum):
-            data = regular.read(one.entry)
-            if data is not None and self._of_bytes(data, _PARTS) != data:
-                with hold():
-                    late.settle(one, place.workspace / one.name, is_over=True)
-                found = True
-        return found
-
-    def _folder(self, folder: OpenFolder, pattern: str, hold: Hold, *, deep: bool) -> None:
-        for left in temporary.leftovers(folder):
-            if _is_meant(left.target, pattern):
-                with hold():
-                    self._leftover(folder, left)
-        for name in folder.names():
-            entry = folder / name
-            try:
-                mode = entry.lstat().st_mode
-            except FileNotFoundError:
-                continue
-            if deep and stat.S_ISDIR(mode):
-                with folder.folder(name) as below:
-                    self._folder(below, pattern, hold, deep=True)
-            elif stat.S_ISREG(mode) and _is_meant(name, pattern) and not name.endswith(".private"):
-                self.go_on()
-                self._file(entry, _PARTS, hold)
-
-    def _leftover(self, folder: OpenFolder, left: Leftover) -> None:
-        """What a stopped run left beside a file: the old bytes of one that is redacted by now, or somebody's edit."""
-        entry = folder / left.target
-        then, now = regular.read(left.entry), regular.read(entry)
-        if then is None or now is None:
-            return
-        before = regular.digest(then) if self._of_bytes(then, _PARTS) == now else regular.digest(now)
-        durable.settle(entry, before, regular.digest(now))
-
-    def _file(self, entry: Entry, parting: re.Pattern[str], hold: Hold = nullcontext) -> None:
-        for _ in range(AGAIN):
-            try:
-                old = regular.read(entry)
-            except StateError as error:
-                self.log.warning("file not scrubbed", why=str(error))
-                self.left.append(str(entry))
-                return
-            if old is None:
-                return
-            if _encoding(old) is None:
-                self.left.append(str(entry))
-                return
-            new = self._of_bytes(old, parting)
-            if new == old:
-                return
-            try:
-                with hold():
-                    durable.replace(entry, new, regular.digest(old))
-            except durable.MovedError:
-                continue
-            self.counts["files"] += 1
-            return
-        raise StateError("the file changes faster than it can be read", str(entry), "try again when it rests")
-
-    def _of_bytes(self, data: bytes, parting: re.Pattern[str]) -> bytes:
-        """Return a file's bytes redacted; all others stay as they are, whatever their encoding and line ends.
-
-        `<private>` tags are for what is said to an agent: in a person's file they are text like other.
-        """
-        encoding = _encoding(data)
-        if encoding is None:
-            return data
-        parts = parting.split(data.decode(encoding))
-        kept = self._redacted(list(dict.fromkeys(part for part in parts if part.strip())), private=False)
-        return "".join(kept.get(part, part) for part in parts).encode(encoding)
-
-
-def _encoding(data: bytes) -> str | None:
-    """How a file's bytes are text, so that what is not changed is written back byte for byte; None: they are none."""
-    for encoding, bom in (("utf-16-le", codecs.BOM_UTF16_LE), ("utf-16-be", codecs.BOM_UTF16_BE)):
-        if data.startswith(bom):
-            return encoding if _is_text(data, encoding) else None
-    if b"\0" in data:
-        return None
-    return "utf-8" if _is_text(data, "utf-8") else "latin-1"  # whose every byte is a character
-
-
-def _is_text(data: bytes, encoding: str) -> bool:
-    try:
-        data.decode(encoding)
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _is_meant(name: str, pattern: str) -> bool:
-    """Whether a file is of this kind, or what somebody else has written to one of this kind."""
-    return fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.conflict-*")
-
-
-def _plain(kind: Kind, value: str) -> Any:
-    if kind in {Kind.TEXT, Kind.NAME}:
-        return value
-    try:
-        return json.loads(value)
-    except ValueError:
-        return value
-
-
-def _changed(kind: Kind, value: str, change: Callable[[str], str]) -> str:
-    plain = _plain(kind, value)
-    after = with_strings(plain, change)
-    if after == plain:
-        return value
-    return after if isinstance(after, str) and isinstance(plain, str) else json.dumps(after, ensure_ascii=False)
+            self.left.append(str(path))
+            return messages

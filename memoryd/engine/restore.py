@@ -1,4 +1,4 @@
-"""Watermarks that outlive the database: after a loss they come back by content, from the side journal.
+"""Watermarks, and what was forgotten, outlive the database: after a loss they come back from the side journal.
 
 The journal says which record a consumer had consumed last. Turns that are read again find their watermark there, and
 so do turns that survived while the transaction that moved their watermark did not (a lost `-wal` file).
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from memoryd.database import sqlite
+from memoryd.database import erasure, sqlite
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sqlalchemy import Connection, Engine
 
+    from memoryd.database.erasure import Forgotten
     from memoryd.engine.cursor import Found
     from memoryd.files.journal import Journal
 
@@ -57,6 +58,29 @@ def marks_of(entries: Sequence[Mapping[str, Any]]) -> list[Mark]:
     return list(found)
 
 
+def forgotten_in(entries: Sequence[Mapping[str, Any]]) -> Forgotten:
+    """Read what the journal says was forgotten; what a damaged line says is passed over."""
+    found: Forgotten = {}
+    for entry in entries:
+        agent, session_id, keys = entry.get("agent"), entry.get("session"), entry.get("forgotten")
+        if isinstance(agent, str) and isinstance(session_id, str) and isinstance(keys, dict):
+            counted = {key: times for key, times in keys.items() if isinstance(times, int)}
+            found.setdefault((agent, session_id), {}).update(counted)
+    return found
+
+
+def tell_forgotten(engine: Engine, journal: Journal) -> None:
+    """Write into the journal what was forgotten since it was told last."""
+    told = forgotten_in(journal.entries())
+    with sqlite.reading(engine) as connection:
+        stored = erasure.forgotten(connection)
+    for (agent, session_id), keys in stored.items():
+        known = told.get((agent, session_id), {})
+        new = {key: times for key, times in keys.items() if known.get(key) != times}
+        if new:
+            journal.append({"agent": agent, "session": session_id, "forgotten": new})
+
+
 def retract(connection: Connection, journal: Journal, agent_id: str, session_id: str, consumer: str, seq: int) -> None:
     """Take back what the journal says a consumer has consumed of a session behind `seq`."""
     told = set(marks_of(journal.entries()))
@@ -71,7 +95,11 @@ def retract(connection: Connection, journal: Journal, agent_id: str, session_id:
 
 def reconcile(engine: Engine, journal: Journal, now: str) -> None:
     """Bring journal and watermarks together after a start: each learns what only the other knows."""
-    told = set(marks_of(journal.entries()))
+    entries = journal.entries()
+    told = set(marks_of(entries))
+    if forgotten := forgotten_in(entries):
+        with sqlite.writing(engine) as connection:
+            erasure.know(connection, forgotten)
     with sqlite.reading(engine) as connection:
         stored = {(row[0], row[1], row[2], row[3]) for row in connection.exec_driver_sql(
             "SELECT t.agent_id, w.consumer, t.record_id, t.part FROM watermark w"

@@ -11,9 +11,9 @@ import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from memoryd.database import alarms, runs, spend, sqlite
+from memoryd.database import alarms, runs, spend, sqlite, texts
 from memoryd.engine import commit as committing
-from memoryd.engine import extraction, ledger_runs, rescrub, restore, retry, sleeping
+from memoryd.engine import extraction, forgetting, ledger_runs, rescrub, restore, retry, sleeping
 from memoryd.engine.answering import OFFLINE, Answerer, Asked
 from memoryd.engine.hooks import run_hook
 from memoryd.engine.scrubbing import SecretError, strings_of
@@ -59,6 +59,7 @@ MAX_STEPS = 64
 SETTLE_AGAIN_SECONDS = 30.0
 UNTOLD_MAX = 20
 PROTECTED = "constitutional"  # the alarm of an edit that took a protected memory away
+OWN_KINDS = (*ledger_runs.KINDS, forgetting.KIND)  # which the ledger alone decides about
 LATER_KINDS = ("rollover", "dream", "refine")
 
 
@@ -235,7 +236,7 @@ class Runner:
         except Exception as error:  # noqa: BLE001 - whatever a run raises is recorded on its row, and the daemon lives
             if self.stopping or isinstance(error, ClosedError):
                 runs.interrupt(self.engine, run, self.clock.text())  # the stop took its worker away
-            elif run.kind in ledger_runs.KINDS and isinstance(error, RefusedError | NotFoundError | OperationError):
+            elif run.kind in OWN_KINDS and isinstance(error, RefusedError | NotFoundError | OperationError):
                 self._end(run, "declined", why=str(error))  # an answer to who asked; of any other job it is a failure
             else:
                 self._failed(run, error)
@@ -251,6 +252,9 @@ class Runner:
             raise retry.AwayError(
                 "the workspace is gone", where=str(workspace), hint="bring it back; the run is tried again"
             )
+        if run.kind == forgetting.KIND:
+            self._forget(run, workspace)
+            return
         if run.kind in ledger_runs.KINDS:
             decided = ledger_runs.decide(self.writer(workspace), self.journal, run)
             self._commit(run, decided.step, [], None, workspace, decided)
@@ -267,15 +271,55 @@ class Runner:
             raise RejectedReplyError(step.why)
         self._commit(run, step, phases, reply, workspace)
 
+    def _go_on(self, run: Run) -> None:
+        """Raise where a run is to stop."""
+        if self.stopping:
+            raise StoppingError("memoryd is stopping", where=run.id)
+        if runs.is_cancelled(self.engine, run):
+            raise CancelledError("cancelled", where=run.id)
+
+    def _forget(self, run: Run, workspace: Path) -> None:
+        with sqlite.reading(self.engine) as connection:
+            receipt = runs.receipt(connection, run.id)
+        if forgetting.KIND not in receipt:  # else it was stopped behind its commit
+            receipt = self._take_out(run, workspace)
+        restore.tell_forgotten(self.engine, self.journal)
+        self.step("before:vacuum")
+        texts.rewrite_file(self.engine)
+        self.step("after:vacuum")
+        self._end(run, "succeeded", receipt=receipt)
+        self._clear_alarms_of(run)
+
+    def _take_out(self, run: Run, workspace: Path) -> dict[str, Any]:
+        writer = self.writer(workspace)
+        target = forgetting.target_of(run.options)
+        forgetter = forgetting.Forgetter(run.agent_id, target, self.settings.zone, writer.now, writer.new_id)
+        planned = forgetter.plan(self.engine, workspace)
+        copies = forgetting.Copies(
+            engine=self.engine,
+            state_dir=self.settings.state_dir,
+            workspaces={run.agent_id: workspace},
+            everybody=False,
+            journal=self.journal,
+            go_on=lambda: self._go_on(run),
+            stuck=lambda: self._stuck([run.agent_id]),
+            log=self.log,
+            cut=planned.cut,
+            sessions=planned.sessions,
+            transcripts=planned.transcripts,
+        )
+        copies.through()
+        swept = {name: copies.counts[name] for name in ("rows", "files")}
+        told = planned.told | {"copies": swept, "left": copies.left}
+        outcome = committing.Outcome(committing.RUNNING, receipt={forgetting.KIND: told})
+        done = committing.commit(writer, run, planned.edits(), outcome, revise=forgetter.revise)
+        self._record_watermarks(run)
+        self.log.info("forgotten", run=run.id, agent=run.agent_id, files=list(done.files), counts=told["counts"])
+        with sqlite.reading(self.engine) as connection:
+            return runs.receipt(connection, run.id)
+
     def _scrub_again(self, run: Run) -> None:
         wanted = run.options.get("agents")
-
-        def go_on() -> None:
-            if self.stopping:
-                raise StoppingError("memoryd is stopping", where=run.id)
-            if runs.is_cancelled(self.engine, run):
-                raise CancelledError("cancelled", where=run.id)
-
         work = rescrub.Rescrub(
             engine=self.engine,
             state_dir=self.settings.state_dir,
@@ -285,7 +329,7 @@ class Runner:
             },
             everybody=wanted is None,
             journal=self.journal,
-            go_on=go_on,
+            go_on=lambda: self._go_on(run),
             stuck=lambda: self._stuck(wanted),
             renamed=self.renamed,
             log=self.log,
@@ -310,10 +354,7 @@ class Runner:
         step = kind.begin(inputs)
         reply: Reply | None = None
         for _ in range(MAX_STEPS):
-            if self.stopping:
-                raise StoppingError("memoryd is stopping", where=run.id)
-            if runs.is_cancelled(self.engine, run):
-                raise CancelledError("cancelled", where=run.id)
+            self._go_on(run)
             if isinstance(step, Enter):
                 phases.append({"phase": step.phase, "began": self.clock.monotonic()})
                 step = kind.resume(inputs, step, None)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from memoryd.database import sqlite, turns
+from memoryd.database import erasure, sqlite, turns
 from memoryd.engine import cursor as reading
 from memoryd.engine.clock import moment_of, text_of
 from memoryd.engine.scrubbing import named
@@ -21,6 +21,7 @@ from memoryd.transcripts.turn import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from sqlalchemy import Connection, Engine
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 FLUSH_TURNS = 2000
 FLUSH_BYTES = 4 << 20
-UNSCANNED, LOST, SKIPPED = "unscanned", "lost", "skipped"  # why a turn is kept without its text
+UNSCANNED, LOST, SKIPPED = "unscanned", "lost", "skipped"  # why a turn is kept without its text, beside FORGOTTEN
 
 
 @dataclass(slots=True)
@@ -305,13 +306,14 @@ def _unseen(
     """Pass on what is new; a record whose text was changed under its id is new under an id of its own."""
     confirmed: list[tuple[int, int, int, bytes, str, str, int]] = []
     waiting: dict[tuple[str, int], list[Found]] = {}  # passed on in this batch, by the record's own id
+    forgotten = erasure.forgotten_by(connection, listed[0].cursor.agent_id)
     for found in listed:
         generation = batch.rows[id(found.cursor)]["generation"]
         key = found.turn.record_id, found.turn.part
         known, earlier = seen.rows.get(key), waiting.get(key, [])
         if known is None and not earlier:
             waiting[key] = [found]
-            yield found
+            yield _as_kept(found, forgotten)
             continue
         if any(_says_the_same(one, found) for one in earlier):
             continue
@@ -337,6 +339,14 @@ def _unseen(
     turns.confirm_spans(connection, confirmed)
 
 
+def _as_kept(found: Found, forgotten: AbstractSet[str]) -> Found:
+    """A turn without its text, where that was forgotten; one without a time may say it once more."""
+    turn = found.turn
+    if not (forgotten and turn.at and erasure.text_key(turn.role, turn.at, turn.text) in forgotten):
+        return found
+    return found._replace(turn=turn._replace(text=""), withheld=turns.FORGOTTEN)
+
+
 def _says_the_same(one: Found, other: Found) -> bool:
     return one.sha256 == other.sha256 or (not (one.withheld or other.withheld) and one.turn.text == other.turn.text)
 
@@ -353,7 +363,9 @@ def _same_version(connection: Connection, found: Found) -> turns.Version | None:
         for one in versions
         if one.sha256 == found.sha256 or (not (one.withheld or found.withheld) and one.text == found.turn.text)
     )
-    return next(exact, None) or next((one for one in versions if one.withheld in {UNSCANNED, LOST}), None)
+    return next(exact, None) or next(
+        (one for one in versions if one.withheld in {UNSCANNED, LOST, turns.FORGOTTEN}), None
+    )
 
 
 def reveal(connection: Connection, agent_id: str, record_id: str, found: Found) -> set[str]:

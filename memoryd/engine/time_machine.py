@@ -24,6 +24,7 @@ from memoryd.ledger import audit as chain
 from memoryd.ledger import rollback
 from memoryd.ledger.memory import PREFIXES, from_json, to_json
 from memoryd.ledger.operation import Change
+from memoryd.tiers import daily
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
 
     from memoryd.engine.core_import import Brought
     from memoryd.files.open_folder import OpenFolder
+    from memoryd.ledger.cut import Cut
     from memoryd.ledger.rollback import Plan, Step
 
-_NEWLINE = 10
 _PROFILE = chain.profile("")
 _MEMORY = tuple(PREFIXES.values())
 
@@ -67,6 +68,9 @@ class Revision:
         notes: (operation, name, state) of what else the audit is told.
         core: the bytes `MEMORY.md` is to hold; None: it is edited as the changes say.
         rewrites: (path, bytes before, bytes after) of other files.
+        cut: what else is taken out of `MEMORY.md`, and out of any file that somebody edits meanwhile; old bytes of
+            these files are kept nowhere then.
+        erasure: what rows are to lose, see `database.erasure.erase`.
     """
 
     changes: tuple[Change, ...] = ()
@@ -75,6 +79,8 @@ class Revision:
     notes: tuple[tuple[str, str, str | None], ...] = ()
     core: bytes | None = None
     rewrites: tuple[tuple[str, bytes, bytes], ...] = field(default=())
+    cut: Cut | None = None
+    erasure: dict[str, Any] | None = None
 
 
 def plan(connection: Connection, agent_id: str, target: Target, now: str) -> Plan:
@@ -207,7 +213,7 @@ def _dailies(
 
 
 def _without_block(data: bytes, item: Mapping[str, Any]) -> bytes:
-    at = find_block(data, item["appended"], item["bytes"])
+    at = daily.find_block(data, item["appended"], item["bytes"])
     return data if at is None else data[:at] + data[at + item["bytes"] :]
 
 
@@ -237,20 +243,9 @@ def _receipts(connection: Connection, agent_id: str, target: Target) -> list[dic
     return [json.loads(row[0]) for row in rows]
 
 
-def find_block(data: bytes, sha256: str, size: int) -> int | None:
-    """Where a block that was appended stands, known by its hash; None where it is not there as it was written."""
-    ends = [-1, *(index for index, byte in enumerate(data) if byte == _NEWLINE)]
-    for end in ends:
-        # A block begins with a newline: the blank line above its heading, or the end of a line that had none.
-        for at in {max(0, end), end + 1}:
-            if at + size <= len(data) and regular.digest(data[at : at + size]) == sha256:
-                return at
-    return None
-
-
-def encoded(path: str, before: bytes | None, after: bytes) -> dict[str, Any]:
+def encoded(path: str, before: bytes | None, after: bytes, cut: Cut | None = None) -> dict[str, Any]:
     """A rewrite as an intent holds it; `before` is None where there is no file."""
-    return {
+    return ({} if cut is None else {"cut": cut.row()}) | {
         "path": path,
         "before": None if before is None else regular.digest(before),
         "after": regular.digest(after),

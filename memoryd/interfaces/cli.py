@@ -531,7 +531,7 @@ def config_default(call: Call) -> None:
 
 for _command in (
     *(operation.service, operation.doctor, operation.backup, operation.restore),
-    *(facts.facts, grants.grant, ledger.core, ledger.audit, ledger.verify, ledger.rollback),
+    *(facts.facts, grants.grant, ledger.core, ledger.audit, ledger.verify, ledger.rollback, ledger.forget),
 ):
     cli.add_command(_command)
 

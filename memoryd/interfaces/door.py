@@ -159,6 +159,25 @@ class Memory:
                 lambda texts: worker.count(texts).tokens,
             )
 
+    def forget(self, target: str, *, dry_run: bool = False) -> dict[str, Any]:
+        """Erase a memory, or all that a session said, wherever memoryd has put it; there is no way back.
+
+        Args:
+            target: the id of a memory or a session, or a beginning that no other has.
+            dry_run: only tell what it would come to.
+
+        Returns:
+            What `memoryd forget --json` tells: ids, reasons and counts, never a text.
+
+        Raises:
+            NotFoundError: this agent has none of this id.
+            RefusedError: what would have to go is protected.
+        """
+        _, options = work.forgettable(self._settings, target, lambda _: self._agent)
+        if dry_run:
+            return work.planned_forgetting(self._settings, self._agent, options)
+        return work.forgotten(work.require_done(work.forget(self._settings, self._agent.id, options)))
+
 
 def _told(on_summary: Callable[[str], object], text: str) -> Exception | None:
     try:

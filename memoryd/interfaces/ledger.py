@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from memoryd.errors import MemorydError, NotFoundError, RefusedError
+from memoryd.errors import NotFoundError, RefusedError
 from memoryd.interfaces import grants
-from memoryd.interfaces.output import one_line, table
+from memoryd.interfaces.output import one_line, table, visible
 
 if TYPE_CHECKING:
     from memoryd.config import Settings
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 _agent = click.option("--agent", "agent_id", metavar="ID", help="The agent, where it is not clear.")
 _DONE = {"protect": "is protected", "unprotect": "is an ordinary one", "restore": "is back"}
-_UNDONE = {"failed", "dead", "blocked", "interrupted", "queued"}
 
 
 @click.group()
@@ -83,18 +83,8 @@ def _own(call: Call, agent_id: str | None, verb: str, memory_id: str) -> None:
         agent.id,
         lambda engine, clock: [work.request(engine, clock, agent.id, ledger_runs.EDIT, options)],
     )
-    _require_done(rows[0])
+    work.require_done(rows[0])
     call.output.result({"id": memory["id"], "run": rows[0]["id"]}, f"{memory['id']} {_DONE[verb]}")
-
-
-def _require_done(row: dict[str, Any]) -> None:
-    """Turn a run that changed nothing into the error it is for the person who asked."""
-    refused = row["receipt"].get("refused", ())
-    if row["state"] == "declined" or refused:
-        why = row["why"] or "; ".join(f"{one['guard']}: {one['why']}" for one in refused)
-        raise RefusedError(str(why), where=row["id"])
-    if row["state"] in _UNDONE:
-        raise MemorydError(f"the run ended as {row['state']}: {row['error'] or row['why']}", where=row["id"])
 
 
 @core.command("protect")
@@ -218,9 +208,50 @@ def rollback(call: Call, run_id: str | None, audit_id: int | None, dry_run: bool
         agent.id,
         lambda engine, clock: [work.request(engine, clock, agent.id, ledger_runs.ROLLBACK, options)],
     )
-    _require_done(rows[0])
+    work.require_done(rows[0])
     done = rows[0]["receipt"].get("rollback", {})
     call.output.result(rows[0], f"{rows[0]['id']} {rows[0]['why'] or _plan_text(done)}")
+
+
+@click.command()
+@click.argument("target", metavar="SESSION|ID")
+@click.option("--dry-run", is_flag=True, help="Show what would be forgotten.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@_agent
+@click.pass_obj
+def forget(call: Call, target: str, dry_run: bool, yes: bool, agent_id: str | None) -> None:  # noqa: FBT001
+    """Erase a memory, or all that a session said, wherever memoryd has put it. There is no way back.
+
+    The transcripts stay: they are the agent's own.
+    """
+    from memoryd.interfaces import work
+
+    settings = call.settings()
+    agent, options = work.forgettable(settings, target, lambda given: call.agent(settings, agent_id or given))
+    if dry_run or (sys.stdin.isatty() and not yes):
+        planned = work.planned_forgetting(settings, agent, options)
+        if dry_run:
+            call.output.result(planned, _forgotten_text(planned))
+            return
+        click.echo(visible(_forgotten_text(planned)), err=True)
+        click.confirm("There is no way back. Forget it?", abort=True, err=True)
+    told = work.forgotten(work.require_done(work.forget(settings, agent.id, options)))
+    call.output.result(told, _forgotten_text(told))
+
+
+def _forgotten_text(told: dict[str, Any]) -> str:
+    counted = {"turns": "turns", "summaries": "summaries", "replies": "kept replies", "blocks": "daily blocks"}
+    counts = told["counts"]
+    lines = [f"{one} {became['became']}: {became['why']}" for one, became in told["memories"].items()]
+    lines += [", ".join(f"{counts[name]} {word}" for name, word in counted.items() if counts[name])]
+    lines += [f"protected, so nothing is forgotten: {one}" for one in told["protected"]]
+    lines += [f"learned from the same records, and stays: {one}" for one in told["beside"]["memories"]]
+    sessions = ", ".join(told["sessions"] or told["beside"]["sessions"])
+    if sessions:
+        lines.append(f"the transcripts of {sessions} are the agent's own, and stay")
+    lines += [f"look at it yourself, or delete it: {path}" for path in told.get("left", ())]
+    lines.append("archives that `memoryd backup` made are where you put them, and stay")
+    return "\n".join(line for line in lines if line)
 
 
 def _plan_text(planned: dict[str, Any]) -> str:

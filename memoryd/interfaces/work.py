@@ -13,21 +13,23 @@ from memoryd.counted import counted
 from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import read_all, run_once
 from memoryd.database import reads, runs, sqlite, turns
-from memoryd.engine import extraction, ledger_runs, recording, rescrub, sleeping, time_machine
+from memoryd.engine import extraction, forgetting, ledger_runs, recording, rescrub, sleeping, time_machine
 from memoryd.engine.clock import Clock
 from memoryd.engine.core_import import CORE_FILE, digest_of
 from memoryd.engine.core_watch import CoreWatch
 from memoryd.engine.facts import FactStore
 from memoryd.engine.runner import block_bodies, check_kind
 from memoryd.engine.scrubbing import Scrubber
-from memoryd.errors import LockedError, NotFoundError, RefusedError, StateError
+from memoryd.errors import LockedError, MemorydError, NotFoundError, RefusedError, StateError
 from memoryd.files import regular
 from memoryd.files.locks import Lock
 from memoryd.files.log import Log
+from memoryd.files.open_folder import open_folder
 from memoryd.interfaces import control, status
 from memoryd.jobs.sleep import CONSUMER
 from memoryd.ledger.facts import Limits as FactLimits
 from memoryd.ledger.guards import Limits as GuardLimits
+from memoryd.ledger.memory import PREFIXES
 from memoryd.transcripts import chat
 from memoryd.transcripts.turn import Role
 from memoryd.worker.client import Worker
@@ -48,6 +50,7 @@ POLL_SECONDS = 0.1
 READ_PATIENCE_SECONDS = 60.0  # for a daemon to read what was recorded for it
 SLEEP = "sleep"
 WAITING = ("queued", "running", "interrupted")
+UNDONE = frozenset({"failed", "dead", "blocked", "interrupted", "queued"})
 
 
 def forever(settings: Settings, relog: Callable[[Settings], None], patience: timedelta) -> bool:
@@ -201,6 +204,22 @@ def run_now(
             for run_id in queued:
                 app.runner.run_next(only=run_id)
         return _rows(settings, queued)
+
+
+def require_done(row: dict[str, Any]) -> dict[str, Any]:
+    """Turn a run that changed nothing into the error it is for the person who asked; returns the row of another.
+
+    Raises:
+        RefusedError: a guard or the ledger said no.
+        MemorydError: it failed.
+    """
+    refused = row["receipt"].get("refused", ())
+    if row["state"] == "declined" or refused:
+        why = row["why"] or "; ".join(f"{one['guard']}: {one['why']}" for one in refused)
+        raise RefusedError(str(why), where=row["id"])
+    if row["state"] in UNDONE:
+        raise MemorydError(f"the run ended as {row['state']}: {row['error'] or row['why']}", where=row["id"])
+    return row
 
 
 def request(
@@ -407,6 +426,66 @@ def planned_rollback(settings: Settings, agent_id: str, options: dict[str, Any])
     finally:
         engine.dispose()
     return time_machine.as_row(plan)
+
+
+def forgettable(settings: Settings, name: str, agent: Callable[[str | None], Agent]) -> tuple[Agent, dict[str, Any]]:
+    """What somebody means who wants it forgotten: a memory or a session, by its whole id.
+
+    Args:
+        settings: the configuration.
+        name: an id, or a beginning that no other has.
+        agent: chooses the agent, given the one that has the session.
+
+    Raises:
+        NotFoundError: there is none of this name.
+    """
+    if name.startswith(tuple(PREFIXES.values())):
+        chosen = agent(None)
+        catch_up(settings, chosen)
+        with reads.open_reader(database(settings)) as reader:
+            return chosen, {"memory": reads.find_memory(reader, chosen.id, name)["id"]}
+    with reads.open_reader(database(settings)) as reader:
+        row = reads.find_session(reader, name)
+    chosen = agent(row["agent_id"])
+    if chosen.id != row["agent_id"]:
+        raise NotFoundError(f"this is not the agent {chosen.id!r}'s", where=row["id"])
+    return chosen, {"session": row["id"]}
+
+
+def forget(settings: Settings, agent_id: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Have a memory or a session forgotten, and wait for it; returns the row of its run.
+
+    Args:
+        settings: the configuration.
+        agent_id: whose it is.
+        options: `memory` or `session`, with its whole id.
+    """
+    key = f"{forgetting.KIND}:{agent_id}:{options.get('memory') or options.get('session')}"
+
+    def queue(engine: Engine, clock: Clock) -> list[str]:
+        return [request(engine, clock, agent_id, forgetting.KIND, options, key=key)]
+
+    return run_now(settings, agent_id, queue, fresh="session" in options)[0]
+
+
+def forgotten(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run that forgot something tells: ids, reasons and counts, never a text."""
+    return {"run": row["id"], **row["receipt"][forgetting.KIND], "files": row["receipt"]["files"]}
+
+
+def planned_forgetting(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[str, Any]:
+    """What forgetting would come to: ids, reasons and counts.
+
+    Raises:
+        NotFoundError: there is no such memory or session.
+    """
+    engine = _beside(settings)
+    try:
+        with open_folder(agent.workspace) as folder, sqlite.reading(engine) as connection:
+            target = forgetting.target_of(options)
+            return forgetting.plan(connection, agent.id, folder, target, settings.zone).told
+    finally:
+        engine.dispose()
 
 
 def _require_known(engine: Engine, agent_id: str) -> None:

@@ -28,11 +28,9 @@ if TYPE_CHECKING:
 # see `bench/grounding.py`.
 SUPPORT = 0.4
 _FEWEST_WORDS = 2  # content words below which a share says nothing
-_LABEL = re.compile(
-    r"^(?:User|Assistant|Agent|Report|Decision|Learned|Changed|Failed|Event|Asked|Done|"
-    r"Open)\b(?:'s)?:?\s*",
-    re.IGNORECASE,
-)
+# What a line of memory may begin with: who said it, or what it is. The sources do not say that.
+LABELS = "User|Assistant|Agent|Report|Decision|Learned|Changed|Failed|Event|Asked|Done|Open"
+_LABEL = re.compile(rf"^(?:{LABELS})\b(?:'s)?:?\s*", re.IGNORECASE)
 _STAMP = re.compile(r"\((\d{4}(?:-\d\d(?:-\d\d(?:/\d\d)?)?)?)\)")
 _NAME = re.compile(r"(?<![^\W_])[^\W\d_][\w'-]*")
 _VERBAL = re.compile(r"^\w+(?:ed|ing|ly|ion|ions|ment|ity)$")

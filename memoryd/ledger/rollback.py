@@ -26,8 +26,8 @@ OPERATION = "rollback"  # as the audit names it
 
 _FILE = "file:"
 _MOVING = ("watermark:", _FILE)
-_NO_MEMORY = (*_MOVING, "run:", "profile:")
-_STAYS = "grant:"  # who was let in, and what they read, cannot be taken back
+_STAYS = ("grant:", "session:")  # who was let in, and what they read, cannot be taken back; nor what was forgotten
+_NO_MEMORY = (*_MOVING, *_STAYS, "run:", "profile:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,8 @@ class Plan:
         if self.conflicts:
             told = "; ".join(f"{one.memory_id} {one.why}{later_ones(one.later)}" for one in self.conflicts)
             hint = "roll the later ones back first, or take back all since an entry of the audit: rollback --to"
+            if any(one.why == "erased" for one in self.conflicts):
+                hint = "what was forgotten cannot be brought back"
             raise RefusedError(f"cannot be rolled back: {told}", hint=hint)
 
 
@@ -200,13 +202,16 @@ def _plan(
     conflicts: list[Conflict] = []
     stayed: list[str] = []
     for memory_id, trace in reversed(traces.items()):
-        if trace.now == trace.before or (trace.before is None and _is_undone(memory_id, trace.now, texts)):
+        if trace.now == trace.before or (
+            trace.before is None and _ended_as(memory_id, trace.now, texts) is Ending.UNDONE
+        ):
             continue
         if trace.between or trace.now != trace.after:
             if memory_id.startswith(_MOVING):
                 stayed.append(memory_id)
             else:
-                conflicts.append(Conflict(memory_id, "changed", (*trace.between, *trace.later)))
+                why = "erased" if _ended_as(memory_id, trace.now, texts) is Ending.ERASED else "changed"
+                conflicts.append(Conflict(memory_id, why, (*trace.between, *trace.later)))
             continue
         step = _step(memory_id, trace, texts, now)
         if step is None:
@@ -219,9 +224,9 @@ def _plan(
     return Plan((*steps, flag) if flag is not None else tuple(steps), stayed=tuple(stayed))
 
 
-def _is_undone(memory_id: str, known: str | None, texts: Callable[[str], str | None]) -> bool:
+def _ended_as(memory_id: str, known: str | None, texts: Callable[[str], str | None]) -> Ending | None:
     text = None if known is None or memory_id.startswith(_NO_MEMORY) else texts(known)
-    return text is not None and from_json(text).ended_as is Ending.UNDONE
+    return None if text is None else from_json(text).ended_as
 
 
 def _step(memory_id: str, trace: _Trace, texts: Callable[[str], str | None], now: str) -> Step | None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from memoryd.ledger import steering
+from memoryd.ledger.cut import MARK
 from memoryd.ledger.exact import urls
 from memoryd.ledger.grounding import Ground, Source, content
 from memoryd.ledger.neutral import neutral
@@ -192,6 +193,8 @@ class Bench:
             return Verdict(Place.REFUSED, why="injected text is no evidence")
         if not any(char.isalnum() for char in text) or len(text) > LONGEST:
             return Verdict(Place.REFUSED, why="empty or too long")
+        if MARK in text:
+            return Verdict(Place.REFUSED, why="the rest of something forgotten")
         missing = self._ground(tuple(one.id for one in cited)).missing(text)
         return (
             Verdict(Place.REFUSED, why=f"{missing.kind} not in the source", missing=missing.token) if missing else None

@@ -6,6 +6,7 @@ body. What Markdown calls a heading or a fenced code block is taken from CommonM
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from memoryd.tiers.lines import lines_of, open_fence
 if TYPE_CHECKING:
     from datetime import date
 
+_NEWLINE = 10
 _TITLE = re.compile(rb"(?:\xef\xbb\xbf)?# Daily Memory: (\d{4}-\d\d-\d\d)[ \t]*\r?\n?")
 _BLOCK = re.compile(rb"## (.*)", re.DOTALL)
 _REASON = re.compile(rb"(.*?) \(([0-2]\d:[0-5]\d)\)", re.DOTALL)
@@ -107,6 +109,23 @@ def _block(raw: bytes) -> Block:
     match = _REASON.fullmatch(words)
     reason, clock = (match[1], match[2].decode()) if match else (words, None)
     return Block(reason.decode(errors="replace").strip(), clock, body.decode(errors="replace").strip(), raw)
+
+
+def find_block(data: bytes, sha256: str, size: int) -> int | None:
+    """Where a block that was appended stands, known by its hash; None where it is not there as it was written.
+
+    Args:
+        data: the file.
+        sha256: of the block as it was appended, hex.
+        size: of it, bytes.
+    """
+    ends = [-1, *(index for index, byte in enumerate(data) if byte == _NEWLINE)]
+    for end in ends:
+        # A block begins with a newline: the blank line above its heading, or the end of a line that had none.
+        for at in {max(0, end), end + 1}:
+            if at + size <= len(data) and hashlib.sha256(data[at : at + size]).hexdigest() == sha256:
+                return at
+    return None
 
 
 def render(file: DailyFile) -> bytes:

@@ -17,9 +17,10 @@ from memoryd.transcripts.turn import Role
 Message = Mapping[str, Any]
 
 _DATA_HEAD = 80  # characters of a `data:` URL that say what it holds
+FORGOTTEN = "forgotten"  # the digest of a recorded message before something of it was forgotten
 _STAMPS = ("uuid", "timestamp")  # what recording adds
 _KEYS = ("tool_call_id", "tool_use_id", "call_id", "id", "name", "tool_name")
-_NAMES = frozenset({*_KEYS, "role", "type", "model", *_STAMPS})
+_NAMES = frozenset({*_KEYS, "role", "type", "model", *_STAMPS, FORGOTTEN})
 _CALLS = frozenset({"tool_use", "function_call"})
 
 
@@ -130,6 +131,8 @@ def with_texts(value: Any, change: Callable[[str, bool], str], key: str = "") ->
 
 def digest(message: Message) -> str:
     """Return what a message is known by when it comes again."""
+    if FORGOTTEN in message:
+        return str(message[FORGOTTEN])
     plain = {key: value for key, value in message.items() if key not in _STAMPS}
     return sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 

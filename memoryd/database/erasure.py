@@ -1,0 +1,169 @@
+"""Erasure: the texts of turns, summaries, replies and audited states go; the rows stay, with counts, spans and hashes.
+
+All of it happens in the transaction that ends the memories concerned. Whatever is derived from these rows, such as an
+index of them, is to lose them by the same ids.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from memoryd.database import audit, texts
+from memoryd.database.turns import FORGOTTEN
+from memoryd.transcripts import now_file
+from memoryd.transcripts.turn import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from sqlalchemy import Connection, RowMapping
+
+Forgotten = dict[tuple[str, str], dict[str, int]]  # (agent, session) → how often each text was met, by its key
+_OF_SESSIONS = "session_id IN (SELECT value FROM json_each(?))"
+_TURNS = (
+    "SELECT t.session_id, t.agent_id, s.format, t.role, t.at, t.text FROM turn t JOIN session s ON s.id = t.session_id"
+)
+_KEEP = (
+    "INSERT INTO forgotten_text (session_id, text_key, agent_id, times) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (session_id, text_key)"
+)
+_OPEN = "('queued', 'interrupted', 'blocked')"
+
+
+def family(connection: Connection, agent_id: str, session_id: str) -> list[str]:
+    """List a session and those of its subagents, and of theirs."""
+    rows = connection.exec_driver_sql(
+        "WITH RECURSIVE below(id, native_id) AS (SELECT id, native_id FROM session WHERE agent_id = ? AND id = ?"
+        " UNION SELECT s.id, s.native_id FROM session s JOIN below b ON s.parent_id IN (b.id, b.native_id)"
+        " WHERE s.agent_id = ?) SELECT id FROM below ORDER BY id <> ?, id",
+        (agent_id, session_id, agent_id, session_id),
+    )
+    return [row[0] for row in rows]
+
+
+def counts(connection: Connection, sessions: Sequence[str]) -> dict[str, int]:
+    """Count what `erase_sessions` would erase."""
+    given = (json.dumps(list(sessions)),)
+    asked = {
+        "turns": f"SELECT count(*) FROM turn WHERE {_OF_SESSIONS} AND text <> ''",  # noqa: S608
+        "summaries": f"SELECT count(*) FROM session_summary WHERE {_OF_SESSIONS}",  # noqa: S608
+        "replies": f"SELECT count(*) FROM job_run WHERE {_OF_SESSIONS} AND coalesce(reply, refused) IS NOT NULL",  # noqa: S608
+    }
+    return {name: int(connection.exec_driver_sql(sql, given).scalar_one()) for name, sql in asked.items()}
+
+
+def summaries(connection: Connection, sessions: Sequence[str]) -> list[str]:
+    """Read the running summaries of sessions."""
+    rows = connection.exec_driver_sql(
+        f"SELECT summary FROM session_summary WHERE {_OF_SESSIONS}",  # noqa: S608
+        (json.dumps(list(sessions)),),
+    )
+    return [row[0] for row in rows]
+
+
+def erase(connection: Connection, agent_id: str, what: Mapping[str, Any], now: str) -> None:
+    """Erase what an intent says.
+
+    Args:
+        connection: of the transaction.
+        agent_id: whose it is.
+        what: `sessions`: ids of those whose texts go; `replies`: of those whose models' replies go; `names`: as the
+            audit has them, all but the last state of each goes; `states`: digests of further states that go.
+        now: the time.
+    """
+    erase_sessions(connection, what["sessions"])
+    connection.exec_driver_sql(
+        f"UPDATE job_run SET state = 'cancelled', finished_at = ?, why = 'its session was forgotten'"  # noqa: S608
+        f" WHERE {_OF_SESSIONS} AND state IN {_OPEN}",
+        (now, json.dumps(what["sessions"])),
+    )
+    connection.exec_driver_sql(
+        f"UPDATE job_run SET reply = NULL, refused = NULL WHERE {_OF_SESSIONS}",  # noqa: S608
+        (json.dumps([*what["sessions"], *what["replies"]]),),
+    )
+    for name in what["names"]:
+        audit.erase_states(connection, agent_id, name)
+    audit.erase(connection, what["states"])
+
+
+def erase_sessions(connection: Connection, sessions: Sequence[str]) -> None:
+    """Erase the texts of the turns of sessions, and their summaries."""
+    given = (json.dumps(list(sessions)),)
+    rows = connection.exec_driver_sql(
+        f"{_TURNS} WHERE t.{_OF_SESSIONS} AND t.text <> ''",
+        given,
+    )
+    _keep_keys(connection, ((row, row["text"], "") for row in rows.mappings().all()))
+    connection.exec_driver_sql(f"UPDATE turn SET text = '' WHERE {_OF_SESSIONS}", given)  # noqa: S608
+    if "withheld" in texts.columns(connection, "turn"):  # a database that was put aside may be older
+        connection.exec_driver_sql(f"UPDATE turn SET withheld = ? WHERE {_OF_SESSIONS}", (FORGOTTEN, *given))  # noqa: S608
+    connection.exec_driver_sql(f"DELETE FROM session_summary WHERE {_OF_SESSIONS}", given)  # noqa: S608
+
+
+def turn_was_cut(connection: Connection, rowid: int, old: str) -> None:
+    """Record that something was taken out of the text of a turn, so that its record does not bring it back."""
+    if "withheld" in texts.columns(connection, "turn"):
+        connection.exec_driver_sql("UPDATE turn SET withheld = ? WHERE rowid = ?", (FORGOTTEN, rowid))
+    rows = connection.exec_driver_sql(
+        f"{_TURNS} WHERE t.rowid = ?",
+        (rowid,),
+    )
+    row = rows.mappings().one()
+    _keep_keys(connection, [(row, old, row["text"])])
+
+
+def _keep_keys(connection: Connection, cuts: Iterable[tuple[RowMapping, str, str]]) -> None:
+    """Keep the keys of what is forgotten of turns, each given with its text before and after.
+
+    The lines of a NOW file are known again by nothing else; a record without an id of its own is another one as soon as
+    its bytes are written otherwise.
+    """
+    if not texts.columns(connection, "forgotten_text"):
+        return
+    found: Counter[tuple[str, str, str]] = Counter()
+    for row, old, new in cuts:
+        keys = [text_key(row["role"], row["at"], old)]
+        if row["format"] == now_file.NAME:
+            lines = Counter(old.split("\n")) - Counter(new.split("\n"))
+            keys = [now_file.line_key(Role(row["role"]), line) for line in lines.elements() if line.strip()]
+        found.update((row["session_id"], key, row["agent_id"]) for key in keys)
+    if found:
+        connection.exec_driver_sql(
+            f"{_KEEP} DO UPDATE SET times = times + excluded.times", [(*key, times) for key, times in found.items()]
+        )
+
+
+def text_key(role: str, at: str | None, text: str) -> str:
+    """The key by which a text of a turn is known again."""
+    return sha256(f"{role}\n{at}\n{text}".encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def forgotten_by(connection: Connection, agent_id: str) -> set[str]:
+    """The keys of all texts that an agent has forgotten."""
+    rows = connection.exec_driver_sql("SELECT text_key FROM forgotten_text WHERE agent_id = ?", (agent_id,))
+    return {row[0] for row in rows}
+
+
+def forgotten(connection: Connection) -> Forgotten:
+    """How often each text was met that is forgotten, of all agents."""
+    rows = connection.exec_driver_sql("SELECT agent_id, session_id, text_key, times FROM forgotten_text")
+    found: Forgotten = {}
+    for agent_id, session_id, key, times in rows:
+        found.setdefault((agent_id, session_id), {})[key] = times
+    return found
+
+
+def know(connection: Connection, told: Forgotten) -> None:
+    """Learn what another database had forgotten; what is known already stays as it is."""
+    rows = [(session, key, agent, times) for (agent, session), keys in told.items() for key, times in keys.items()]
+    if rows:
+        connection.exec_driver_sql(f"{_KEEP} DO NOTHING", rows)
+
+
+def forgotten_of(connection: Connection, session_id: str) -> Counter[str]:
+    """How often each text of a session was met that is forgotten, by its key."""
+    rows = connection.exec_driver_sql("SELECT text_key, times FROM forgotten_text WHERE session_id = ?", (session_id,))
+    return Counter({row[0]: row[1] for row in rows})

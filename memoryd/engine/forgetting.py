@@ -1,0 +1,488 @@
+"""Forgetting: a person's word that a memory, or all that a session said, is to be gone wherever memoryd has put it.
+
+First everything is gone through that only holds copies: backups, versions that were put aside, the log, other rows.
+Then one commit takes the texts out of the ledger, `MEMORY.md` and the daily files, and the rows they were known from.
+Last, the database file is written anew. Stopped anywhere, it is begun again or goes on: what is still to be looked for
+is known until the commit, and nothing is to be looked for after it.
+
+Transcripts are the agents' own: they are not changed, but for those that memoryd recorded itself. Their rows stay
+without a text, so that no record is read twice; what is appended to a transcript later is read as new.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from memoryd.database import audit, erasure, memories, profile, sqlite, texts, turns
+from memoryd.engine import recording
+from memoryd.engine.clock import text_of, utc_now
+from memoryd.engine.core_import import CORE_FILE
+from memoryd.engine.gate import HUMAN
+from memoryd.engine.sweeping import Sweep
+from memoryd.engine.time_machine import Revision
+from memoryd.errors import NotFoundError, RefusedError, StateError
+from memoryd.files import regular
+from memoryd.files.open_folder import open_folder
+from memoryd.jobs import facts, sleep
+from memoryd.jobs.evidence import moment
+from memoryd.jobs.job import MoveWatermark
+from memoryd.ledger import audit as chain
+from memoryd.ledger import forgetting, grounding
+from memoryd.ledger.cut import MARK, Block, Cut, cut_of
+from memoryd.ledger.forgetting import OPERATION, Version
+from memoryd.ledger.memory import PREFIXES, draw_salt, sources_from_json
+from memoryd.ledger.profile import Entry, Section
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+    from datetime import tzinfo
+    from pathlib import Path
+
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.files.open_folder import OpenFolder
+    from memoryd.ledger.forgetting import Grounded, Verdict
+    from memoryd.ledger.memory import Memory, Source
+
+KIND = "forget"
+_MEMORY = tuple(PREFIXES.values())
+_PROFILE = chain.profile("")
+_DAILIES = "memory"
+# Rows that may say what a memory says; the ledger's own are the commit's.
+_COPIES = ("turn", "session_summary", "job_run", "alarm", "grant")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is to be forgotten: a memory, or a session."""
+
+    memory_id: str | None = None
+    session_id: str | None = None
+
+
+def target_of(options: Mapping[str, Any]) -> Target:
+    """What a run's options name."""
+    return Target(options.get("memory"), options.get("session"))
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What forgetting comes to.
+
+    Attributes:
+        target: what is to be forgotten.
+        sessions: whose texts go; none where a memory is forgotten.
+        memories: all of the agent, by id.
+        verdict: what becomes of them.
+        cut: what is taken out of files and other texts.
+        replies: sessions whose models' replies go.
+        states: digests of further states that go.
+        sections: of the profile that change, each with its new text.
+        marks: how far the sessions have been read.
+        transcripts: paths of the sessions' transcripts.
+        told: for the receipt: ids, reasons and counts, never a text.
+    """
+
+    target: Target
+    sessions: tuple[str, ...]
+    memories: Mapping[str, Memory]
+    verdict: Verdict
+    cut: Cut
+    replies: tuple[str, ...]
+    states: tuple[str, ...]
+    sections: Mapping[Section, tuple[str, tuple[Source, ...]]]
+    marks: Mapping[str, int]
+    transcripts: frozenset[str]
+    told: dict[str, Any] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Let only a plan pass that touches nothing protected.
+
+        Raises:
+            RefusedError: names the memories that are.
+        """
+        if self.verdict.protected:
+            hint = "memoryd core unprotect each of them first, if that is meant"
+            raise RefusedError("would have to go and are protected", ", ".join(self.verdict.protected), hint)
+
+    def edits(self) -> list[MoveWatermark]:
+        """Nothing of the sessions is left to be consumed."""
+        consumers = (sleep.CONSUMER, facts.CONSUMER)
+        return [MoveWatermark(one, consumer, seq) for one, seq in self.marks.items() if seq for consumer in consumers]
+
+
+# --- planning ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the audit still holds of an agent."""
+
+    versions: Mapping[str, set[str]]  # texts of memories, by id
+    sections: Mapping[Section, list[Version]]
+    states: Mapping[str, str]  # the text of each memory's or section's state, by digest
+    lasts: frozenset[str]  # digests of last states
+
+
+def plan(connection: Connection, agent_id: str, workspace: OpenFolder, target: Target, tz: tzinfo) -> Planned:
+    """How to forget something.
+
+    Args:
+        connection: of a transaction.
+        agent_id: whose it is.
+        workspace: the agent's folder.
+        target: what.
+        tz: of the agent's days.
+
+    Raises:
+        NotFoundError: the agent has no such memory or session.
+    """
+    held = memories.of_agent(connection, agent_id)
+    known = _known(connection, agent_id)
+    grounded = _grounded(connection, agent_id, tz)
+    if target.memory_id is not None:
+        if target.memory_id not in held:
+            raise NotFoundError(f"there is no memory {target.memory_id!r}", hint="memoryd core list shows them")
+        sessions: tuple[str, ...] = ()
+        verdict = forgetting.of_memory(held, target.memory_id, known.versions, grounded)
+    else:
+        sessions = tuple(erasure.family(connection, agent_id, target.session_id or ""))
+        if not sessions:
+            raise NotFoundError(f"there is no session {target.session_id!r}", hint="memoryd session list shows them")
+        verdict = forgetting.of_sessions(held, sessions, grounded)
+    cut = _cut(connection, agent_id, workspace, _Held(held, known, verdict, sessions))
+    gone = {source.session for one in verdict.erased for source in held[one].sources}
+    replies = tuple(sorted(gone)) if target.memory_id is not None else ()
+    sections = _sections(known, cut, sessions, grounded)
+    changed = {digest for digest, text in known.states.items() if digest not in known.lasts and cut.says(text)}
+    found = Planned(
+        target=target,
+        sessions=sessions,
+        memories=held,
+        verdict=verdict,
+        cut=cut,
+        replies=replies,
+        states=tuple(sorted(changed)),
+        sections=sections,
+        marks=_marks(connection, sessions),
+        transcripts=frozenset(turns.paths(connection, sessions)),
+    )
+    found.told.update(_told(connection, found))
+    return found
+
+
+def _known(connection: Connection, agent_id: str) -> _Known:
+    versions: dict[str, set[str]] = {}
+    sections: dict[Section, list[Version]] = {}
+    states: dict[str, str] = {}
+    lasts: dict[str, str] = {}
+    for name, digest, text in audit.kept_states(connection, agent_id):
+        if name.startswith(_MEMORY):
+            states[digest] = _said_in(name, text)
+            versions.setdefault(name, set()).add(states[digest])
+        elif name.startswith(_PROFILE):
+            states[digest] = _said_in(name, text)
+            version = Version(states[digest], sources_from_json(str(chain.values_of(text)["sources"])))
+            sections.setdefault(Section(name.removeprefix(_PROFILE)), []).append(version)
+        else:
+            continue
+        lasts[name] = digest
+    live = profile.read(connection, agent_id)
+    for section, entry in live.items():
+        # Without a kept state, as after a redaction, what is there now is all that is known.
+        if (had := sections.setdefault(section, [])) == [] or had[-1].text != entry.text:
+            had.append(Version(entry.text, profile.sources(connection, agent_id, section)))
+    there = {section: had for section, had in sections.items() if section in live}
+    return _Known(versions, there, states, frozenset(lasts.values()))
+
+
+def _grounded(connection: Connection, agent_id: str, tz: tzinfo) -> Grounded:
+    """Whether a text stands in what is stored of records, or in other memories."""
+    today = utc_now().astimezone(tz).date()
+
+    def grounded(text: str, sources: Sequence[Source], parents: Sequence[str]) -> bool:
+        records = [grounding.Source(parent, today) for parent in parents]
+        for source in sources:
+            row = connection.exec_driver_sql(
+                "SELECT text, role FROM turn WHERE agent_id = ? AND record_id = ? AND part = ? AND text <> ''",
+                (agent_id, source.record_id, source.part),
+            ).first()
+            at = moment(source.at)
+            if row is not None:
+                records.append(grounding.Source(row[0], at.astimezone(tz).date() if at else today, row[1]))
+        return bool(records) and grounding.Ground(records).missing(text) is None
+
+    return grounded
+
+
+class _Held(NamedTuple):
+    memories: Mapping[str, Memory]
+    known: _Known
+    verdict: Verdict
+    sessions: Sequence[str]
+
+    def said(self) -> list[str]:
+        """What those say and said whose text goes."""
+        erased = self.verdict.erased
+        return [text for one in erased for text in (self.memories[one].content, *self.known.versions.get(one, ()))]
+
+    def staying(self) -> list[str]:
+        """What those say that are live when all is done."""
+        after = {**self.memories, **self.verdict.kept, **self.verdict.restored}
+        return [one.content for one in after.values() if one.is_live and one.id not in self.verdict.erased]
+
+
+def _cut(connection: Connection, agent_id: str, workspace: OpenFolder, held: _Held) -> Cut:
+    """What is looked for. What a memory says that stays is not: it has reasons of its own."""
+    blocks = _blocks(connection, agent_id, held.sessions)
+    said = held.said()
+    said += [
+        line.removeprefix("- ")
+        for summary in erasure.summaries(connection, held.sessions)
+        for line in summary.splitlines()
+    ]
+    edited = [line for path, data in _read_dailies(workspace) for line in cut_of((), *blocks).edited(path, data)]
+    if edited:
+        ground = grounding.Ground(_turns(connection, held.sessions))
+        said += [line for line in edited if ground.missing(line) is None]
+    staying = held.staying()
+    texts_of = [text for text in cut_of(said).texts if not any(cut_of([text]).says(one) for one in staying)]
+    return cut_of(texts_of, *blocks)
+
+
+def _turns(connection: Connection, sessions: Sequence[str]) -> list[grounding.Source]:
+    today = utc_now().date()
+    turns_of = (turns.stored_turns(connection, one) for one in sessions)
+    return [grounding.Source(turn.text, today, turn.role) for found in turns_of for turn in found if turn.text]
+
+
+def _blocks(connection: Connection, agent_id: str, sessions: Sequence[str]) -> tuple[list[Block], list[Block]]:
+    """What runs over these sessions appended to daily files, and what runs over others did."""
+    if not sessions:
+        return [], []
+    ours: list[Block] = []
+    others: list[Block] = []
+    rows = connection.exec_driver_sql(
+        "SELECT session_id, json_extract(receipt, '$.files') FROM job_run WHERE agent_id = ?"
+        " AND json_extract(receipt, '$.files') IS NOT NULL",
+        (agent_id,),
+    )
+    for session_id, files in rows:
+        found = [Block(one["path"], one["appended"], one["bytes"]) for one in json.loads(files) if "appended" in one]
+        (ours if session_id in sessions else others).extend(found)
+    return ours, others
+
+
+def _sections(
+    known: _Known, cut: Cut, sessions: Sequence[str], grounded: Grounded
+) -> dict[Section, tuple[str, tuple[Source, ...]]]:
+    found = {}
+    for section, versions in known.sections.items():
+        now = versions[-1]
+        if sessions:
+            text = forgetting.section_left(versions, sessions, grounded)
+        else:
+            text = forgetting.without_marked(cut.of_text(now.text), MARK)
+        sources = tuple(source for source in now.sources if source.session not in sessions)
+        if (text, sources) != (now.text, tuple(now.sources)):
+            found[section] = text, sources
+    return found
+
+
+def _marks(connection: Connection, sessions: Sequence[str]) -> dict[str, int]:
+    rows = connection.exec_driver_sql(
+        "SELECT id, last_seq FROM session WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(sessions)),)
+    )
+    return {row[0]: row[1] for row in rows}
+
+
+def _told(connection: Connection, found: Planned) -> dict[str, Any]:
+    verdict, held = found.verdict, found.memories
+    became = {one: {"became": "erased", "why": why} for one, why in verdict.erased.items()}
+    became |= {one: {"became": "kept", "why": forgetting.GROUNDED} for one in verdict.kept}
+    became |= {one: {"became": "restored", "why": forgetting.MERGED} for one in verdict.restored}
+    named = found.target.memory_id
+    records = {(s.record_id, s.part) for one in verdict.erased for s in held[one].sources} if named else set()
+    beside = [
+        one.id
+        for one in held.values()
+        if one.is_live and one.id not in became and not records.isdisjoint((s.record_id, s.part) for s in one.sources)
+    ]
+    counts = Counter(str(one["became"]) for one in became.values())
+    return {
+        "memory": named,
+        "session": found.target.session_id,
+        "sessions": list(found.sessions),
+        "memories": dict(sorted(became.items())),
+        "protected": list(verdict.protected),
+        # What a person may want to forget as well: it was learned from the same records.
+        "beside": {"sessions": list(found.replies), "memories": beside},
+        "counts": {
+            **{name: counts[name] for name in ("erased", "kept", "restored")},
+            "sections": len(found.sections),
+            "blocks": len(found.cut.blocks),
+            **erasure.counts(connection, found.sessions),
+        },
+    }
+
+
+# --- carrying out -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Forgetter:
+    """Says what a commit is to do.
+
+    Attributes:
+        agent_id: whose memory.
+        target: what is to be forgotten.
+        tz: of the agent's days.
+        now: tells the time as the database writes it.
+        new_hex: draws eight hex digits.
+    """
+
+    agent_id: str
+    target: Target
+    tz: tzinfo
+    now: Callable[[], str]
+    new_hex: Callable[[], str]
+
+    def plan(self, engine: Engine, workspace: Path) -> Planned:
+        """How to do it, as things are now.
+
+        Raises:
+            NotFoundError: the agent has no such memory or session.
+            RefusedError: what would have to go is protected.
+        """
+        with open_folder(workspace) as folder, sqlite.reading(engine) as connection:
+            found = plan(connection, self.agent_id, folder, self.target, self.tz)
+        found.check()
+        return found
+
+    def revise(self, connection: Connection, folders: tuple[OpenFolder, OpenFolder], _brought: object) -> Revision:
+        """What rows and files are to become; planned anew on what is there now: an edit may just have been imported."""
+        found = plan(connection, self.agent_id, folders[0], self.target, self.tz)
+        found.check()
+        now = self.now()
+        changes = forgetting.changes_of(found.memories, found.verdict, now, lambda: draw_salt(self.new_hex))
+        sections = [(section, self._section(section, *left, now)) for section, left in found.sections.items()]
+        states = [(chain.profile(section), None if row is None else chain.state(**row)) for section, row in sections]
+        states += [(chain.session(one), chain.state(session=one, forgotten_at=now)) for one in found.sessions]
+        names = [change.memory_id for change in changes] + [chain.profile(section) for section, _ in sections]
+        return Revision(
+            changes=changes,
+            sections=tuple((str(section), row) for section, row in sections),
+            notes=tuple((OPERATION, name, state) for name, state in states),
+            rewrites=tuple(dailies(folders[0], found.cut)),
+            cut=found.cut,
+            erasure={
+                "sessions": list(found.sessions),
+                "replies": list(found.replies),
+                "names": names,
+                "states": list(found.states),
+            },
+        )
+
+    def _section(self, section: Section, text: str, sources: Iterable[Source], now: str) -> dict[str, Any] | None:
+        if not text:
+            return None
+        return profile.values(section, Entry(text, now), sources=sources, run_id=None, new_hex=self.new_hex)
+
+
+def dailies(workspace: OpenFolder, cut: Cut) -> Iterator[tuple[str, bytes, bytes]]:
+    """The daily files that change: path, bytes before, bytes after."""
+    for path, data in _read_dailies(workspace):
+        if (new := cut.of_daily(path, data)) != data:
+            yield path, data, new
+
+
+def _read_dailies(workspace: OpenFolder) -> Iterator[tuple[str, bytes]]:
+    """The daily files; what is no plain file is left alone."""
+    try:
+        folder = workspace.folder(_DAILIES)
+    except FileNotFoundError:
+        return
+    with folder:
+        for name in sorted(folder.names()):
+            if not name.endswith(".md"):
+                continue
+            try:
+                data = regular.read(folder / name)
+            except StateError:
+                continue
+            if data is not None:
+                yield f"{_DAILIES}/{name}", data
+
+
+@dataclass(slots=True, kw_only=True)
+class Copies(Sweep):
+    """Takes what is forgotten out of all that only holds copies of it.
+
+    Attributes:
+        cut: what.
+        sessions: whose texts go as a whole, in states that were put aside; in that of now the commit does it.
+        transcripts: of these sessions; those that memoryd recorded itself lose their texts as well.
+    """
+
+    cut: Cut
+    sessions: tuple[str, ...]
+    transcripts: frozenset[str]
+
+    def cleaned(self, given: Sequence[str], *, in_file: bool = False) -> dict[str, str]:  # noqa: ARG002 - alike
+        """Texts without it."""
+        return {text: self.cut.of_text(text) for text in given}
+
+    def names(self, given: Iterable[str]) -> dict[str, str | None]:
+        """Names stay."""
+        return {name: name for name in given}
+
+    def database(self, engine: Engine) -> None:
+        """What others than the ledger say here; all of it in a state that was put aside."""
+        if engine is self.engine:
+            self.rows_of(engine, () if self.sessions else _COPIES)
+            return
+        there = texts.tables(engine)
+        copies = ("job_run",) if self.sessions else _COPIES
+        self.rows_of(engine, [table for table in ("memory", "profile_section", *copies) if table in there])
+        with sqlite.writing(engine) as connection:
+            erasure.erase_sessions(connection, self.sessions)
+            if "audit" in there:
+                for agent_id in self.workspaces:
+                    _erase_said(connection, agent_id, self.cut)
+
+    def was_written(self, connection: Connection, table: str, row: Mapping[str, Any]) -> None:
+        """A turn must not get its text back; a memory that was put aside is audited there."""
+        if table == "turn":
+            erasure.turn_was_cut(connection, row["rowid"], row["text"])
+        elif table == "memory" and texts.columns(connection, "audit"):
+            audit.redacted(connection, row["rowid"], at=text_of(utc_now()), actor=HUMAN)
+
+    def were_written(self, table: str, columns: AbstractSet[str]) -> None:
+        """Nobody remembers these texts."""
+
+    def recorded(self, path: Path, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """A message keeps its id, by which its turn is known, and its digest, by which it is known from a program."""
+        cut = (lambda _: "") if str(path) in self.transcripts else self.cut.of_text
+        return [recording.without(message, cut) for message in messages]
+
+    def is_spared(self, path: Path) -> bool:
+        """Files that the commit rewrites."""
+        workspaces = self.workspaces.values()
+        is_core = path.name == CORE_FILE and path.parent in workspaces
+        return is_core or (path.suffix == ".md" and path.parent in [one / _DAILIES for one in workspaces])
+
+
+def _erase_said(connection: Connection, agent_id: str, cut: Cut) -> None:
+    kept = audit.kept_states(connection, agent_id)
+    audit.erase(connection, [digest for name, digest, text in kept if cut.says(_said_in(name, text))])
+
+
+def _said_in(name: str, state: str) -> str:
+    """The text in a state of the audit; empty where it holds none."""
+    if name.startswith(_MEMORY):
+        return str(json.loads(state)["content"])  # not `from_json`: it is asked of all that the audit has kept
+    return str(chain.values_of(state)["text"]) if name.startswith(_PROFILE) else ""

@@ -1,0 +1,194 @@
+"""Forgetting: which memories lose their text when one of them, or a session, is to be forgotten, and which stay.
+
+With a memory go those that became it, and those that say what it says. What was derived from a memory, or learned from
+a session, stays where its other sources hold it; where nothing else does, it goes as well, and what had been merged
+into it comes back. What is ended already is treated like what is live: its text is still there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.ledger.cut import cut_of
+from memoryd.ledger.memory import Ending, erased
+from memoryd.ledger.operation import Change
+from memoryd.tiers.core import normal
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from memoryd.ledger.memory import Memory, Source
+
+OPERATION = "forget"  # as the audit names it
+
+NAMED = "it was named"
+BECAME = "it became what was named"
+SAYS_IT = "it says the same"
+ALONE = "nothing else says it"
+UNGROUNDED = "its other sources do not say it"
+GROUNDED = "its other sources say it"
+MERGED = "it had been merged into one that went"
+
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\s*\n+\s*")
+
+# Whether a text stands in these records, or in these texts of other memories.
+Grounded = Callable[[str, "Sequence[Source]", Sequence[str]], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of memories, and why, by id.
+
+    Attributes:
+        erased: their texts go.
+        kept: the memory as it is from now on, without what it no longer stands on.
+        restored: live again.
+        protected: which would have to go and must not; where there are any, nothing may be done.
+    """
+
+    erased: dict[str, str] = field(default_factory=dict)
+    kept: dict[str, Memory] = field(default_factory=dict)
+    restored: dict[str, Memory] = field(default_factory=dict)
+    protected: tuple[str, ...] = ()
+
+
+def of_memory(
+    memories: Mapping[str, Memory], memory_id: str, versions: Mapping[str, Collection[str]], grounded: Grounded
+) -> Verdict:
+    """What forgetting one memory comes to.
+
+    Args:
+        memories: all of the agent, by id, live and ended.
+        memory_id: which; one of them.
+        versions: texts that memories had before, by id.
+        grounded: says whether a text stands in what is left of its sources.
+    """
+    gone = {memory_id: NAMED}
+    while more := {
+        one.id: BECAME
+        for one in memories.values()
+        if one.id not in gone and one.successors and gone.keys() >= set(one.successors)
+    }:
+        gone |= more
+    cut = cut_of(text for one in gone for text in (memories[one].content, *versions.get(one, ())))
+    gone |= {one.id: SAYS_IT for one in memories.values() if one.id not in gone and cut.says(one.content)}
+    return _verdict(memories, gone, frozenset(), grounded)
+
+
+def of_sessions(memories: Mapping[str, Memory], sessions: Collection[str], grounded: Grounded) -> Verdict:
+    """What forgetting sessions comes to; see `of_memory`."""
+    return _verdict(memories, {}, sessions, grounded)
+
+
+def _verdict(
+    memories: Mapping[str, Memory], gone: dict[str, str], sessions: Collection[str], grounded: Grounded
+) -> Verdict:
+    while more := _falling(memories, gone, sessions, grounded):
+        gone |= more
+    named = {one: why for one, why in gone.items() if memories[one].ended_as is not Ending.ERASED}
+    return Verdict(
+        named,
+        {one.id: _left(memories, one, gone, sessions) for one in _touched(memories, gone, sessions)},
+        {one.id: one for one in _back(memories, gone)},
+        tuple(sorted(one for one in named if memories[one].constitutional and memories[one].is_live)),
+    )
+
+
+def _touched(memories: Mapping[str, Memory], gone: Mapping[str, str], sessions: Collection[str]) -> Iterator[Memory]:
+    for one in memories.values():
+        learned = any(source.session in sessions for source in one.sources)
+        if one.id not in gone and (learned or not gone.keys().isdisjoint(one.derived_from)):
+            yield one
+
+
+def _falling(
+    memories: Mapping[str, Memory], gone: Mapping[str, str], sessions: Collection[str], grounded: Grounded
+) -> dict[str, str]:
+    """Memories that what is left of their sources does not hold; first those of which nothing is left."""
+    ungrounded = {}
+    alone = {}
+    for one in _touched(memories, gone, sessions):
+        left = _left(memories, one, gone, sessions)
+        parents = [memories[parent].content for parent in left.derived_from if memories[parent].content]
+        if not left.sources and not parents:
+            alone[one.id] = ALONE
+        elif not alone and not grounded(one.content, left.sources, parents):
+            ungrounded[one.id] = UNGROUNDED
+    return alone or ungrounded
+
+
+def _left(memories: Mapping[str, Memory], memory: Memory, gone: Mapping[str, str], sessions: Collection[str]) -> Memory:
+    """The memory without the sources of the sessions, and without those it had only from memories that go."""
+    parents = [one for one in memory.derived_from if one in memories and one not in gone]
+    held = {source for one in parents for source in memories[one].sources}
+    lost = {source for one in memory.derived_from if one in gone for source in memories[one].sources} - held
+    sources = tuple(one for one in memory.sources if one.session not in sessions and one not in lost)
+    return replace(memory, sources=sources, derived_from=tuple(parents))
+
+
+def _back(memories: Mapping[str, Memory], gone: Mapping[str, str]) -> Iterator[Memory]:
+    for one in memories.values():
+        fell = {why for successor in one.successors if (why := gone.get(successor)) is not None}
+        is_merged = one.id not in gone and one.ended_as is Ending.MERGED and bool(one.successors)
+        if is_merged and gone.keys() >= set(one.successors) and fell <= {ALONE, UNGROUNDED, SAYS_IT}:
+            yield replace(one, deleted_at=None, ended_as=None, successors=())
+
+
+def changes_of(
+    memories: Mapping[str, Memory], verdict: Verdict, now: str, salt: Callable[[], str]
+) -> tuple[Change, ...]:
+    """The verdict as changes of the ledger.
+
+    Args:
+        memories: as of the verdict.
+        verdict: without protected ones.
+        now: UTC, ISO 8601 with `Z`.
+        salt: draws a new salt for each: the earlier states of all of them are erased.
+    """
+    after = {one: erased(memories[one], now, salt()) for one in verdict.erased}
+    for one, memory in (verdict.kept | verdict.restored).items():
+        both = replace(verdict.kept.get(one, memory), deleted_at=memory.deleted_at, ended_as=memory.ended_as)
+        after[one] = replace(both, successors=memory.successors, updated_at=now, salt=salt())
+    return tuple(Change(OPERATION, one, memories[one], memory) for one, memory in after.items())
+
+
+class Version(NamedTuple):
+    """A text that a section of the profile had, and the records that were cited for it."""
+
+    text: str
+    sources: Sequence[Source]
+
+
+def section_left(versions: Sequence[Version], sessions: Collection[str], grounded: Grounded) -> str:
+    """What is left of a section: sentences that came in without these sessions, or that other records say.
+
+    Args:
+        versions: oldest first; the last is what the section says now.
+        sessions: that are forgotten.
+        grounded: as of `of_memory`.
+    """
+    if not any(source.session in sessions for version in versions for source in version.sources):
+        return versions[-1].text
+    others = [source for version in versions for source in version.sources if source.session not in sessions]
+    return " ".join(
+        sentence
+        for sentence in _sentences(versions[-1].text)
+        if not _came_with(versions, sentence, sessions) or (others and grounded(sentence, others, ()))
+    )
+
+
+def _came_with(versions: Sequence[Version], sentence: str, sessions: Collection[str]) -> bool:
+    first = next(one for one in versions if normal(sentence) in map(normal, _sentences(one.text)))
+    return any(source.session in sessions for source in first.sources)
+
+
+def without_marked(text: str, mark: str) -> str:
+    """The text without the sentences that hold a mark."""
+    return " ".join(sentence for sentence in _sentences(text) if mark not in sentence) if mark in text else text
+
+
+def _sentences(text: str) -> list[str]:
+    return [part.strip() for part in _SENTENCE.split(text) if part.strip()]

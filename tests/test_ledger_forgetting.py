@@ -1,0 +1,233 @@
+"""What forgetting comes to: which memories go, which stay and on what, and what is cut out of texts."""
+
+import re
+from hashlib import sha256
+from itertools import count
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from ledger_world import World, core_memory, source, time_of
+
+from memoryd.ledger import forgetting
+from memoryd.ledger.cut import MARK, Block, Cut, cut_of, cut_of_row
+from memoryd.ledger.forgetting import Version
+from memoryd.ledger.memory import Ending, Kind
+from memoryd.ledger.operation import Add, Delete, Merge, Update
+from memoryd.tiers import core, daily
+
+A, B = source(1, session="a"), source(2, session="b")
+
+
+def says(word):
+    """Whether texts that hold this word are grounded."""
+    return lambda text, sources, parents: word in text and bool(sources or parents)
+
+
+def nothing(text, sources, parents):
+    return False
+
+
+def all_of(*memories):
+    return {one.id: one for one in memories}
+
+
+def became(verdict):
+    return verdict.erased, set(verdict.kept), set(verdict.restored)
+
+
+def test_with_a_memory_goes_what_it_was_and_what_says_the_same():
+    was = core_memory(1, "uses the tab key", ended_as=Ending.SUPERSEDED, deleted_at="x", successors=("core_00000002",))
+    now = core_memory(2, "indents with tabs")
+    same = core_memory(3, "User: Indents with  TABS.", kind=Kind.FACT)
+    longer = core_memory(4, "always indents with tabs, never otherwise")
+    other = core_memory(5, "tabs are nice")
+    held = all_of(was, now, same, longer, other)
+    verdict = forgetting.of_memory(held, now.id, {}, nothing)
+    assert verdict.erased == {
+        now.id: forgetting.NAMED, was.id: forgetting.BECAME, same.id: forgetting.SAYS_IT, longer.id: forgetting.SAYS_IT,
+    }  # fmt: skip
+    assert forgetting.of_memory(held, other.id, {other.id: ["Uses the tab key"]}, nothing).erased.keys() == {
+        other.id,
+        was.id,
+    }
+
+
+def test_what_was_merged_from_it_stays_where_the_others_say_it_and_else_they_come_back():
+    world = World()
+    one, two = (
+        world.do("r", Add(Kind.CORE, text, (at,)))[0].after for text, at in (("uses tabs", A), ("likes tea", B))
+    )
+    merged = world.do("m", Merge((one.id, two.id), "a developer who likes tea"))[0].after
+    stays = forgetting.of_memory(world.memories, one.id, {}, says("tea"))
+    # What it was merged into is not live any more: it became that.
+    assert became(stays) == ({one.id: forgetting.NAMED}, {merged.id}, set())
+    assert (stays.kept[merged.id].sources, stays.kept[merged.id].derived_from) == ((B,), (two.id,))
+    falls = forgetting.of_memory(world.memories, one.id, {}, nothing)
+    assert became(falls) == ({one.id: forgetting.NAMED, merged.id: forgetting.UNGROUNDED}, set(), {two.id})
+    changes = {one.memory_id: one.after for one in forgetting.changes_of(world.memories, falls, "now", lambda: "s")}
+    assert changes[two.id].is_live
+    assert (changes[merged.id].content, changes[merged.id].ended_as) == ("", Ending.ERASED)
+    assert {one.salt for one in changes.values()} == {"s"}
+
+
+def test_with_a_merged_one_go_its_parts():
+    world = World()
+    one, two = (world.do("r", Add(Kind.CORE, text))[0].after for text in ("uses tabs", "likes tea"))
+    merged = world.do("m", Merge((one.id, two.id), "tabs and tea"))[0].after
+    verdict = forgetting.of_memory(world.memories, merged.id, {}, nothing)
+    assert verdict.erased.keys() == {one.id, two.id, merged.id}
+
+
+def test_of_a_session_stays_what_others_hold_and_nothing_stands_on_it_any_more():
+    alone, both, other = core_memory(1, "x", sources=(A,)), core_memory(2, "y", sources=(A, B)), core_memory(3, "z")
+    derived = core_memory(4, "w", derived_from=(alone.id,), sources=(A,))
+    ended = core_memory(5, "v", sources=(A,), ended_as=Ending.DELETED, deleted_at="x")
+    held = all_of(alone, both, other, derived, ended)
+    verdict = forgetting.of_sessions(held, {"a"}, says("y"))
+    assert became(verdict) == (dict.fromkeys((alone.id, derived.id, ended.id), forgetting.ALONE), {both.id}, set())
+    assert verdict.kept[both.id].sources == (B,)
+    assert forgetting.of_sessions(held, {"a"}, nothing).erased[both.id] == forgetting.UNGROUNDED
+    assert forgetting.of_sessions(held, {"c"}, nothing) == forgetting.Verdict()
+
+
+def test_a_protected_memory_is_named_and_one_erased_before_is_not_erased_again():
+    protected = core_memory(1, "x", sources=(A,), constitutional=True)
+    gone = core_memory(2, "", ended_as=Ending.ERASED, deleted_at="x", constitutional=True)
+    held = all_of(protected, gone)
+    assert forgetting.of_sessions(held, {"a"}, nothing).protected == (protected.id,)
+    assert forgetting.of_memory(held, gone.id, {}, nothing) == forgetting.Verdict()
+
+
+_OPERATIONS = st.lists(st.tuples(st.sampled_from("acumd"), st.integers(0, 20), st.integers(0, 20)), max_size=25)
+
+
+@given(_OPERATIONS, st.integers(0, 20), st.sampled_from(["a", "b", None]), st.booleans())
+def test_whatever_was_done_nothing_that_stays_stands_on_what_went(done, number, session, is_grounded):
+    held = played(done)
+    assume(held)
+
+    def grounded(text, sources, parents):
+        return is_grounded
+
+    if session is None:
+        chosen = sorted(held)[number % len(held)]
+        verdict = forgetting.of_memory(held, chosen, {}, grounded)
+        assert verdict.erased[chosen] == forgetting.NAMED
+    else:
+        verdict = forgetting.of_sessions(held, {session}, grounded)
+    assert not verdict.erased.keys() & (verdict.kept.keys() | verdict.restored.keys())
+    changes = forgetting.changes_of(held, verdict, time_of(900), lambda: "s")
+    after = held | {one.memory_id: one.after for one in changes}
+    assert {one.memory_id for one in changes} == {*verdict.erased, *verdict.kept, *verdict.restored}
+    assert all(after[one].is_live for one in verdict.restored)
+    for one in after.values():
+        if one.ended_as is Ending.ERASED:
+            assert (one.content, one.sources, one.content_hash) == ("", (), held[one.id].content_hash)
+            continue
+        assert one.content == held[one.id].content
+        assert all(cite.session != session for cite in one.sources)
+        assert all(after[parent].ended_as is not Ending.ERASED for parent in one.derived_from)
+
+
+def played(done):
+    """The memories that operations come to."""
+    world, names = World(), count()
+    for verb, first, second in done:
+        live = [one.id for one in world.memories.values() if one.is_live]
+        cites = (source(first, session="ab"[first % 2]),)
+        if verb == "a" or len(live) < 2:
+            world.do("r", Add(Kind.CORE, f"memory number {next(names)} here", cites))
+        elif verb == "c":
+            world.do("r", Update(live[first % len(live)], cites=cites))
+        elif verb == "u":
+            world.do("r", Update(live[first % len(live)], content=f"text number {next(names)} there"))
+        elif verb == "m" and live[first % len(live)] != live[second % len(live)]:
+            parts = (live[first % len(live)], live[second % len(live)])
+            world.do("r", Merge(parts, f"merged number {next(names)} there"))
+        else:
+            world.do("r", Delete(live[first % len(live)]))
+    return world.memories
+
+
+def test_a_section_loses_the_sentences_that_only_the_session_brought():
+    versions = [
+        Version("Works by hand.", ()),
+        Version("Works by hand. Lives in Oslo.", (A,)),
+        Version("Works by hand. Lives in Oslo. Sails.", (B,)),
+    ]
+    assert forgetting.section_left(versions, {"a"}, nothing) == "Works by hand. Sails."
+    assert forgetting.section_left(versions, {"a"}, says("Oslo")) == versions[-1].text
+    assert forgetting.section_left(versions, {"c"}, nothing) == versions[-1].text
+    assert forgetting.section_left(versions[1:2], {"a"}, nothing) == ""
+
+
+# --- the cut ---
+
+
+@pytest.mark.parametrize(
+    ("forgotten", "text", "left"),
+    [
+        ("uses tabs", "He USES\n  tabs, they say.", f"He {MARK}, they say."),
+        ("uses tabs", "- Uses tabs.\n- and more\n", "- and more\n"),
+        ("User: Uses tabs.", "uses tabs\r\nmore\r\n", "more\r\n"),
+        ("Uses tabs.", "- User: uses tabs.\n", ""),
+        ("uses tabs", "she uses tabs2 and misuses tabs", "she uses tabs2 and misuses tabs"),
+        ("tea", "- tea\n* Tea.\nteas and tea alone\ntea\n", "teas and tea alone\n"),
+        ("a+b (c)?", "is a+b (c)? so", f"is {MARK}? so"),
+        ("用标签", "我用标签缩进", "我用标签缩进"),
+        ("caf\u00e9 at noon", "the cafe\u0301 at noon", f"the {MARK}"),
+    ],
+)
+def test_a_text_is_found_as_a_whole_and_nothing_else_changes(forgotten, text, left):
+    assert cut_of([forgotten]).of_text(text) == left
+
+
+_WORDS = st.lists(st.sampled_from(["tabs", "Tea", "über", "a-b", "x.", "(y)", "9"]), min_size=2, max_size=5).map(
+    " ".join
+)
+
+
+@given(st.lists(_WORDS, max_size=3), st.lists(_WORDS, max_size=6))
+def test_nothing_is_left_and_a_second_cut_finds_nothing(forgotten, lines):
+    cut = cut_of(forgotten)
+    text = "\n".join(f"- {line}" for line in lines)
+    left = cut.of_text(text)
+    assert cut.of_text(left) == left
+    assert not cut.says(left)
+    assert cut_of_row(cut.row()) == cut
+    if not cut.says(text):
+        assert left == text
+    data = cut.of_core(text.encode())
+    assert [one.text for one in core.bullets(core.parse(data))] == [
+        one.text for one in core.bullets(core.parse(text.encode())) if not cut.says(one.text)
+    ]
+
+
+def block(body, clock="10:00"):
+    data = daily.block("Trimmed Context", clock, body)
+    return data, Block("memory/x.md", sha256(data).hexdigest(), len(data))
+
+
+def test_a_block_goes_by_its_hash_and_what_others_wrote_stays():
+    ours, ours_block = block("- uses tabs\n- and tea")
+    theirs, theirs_block = block("- uses tabs", "11:00")
+    mine = b"\n## Mine (12:00)\n\n\xff caf\xe9 uses tabs\n\n## Empty (13:00)\n"
+    head = b"# Daily Memory: 2026-03-04\n"
+    cut = Cut(("uses tabs",), (ours_block,), (theirs_block,))
+    data = head + ours + theirs + mine
+    assert cut.of_daily("memory/x.md", data) == head + theirs + mine.replace(b"uses tabs", MARK.encode())
+    assert cut.of_daily("memory/y.md", data) == head + ours.replace(b"- uses tabs\n", b"") + mine.replace(
+        b"uses tabs", MARK.encode()
+    )
+    assert cut.edited("memory/x.md", data) == []
+    edited = data.replace(b"- and tea", b"- and green tea")
+    assert cut.edited("memory/x.md", edited) == ["uses tabs", "and green tea", "\ufffd caf\ufffd uses tabs"]
+
+
+def test_a_rollback_takes_no_grant_and_no_forgotten_session_for_a_memory():
+    world = World()
+    world.do("one", Add(Kind.CORE, "a"))
+    for name in ("grant:g", "session:s"):
+        world.move("later", name, "{}")
+    assert [re.sub("[_:].*", "", step.memory_id) for step in world.plan("one").steps] == ["core", "run"]
