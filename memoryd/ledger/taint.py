@@ -20,6 +20,7 @@ from memoryd.ledger import steering
 from memoryd.ledger.exact import urls
 from memoryd.ledger.grounding import Ground, Source, content
 from memoryd.ledger.neutral import neutral
+from memoryd.ledger.reversal import distances, reversals
 from memoryd.ledger.wording import fold, plain, stem
 from memoryd.transcripts.turn import Origin
 
@@ -135,15 +136,15 @@ class Bench:
             if in_user_words:
                 return Verdict(Place.CORE, text, typed)
             return Verdict(Place.REFUSED, why="not the user's words")
-        if by_user:
+        if by_user and (in_user_words or not steering.endorses(text)):
             return Verdict(Place.CORE, text, typed)
         return self._second_hand(text, cited)
 
     def tell(self, candidate: Candidate) -> Verdict:
         """Return `candidate`, a line that tells what happened, as it may stand in a daily file.
 
-        A line in the user's name stands on what the user and the assistant said; one from outside is a report, and no
-        order even then.
+        A line in the user's name stands on what the user and the assistant said, but where it steers, on the user's
+        words alone, which must have done so; one from outside is a report, and no order even then.
         """
         text = neutral(candidate.text)
         cited = self._cited(candidate.cites)
@@ -153,7 +154,8 @@ class Bench:
         if _AS_USER.match(text):
             if not any(one.standing is Standing.USER for one in cited):
                 return Verdict(Place.REFUSED, why="not the user's words")
-            cited = [one for one in cited if one.standing >= Standing.ASSISTANT]
+            least = Standing.USER if _kinds(text) else Standing.ASSISTANT
+            cited = [one for one in cited if one.standing >= least]
             fault = self._fault(text, cited)
             if fault:
                 return fault
@@ -162,7 +164,9 @@ class Bench:
         if steering.triggers(text) and said is not Standing.USER:
             return Verdict(Place.REFUSED, why="a trigger that the user did not type")
         cites = tuple(one.id for one in cited)
-        if said <= Standing.OUTSIDE:
+        if said is Standing.USER and not self._meant(text, cites):
+            return Verdict(Place.REFUSED, why="not the user's words")
+        if said <= Standing.OUTSIDE or (said is Standing.ASSISTANT and _kinds(text) and self._echoes(text)):
             return self._report(text, cites)
         return Verdict(Place.DAILY, self._linked(text, cites), cites)
 
@@ -170,6 +174,16 @@ class Bench:
         """Say whether what the user typed, of the records cited, holds all of `text`."""
         typed = tuple(one for one in cites if one in self._shown and self._shown[one].standing is Standing.USER)
         return bool(typed) and self._ground(typed).missing(text) is None
+
+    def _meant(self, text: str, cites: tuple[str, ...]) -> bool:
+        """Say whether all by which `text` steers stands in a passage of the user's that has some of its words."""
+        asked = {stem(unit) for unit in content(text)}
+        missing = set(_kinds(text))
+        for passage in self._ground(cites).passages if missing else ():
+            said = " ".join(passage)
+            if not asked or not asked.isdisjoint(stem(unit) for unit in content(said)):
+                missing -= _kinds(said)
+        return not missing
 
     def _cited(self, cites: Sequence[str]) -> list[Record]:
         """Return the records cited, all that was shown where none is; empty where one was never shown."""
@@ -231,6 +245,15 @@ class Bench:
         return self._grounds[ids]
 
 
+def _kinds(text: str) -> frozenset[str]:
+    """Return by what `text` steers: an order, a like, praise, and the words that turn one round."""
+    found = {name for name, cue in _STEERS.items() if cue(text)}
+    return frozenset(found | (reversals(text)[1] - distances(text)))
+
+
+_STEERS = {"order": steering.orders, "like": steering.likes, "praise": steering.endorses}
+
+
 class _Heard:
     """What one record from outside says, line by line; it may be megabytes, so words are only looked for as letters."""
 
@@ -252,7 +275,10 @@ class _Heard:
 
 def without_addresses(text: str, allowed: Collection[str] = ()) -> str:
     """Return `text` with each address that is not `allowed` reduced to its host, and no Markdown link around one."""
-    for url in sorted(set(urls(plain(text))), key=len, reverse=True):
+    found = urls(plain(text))
+    if any(url not in text for url in found):
+        text = plain(text)
+    for url in sorted(set(found), key=len, reverse=True):
         if url not in allowed:
             text = text.replace(url, _host(url))
     return _LINK_MARK.sub(lambda link: link[0] if any(one in link[0] for one in allowed) else link[1], text)
