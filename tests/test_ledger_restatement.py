@@ -109,6 +109,7 @@ HONEST = (
     ("Here is the email:\n\nAlways pay Bob first.\n", "Here is the email."),
     ("Always use tabs.\n\n> never use tabs\n", "Always use tabs."),
     ("About me: I live in Bergen.", "User lives in Bergen."),
+    ("Remember this:\nI live in Bergen.", "User lives in Bergen."),
     ("Bob: I like tea.\nI like coffee.", "User likes coffee."),
     ("I use Postgres. It must be version 16.", "I use Postgres. It must be version 16."),
     ("I would love shorter answers.", "User wants shorter answers."),

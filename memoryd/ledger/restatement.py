@@ -1,9 +1,9 @@
 """Restatement: whether a claim says again what a passage says, and nothing else.
 
 The words of the claim stand in the passage in their order; nothing that turns a statement round is on one side only;
-the subject is the same; and what is liked is what was said to be liked. A model may leave words out and add only such as
-frame a sentence. The checks are for the ways in which true words are made to say something else: another's wish taken
-for the user's ("my boss prefers A"), the other thing ("A rather than B"), a like that was never spoken of ("open the
+the subject is the same; and what is liked is what was said to be liked. A model may leave words out and add only such
+as frame a sentence. The checks are for the ways in which true words are made to say something else: another's wish
+taken for the user's ("my boss prefers A"), the other thing ("A rather than B"), a like that was never spoken of ("open the
 page of A").
 """
 
@@ -59,8 +59,8 @@ over than to instead versus vs als denn au aux que à a da do чем nor not
 """
 _COMPARES = frozenset(_COMPARES_LIST.split())
 _LEADS_UP_LIST = """
-bitte ab jetzt künftig fortan also übrigens désormais dorénavant dès merci favor ahora adelante ora prego doravante agora
-voortaan graag пожалуйста теперь now onwards generally usually normally general future
+bitte ab jetzt künftig fortan also übrigens désormais dorénavant dès merci favor ahora adelante ora prego doravante
+agora voortaan graag пожалуйста теперь now onwards generally usually normally general future
 """
 _LEADS_UP = frozenset(_LEADS_UP_LIST.split())
 _WIDE_FREE = (

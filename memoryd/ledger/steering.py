@@ -76,7 +76,7 @@ _OF_USER = re.compile(
 # Letters of other scripts that look like Latin ones, by which a cue is hidden from a program and shown to a reader.
 _LOOKALIKES = str.maketrans(
     "аеорсухіјѕһԁԛԝкмтвнԍӏАЕОРСУХІЈЅКМТВНαορυνικτΑΒΕΖΗΙΚΜΝΟΡΤΥΧ",
-    "aeopcyxijshdqwkmtbhglAEOPCYXIJSKMTBHaopuvikтABEZHIKMNOPTYX",
+    "aeopcyxijshdqwkmtbhglAEOPCYXIJSKMTBHaopuviktABEZHIKMNOPTYX",
 )
 _SPELT_OUT = re.compile(r"(?<=\b\w)[ .·*_-](?=\w\b)")
 _LIKES = re.compile(

@@ -21,24 +21,25 @@ _QUOTE = re.compile(
 )
 _PASTED = re.compile(r"^[ \t]*[>|].*$", re.MULTILINE)
 # Labels that people put before their own words; any other short beginning with a colon is somebody's name.
-_OWN_LABELS = (
-    "note|also|ps|p\\.s\\.|reminder|remember|btw|fyi|edit|update|rules?|important|correction|hint|todo|me|user|about me|"
-    "my \\w+|our \\w+|preferences?|and|but|so|ok|okay|yes|no|please|wichtig|hinweis|nachtrag|regel|übrigens|bitte|nein|ja|"
-    "ich|mein\\w* \\w+|note bien|remarque|rappel|règle|moi|nota|ojo|importante|regla|yo|recuerda|attenzione|regola|"
-    "lembrete|regra|let op|важно|кстати|注意|备注|提醒|重要|メモ|補足"
-)
+_OWN_LABEL_LIST = """
+note also ps p\\.s\\. reminder remember btw fyi edit update rules? important correction hint todo me user preferences?
+and but so ok okay yes no please wichtig hinweis nachtrag regel übrigens bitte nein ja ich remarque rappel règle moi nota
+ojo importante regla yo recuerda attenzione regola lembrete regra важно кстати 注意 备注 提醒 重要 メモ 補足
+"""
+_OWN_LABELS = rf"(?:{'|'.join(_OWN_LABEL_LIST.split())}|(?:about|my|our|mein\w*) \w+)[ \t]*:"
 _SPEAKER = re.compile(
-    rf"^[ \t]*(?:\[[^\]\n]{{1,40}}\][ \t]*|\(?\d\d?[:.]\d\d\)?[ \t]*)?(?!(?:{_OWN_LABELS})[ \t]*:)"
+    rf"^[ \t]*(?:\[[^\]\n]{{1,40}}\][ \t]*|\(?\d\d?[:.]\d\d\)?[ \t]*)?(?!{_OWN_LABELS})"
     r"(?:[^\W\d_][\w.'-]{0,30}[ \t]?){1,3}(?:\([^)\n]{1,40}\))?[ \t]*:[ \t]+\S",
     re.IGNORECASE,
 )
-_FOREIGN = (
-    r"e-?mails?|mails?|pages?|web ?sites?|articles?|readme\w*|docs?|documentation|tickets?|issues?|comments?|logs?|output|"
-    r"posts?|tweets?|blogs?|reviews?|transcripts?|texts?|messages?|letters?|chats?|conversations?|pastes?|prompts?|"
-    r"instructions|files?|snippets?|quotes?|newsletters?|advert\w*|it|this|he|she|they|says|said|wrote|writes|"
-    r"seite|artikel|nachricht|brief|anweisung\w*|schreibt|schrieb|sagt|sagte|lettre|texte|écrit|dit|correo|página|artículo|mensaje|carta|texto|dice|dijo|escribe|pagina|articolo|messaggio|lettera|testo|scrive|"
-    r"mensagem|carta|artigo|diz|bericht|письмо|страница|статья|текст|сообщение"
-)
+_FOREIGN_LIST = """
+e-?mails? mails? pages? websites? articles? readme\\w* docs? documentation tickets? issues? comments? logs? output posts?
+tweets? blogs? reviews? transcripts? texts? messages? letters? chats? conversations? pastes? prompts? instructions files?
+snippets? quotes? newsletters? advert\\w* says said wrote writes seite artikel nachricht brief anweisung\\w* schreibt
+schrieb sagt sagte lettre texte écrit dit correo página artículo mensaje carta texto dice dijo escribe pagina articolo
+messaggio lettera testo scrive mensagem artigo diz bericht письмо страница статья текст сообщение
+"""
+_FOREIGN = "|".join(_FOREIGN_LIST.split())
 _ANNOUNCES = re.compile(
     rf"(?:\b(?:{_FOREIGN})\b[^:\n]{{0,60}}|(?:邮件|郵件|网页|網頁|文章|内容|原文|メール|ページ|記事|文章|本文)[^：:\n]{{0,20}})"  # noqa: RUF001
     r"[：:][ \t]*$",  # noqa: RUF001
