@@ -3,13 +3,14 @@
 The words of the claim stand in the passage in their order; nothing that turns a statement round is on one side only;
 the subject is the same; and what is liked is what was said to be liked. A model may leave words out and add only such
 as frame a sentence. The checks are for the ways in which true words are made to say something else: another's wish
-taken for the user's ("my boss prefers A"), the other thing ("A rather than B"), a like that was never spoken of ("open the
-page of A").
+taken for the user's ("my boss prefers A"), the other thing ("A rather than B"), a like that was never spoken of ("open
+the page of A").
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -107,10 +108,9 @@ def restates(claim: str, sentences: Sequence[str]) -> bool:
     asked = [word for word in _tokens(fold(claim)) if word in {_LIKE, _WANT} or word not in _FRAMING]
     if not any(word not in REVERSES and word not in {_LIKE, _WANT} for word in asked):
         return False
-    turned = [reversals(sentence) for sentence in sentences]
-    if (sum(count for count, _ in turned), frozenset().union(*(marks for _, marks in turned))) != reversals(claim):
+    held, turned = _heard(tuple(sentences))
+    if turned != reversals(claim):
         return False
-    held = _words(sentences)
     found = _aligned(asked, held)
     if found is None:
         return False
@@ -130,6 +130,14 @@ def _tokens(folded: str) -> list[str]:
         else:
             found.append(word)
     return found
+
+
+@lru_cache(maxsize=4096)
+def _heard(sentences: tuple[str, ...]) -> tuple[list[_Word], tuple[int, frozenset[str]]]:
+    """Return the words of a passage, and all that turns one of its sentences round."""
+    turned = [reversals(sentence) for sentence in sentences]
+    marks = frozenset(mark for _, some in turned for mark in some)
+    return _words(sentences), (sum(count for count, _ in turned), marks)
 
 
 def _words(sentences: Sequence[str]) -> list[_Word]:

@@ -30,7 +30,7 @@ approve accept grant share publish push commit deploy merge reply answer respond
 read load import copy move rename replace set treat assume pretend act behave obey follow ask tell notify report mention
 """
 _IMPERATIVE = re.compile(
-    rf"(?:^|[.!?:;]\s+|^\w+:\s*)(?:please\s+|kindly\s+|just\s+|now\s+|bitte\s+)?(?:{'|'.join(_VERB_LIST.split())})\b"
+    rf"(?:^|[.!?:;|>)\]*•–—-]\s+|^\w+:\s*)(?:please\s+|kindly\s+|just\s+|now\s+|bitte\s+)?(?:{'|'.join(_VERB_LIST.split())})\b"  # noqa: RUF001
     r"(?!\s*(?:\(|=|is\b|was\b|are\b|were\b|has\b|of\b))",
     re.IGNORECASE,
 )
@@ -78,6 +78,7 @@ _LOOKALIKES = str.maketrans(
     "аеорсухіјѕһԁԛԝкмтвнԍӏАЕОРСУХІЈЅКМТВНαορυνικτΑΒΕΖΗΙΚΜΝΟΡΤΥΧ",
     "aeopcyxijshdqwkmtbhglAEOPCYXIJSKMTBHaopuviktABEZHIKMNOPTYX",
 )
+_LETTER_BY_LETTER = re.compile(r"(?:\b[^\W\d_][ .·*_-]){4}")
 _SPELT_OUT = re.compile(r"(?<=\b\w)[ .·*_-](?=\w\b)")
 _LIKES = re.compile(
     r"\b(?:prefer(?:s|red)?|favou?rite|likes?|loves?|enjoys?|bevorzugt?|bevorzuge|mag|préfère|aime|prefier[eo]|gusta|"
@@ -103,8 +104,8 @@ def instructs(text: str) -> bool:
 
 
 def orders(text: str) -> bool:
-    """Say whether `text` has the words of a rule in it: always, must, do not."""
-    return _found(_INSTRUCTS, text)
+    """Say whether `text` has the words of a rule in it (always, must, do not), or words it hides letter by letter."""
+    return _found(_INSTRUCTS, text) or _LETTER_BY_LETTER.search(text) is not None
 
 
 def prefers(text: str) -> bool:

@@ -23,8 +23,8 @@ _PASTED = re.compile(r"^[ \t]*[>|].*$", re.MULTILINE)
 # Labels that people put before their own words; any other short beginning with a colon is somebody's name.
 _OWN_LABEL_LIST = """
 note also ps p\\.s\\. reminder remember btw fyi edit update rules? important correction hint todo me user preferences?
-and but so ok okay yes no please wichtig hinweis nachtrag regel übrigens bitte nein ja ich remarque rappel règle moi nota
-ojo importante regla yo recuerda attenzione regola lembrete regra важно кстати 注意 备注 提醒 重要 メモ 補足
+and but so ok okay yes no please wichtig hinweis nachtrag regel übrigens bitte nein ja ich remarque rappel règle moi
+nota ojo importante regla yo recuerda attenzione regola lembrete regra важно кстати 注意 备注 提醒 重要 メモ 補足
 """
 _OWN_LABELS = rf"(?:{'|'.join(_OWN_LABEL_LIST.split())}|(?:about|my|our|mein\w*) \w+)[ \t]*:"
 _SPEAKER = re.compile(
@@ -33,11 +33,12 @@ _SPEAKER = re.compile(
     re.IGNORECASE,
 )
 _FOREIGN_LIST = """
-e-?mails? mails? pages? websites? articles? readme\\w* docs? documentation tickets? issues? comments? logs? output posts?
-tweets? blogs? reviews? transcripts? texts? messages? letters? chats? conversations? pastes? prompts? instructions files?
-snippets? quotes? newsletters? advert\\w* says said wrote writes seite artikel nachricht brief anweisung\\w* schreibt
-schrieb sagt sagte lettre texte écrit dit correo página artículo mensaje carta texto dice dijo escribe pagina articolo
-messaggio lettera testo scrive mensagem artigo diz bericht письмо страница статья текст сообщение
+e-?mails? mails? pages? websites? articles? readme\\w* docs? documentation tickets? issues? comments? logs? output
+posts? tweets? blogs? reviews? transcripts? texts? messages? letters? chats? conversations? pastes? prompts?
+instructions files? snippets? quotes? newsletters? advert\\w* says said wrote writes seite artikel nachricht brief
+anweisung\\w* schreibt schrieb sagt sagte lettre texte écrit dit correo página artículo mensaje carta texto dice
+dijo escribe pagina articolo messaggio lettera testo scrive mensagem artigo diz bericht письмо страница статья текст
+сообщение
 """
 _FOREIGN = "|".join(_FOREIGN_LIST.split())
 _ANNOUNCES = re.compile(
@@ -62,6 +63,12 @@ def own(text: str) -> str:
         if not _is_of_another(line):
             kept.append(line)
     return "\n".join(kept)
+
+
+def handed_on(text: str) -> str:
+    """Return the lines of `text` in which something is not said in the voice of who sent it."""
+    mine = {line.strip() for line in own(text).splitlines()}
+    return "\n".join(line for line in text.splitlines() if line.strip() not in mine)
 
 
 def _short_quote(found: re.Match[str]) -> str:
