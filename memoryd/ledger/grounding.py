@@ -233,6 +233,11 @@ def content(text: str) -> list[str]:
     return [unit for unit in found if len(unit) > 1 and not unit.isdigit()]
 
 
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a line."""
+    return [part.strip() for part in _STOPS.split(text) if part.strip()]
+
+
 def passages(text: str) -> list[tuple[str, ...]]:
     """Return the sentences of what `text` says in its own voice, each two that follow each other, and main clauses.
 
@@ -241,7 +246,7 @@ def passages(text: str) -> list[tuple[str, ...]]:
     """
     said = own(text)
     lines = dict.fromkeys((*said.splitlines(), *prose.lines(said)))
-    parts = [part.strip() for line in lines for part in _STOPS.split(fold(neutral(line))) if part.strip()]
+    parts = [part for line in lines for part in sentences(fold(neutral(line)))]
     return [*((part,) for part in parts), *pairwise(parts), *((one,) for part in parts for one in _clauses(part))]
 
 

@@ -105,7 +105,8 @@ def restates(claim: str, sentences: Sequence[str]) -> bool:
         claim: in any form.
         sentences: folded, in the order they were said.
     """
-    asked = [word for word in _tokens(fold(claim)) if word in {_LIKE, _WANT} or word not in _FRAMING]
+    claimed = _tokens(fold(claim))
+    asked = [word for word in claimed if word in {_LIKE, _WANT} or word not in _FRAMING]
     if not any(word not in REVERSES and word not in {_LIKE, _WANT} for word in asked):
         return False
     held, turned = _heard(tuple(sentences))
@@ -114,7 +115,7 @@ def restates(claim: str, sentences: Sequence[str]) -> bool:
     found = _aligned(asked, held)
     if found is None:
         return False
-    return _same_subject(held, found) and not _skips_a_sentence(held, found) and not _other_thing(held, found)
+    return _same_subject(held, found, claimed) and not _skips_a_sentence(held, found) and not _other_thing(held, found)
 
 
 def _tokens(folded: str) -> list[str]:
@@ -167,7 +168,7 @@ def _aligned(asked: Sequence[str], held: Sequence[_Word]) -> list[int] | None:
     return found
 
 
-def _same_subject(held: Sequence[_Word], found: Sequence[int]) -> bool:
+def _same_subject(held: Sequence[_Word], found: Sequence[int], claimed: Sequence[str]) -> bool:
     """Say whether nothing was left out before the first word but what leads up to the speaker's I."""
     first = found[0]
     start = max((i + 1 for i in range(first) if held[i].text == _END), default=0)
@@ -179,7 +180,8 @@ def _same_subject(held: Sequence[_Word], found: Sequence[int]) -> bool:
             said += pairs[-1][1:]
         return not said or said.endswith(_WIDE_FREE)
     last_first = max((i for i, word in enumerate(before) if word.text in _FIRST), default=-1)
-    return not any(word.is_content or word.text in _OTHERS for word in before[last_first + 1 :])
+    left_out = [word for word in before[last_first + 1 :] if word.text not in claimed]
+    return not any(word.is_content or word.text in _OTHERS for word in left_out)
 
 
 def _skips_a_sentence(held: Sequence[_Word], found: Sequence[int]) -> bool:

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from memoryd.ledger import steering
 from memoryd.ledger.exact import urls
-from memoryd.ledger.grounding import Ground, Source, content
+from memoryd.ledger.grounding import Ground, Source, content, sentences
 from memoryd.ledger.neutral import neutral, visible
 from memoryd.ledger.reversal import distances, negations, reversals
 from memoryd.ledger.voice import handed_on
@@ -42,6 +42,7 @@ _FRAMED = re.compile(r"^(?:Report|Changed|Failed)\b", re.IGNORECASE)
 _AS_USER = re.compile(r"^(?:the )?user\b", re.IGNORECASE)
 _TAG = "\u2039"  # what `neutral` makes of the beginning of a tag
 _SPOKEN = re.compile(r"^(?:user|assistant|agent|report): ", re.IGNORECASE)
+_NAMED = re.compile(r"^[^\W\d_][\w.' -]{0,40}: ")
 _BULLET = re.compile(r"^[-*+•]\s+")
 _LINK_MARK = re.compile(r"\[([^\]]{1,200})\]\(\s*[^)\s]*[^)]*\)")
 
@@ -186,11 +187,15 @@ class Bench:
         return bool(typed) and self._ground(typed).missing(text) is None
 
     def _meant(self, text: str, cites: tuple[str, ...]) -> bool:
-        """Say whether all by which `text` steers stands in passages that have half of its other words.
+        """Say whether the records mean all by which the sentences of `text` steer."""
+        return all(self._means(one, cites) for one in sentences(_NAMED.sub("", text, count=1)))
+
+    def _means(self, text: str, cites: tuple[str, ...]) -> bool:
+        """Say whether all by which a sentence steers stands in passages that have half of its other words.
 
         Where one has all of them, it must say what an order, a like or praise says.
         """
-        missing, steers = set(_kinds(text)), steering.instructs(_unlabelled(text))
+        missing, steers = set(_kinds(text)), steering.instructs(text)
         if not missing and not steers:
             return True
         steers = steers or not missing.isdisjoint(_STEERS)
@@ -206,7 +211,7 @@ class Bench:
 
     def _is_turned(self, text: str, cites: tuple[str, ...]) -> bool:
         """Say whether passages have all words of `text`, and each of them says the contrary."""
-        asked = {stem(unit) for unit in content(text)}
+        asked = {stem(unit) for unit in content(_NAMED.sub("", text, count=1))}
         turned = bool(negations(text))
         held = [" ".join(one) for one in self._ground(cites).passages] if len(asked) > 1 else []
         same = [one for one in held if asked <= {stem(unit) for unit in content(one)}]
@@ -263,7 +268,7 @@ class Bench:
 
     def _relays(self, text: str) -> bool:
         """Say whether `text`, on the assistant's word, hands on what steers or leads away and was heard outside."""
-        leads = _kinds(text) or urls(plain(text)) or steering.instructs(_unlabelled(text)) or _TAG in text
+        leads = _kinds(text) or urls(plain(text)) or steering.instructs(_SPOKEN.sub("", text, count=1)) or _TAG in text
         return bool(leads) and self._echoes(text)
 
     def _echoes(self, text: str) -> bool:
@@ -275,10 +280,6 @@ class Bench:
             records = [self._shown[one] for one in ids]
             self._grounds[ids] = Ground([Source(one.text, one.said_on, one.speaker) for one in records])
         return self._grounds[ids]
-
-
-def _unlabelled(text: str) -> str:
-    return _SPOKEN.sub("", text, count=1)
 
 
 def _kinds(text: str) -> frozenset[str]:

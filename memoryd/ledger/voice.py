@@ -27,8 +27,9 @@ and but so ok okay yes no please wichtig hinweis nachtrag regel übrigens bitte 
 nota ojo importante regla yo recuerda attenzione regola lembrete regra важно кстати 注意 备注 提醒 重要 メモ 補足
 """
 _OWN_LABELS = rf"(?:{'|'.join(_OWN_LABEL_LIST.split())}|(?:about|my|our|mein\w*) \w+)[ \t]*:"
+_WHEN = re.compile(r"^[ \t]*(?:\[[^\]\n]{1,40}\][ \t]*|\(?\d\d?[:.]\d\d\)?[ \t]*)?")
 _SPEAKER = re.compile(
-    rf"^[ \t]*(?:\[[^\]\n]{{1,40}}\][ \t]*|\(?\d\d?[:.]\d\d\)?[ \t]*)?(?!{_OWN_LABELS})"
+    rf"{_WHEN.pattern}(?!{_OWN_LABELS})"
     r"(?:[^\W\d_][\w.'-]{0,30}[ \t]?){1,3}(?:\([^)\n]{1,40}\))?[ \t]*:[ \t]+\S",
     re.IGNORECASE,
 )
@@ -55,13 +56,12 @@ def own(text: str) -> str:
     text = _TAGGED.sub(" ", text)
     text = _PASTED.sub("", text)
     text = _QUOTE.sub(_short_quote, text)
-    kept = []
-    for line in text.splitlines():
-        if _ANNOUNCES.search(line):
-            kept.append(line)
-            break
-        if not _is_of_another(line):
-            kept.append(line)
+    lines = text.splitlines()
+    end = next((at for at, line in enumerate(lines) if _ANNOUNCES.search(line)), len(lines))
+    speakers = [_speaker(line) for line in lines[: end + 1]]
+    # One name at the very beginning is what a bridge from another chat puts before all that its user says.
+    is_bridged = bool(speakers) and set(speakers[1:]) <= {None, speakers[0]}
+    kept = [line for line, name in zip(lines, speakers, strict=False) if name is None or is_bridged]
     return "\n".join(kept)
 
 
@@ -77,11 +77,10 @@ def _short_quote(found: re.Match[str]) -> str:
     return " " if len(inside.split()) >= _FEWEST_QUOTED or wide >= _FEWEST_WIDE else found[0]
 
 
-def _is_of_another(line: str) -> bool:
-    """Say whether a line is somebody's in a chat: a name of up to three words, each with a capital, and a colon."""
+def _speaker(line: str) -> str | None:
+    """Return who speaks in a line of a chat: a name of up to three words, each with a capital, before a colon."""
     found = _SPEAKER.match(line)
     if found is None:
-        return False
-    label = re.sub(r"^[ \t]*(?:\[[^\]\n]{1,40}\]|\(?\d\d?[:.]\d\d\)?)[ \t]*", "", found[0]).partition(":")[0].strip()
-    names = re.sub(r"\([^)]*\)", "", label).split()
-    return bool(names) and all(name[0].isupper() or not name[0].isascii() for name in names)
+        return None
+    names = re.sub(r"\([^)]*\)", "", _WHEN.sub("", found[0], count=1).partition(":")[0]).split()
+    return " ".join(names) if names and all(name[0].isupper() or not name[0].isascii() for name in names) else None
