@@ -21,9 +21,9 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memoryd.database import audit, memories, profile, runs, sqlite
+from memoryd.database import audit, memories, profile, runs, sqlite, summaries
 from memoryd.engine import gate, learned
-from memoryd.engine.core_import import CORE_FILE, Hand, agree, bring, bullets_of, places
+from memoryd.engine.core_import import CORE_FILE, Hand, agree, bring, bullets_of, digest_of, places
 from memoryd.engine.time_machine import encoded
 from memoryd.errors import MemorydError, StateError
 from memoryd.files import appends, durable, folders, late, regular
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from memoryd.database.runs import Run
     from memoryd.engine.core_import import Brought
     from memoryd.engine.time_machine import Revision
-    from memoryd.files.open_folder import OpenFolder
+    from memoryd.files.open_folder import Entry, OpenFolder
     from memoryd.jobs.job import Edit
     from memoryd.ledger.guards import Refusal
     from memoryd.ledger.memory import Source
@@ -320,6 +320,7 @@ def _outcome_json(
             "appended": item["sha256"],
             "offset": item["offset"],
             "bytes": len(item["block"].encode()),
+            "made": item["made"],
         }
         for item in appends
     ]
@@ -382,7 +383,7 @@ def _plan_core(
         refusals += passed.refusals
     others = () if revision is None else tuple(encoded(*one) for one in revision.rewrites)
     if revision is not None and revision.core is not None:
-        rewrite = encoded(CORE_FILE, brought.data, revision.core)
+        rewrite = encoded(CORE_FILE, brought.data, None if revision.core_goes else revision.core)
         return _Planned((rewrite, *others), tuple(changes), tuple(refusals))
     live = memories.standing(connection, run.agent_id)
     file_edits = [*(one.edit for one in brought.put_back), *_file_edits(live, changes, told.bullets)]
@@ -482,6 +483,7 @@ def _plan_append(workspace: OpenFolder, edit: AppendDaily) -> dict[str, Any]:
         "path": path,
         "create": daily.new_file(edit.day).decode(),
         "offset": 0 if old is None else len(old),
+        "made": old is None,
         "block": block,
         "sha256": hashlib.sha256(block.encode()).hexdigest(),
     }
@@ -505,7 +507,8 @@ def _reverted(revision: Revision | None) -> dict[str, Any]:
         return {}
     marks = [[one.session_id, one.consumer, one.values] for one in revision.marks]
     sections = [list(one) for one in revision.sections]
-    return {"reverted": marks, "sections": sections, "notes": [list(note) for note in revision.notes]}
+    notes = [list(note) for note in revision.notes]
+    return {"reverted": marks, "sections": sections, "notes": notes, "undone": list(revision.undone)}
 
 
 def _sources(connection: Connection, session_id: str, seqs: Iterable[int]) -> tuple[Source, ...]:
@@ -547,8 +550,11 @@ def _apply_files(writer: Writer, place: Place, run_id: str, intent: Mapping[str,
 def _apply_rewrite(writer: Writer, place: Place, run_id: str, rewrite: Mapping[str, Any], *, settling: bool) -> None:
     with folders.made_way(place.workspace, rewrite["path"]) as entry:
         old = regular.read(entry)
-        new = base64.b64decode(rewrite["bytes"])
         found = None if old is None else regular.digest(old)
+        if rewrite["bytes"] is None:
+            _remove(writer, place, run_id, rewrite, entry, old, settling=settling)
+            return
+        new = base64.b64decode(rewrite["bytes"])
         if settling and found == rewrite["after"]:
             durable.sync_folder(entry.folder, writer.step)
             return
@@ -562,6 +568,25 @@ def _apply_rewrite(writer: Writer, place: Place, run_id: str, rewrite: Mapping[s
             folders.backup(place.continuum, run_id, entry.name, old)
         is_core = rewrite["path"] == CORE_FILE
         durable.replace(entry, new, found, writer.step, keep=_kept_in(place, entry.name) if is_core else None)
+
+
+def _remove(
+    writer: Writer,
+    place: Place,
+    run_id: str,
+    rewrite: Mapping[str, Any],
+    entry: Entry,
+    old: bytes | None,
+    *,
+    settling: bool,
+) -> None:
+    """Take a file away that holds nothing but what is taken back; one that somebody has changed meanwhile stays."""
+    found = None if old is None else regular.digest(old)
+    if found == rewrite["before"] and old is not None and found is not None:
+        folders.backup(place.continuum, run_id, entry.name, old)
+        durable.remove(entry, found, writer.step)
+    elif not settling:
+        raise durable.MovedError("was changed by somebody else meanwhile", str(entry.path))
 
 
 def _kept_in(place: Place, name: str) -> durable.Keep:
@@ -624,17 +649,22 @@ def _write_ledger(connection: Connection, writer: Writer, run: Run, intent: Mapp
     audit.note(connection, states, at=now, agent_id=run.agent_id, actor=actor, run_id=run.id)
     for item in intent["rewrites"]:
         if intent["agrees"] and item["path"] == CORE_FILE:
-            agree(connection, run.agent_id, item["after"], now, operation="write", actor=actor, run_id=run.id)
+            agree(
+                connection,
+                run.agent_id,
+                item["after"] or digest_of(None),
+                now,
+                operation="write",
+                actor=actor,
+                run_id=run.id,
+            )
 
 
 def _write_rows(connection: Connection, writer: Writer, rows: Mapping[str, Any], run: Run, actor: str) -> None:
     for row in rows["summaries"]:
-        connection.exec_driver_sql(
-            "INSERT INTO session_summary (session_id, summary, messages, updated_at, run_id) VALUES (?, ?, ?, ?, ?)"
-            " ON CONFLICT (session_id) DO UPDATE SET summary = excluded.summary, messages = excluded.messages,"
-            " updated_at = excluded.updated_at, run_id = excluded.run_id",
-            (row["session_id"], row["summary"], row["messages"], row["updated_at"], run.id),
-        )
+        summaries.keep(connection, row, run.id)
+    if rows.get("undone"):
+        summaries.take_back(connection, rows["undone"], run.id, writer.now())
     for row in rows["watermarks"]:
         connection.exec_driver_sql(
             "INSERT INTO watermark (session_id, consumer, seq, moved_at, run_id) VALUES (?, ?, ?, ?, ?)"
@@ -749,7 +779,7 @@ def _clear_leftovers(workspace: OpenFolder, intent: Mapping[str, Any]) -> list[s
     kept: list[str] = []
     for item in intent["rewrites"]:
         with folders.made_way(workspace, item["path"]) as entry:
-            kept += [left.name for left in durable.settle(entry, item["before"], item["after"])]
+            kept += [left.name for left in durable.settle(entry, item["before"], item["after"] or digest_of(None))]
     for item in intent["appends"]:
         made = regular.digest(item["create"].encode())
         with folders.made_way(workspace, item["path"]) as entry:

@@ -6,10 +6,12 @@ Everything is computed anew: the chain of hashes, the states it leads to, the ro
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from memoryd.database import memories, profile, reads
+from memoryd.engine.time_machine import find_block
 from memoryd.errors import MemorydError
 from memoryd.files import regular
 from memoryd.ledger import audit as chain
@@ -38,7 +40,7 @@ def problems(settings: Settings, reader: Reader) -> list[Problem]:
         found += _few(_rows(reader, agent_id))
     for agent in settings.agents:
         if agent.id in agents:
-            found += _file(reader, agent)
+            found += [*_file(reader, agent), *_few(_dailies(reader, agent))]
     return [*found, *_few(_cursors(reader))]
 
 
@@ -145,6 +147,44 @@ def _file(reader: Reader, agent: Agent) -> list[Problem]:
         return []
     what = f"{missing} memories are not in the file, {unknown} bullets of it are not in the ledger"
     return [_problem(what, where, "the daemon imports it when it has settled; solve what alarms say of it")]
+
+
+def _dailies(reader: Reader, agent: Agent) -> Iterator[Problem]:
+    """The blocks that runs appended against the files they are in; one that was taken back is not looked for.
+
+    Earlier bytes of a daily file are nobody's to change but a person's: what they changed is told, since from here it
+    looks the same as damage.
+    """
+    gone = {
+        name.removeprefix("run:")
+        for name, after in reader.stream(
+            "SELECT memory_id, \"after\" FROM audit WHERE agent_id = ? AND memory_id LIKE 'run:%' ORDER BY id", agent.id
+        )
+        if after is not None
+    }
+    hint = "a person's edit? then nothing is to be done; else the run's receipt and a backup tell what stood there"
+    held: dict[str, bytes | None] = {}
+    rows = reader.stream(
+        "SELECT id, receipt FROM job_run WHERE agent_id = ? AND state = 'succeeded' AND receipt LIKE '%\"appended\"%'"
+        " ORDER BY finished_at, id",
+        agent.id,
+    )
+    for run_id, receipt in rows:
+        for item in json.loads(receipt).get("files", ()) if run_id not in gone else ():
+            if "appended" not in item:
+                continue
+            path, where = item["path"], f"{agent.workspace / item['path']} (run {run_id})"
+            try:
+                if path not in held:
+                    held[path] = regular.read_in(agent.workspace, path)
+            except MemorydError as error:
+                yield _problem(error.what, where, error.hint)
+                continue
+            data = held[path]
+            if data is None:
+                yield _problem("the file is gone, with a block that a run appended", where, hint)
+            elif find_block(data, item["appended"], item["bytes"]) is None:
+                yield _problem("a block is not in the file as the run appended it", where, hint)
 
 
 def _cursors(reader: Reader) -> Iterator[Problem]:
