@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
     from memoryd.database.reads import Reader
 
+_REDACTED = b"[REDACTED:"
 _PLACEHOLDER = "[redacted:"  # as the normalised form of a text has it
 _PROFILE = chain.profile("")
 MOST = 100  # of one sort are told one by one; a hundred say what a million would
@@ -153,7 +154,7 @@ def _dailies(reader: Reader, agent: Agent) -> Iterator[Problem]:
     """The blocks that runs appended against the files they are in; one that was taken back is not looked for.
 
     Earlier bytes of a daily file are nobody's to change but a person's: what they changed is told, since from here it
-    looks the same as damage.
+    looks the same as damage. A file in which something was redacted is not looked at: that changes blocks, too.
     """
     gone = {
         name.removeprefix("run:")
@@ -183,7 +184,7 @@ def _dailies(reader: Reader, agent: Agent) -> Iterator[Problem]:
             data = held[path]
             if data is None:
                 yield _problem("the file is gone, with a block that a run appended", where, hint)
-            elif find_block(data, item["appended"], item["bytes"]) is None:
+            elif _REDACTED not in data and find_block(data, item["appended"], item["bytes"]) is None:
                 yield _problem("a block is not in the file as the run appended it", where, hint)
 
 
