@@ -156,13 +156,7 @@ def _dailies(reader: Reader, agent: Agent) -> Iterator[Problem]:
     Earlier bytes of a daily file are nobody's to change but a person's: what they changed is told, since from here it
     looks the same as damage. A file in which something was redacted is not looked at: that changes blocks, too.
     """
-    gone = {
-        name.removeprefix("run:")
-        for name, after in reader.stream(
-            "SELECT memory_id, \"after\" FROM audit WHERE agent_id = ? AND memory_id LIKE 'run:%' ORDER BY id", agent.id
-        )
-        if after is not None
-    }
+    gone = _taken_back(reader, agent.id)
     hint = "a person's edit? then nothing is to be done; else the run's receipt and a backup tell what stood there"
     held: dict[str, bytes | None] = {}
     rows = reader.stream(
@@ -171,8 +165,9 @@ def _dailies(reader: Reader, agent: Agent) -> Iterator[Problem]:
         agent.id,
     )
     for run_id, receipt in rows:
-        for item in json.loads(receipt).get("files", ()) if run_id not in gone else ():
-            if "appended" not in item:
+        for item in json.loads(receipt).get("files", ()):
+            state = chain.state(path=item["path"], appended=item.get("appended"), run_id=run_id)
+            if "appended" not in item or run_id in gone or chain.digest(state) in gone:
                 continue
             path, where = item["path"], f"{agent.workspace / item['path']} (run {run_id})"
             try:
@@ -186,6 +181,28 @@ def _dailies(reader: Reader, agent: Agent) -> Iterator[Problem]:
                 yield _problem("the file is gone, with a block that a run appended", where, hint)
             elif _REDACTED not in data and find_block(data, item["appended"], item["bytes"]) is None:
                 yield _problem("a block is not in the file as the run appended it", where, hint)
+
+
+def _taken_back(reader: Reader, agent_id: str) -> set[str]:
+    """The runs that were rolled back, and the digests of the appends that went with everything behind an entry."""
+    gone: set[str] = set()
+    standing: dict[str, list[str]] = {}
+    rows = reader.stream(
+        'SELECT memory_id, operation, "after" FROM audit WHERE agent_id = ?'
+        " AND (memory_id LIKE 'run:%' OR memory_id LIKE 'file:memory/%') ORDER BY id",
+        agent_id,
+    )
+    for name, operation, after in rows:
+        if name.startswith("run:"):
+            gone |= {name.removeprefix("run:")} if after is not None else set()
+            continue
+        appended = standing.setdefault(name, [])
+        if operation == "append":
+            appended.append(after)
+        else:
+            while appended and appended[-1] != after:
+                gone.add(appended.pop())
+    return gone
 
 
 def _cursors(reader: Reader) -> Iterator[Problem]:
