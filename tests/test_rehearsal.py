@@ -25,7 +25,7 @@ def everything(scratch):
     files = {path: path.read_bytes() for path in scratch.workspace.rglob("*") if path.is_file()}
     tables = ("memory", "audit", "job_run", "watermark", "session_summary", "profile_section", "spend")
     left = [path.name for path in scratch.state.iterdir() if path.name.startswith("trial")]
-    return files, [scratch.query(f"SELECT * FROM {table}") for table in tables], left
+    return files, [scratch.query(f"SELECT * FROM {table}") for table in tables], left  # noqa: S608
 
 
 def rehearse(scratch, kind):
