@@ -21,7 +21,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memoryd.database import audit, memories, profile, runs, sqlite, summaries
+from memoryd.database import audit, memories, profile, runs, sqlite, summaries, turns
 from memoryd.engine import gate, learned
 from memoryd.engine.core_import import CORE_FILE, Hand, agree, bring, bullets_of, digest_of, places
 from memoryd.engine.time_machine import encoded
@@ -33,14 +33,14 @@ from memoryd.jobs.job import AddMemories, AppendDaily, EditFacts, KeepSummary, M
 from memoryd.ledger import audit as chain
 from memoryd.ledger.facts import Limits as FactLimits
 from memoryd.ledger.guards import Door, Limits
-from memoryd.ledger.memory import Kind, from_json, source_of, to_json
+from memoryd.ledger.memory import Kind, from_json, to_json
 from memoryd.ledger.operation import Add, Change
 from memoryd.ledger.places import placed
 from memoryd.ledger.projection import edits_of
 from memoryd.tiers import core, daily
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from sqlalchemy import Connection, Engine
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from memoryd.files.open_folder import Entry, OpenFolder
     from memoryd.jobs.job import Edit
     from memoryd.ledger.guards import Refusal
-    from memoryd.ledger.memory import Source
     from memoryd.ledger.operation import Operation
     from memoryd.ledger.projection import Standing
 
@@ -184,7 +183,7 @@ def _commit_rows(writer: Writer, run: Run, edits: Sequence[Edit], outcome: Outco
         for edit in edits:
             if isinstance(edit, EditFacts):
                 hand = learned.Hand(writer.now(), writer.new_id, writer.facts, writer.limits, ACTOR, run.id)
-                cited = partial(_sources, connection, edit.session_id)
+                cited = partial(turns.sources, connection, edit.session_id)
                 done = learned.carry_out(connection, run.agent_id, edit, cited, hand)
                 changes += done.changes
                 refusals += done.refusals
@@ -413,7 +412,7 @@ def _operations(
         if core.normal(memory.text) in there:
             continue
         there.add(core.normal(memory.text))
-        cites = _sources(connection, run.session_id or "", memory.sources)
+        cites = turns.sources(connection, run.session_id or "", memory.sources)
         heading = HEADINGS[memory.type]
         fresh.append(
             Add(
@@ -509,19 +508,6 @@ def _reverted(revision: Revision | None) -> dict[str, Any]:
     sections = [list(one) for one in revision.sections]
     notes = [list(note) for note in revision.notes]
     return {"reverted": marks, "sections": sections, "notes": notes, "undone": list(revision.undone)}
-
-
-def _sources(connection: Connection, session_id: str, seqs: Iterable[int]) -> tuple[Source, ...]:
-    wanted = sorted(set(seqs))
-    if not wanted:
-        return ()
-    rows = connection.exec_driver_sql(
-        "SELECT t.session_id AS session, t.seq, t.record_id, t.part, t.origin, t.at, t.first_byte, t.last_byte,"  # noqa: S608
-        " lower(hex(t.sha256)) AS sha256, p.path AS transcript FROM turn t JOIN transcript p ON p.id = t.transcript_id"
-        f" WHERE t.session_id = ? AND t.seq IN ({', '.join('?' * len(wanted))}) ORDER BY t.seq",
-        (session_id, *wanted),
-    )
-    return tuple(source_of(dict(row)) for row in rows.mappings())
 
 
 def _summary_row(edit: KeepSummary, now: str) -> dict[str, Any]:
