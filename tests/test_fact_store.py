@@ -256,6 +256,8 @@ def test_what_the_commands_refuse(scratch):
     assert scratch.json("facts", "add", "a", "--confidence", "0.1", code=4)["code"] == "refused"
     assert scratch.json("facts", "edit", "x", code=2)["code"] == "config"
     assert scratch.json("facts", "import", "/nowhere", code=3)["code"] == "not_found"
+    (scratch.root / "none.json").write_text("[]")
+    assert "nothing to import" in scratch.run("facts", "import", str(scratch.root / "none.json")).stdout
 
 
 def test_a_secret_in_a_fact_is_redacted_before_it_is_stored(scratch):

@@ -233,3 +233,15 @@ def test_back_to_an_entry_is_back_to_what_was_written_at_once_with_it():
     undone = [step.memory_id for step in world.plan_to(1).steps]
     assert undone == [step.memory_id for step in world.plan_to(3).steps]
     assert undone == [entry.memory_id for entry in world.entries[:2:-1]]
+
+
+def test_a_section_of_the_profile_that_a_later_run_rewrote_refuses_by_name_and_goes_back_by_entry():
+    world, name = World(), audit.profile("work")
+    world.move("run_0", name, audit.state(text="nurse"))
+    for number, text in enumerate(("nurse in Leeds", "nurse in York"), 1):
+        world.move(f"run_{number}", name, audit.state(text=text))
+    with pytest.raises(RefusedError, match=rf"{name} changed by run_2 \(audit 3\)") as refused:
+        world.plan("run_1").check()
+    assert "rollback --to" in refused.value.hint
+    world.carry_out(world.plan_to(1), "back")
+    assert world.other[name] == audit.state(text="nurse")

@@ -4,7 +4,7 @@ import secrets
 from datetime import timedelta
 
 import pytest
-from scratch import STARTED, Scratch, filler, in_process, said
+from scratch import STARTED, Scratch, filler, in_process, message, said
 
 from memoryd.daemon.once import run_once
 from memoryd.database import audit, memories, reads, runs, sqlite
@@ -184,6 +184,37 @@ def test_a_job_takes_an_edit_over_before_it_writes(world):
     world.write(OLD.replace("about tea", "about green tea"))
     world.sleep()
     assert world.id_of("another old one, about green tea") == tea
+    assert world.problems() == []
+
+
+def test_what_the_agents_own_tool_wrote_is_the_agents_and_says_where_it_did(world):
+    world.take()
+    at = NOW + timedelta(seconds=1)
+    calls = [
+        ("Edit", {"file_path": str(world.path), "old_string": "x", "new_string": "- the agent's own line\n"}),
+        ("Write", {"file_path": str(world.path.with_name("other.md")), "content": "- of another file, MEMORY.md\n"}),
+        ("Write", {"file_path": "MEMORY.md", "content": "- never written\n"}),
+    ]
+    blocks = [{"type": "tool_use", "id": f"c{n}", "name": name, "input": i} for n, (name, i) in enumerate(calls)]
+    refused = [{"type": "tool_result", "tool_use_id": "c2", "content": "The user doesn't want to proceed"}]
+    world.scratch.append([message("assistant", blocks, at=at), message("user", refused, at=at)])
+    run_once(world.app)
+    world.write(f"{OLD}- the agent's own line\n- a person's\n- of another file, MEMORY.md\n- never written\n")
+    world.take()
+    told = world.scratch.query(
+        "SELECT m.content, a.actor, m.sources <> '[]' FROM memory m JOIN audit a ON a.memory_id = m.id"
+        " WHERE m.heading = 'Rules' ORDER BY m.position"
+    )
+    assert told == [
+        ("never deploy on a Friday", "human", 0),
+        ("the agent's own line", "agent-tool", 1),
+        ("a person's", "human", 0),
+        ("of another file, MEMORY.md", "human", 0),
+        ("never written", "human", 0),
+    ]
+    (source,) = next(one.sources for one in world.live() if one.sources)
+    assert (source.origin, source.transcript.endswith("one.jsonl"), source.last_byte > source.first_byte) == (
+        "assistant", True, True)  # fmt: skip
     assert world.problems() == []
 
 
@@ -388,6 +419,59 @@ def test_everything_behind_an_entry_of_the_audit_is_taken_back(world):
     assert world.problems() == []
 
 
+def test_a_rollback_takes_away_the_files_that_the_run_had_made(world):
+    world.path.unlink()
+    world.take()
+    run_id = world.sleep()
+    assert world.path.exists()
+    (daily,) = world.scratch.workspace.glob("memory/*.md")
+    row = world.do(ledger_runs.ROLLBACK, run=run_id)
+    assert row["state"] == "succeeded", row
+    assert (world.path.exists(), daily.exists()) == (False, False)
+    assert world.problems() == []
+    again = world.do(ledger_runs.ROLLBACK, run=row["id"])
+    assert again["state"] == "succeeded", again
+    assert world.path.exists()
+
+
+def test_a_file_the_run_had_made_stays_where_somebody_has_written_to_it(world):
+    world.path.unlink()
+    world.take()
+    run_id = world.sleep()
+    (daily,) = world.scratch.workspace.glob("memory/*.md")
+    with daily.open("a") as file:
+        file.write("\nmine\n")
+    world.path.write_text("Words of mine.\n\n" + world.text())
+    world.take()
+    assert world.do(ledger_runs.ROLLBACK, run=run_id)["state"] == "succeeded"
+    assert "Trimmed" not in daily.read_text()
+    assert daily.read_text().endswith("\nmine\n")
+    assert "Words of mine." in world.text()
+
+
+def test_a_rollback_gives_a_session_its_summary_and_its_last_sleep_back(world):
+    world.take()
+
+    def kept():
+        return world.scratch.query("SELECT t.summary, t.messages, s.slept_at FROM session s LEFT JOIN"
+            " session_summary t ON t.session_id = s.id")  # fmt: skip
+
+    ((mark,),) = world.scratch.query("SELECT max(id) FROM audit")
+    world.sleep()
+    one = kept()
+    world.scratch.append([message("user", "We moved the orders to the host named Marvin.", 31), filler(minute=32)])
+    object.__setattr__(world.app.clock, "now", lambda: NOW + timedelta(minutes=20))
+    (second,) = run_once(world.app)["runs"]
+    two = kept()
+    assert one != two
+    back = world.do(ledger_runs.ROLLBACK, run=second)
+    assert kept() == one
+    world.do(ledger_runs.ROLLBACK, run=back["id"])
+    assert kept() == two
+    assert world.do(ledger_runs.ROLLBACK, to=mark or 0)["state"] == "succeeded"
+    assert kept() == [("", "[]", None)]
+
+
 # --- verify ---
 
 
@@ -415,6 +499,22 @@ def test_an_entry_changed_behind_the_triggers_is_named(world):
     for sql in ("DROP TRIGGER audit_stays", "UPDATE audit SET actor = 'somebody' WHERE id = 2"):
         world.scratch.change(sql)
     assert [one["where"].split()[:2] for one in world.problems()] == [["audit", "2"]]
+
+
+def test_a_block_of_a_daily_file_that_was_changed_or_lost_is_named_and_what_others_add_is_not(world):
+    run_id = world.sleep()
+    (daily,) = world.scratch.workspace.glob("memory/*.md")
+    whole = daily.read_bytes()
+    daily.write_bytes(b"mine\n" + whole + b"\n## Mine\n\nmore\n")
+    assert world.problems() == []
+    daily.write_bytes(whole.replace(b"Ottilie", b"Otto"))
+    assert [one["where"] for one in world.problems()] == [f"{daily} (run {run_id})"]
+    daily.unlink()
+    (told,) = world.problems()
+    assert "gone" in told["what"]
+    assert "Ottilie" not in str(told)
+    daily.write_bytes(whole)
+    assert world.problems() == []
 
 
 def test_a_bullet_the_ledger_does_not_know_is_a_problem(world):

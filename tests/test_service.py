@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from scratch import Scratch
+from scratch import Scratch, said
 
 from memoryd import config
 from memoryd.errors import ConfigError
@@ -108,13 +108,18 @@ def test_the_system_unit_works_as_the_owner_of_the_workspaces(scratch, tmp_path)
         made(scratch, system=True)
 
 
-def test_the_command_of_the_unit_runs_whatever_lies_in_the_current_folder(scratch):
-    (scratch.workspace / "memoryd.py").write_text("raise SystemExit('shadowed')", encoding="utf-8")
-    (scratch.workspace / "click.py").write_text("raise SystemExit('shadowed')", encoding="utf-8")
+def test_the_command_of_the_unit_and_its_children_load_nothing_from_the_current_folder_or_environment(scratch):
+    marks = scratch.root / "marks"
+    for name in ("memoryd", "click", "sqlite3", "pysqlite3", "orjson", "tiktoken", "sitecustomize", "usercustomize"):
+        (scratch.workspace / f"{name}.py").write_text(f"open({str(marks)!r}, 'a').write({name!r} + chr(10))\n")
+    (scratch.workspace / "shadow.pth").write_text(f"import os; open({str(marks)!r}, 'a').write('pth')\n")
+    scratch.write_config(scrub={"secrets": "redact"})
+    scratch.append(said())
     command = [*services.command_line(settings_of(scratch)), "--once"]
-    environment = os.environ | {"PYTHONPATH": str(scratch.workspace)}
+    environment = os.environ | {"PYTHONPATH": str(scratch.workspace), "PYTHONUSERBASE": str(scratch.workspace)}
     done = subprocess.run(command, cwd=scratch.workspace, env=environment, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "read 0 new turns, carried out 0 runs\n")
+    assert (done.returncode, done.stdout.startswith("read 6 new turns")) == (0, True), done.stderr
+    assert not marks.exists(), marks.read_text()
 
 
 def test_the_property_list_reads_back(scratch):

@@ -84,6 +84,11 @@ def erase(connection: Connection, agent_id: str, what: Mapping[str, Any], now: s
         f"UPDATE job_run SET reply = NULL, refused = NULL WHERE {_OF_SESSIONS}",  # noqa: S608
         (json.dumps([*what["sessions"], *what["replies"]]),),
     )
+    # A step back is not worth looking through, text within text: after it the summary begins anew.
+    connection.exec_driver_sql(
+        "UPDATE session_summary SET earlier = NULL WHERE session_id IN (SELECT id FROM session WHERE agent_id = ?)",
+        (agent_id,),
+    )
     for name in what["names"]:
         audit.erase_states(connection, agent_id, name)
     audit.erase(connection, what["states"])

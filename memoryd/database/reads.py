@@ -186,7 +186,7 @@ def compressed(reader: Reader, session_id: str) -> list[Row]:
         NotFoundError: the session has not slept.
     """
     row = reader.row("SELECT messages FROM session_summary WHERE session_id = ?", session_id)
-    if row is None:
+    if row is None or row["messages"] == "[]":
         raise NotFoundError("this session has not slept yet", where=session_id)
     listed: list[Row] = json.loads(row["messages"])
     return listed

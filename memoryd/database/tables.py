@@ -161,6 +161,7 @@ class SessionSummary(SQLModel, table=True):
     messages: str
     updated_at: str
     run_id: str | None = None
+    earlier: str | None = None  # what the row was before this run, as JSON; what came before that is not kept
 
 
 class Memory(SQLModel, table=True):

@@ -59,7 +59,7 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
     },
     "session_summary": {
         "session_id": Kind.SESSION, "summary": Kind.TEXT, "messages": Kind.JSON, "updated_at": Kind.OURS,
-        "run_id": Kind.OURS,
+        "run_id": Kind.OURS, "earlier": Kind.JSON,
     },
     "memory": {
         "id": Kind.OURS, "agent_id": Kind.OURS, "kind": Kind.OURS, "content": Kind.TEXT, "content_hash": Kind.OURS,

@@ -6,12 +6,15 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.database import sqlite
+from memoryd.ledger.memory import source_of
 from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from sqlalchemy import Connection, Engine, RowMapping
+
+    from memoryd.ledger.memory import Source
 
 LOOKUP_CHUNK = 400
 FORGOTTEN = "forgotten"  # why a turn is kept without its text, or a part of it: it never comes back
@@ -297,3 +300,17 @@ def upsert(connection: Connection, table: str, key: Sequence[str], rows: Iterabl
 def agent_seen_at(connection: Connection, agent_id: str) -> str:
     """Tell when an agent was first seen."""
     return str(connection.exec_driver_sql("SELECT seen_at FROM agent WHERE id = ?", (agent_id,)).scalar_one())
+
+
+def sources(connection: Connection, session_id: str, seqs: Iterable[int]) -> tuple[Source, ...]:
+    """Return turns of a session as sources of a memory, with where their bytes lie."""
+    wanted = sorted(set(seqs))
+    if not wanted:
+        return ()
+    rows = connection.exec_driver_sql(
+        "SELECT t.session_id AS session, t.seq, t.record_id, t.part, t.origin, t.at, t.first_byte, t.last_byte,"  # noqa: S608
+        " lower(hex(t.sha256)) AS sha256, p.path AS transcript FROM turn t JOIN transcript p ON p.id = t.transcript_id"
+        f" WHERE t.session_id = ? AND t.seq IN ({', '.join('?' * len(wanted))}) ORDER BY t.seq",
+        (session_id, *wanted),
+    )
+    return tuple(source_of(dict(row)) for row in rows.mappings())

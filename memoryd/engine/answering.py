@@ -164,7 +164,7 @@ class Answerer:
 
     def _ask(self, asked: Asked, part: Ask, endpoint: Endpoint) -> Reply | None:
         """Ask one part; None where it is too long for the model."""
-        size = _measure(asked, part)
+        size = measure(asked, part)
         self._require_clean(part, asked.run)
         self._admit(endpoint, by_hand=asked.run.actor == "human")
         reservation = self._reserve(asked, endpoint, size + part.max_tokens)
@@ -223,14 +223,14 @@ class Answerer:
         return min((room for room in (known, self.rooms.get(endpoint.name)) if room is not None), default=None)
 
     def _fitting(self, asked: Asked, room: int | None) -> Sequence[Ask]:
-        if room is None or _measure(asked, asked.ask) <= room:
+        if room is None or measure(asked, asked.ask) <= room:
             return [asked.ask]
         return dividing.divide(asked.ask, room, _counter(asked))
 
     def _smaller(self, asked: Asked, part: Ask, endpoint: Endpoint) -> Sequence[Ask]:
-        size = _measure(asked, part)
+        size = measure(asked, part)
         divided = dividing.divide(part, size // 2, _counter(asked))
-        if max(_measure(asked, one) for one in divided) >= size:
+        if max(measure(asked, one) for one in divided) >= size:
             raise self._blocked(asked, endpoint, TOO_SMALL)
         self.rooms[endpoint.name] = size // 2
         return divided
@@ -352,7 +352,8 @@ def _counter(asked: Asked) -> Callable[[Sequence[str]], list[int]]:
     return lambda texts: asked.worker.count(texts).tokens
 
 
-def _measure(asked: Asked, ask: Ask) -> int:
+def measure(asked: Asked, ask: Ask) -> int:
+    """Return about how many tokens a question has."""
     return dividing.measure(ask, _counter(asked))
 
 

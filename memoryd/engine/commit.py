@@ -21,9 +21,9 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memoryd.database import audit, erasure, memories, profile, runs, sqlite
+from memoryd.database import audit, erasure, memories, profile, runs, sqlite, summaries, turns
 from memoryd.engine import gate, learned
-from memoryd.engine.core_import import CORE_FILE, Hand, agree, bring, bullets_of, places
+from memoryd.engine.core_import import CORE_FILE, Hand, agree, bring, bullets_of, digest_of, places
 from memoryd.engine.time_machine import encoded
 from memoryd.errors import MemorydError, StateError
 from memoryd.files import appends, durable, folders, late, regular
@@ -34,14 +34,14 @@ from memoryd.ledger import audit as chain
 from memoryd.ledger.cut import cut_of_row
 from memoryd.ledger.facts import Limits as FactLimits
 from memoryd.ledger.guards import Door, Limits
-from memoryd.ledger.memory import Kind, from_json, source_of, to_json
+from memoryd.ledger.memory import Kind, from_json, to_json
 from memoryd.ledger.operation import Add, Change
 from memoryd.ledger.places import placed
 from memoryd.ledger.projection import edits_of
 from memoryd.tiers import core, daily
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from sqlalchemy import Connection, Engine
@@ -49,10 +49,9 @@ if TYPE_CHECKING:
     from memoryd.database.runs import Run
     from memoryd.engine.core_import import Brought
     from memoryd.engine.time_machine import Revision
-    from memoryd.files.open_folder import OpenFolder
+    from memoryd.files.open_folder import Entry, OpenFolder
     from memoryd.jobs.job import Edit
     from memoryd.ledger.guards import Refusal
-    from memoryd.ledger.memory import Source
     from memoryd.ledger.operation import Operation
     from memoryd.ledger.projection import Standing
 
@@ -186,7 +185,7 @@ def _commit_rows(writer: Writer, run: Run, edits: Sequence[Edit], outcome: Outco
         for edit in edits:
             if isinstance(edit, EditFacts):
                 hand = learned.Hand(writer.now(), writer.new_id, writer.facts, writer.limits, ACTOR, run.id)
-                cited = partial(_sources, connection, edit.session_id)
+                cited = partial(turns.sources, connection, edit.session_id)
                 done = learned.carry_out(connection, run.agent_id, edit, cited, hand)
                 changes += done.changes
                 refusals += done.refusals
@@ -322,6 +321,7 @@ def _outcome_json(
             "appended": item["sha256"],
             "offset": item["offset"],
             "bytes": len(item["block"].encode()),
+            "made": item["made"],
         }
         for item in appends
     ]
@@ -385,7 +385,7 @@ def _plan_core(
         refusals += passed.refusals
     others = () if revision is None else tuple(encoded(*one, cut) for one in revision.rewrites)
     if revision is not None and revision.core is not None:
-        rewrite = encoded(CORE_FILE, brought.data, revision.core)
+        rewrite = encoded(CORE_FILE, brought.data, None if revision.core_goes else revision.core)
         return _Planned((rewrite, *others), tuple(changes), tuple(refusals))
     live = memories.standing(connection, run.agent_id)
     file_edits = [*(one.edit for one in brought.put_back), *_file_edits(live, changes, told.bullets)]
@@ -410,7 +410,7 @@ def _operations(
         if core.normal(memory.text) in there:
             continue
         there.add(core.normal(memory.text))
-        cites = _sources(connection, run.session_id or "", memory.sources)
+        cites = turns.sources(connection, run.session_id or "", memory.sources)
         heading = HEADINGS[memory.type]
         fresh.append(
             Add(
@@ -480,6 +480,7 @@ def _plan_append(workspace: OpenFolder, edit: AppendDaily) -> dict[str, Any]:
         "path": path,
         "create": daily.new_file(edit.day).decode(),
         "offset": 0 if old is None else len(old),
+        "made": old is None,
         "block": block,
         "sha256": hashlib.sha256(block.encode()).hexdigest(),
     }
@@ -503,21 +504,9 @@ def _reverted(revision: Revision | None) -> dict[str, Any]:
         return {}
     marks = [[one.session_id, one.consumer, one.values] for one in revision.marks]
     sections = [list(one) for one in revision.sections]
-    reverted = {"reverted": marks, "sections": sections, "notes": [list(note) for note in revision.notes]}
+    notes = [list(note) for note in revision.notes]
+    reverted = {"reverted": marks, "sections": sections, "notes": notes, "undone": list(revision.undone)}
     return reverted if revision.erasure is None else reverted | {"erasure": revision.erasure}
-
-
-def _sources(connection: Connection, session_id: str, seqs: Iterable[int]) -> tuple[Source, ...]:
-    wanted = sorted(set(seqs))
-    if not wanted:
-        return ()
-    rows = connection.exec_driver_sql(
-        "SELECT t.session_id AS session, t.seq, t.record_id, t.part, t.origin, t.at, t.first_byte, t.last_byte,"  # noqa: S608
-        " lower(hex(t.sha256)) AS sha256, p.path AS transcript FROM turn t JOIN transcript p ON p.id = t.transcript_id"
-        f" WHERE t.session_id = ? AND t.seq IN ({', '.join('?' * len(wanted))}) ORDER BY t.seq",
-        (session_id, *wanted),
-    )
-    return tuple(source_of(dict(row)) for row in rows.mappings())
 
 
 def _summary_row(edit: KeepSummary, now: str) -> dict[str, Any]:
@@ -546,8 +535,11 @@ def _apply_files(writer: Writer, place: Place, run_id: str, intent: Mapping[str,
 def _apply_rewrite(writer: Writer, place: Place, run_id: str, rewrite: Mapping[str, Any], *, settling: bool) -> None:
     with folders.made_way(place.workspace, rewrite["path"]) as entry:
         old = regular.read(entry)
-        new = base64.b64decode(rewrite["bytes"])
         found = None if old is None else regular.digest(old)
+        if rewrite["bytes"] is None:
+            _remove(writer, place, run_id, rewrite, entry, old, settling=settling)
+            return
+        new = base64.b64decode(rewrite["bytes"])
         if settling and found == rewrite["after"]:
             durable.sync_folder(entry.folder, writer.step)
             return
@@ -574,6 +566,25 @@ def _anew(rewrite: Mapping[str, Any], old: bytes | None) -> bytes:
         return new
     cut = cut_of_row(rewrite["cut"])
     return cut.of_core(new) if rewrite["path"] == CORE_FILE else cut.of_daily(rewrite["path"], new)
+
+
+def _remove(
+    writer: Writer,
+    place: Place,
+    run_id: str,
+    rewrite: Mapping[str, Any],
+    entry: Entry,
+    old: bytes | None,
+    *,
+    settling: bool,
+) -> None:
+    """Take a file away that holds nothing but what is taken back; one that somebody has changed meanwhile stays."""
+    found = None if old is None else regular.digest(old)
+    if found == rewrite["before"] and old is not None and found is not None:
+        folders.backup(place.continuum, run_id, entry.name, old)
+        durable.remove(entry, found, writer.step)
+    elif not settling:
+        raise durable.MovedError("was changed by somebody else meanwhile", str(entry.path))
 
 
 def _kept_in(place: Place, name: str) -> durable.Keep:
@@ -636,17 +647,22 @@ def _write_ledger(connection: Connection, writer: Writer, run: Run, intent: Mapp
     audit.note(connection, states, at=now, agent_id=run.agent_id, actor=actor, run_id=run.id)
     for item in intent["rewrites"]:
         if intent["agrees"] and item["path"] == CORE_FILE:
-            agree(connection, run.agent_id, item["after"], now, operation="write", actor=actor, run_id=run.id)
+            agree(
+                connection,
+                run.agent_id,
+                item["after"] or digest_of(None),
+                now,
+                operation="write",
+                actor=actor,
+                run_id=run.id,
+            )
 
 
 def _write_rows(connection: Connection, writer: Writer, rows: Mapping[str, Any], run: Run, actor: str) -> None:
     for row in rows["summaries"]:
-        connection.exec_driver_sql(
-            "INSERT INTO session_summary (session_id, summary, messages, updated_at, run_id) VALUES (?, ?, ?, ?, ?)"
-            " ON CONFLICT (session_id) DO UPDATE SET summary = excluded.summary, messages = excluded.messages,"
-            " updated_at = excluded.updated_at, run_id = excluded.run_id",
-            (row["session_id"], row["summary"], row["messages"], row["updated_at"], run.id),
-        )
+        summaries.keep(connection, row, run.id)
+    if rows.get("undone"):
+        summaries.take_back(connection, rows["undone"], run.id, writer.now())
     for row in rows["watermarks"]:
         connection.exec_driver_sql(
             "INSERT INTO watermark (session_id, consumer, seq, moved_at, run_id) VALUES (?, ?, ?, ?, ?)"
@@ -767,7 +783,7 @@ def _clear_leftovers(workspace: OpenFolder, intent: Mapping[str, Any]) -> list[s
     kept: list[str] = []
     for item in intent["rewrites"]:
         with folders.made_way(workspace, item["path"]) as entry:
-            kept += [left.name for left in durable.settle(entry, item["before"], item["after"])]
+            kept += [left.name for left in durable.settle(entry, item["before"], item["after"] or digest_of(None))]
     for item in intent["appends"]:
         made = regular.digest(item["create"].encode())
         with folders.made_way(workspace, item["path"]) as entry:

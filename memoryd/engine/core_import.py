@@ -1,8 +1,9 @@
 """The import of `MEMORY.md`: what somebody changed in it becomes what the ledger says, each change audited.
 
 A person's file is the person's word: the first time the ledger sees one, all of its bullets become memories, and
-afterwards every edit is theirs, whoever else may have made it. The one thing that is not taken over is the loss of a
-protected memory: it is put back into the file by the commit that comes next.
+afterwards every edit is theirs, but for what the agent's own tool is known to have written (`authorship`).
+The one thing that is not taken over is the loss of a protected memory: it is put back into the file by the commit that
+comes next.
 
 A file that somebody may be in the middle of saving is not imported: one with git's conflict markers, one that was
 written a moment ago, one that is empty or much shorter than what the ledger knows. A commit goes on without the import
@@ -12,27 +13,30 @@ then, where it can, and the ledger catches up when the file has settled.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from memoryd.database import audit, memories, sqlite
+from memoryd.engine import authorship
 from memoryd.engine.clock import moment_of
 from memoryd.engine.gate import HUMAN
 from memoryd.engine.retry import AwayError
 from memoryd.files import regular
 from memoryd.ledger import audit as chain
 from memoryd.ledger.matching import PutBack, is_conflicted, match
-from memoryd.ledger.memory import Kind, draw_id
+from memoryd.ledger.memory import Kind, draw_id, united
 from memoryd.ledger.operation import apply
 from memoryd.tiers import core
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from sqlalchemy import Connection, Engine
 
     from memoryd.files.open_folder import OpenFolder
-    from memoryd.ledger.memory import Memory
+    from memoryd.ledger.memory import Memory, Source
     from memoryd.ledger.operation import Change
     from memoryd.ledger.projection import Standing
 
@@ -119,7 +123,7 @@ def bring(hand: Hand, folder: OpenFolder, agent_id: str, *, settled: bool = Fals
         )
     if not settled and (_is_fresh(folder, hand) or is_shortened(data, live)):
         return Brought(data, agrees=False)
-    return _import(hand, agent_id, data)
+    return _import(hand, agent_id, data, folder.path / CORE_FILE)
 
 
 def _is_fresh(folder: OpenFolder, hand: Hand) -> bool:
@@ -135,7 +139,21 @@ def is_shortened(data: bytes | None, live: Sequence[Memory]) -> bool:
     return held < SHORTENED * sum(len(memory.content) for memory in live)
 
 
-def _import(hand: Hand, agent_id: str, data: bytes | None) -> Brought:
+def _is_own(change: Change, own: Mapping[str, tuple[Source, ...]]) -> bool:
+    """Whether a change is a new text that the agent's own tool wrote."""
+    before, after = change.before, change.after
+    is_new = after.is_live and (before is None or before.content != after.content)
+    return is_new and core.normal(after.content) in own
+
+
+def _cited(change: Change, own: Mapping[str, tuple[Source, ...]]) -> Change:
+    if not _is_own(change, own):
+        return change
+    sources = united(change.after.sources, own[core.normal(change.after.content)])
+    return replace(change, after=replace(change.after, sources=sources))
+
+
+def _import(hand: Hand, agent_id: str, data: bytes | None, path: Path) -> Brought:
     bullets = bullets_of(core.parse(data or b""), hand.redact)
     hand.step("before:import")
     with sqlite.writing(hand.engine) as connection:
@@ -151,7 +169,10 @@ def _import(hand: Hand, agent_id: str, data: bytes | None) -> Brought:
             new_hex=hand.new_id,
             taken=taken,
         )
-        audit.record(connection, changes, at=now, agent_id=agent_id, actor=HUMAN, run_id=None)
+        own = authorship.own_bullets(connection, agent_id, path) if changes else {}
+        changes = [_cited(change, own) for change in changes]
+        for actor, group in groupby(changes, lambda change: authorship.TOOL if _is_own(change, own) else HUMAN):
+            audit.record(connection, list(group), at=now, agent_id=agent_id, actor=actor, run_id=None)
         if not found.put_back:
             agree(connection, agent_id, digest_of(data), now, operation=OPERATION, actor=HUMAN, run_id=None)
     hand.step("after:import")

@@ -45,6 +45,7 @@ class Brought:
     outcomes: tuple[Outcome, ...]
     evicted: tuple[Fact, ...]
     sections: tuple[Section, ...] = ()
+    offered: int = 0  # sections of the profile that the file has a text for
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +153,7 @@ class FactStore:
             for (section, entry), clean in zip(brought.profile.items(), texts, strict=True)
         }
         created, new = self._create(self._clean(brought.facts), sections)
-        return Brought(created.outcomes, created.evicted, new)
+        return Brought(created.outcomes, created.evicted, new, len(sections))
 
     # --- how it is written ----------------------------------------------------------------------------------------
 

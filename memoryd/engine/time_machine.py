@@ -3,7 +3,8 @@
 Memories and watermarks get their audited states back, value for value. `MEMORY.md`, where nobody has touched it since,
 gets the bytes back that were backed up; where somebody has, only the bullets concerned are changed. A block that a run
 appended to a daily file is cut out where it still stands as it was written, and put in again by who takes the rollback
-back; a file that the run had made stays, with its title alone. Nothing is taken back where a later run stands on it.
+back; a file that the run had made, and that has nothing else in it then, goes. A session's running summary, and when it
+slept, are what they were before. Nothing is taken back where a later run stands on it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import base64
 import hashlib
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -67,10 +68,12 @@ class Revision:
         sections: of the profile, each with the values of its row; None where there was none.
         notes: (operation, name, state) of what else the audit is told.
         core: the bytes `MEMORY.md` is to hold; None: it is edited as the changes say.
-        rewrites: (path, bytes before, bytes after) of other files.
+        core_goes: those are none, and the file goes, as the runs had made it.
+        rewrites: (path, bytes before, bytes after) of other files; None where there is, or is to be, no file.
         cut: what else is taken out of `MEMORY.md`, and out of any file that somebody edits meanwhile; old bytes of
             these files are kept nowhere then.
         erasure: what rows are to lose, see `database.erasure.erase`.
+        undone: the runs that are taken back, with the summaries they left of sessions.
     """
 
     changes: tuple[Change, ...] = ()
@@ -78,7 +81,9 @@ class Revision:
     sections: tuple[tuple[str, dict[str, Any] | None], ...] = ()
     notes: tuple[tuple[str, str, str | None], ...] = ()
     core: bytes | None = None
-    rewrites: tuple[tuple[str, bytes, bytes], ...] = field(default=())
+    core_goes: bool = False
+    rewrites: tuple[tuple[str, bytes | None, bytes | None], ...] = ()
+    undone: tuple[str, ...] = ()
     cut: Cut | None = None
     erasure: dict[str, Any] | None = None
 
@@ -134,14 +139,18 @@ def revise(
     core_name = chain.file(CORE_FILE)
     others = [step for step in found.steps if not step.memory_id.startswith(_MEMORY) and step.memory_id != core_name]
     core_step = next((step for step in found.steps if step.memory_id == core_name), None)
-    receipts = _receipts(connection, agent_id, target)
+    undone = _receipts(connection, agent_id, target)
+    receipts = [receipt for _, receipt in undone]
+    back = None if core_step is None else _backed_up(continuum, core_step, brought, receipts)
     return Revision(
         changes=tuple(_changes(connection, agent_id, steps)),
         marks=tuple(_mark(step) for step in others if step.memory_id.startswith("watermark:")),
         sections=tuple(_section(step) for step in others if step.memory_id.startswith(_PROFILE)),
         notes=tuple((rollback.OPERATION, step.memory_id, step.after) for step in others),
-        core=None if core_step is None else _backed_up(continuum, core_step, brought, receipts),
+        core=back,
+        core_goes=back == b"" and any(map(_made_core, receipts)),
         rewrites=tuple(_dailies(receipts, workspace, continuum)),
+        undone=tuple(run_id for run_id, _ in undone),
     )
 
 
@@ -194,22 +203,36 @@ def _kept(continuum: OpenFolder, name: str, sha256: str) -> bytes | None:
     return None
 
 
+def _made_core(receipt: Mapping[str, Any]) -> bool:
+    """Whether a run had made `MEMORY.md`."""
+    made = (item for item in receipt.get("files", ()) if item["path"] == CORE_FILE and "after" in item)
+    return any(item["before"] is None for item in made)
+
+
 def _dailies(
     receipts: Sequence[Mapping[str, Any]], workspace: OpenFolder, continuum: OpenFolder
-) -> Iterator[tuple[str, bytes, bytes]]:
-    """The daily files without what the runs appended to them, and with what they had cut out of them."""
-    held: dict[str, bytes] = {}
-    new: dict[str, bytes] = {}
+) -> Iterator[tuple[str, bytes | None, bytes | None]]:
+    """The daily files without what the runs appended to them, and with what they had cut out of them.
+
+    One that they had made, and that has nothing else in it, goes; one that went comes back.
+    """
+    held: dict[str, bytes | None] = {}
+    new: dict[str, bytes | None] = {}
     items = [item for receipt in receipts for item in receipt.get("files", ()) if item["path"] != CORE_FILE]
     for item in reversed(items):
         path = item["path"]
         if path not in held:
-            data = regular.read_below(workspace, path)
-            if data is None:
-                continue
-            held[path] = new[path] = data
-        new[path] = _without_block(new[path], item) if "appended" in item else _with_cut(new[path], item, continuum)
-    yield from ((path, held[path], data) for path, data in new.items() if data != held[path])
+            held[path] = new[path] = regular.read_below(workspace, path)
+        data = new[path]
+        if data is not None:
+            new[path] = _without_block(data, item) if "appended" in item else _with_cut(data, item, continuum)
+        elif "appended" not in item and item["after"] is None:
+            new[path] = _kept(continuum, PurePath(path).name, item["before"])
+    made = {item["path"] for item in items if item.get("made")}
+    for path, data in new.items():
+        if data != held[path]:
+            is_empty = path in made and data is not None and not daily.has_content(daily.parse(data))
+            yield path, held[path], None if is_empty else data
 
 
 def _without_block(data: bytes, item: Mapping[str, Any]) -> bytes:
@@ -230,25 +253,25 @@ def _with_cut(data: bytes, item: Mapping[str, Any], continuum: OpenFolder) -> by
     return data
 
 
-def _receipts(connection: Connection, agent_id: str, target: Target) -> list[dict[str, Any]]:
-    """Those of the runs that are taken back, in the order in which they were written."""
+def _receipts(connection: Connection, agent_id: str, target: Target) -> list[tuple[str, dict[str, Any]]]:
+    """The runs that are taken back with their receipts, in the order in which they were written."""
     last = 2**62
     if target.audit_id is not None:
         last = rollback.last_of_change(audit.entries(connection, agent_id), target.audit_id)
     rows = connection.exec_driver_sql(
-        "SELECT r.receipt FROM job_run r JOIN audit a ON a.run_id = r.id WHERE r.agent_id = ?"
+        "SELECT r.id, r.receipt FROM job_run r JOIN audit a ON a.run_id = r.id WHERE r.agent_id = ?"
         " GROUP BY r.id HAVING r.id = ? OR max(a.id) > ? ORDER BY max(a.id)",
         (agent_id, target.run_id, last),
     )
-    return [json.loads(row[0]) for row in rows]
+    return [(row[0], json.loads(row[1])) for row in rows]
 
 
-def encoded(path: str, before: bytes | None, after: bytes, cut: Cut | None = None) -> dict[str, Any]:
-    """A rewrite as an intent holds it; `before` is None where there is no file."""
+def encoded(path: str, before: bytes | None, after: bytes | None, cut: Cut | None = None) -> dict[str, Any]:
+    """A rewrite as an intent holds it; `before` is None where there is no file, `after` where there is to be none."""
     return ({} if cut is None else {"cut": cut.row()}) | {
         "path": path,
         "before": None if before is None else regular.digest(before),
-        "after": regular.digest(after),
-        "bytes": base64.b64encode(after).decode(),
+        "after": None if after is None else regular.digest(after),
+        "bytes": None if after is None else base64.b64encode(after).decode(),
         "additions": [],
     }

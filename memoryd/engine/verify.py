@@ -6,6 +6,7 @@ Everything is computed anew: the chain of hashes, the states it leads to, the ro
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,10 @@ from memoryd.database import memories, profile, reads
 from memoryd.errors import MemorydError
 from memoryd.files import regular
 from memoryd.ledger import audit as chain
+from memoryd.ledger import forgetting
 from memoryd.ledger.audit import Entry, Erased
 from memoryd.ledger.memory import PREFIXES, Ending, to_json
-from memoryd.tiers import core
+from memoryd.tiers import core, daily
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
     from memoryd.database.reads import Reader
 
+_REDACTED = b"[REDACTED:"
 _PLACEHOLDER = "[redacted:"  # as the normalised form of a text has it
 _PROFILE = chain.profile("")
 MOST = 100  # of one sort are told one by one; a hundred say what a million would
@@ -38,7 +41,7 @@ def problems(settings: Settings, reader: Reader) -> list[Problem]:
         found += _few(_rows(reader, agent_id))
     for agent in settings.agents:
         if agent.id in agents:
-            found += _file(reader, agent)
+            found += [*_file(reader, agent), *_few(_dailies(reader, agent))]
     return [*found, *_few(_cursors(reader))]
 
 
@@ -145,6 +148,69 @@ def _file(reader: Reader, agent: Agent) -> list[Problem]:
         return []
     what = f"{missing} memories are not in the file, {unknown} bullets of it are not in the ledger"
     return [_problem(what, where, "the daemon imports it when it has settled; solve what alarms say of it")]
+
+
+def _dailies(reader: Reader, agent: Agent) -> Iterator[Problem]:
+    """The blocks that runs appended against the files they are in; one that was taken back is not looked for.
+
+    Earlier bytes of a daily file are nobody's to change but a person's: what they changed is told, since from here it
+    looks the same as damage. A file in which something was redacted is not looked at: that changes blocks, too.
+    """
+    hint = "a person's edit? then nothing is to be done; else the run's receipt and a backup tell what stood there"
+    for path, blocks in _appended(reader, agent.id).items():
+        try:
+            data = regular.read_in(agent.workspace, path)
+        except MemorydError as error:
+            yield _problem(error.what, str(agent.workspace / path), error.hint)
+            continue
+        for run_id, item in blocks:
+            where = f"{agent.workspace / path} (run {run_id})"
+            if data is None:
+                yield _problem("the file is gone, with a block that a run appended", where, hint)
+            elif _REDACTED not in data and daily.find_block(data, item["appended"], item["bytes"]) is None:
+                yield _problem("a block is not in the file as the run appended it", where, hint)
+
+
+def _appended(reader: Reader, agent_id: str) -> dict[str, list[tuple[str, dict[str, Any]]]]:
+    """What runs appended to which file, with the run; without what went, and what something was forgotten of since."""
+    gone = _taken_back(reader, agent_id)
+    found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+    rows = reader.stream(
+        "SELECT id, kind, json_extract(receipt, '$.files') FROM job_run WHERE agent_id = ? AND state = 'succeeded'"
+        " AND json_extract(receipt, '$.files') <> '[]' ORDER BY finished_at, id",
+        agent_id,
+    )
+    for run_id, kind, files in rows:
+        for item in json.loads(files):
+            if kind == forgetting.OPERATION:
+                found.pop(item["path"], None)
+                continue
+            state = chain.state(path=item["path"], appended=item.get("appended"), run_id=run_id)
+            if "appended" in item and run_id not in gone and chain.digest(state) not in gone:
+                found.setdefault(item["path"], []).append((run_id, item))
+    return found
+
+
+def _taken_back(reader: Reader, agent_id: str) -> set[str]:
+    """The runs that were rolled back, and the digests of the appends that went with everything behind an entry."""
+    gone: set[str] = set()
+    standing: dict[str, list[str]] = {}
+    rows = reader.stream(
+        'SELECT memory_id, operation, "after" FROM audit WHERE agent_id = ?'
+        " AND (memory_id LIKE 'run:%' OR memory_id LIKE 'file:memory/%') ORDER BY id",
+        agent_id,
+    )
+    for name, operation, after in rows:
+        if name.startswith("run:"):
+            gone |= {name.removeprefix("run:")} if after is not None else set()
+            continue
+        appended = standing.setdefault(name, [])
+        if operation == "append":
+            appended.append(after)
+        else:
+            while appended and appended[-1] != after:
+                gone.add(appended.pop())
+    return gone
 
 
 def _cursors(reader: Reader) -> Iterator[Problem]:

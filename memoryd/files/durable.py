@@ -112,6 +112,37 @@ def replace(
     return Replaced(entry.path, expected, digest(new))
 
 
+def remove(entry: Entry, expected: str, step: Step = no_step) -> None:
+    """Take a file away, if what is there is what was expected.
+
+    Args:
+        entry: the file's name in its open folder.
+        expected: sha256 of the bytes that may go.
+        step: called with a stable name before and after every system call that changes something.
+
+    Raises:
+        MovedError: the file is another one than expected; it stays.
+        StateError: no regular file of one name, or the folder cannot be changed.
+    """
+    with as_state_error("cannot be removed", entry):
+        found = read(entry)
+        if found is None or digest(found) != expected:
+            raise _moved(entry)
+        aside = temporary(entry, "swap")  # as of an exchange: what a stop leaves is looked at before it goes
+        step("before:remove")
+        entry.rename(aside)
+        step("after:remove")
+        out = _read_now(aside)
+        if out is None or digest(out) != expected:
+            try:
+                _rename_no_replace(aside, entry)
+            except FileExistsError:
+                aside.rename(entry.beside(f"{entry.name}.conflict-{secrets.token_hex(4)}"))
+            raise _moved(entry)
+        aside.unlink()
+        sync_folder(entry.folder, step)
+
+
 def _expected_file(entry: Entry, expected: str | None) -> _Old | None:
     """The old file's attributes; refuses early, before anything is written."""
     try:

@@ -266,12 +266,23 @@ def job() -> None:
 @agent_option
 @click.option("--session", "session_id", metavar="ID", help="This session only (sleep, facts).")
 @click.option("--force", is_flag=True, help="Sessions that are over as well (sleep).")
+@click.option("--dry-run", is_flag=True, help="Show what would be asked or written, of what was read so far.")
 @passed
-def job_run(call: Call, kind: str, agent_id: str | None, session_id: str | None, force: bool) -> None:  # noqa: FBT001
+def job_run(
+    call: Call,
+    kind: str,
+    agent_id: str | None,
+    session_id: str | None,
+    force: bool,  # noqa: FBT001
+    dry_run: bool,  # noqa: FBT001
+) -> None:
     """Run a job now and wait for it. Kinds of this version: sleep, facts, dedup."""
     from memoryd.interfaces import work
 
     settings = call.settings()
+    if dry_run:
+        _rehearse(call, settings, kind, agent_id, session_id, force=force)
+        return
     with _logging(settings):
         rows = work.run_job(
             settings, kind, lambda: call.agent(settings, agent_id).id, session_id=session_id, force=force
@@ -310,6 +321,25 @@ def scrub(call: Call, again: bool, agent_id: str | None) -> None:  # noqa: FBT00
         text += f"\nnot scanned, and left as it was: {counted(done['unscanned'], 'text')}; run it again"
     text += "".join(f"\nlook at it yourself, or delete it: {path}" for path in done["left"])
     call.output.result({"run": row["id"], **done}, text)
+
+
+def _rehearse(
+    call: Call, settings: Settings, kind: str, agent_id: str | None, session_id: str | None, *, force: bool
+) -> None:
+    from memoryd.interfaces import grants, work
+
+    agent = call.agent(settings, agent_id)
+    rows = work.rehearse(settings, kind, agent, session_id=session_id, force=force)
+    lines = []
+    for row in rows:
+        row["would"] = grants.shown(settings, agent, "job run --dry-run", row["would"], "content")
+        asks = row["asks"]
+        told = f"about {asks['tokens']} tokens would go to {asks['model']}" if asks else row["why"] or row["state"]
+        lines.append(f"{row['kind']} {row['session_id'] or ''}: {told}")
+        lines += [
+            f"  {one['what']} {one['where']}: {one_line(grants.text_of(one['content'], one))}" for one in row["would"]
+        ]
+    call.output.result({"dry_run": True, "runs": rows}, "\n".join(lines) or "nothing would be done")
 
 
 def _run_line(row: dict[str, Any]) -> str:

@@ -178,9 +178,11 @@ def facts_import(call: Call, file: Path, agent_id: str | None) -> None:
         "evicted": [one.id for one in brought.evicted],
         "sections": [str(one) for one in brought.sections],
     }
-    call.output.result(
-        data, f"{data['created']} facts came in, {data['known']} were known, {data['unsure']} not sure enough"
-    )
+    told = f"{data['created']} facts came in, {data['known']} were known, {data['unsure']} not sure enough"
+    if not brought.outcomes and not brought.offered:
+        told = "nothing to import: the file holds no facts and no text for the profile"
+        data["why"] = told
+    call.output.result(data, told)
 
 
 def _chosen(call: Call, agent_id: str | None) -> tuple[Settings, Agent]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import memoryd
@@ -12,8 +13,17 @@ from memoryd.app import DATABASE, LOCK, open_app
 from memoryd.counted import counted
 from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import read_all, run_once
-from memoryd.database import reads, runs, sqlite, turns
-from memoryd.engine import extraction, forgetting, ledger_runs, recording, rescrub, sleeping, time_machine
+from memoryd.database import reads, runs, snapshot, sqlite, turns
+from memoryd.engine import (
+    extraction,
+    forgetting,
+    ledger_runs,
+    recording,
+    rehearsal,
+    rescrub,
+    sleeping,
+    time_machine,
+)
 from memoryd.engine.clock import Clock
 from memoryd.engine.core_import import CORE_FILE, digest_of
 from memoryd.engine.core_watch import CoreWatch
@@ -21,7 +31,7 @@ from memoryd.engine.facts import FactStore
 from memoryd.engine.runner import block_bodies, check_kind
 from memoryd.engine.scrubbing import Scrubber
 from memoryd.errors import LockedError, MemorydError, NotFoundError, RefusedError, StateError
-from memoryd.files import regular
+from memoryd.files import log, regular, trial
 from memoryd.files.locks import Lock
 from memoryd.files.log import Log
 from memoryd.files.open_folder import open_folder
@@ -167,6 +177,44 @@ def run_job(
         return _queue(engine, clock, agent, session_id, force=force)
 
     return run_now(settings, agent, queue, fresh=True)
+
+
+def rehearse(
+    settings: Settings, kind: str, agent: Agent, *, session_id: str | None, force: bool
+) -> list[dict[str, Any]]:
+    """Find out what a job would do now, of what was read so far; nothing is written and no model asked.
+
+    Raises:
+        RefusedError: the kind comes with a later version.
+        NotFoundError: there is no such kind or session, or nothing has been read yet.
+    """
+    check_kind(kind)
+    if not database(settings).exists():
+        raise NotFoundError("nothing has been read yet", str(database(settings)), "memoryd run --once")
+    with trial.place(settings.state_dir, agent.workspace) as place:
+        snapshot.copy(database(settings), place.state / DATABASE)
+        tried = replace(
+            settings,
+            state_dir=place.state,
+            agents=(replace(agent, workspace=place.workspace, transcripts=()),),
+            hooks=replace(settings.hooks, on_summary=None),
+        )
+        close = log.configure(place.state, level=settings.log.level, text=False, terminal=None)
+        try:
+            with open_app(tried) as app:
+                queued = _queued(app, kind, agent.id, session_id, force=force)
+                return [rehearsal.rehearse(app.runner, run_id, place.workspace) for run_id in queued]
+        finally:
+            close()
+
+
+def _queued(app: App, kind: str, agent_id: str, session_id: str | None, *, force: bool) -> list[str]:
+    _require_known(app.engine, agent_id)
+    if kind == extraction.KIND:
+        return _ask(app.engine, app.clock, agent_id, session_id)
+    if kind == SLEEP:
+        return _queue(app.engine, app.clock, agent_id, session_id, force=force)
+    return [request(app.engine, app.clock, agent_id, kind)]
 
 
 def run_now(

@@ -41,7 +41,9 @@ _PIECE = re.compile(r"(?<=[.!?…:])\s+")
 # With a scheme, of the web without one, or a host name or number with a path.
 _URL = re.compile(
     r"(?:\b[a-z][a-z0-9+.-]{1,12}://|\bwww\.|\b(?:javascript|vbscript|data|file):"
-    r"|(?<![a-z0-9.-])(?:[a-z0-9-]{1,63}\.){1,8}(?:com|net|org|io|dev|ai|app|info|xyz|site|online|biz|example|test|ru|cn|tk|top)(?::\d+)?/"
+    r"|(?<![a-z0-9./\\_@-])(?:[a-z0-9-]{1,63}\.){1,8}(?:com|net|org|edu|gov|info|xyz|site|online|biz|example|test|top|app|"
+    r"dev|club|shop|store|cloud|tech|live|link|click|page|blog|space|website|icu|vip|work|world|zone|[a-z]{2})(?::\d+)?"
+    r"(?:/|[?#](?=\S)|:\d+\b)"
     r"|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?/)[^\s<>\"“”`|]*",
     re.IGNORECASE,
 )

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING
 from memoryd.ledger import amounts, calendar, dates, prose
 from memoryd.ledger.exact import Kind, digits, emails, exact, phones, urls
 from memoryd.ledger.neutral import neutral
-from memoryd.ledger.reversal import REVERSES, reversals
-from memoryd.ledger.wording import STOP, WORD, fold, is_form, occurs, plain, stem, units
+from memoryd.ledger.restatement import restates
+from memoryd.ledger.reversal import distances, reversals
+from memoryd.ledger.voice import own
+from memoryd.ledger.wording import STOP, WORD, fold, occurs, plain, stem, units
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,6 +50,15 @@ _CLAUSE = re.compile(
     r"(?:[,;:]|\s[–—-]+|,?\s(?:but|and|so|aber|und|mais|et|pero|y|но|и))\s+"  # noqa: RUF001
     r"(?=(?:i|i'm|i've|my|we|we're|our|ich|mein\w*|wir|je|mon|ma|yo|mi|io|eu|meu|ik|mijn|я|мой|моя|мы)\b|j')"
     r"|[,;:](?=[我私僕])"
+    r"|,\s(?:so|because|since|denn|weil|car|parce\sque|porque|poiché|perché|omdat|потому\sчто)\s"  # noqa: RUF001
+)
+_TELLS = re.compile(
+    r"^(?:the )?user (?:has )?(?:said|says|told|tells|mentioned|mentions|stated|states|asked|asks)\b:?", re.IGNORECASE
+)
+# What begins with one of these is an order of its own also behind another part of the sentence.
+_ORDERS = re.compile(
+    r"(?:please|always|never|only|use|don't|do not|bitte|immer|nie\w*|toujours|jamais|siempre|nunca|sempre|mai|altijd|"
+    r"nooit|всегда|никогда)\b"
 )
 _STOPS = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")  # noqa: RUF001
 
@@ -114,22 +125,16 @@ class Ground:
         return sum(1 for unit in asked if self._has_word(unit)), len(asked)
 
     def quotes(self, text: str) -> bool:
-        """Say whether `text` is what the sources say: its content words in the order of one passage, not turned round.
-
-        A passage is a sentence or two that follow each other. It is not turned round when words that reverse a
-        meaning (not, never, avoid, instead …) are the same on both sides.
-        """
-        body = fold(_STAMP.sub(" ", _LABEL.sub("", plain(text), count=1)))
-        asked = [word for word in units(body) if word not in _FRAMING or word in REVERSES]
-        if not any(word not in REVERSES for word in asked):
-            return False
-        return any(
-            reversals(passage) == reversals(body) and _follows(asked, units(passage))
-            for source in self.sources
-            for passage in passages(source.text)
-        )
+        """Say whether `text` is what the sources say in their own voice: it restates one passage (`restatement`)."""
+        body = _STAMP.sub(" ", _TELLS.sub("", _LABEL.sub("", plain(text), count=1), count=1))
+        return any(restates(body, passage) for passage in self.passages)
 
     # What the sources hold, worked out when first asked for.
+
+    @cached_property
+    def passages(self) -> list[tuple[str, ...]]:
+        """What the sources say in their own voice, sentence by sentence (`passages`)."""
+        return [passage for source in self.sources for passage in passages(source.text)]
 
     @cached_property
     def _words(self) -> frozenset[str]:
@@ -226,20 +231,32 @@ def content(text: str) -> list[str]:
     return [unit for unit in found if len(unit) > 1 and not unit.isdigit()]
 
 
-def passages(text: str) -> list[str]:
-    """Return the sentences of each line, each two that follow each other, and the main clauses in one, folded.
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a line."""
+    return [part.strip() for part in _STOPS.split(text) if part.strip()]
+
+
+def passages(text: str) -> list[tuple[str, ...]]:
+    """Return the sentences of what `text` says in its own voice, each two that follow each other, and main clauses.
 
     A main clause is told by its subject: of "I no longer live in Oslo, I live in Bergen" both halves stand alone, but
-    of "never, ever use tabs" none does.
+    of "never, ever use tabs" none does. What is told of others, asked or supposed does not lose that by being parted.
     """
-    parts = [
-        part.strip()
-        for line in (*text.splitlines(), *prose.lines(text))
-        for part in _STOPS.split(fold(neutral(line)))
-        if part.strip()
-    ]
-    clauses = [clause for part in parts for clause in _CLAUSE.split(part)]
-    return [*parts, *(f"{one} {two}" for one, two in pairwise(parts)), *clauses]
+    said = own(text)
+    lines = dict.fromkeys((*said.splitlines(), *prose.lines(said)))
+    parts = [part for line in lines for part in sentences(fold(neutral(line)))]
+    return [*((part,) for part in parts), *pairwise(parts), *((one,) for part in parts for one in _clauses(part))]
+
+
+def _clauses(sentence: str) -> list[str]:
+    clauses = _CLAUSE.split(sentence)
+    if distances(sentence) & {"?"}:
+        clauses = [f"{clause}?" for clause in clauses]
+    stand = [clause for at, clause in enumerate(clauses) if not any(map(distances, clauses[:at]))]
+    head, told, tail = sentence.partition(", ")
+    if told and _ORDERS.match(tail) and reversals(head) == (0, frozenset()):
+        stand.append(tail)
+    return stand if len(stand) > 1 or stand[:1] != [sentence] else []
 
 
 def _names(text: str) -> Iterator[re.Match[str]]:
@@ -253,8 +270,3 @@ def _goes_on(near: str, edge: str, joints: str) -> bool:
     if near[0].isalnum() or near[0] == "_":
         return edge.isalnum() or edge in "_-."
     return near[0] in joints and len(near) > 1 and near[1].isalnum() and not prose.is_wide(near[1]) and edge != "/"
-
-
-def _follows(asked: Sequence[str], held: Sequence[str]) -> bool:
-    rest = iter(held)
-    return all(any(is_form(word, (other,)) for other in rest) for word in asked)

@@ -31,8 +31,7 @@ def neutral(text: str) -> str:
 
     It may come out empty. Neutral text stays as it is: `neutral(neutral(x)) == neutral(x)`.
     """
-    line = " ".join(text.split())
-    line = line if line.isprintable() and not _BLANK.search(line) else _visible(line)
+    line = visible(" ".join(text.split()))
     line = _OPENS.sub("\u2039", line)
     line = _CLOSES_COMMENT.sub("--\u203a", line)
     line = _FENCE.sub("'", line)
@@ -41,7 +40,10 @@ def neutral(text: str) -> str:
     return _bare(" ".join(line.split()))
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
+    """Return `text` without characters that show nothing; those that end a line or control a screen become spaces."""
+    if text.isprintable() and not _BLANK.search(text):
+        return text
     out = []
     for i, char in enumerate(text):
         category = unicodedata.category(char)

@@ -7,11 +7,13 @@ misses is still held by its origin: text from outside never becomes more than a 
 from __future__ import annotations
 
 import re
+import unicodedata
 
 _INSTRUCTS = re.compile(
     r"\b(?:always|never|must(?! have)|from now on|in (?:the )?future|do not|don't|make sure|ignore|disregard|forget "
     r"(?:all|every|what)|remember to|be sure to|you (?:should|need to|have to|may not|are to|will now)|keep in mind|"
-    r"without asking|at all times|no matter what)\b"
+    r"without asking|at all times|no matter what|mandatory|obligatory|compulsory|"
+    r"(?:is|are) (?:required|to be (?:used|sent|paid|run)))\b"
     r"|\b(?:immer|niemals?|stets|ab jetzt|von nun an|muss|müssen|darf nicht|toujours|jamais|désormais|il faut|ne pas|"
     r"siempre|nunca|jamás|a partir de ahora|debes?|no debes|sempre|mai|d'ora in poi|devi|non devi|doravante|"
     r"deves?|altijd|nooit|voortaan|moet(?:en)?)\b"
@@ -28,7 +30,7 @@ approve accept grant share publish push commit deploy merge reply answer respond
 read load import copy move rename replace set treat assume pretend act behave obey follow ask tell notify report mention
 """
 _IMPERATIVE = re.compile(
-    rf"(?:^|[.!?:;]\s+|^\w+:\s*)(?:please\s+|kindly\s+|just\s+|now\s+|bitte\s+)?(?:{'|'.join(_VERB_LIST.split())})\b"
+    rf"(?:^|[.!?:;|>)\]*•–—-]\s+|^\w+:\s*)(?:please\s+|kindly\s+|just\s+|now\s+|bitte\s+)?(?:{'|'.join(_VERB_LIST.split())})\b"  # noqa: RUF001
     r"(?!\s*(?:\(|=|is\b|was\b|are\b|were\b|has\b|of\b))",
     re.IGNORECASE,
 )
@@ -71,26 +73,61 @@ _OF_USER = re.compile(
 )
 
 
+# Letters of other scripts that look like Latin ones, by which a cue is hidden from a program and shown to a reader.
+_LOOKALIKES = str.maketrans(
+    "аеорсухіјѕһԁԛԝкмтвнԍӏАЕОРСУХІЈЅКМТВНαορυνικτΑΒΕΖΗΙΚΜΝΟΡΤΥΧ",
+    "aeopcyxijshdqwkmtbhglAEOPCYXIJSKMTBHaopuviktABEZHIKMNOPTYX",
+)
+_LETTER_BY_LETTER = re.compile(r"(?:\b[^\W\d_][ .·*_-]){4}")
+_SPELT_OUT = re.compile(r"(?<=\b\w)[ .·*_-](?=\w\b)")
+_LIKES = re.compile(
+    r"\b(?:prefer(?:s|red)?|favou?rite|likes?|loves?|enjoys?|bevorzugt?|bevorzuge|mag|préfère|aime|prefier[eo]|gusta|"
+    r"preferisc[eo]|prefer[eo]|prefiro|gost[ao])\b|предпочита\w+|любит|люблю|喜欢|喜歡|偏好|好き|좋아|선호",
+    re.IGNORECASE,
+)
+
+
+def _seen(text: str) -> tuple[str, ...]:
+    """Return `text`, and as a reader sees it: letters that look alike as one, without accents, words not spelt out."""
+    plain = unicodedata.normalize("NFKC", text)
+    bare = "".join(char for char in unicodedata.normalize("NFKD", plain) if not unicodedata.combining(char))
+    return tuple(dict.fromkeys((text, plain, _SPELT_OUT.sub("", bare.translate(_LOOKALIKES)))))
+
+
+def _found(cue: re.Pattern[str], text: str) -> bool:
+    return any(cue.search(form) for form in _seen(text))
+
+
 def instructs(text: str) -> bool:
     """Say whether `text` reads as an order or a rule for somebody."""
-    return bool(_INSTRUCTS.search(text) or _IMPERATIVE.search(text))
+    return orders(text) or _found(_IMPERATIVE, text)
+
+
+def orders(text: str) -> bool:
+    """Say whether `text` has the words of a rule in it (always, must, do not), or words it hides letter by letter."""
+    return _found(_INSTRUCTS, text) or _LETTER_BY_LETTER.search(text) is not None
 
 
 def prefers(text: str) -> bool:
     """Say whether `text` tells of somebody's likes, wishes or choices."""
-    return bool(_PREFERS.search(text))
+    return _found(_PREFERS, text)
+
+
+def likes(text: str) -> bool:
+    """Say whether `text` tells of what somebody likes; a wish is not meant."""
+    return _found(_LIKES, text)
 
 
 def triggers(text: str) -> bool:
     """Say whether `text` waits for something the user will say or do, as a planted order does (Rehberger 2025)."""
-    return bool(_TRIGGER.search(text))
+    return _found(_TRIGGER, text)
 
 
 def endorses(text: str) -> bool:
     """Say whether `text` praises somebody or something as to be trusted or chosen, as planted advertising does."""
-    return bool(_ENDORSES.search(text))
+    return _found(_ENDORSES, text)
 
 
 def of_user(text: str) -> bool:
     """Say whether `text` claims something of the user, or in the user's voice."""
-    return bool(_OF_USER.search(text))
+    return _found(_OF_USER, text)

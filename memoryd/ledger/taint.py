@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from collections import deque
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING
@@ -19,8 +20,10 @@ from urllib.parse import urlsplit
 from memoryd.ledger import steering
 from memoryd.ledger.cut import MARK
 from memoryd.ledger.exact import urls
-from memoryd.ledger.grounding import Ground, Source, content
-from memoryd.ledger.neutral import neutral
+from memoryd.ledger.grounding import Ground, Source, content, sentences
+from memoryd.ledger.neutral import neutral, visible
+from memoryd.ledger.reversal import distances, negations, reversals
+from memoryd.ledger.voice import handed_on
 from memoryd.ledger.wording import fold, plain, stem
 from memoryd.transcripts.turn import Origin
 
@@ -30,12 +33,17 @@ if TYPE_CHECKING:
 
 LONGEST = 1200  # characters; a longer text is a dump, not a memory
 ECHO = 0.7  # share of a claim's content words within one passage from which on the passage says the same
+NEAR = 4  # lines that may say a thing together
 VOUCHED = 0.6  # share of its content words that the assistant must have said of what lasts on its word alone
 REPORT = "Report: "
 UNKNOWN = "unknown source"
+TURNED = "the contrary was said"
 UNGROUNDED = "not in the source"  # ends the reason of a refusal for what was made up
 _FRAMED = re.compile(r"^(?:Report|Changed|Failed)\b", re.IGNORECASE)
 _AS_USER = re.compile(r"^(?:the )?user\b", re.IGNORECASE)
+_TAG = "\u2039"  # what `neutral` makes of the beginning of a tag
+_SPOKEN = re.compile(r"^(?:user|assistant|agent|report): ", re.IGNORECASE)
+_NAMED = re.compile(r"^[^\W\d_][\w.' -]{0,40}: ")
 _BULLET = re.compile(r"^[-*+•]\s+")
 _LINK_MARK = re.compile(r"\[([^\]]{1,200})\]\(\s*[^)\s]*[^)]*\)")
 
@@ -114,9 +122,9 @@ class Bench:
             own: digests of lines that memoryd wrote; seen again they are no evidence, unless the user says them.
         """
         self._shown = {record.id: _without_own(record, own) for record in shown}
-        self._outside = [
-            _Heard(one.text) for one in (*self._shown.values(), *unseen) if one.standing < Standing.ASSISTANT
-        ]
+        others = (*self._shown.values(), *unseen)
+        self._outside = [_Heard(one.text) for one in others if one.standing < Standing.ASSISTANT]
+        self._outside += [_Heard(handed_on(one.text)) for one in shown if one.standing is Standing.USER]
         self._grounds: dict[tuple[str, ...], Ground] = {}
 
     def judge(self, candidate: Candidate) -> Verdict:
@@ -136,25 +144,28 @@ class Bench:
             if in_user_words:
                 return Verdict(Place.CORE, text, typed)
             return Verdict(Place.REFUSED, why="not the user's words")
-        if by_user:
+        if by_user and self._is_turned(text, typed):
+            return Verdict(Place.REFUSED, why=TURNED)
+        if by_user and (in_user_words or not steering.endorses(text)):
             return Verdict(Place.CORE, text, typed)
         return self._second_hand(text, cited)
 
     def tell(self, candidate: Candidate) -> Verdict:
         """Return `candidate`, a line that tells what happened, as it may stand in a daily file.
 
-        A line in the user's name stands on what the user and the assistant said; one from outside is a report, and no
-        order even then.
+        A line in the user's name stands on what the user and the assistant said, but where it steers, on the user's
+        words alone, which must have done so; one from outside is a report, and no order even then.
         """
         text = neutral(candidate.text)
         cited = self._cited(candidate.cites)
         fault = self._fault(text, cited)
         if fault:
             return fault
-        if _AS_USER.match(text):
+        if _AS_USER.match(text) or (_kinds(text) and steering.of_user(text)):
             if not any(one.standing is Standing.USER for one in cited):
                 return Verdict(Place.REFUSED, why="not the user's words")
-            cited = [one for one in cited if one.standing >= Standing.ASSISTANT]
+            least = Standing.USER if _kinds(text) else Standing.ASSISTANT
+            cited = [one for one in cited if one.standing >= least]
             fault = self._fault(text, cited)
             if fault:
                 return fault
@@ -163,7 +174,11 @@ class Bench:
         if steering.triggers(text) and said is not Standing.USER:
             return Verdict(Place.REFUSED, why="a trigger that the user did not type")
         cites = tuple(one.id for one in cited)
-        if said <= Standing.OUTSIDE:
+        if self._is_turned(text, cites):
+            return Verdict(Place.REFUSED, why=TURNED)
+        if said >= Standing.ASSISTANT and not self._meant(text, cites):
+            return Verdict(Place.REFUSED, why="not the user's words")
+        if said <= Standing.OUTSIDE or (said is Standing.ASSISTANT and self._relays(text)):
             return self._report(text, cites)
         return Verdict(Place.DAILY, self._linked(text, cites), cites)
 
@@ -171,6 +186,37 @@ class Bench:
         """Say whether what the user typed, of the records cited, holds all of `text`."""
         typed = tuple(one for one in cites if one in self._shown and self._shown[one].standing is Standing.USER)
         return bool(typed) and self._ground(typed).missing(text) is None
+
+    def _meant(self, text: str, cites: tuple[str, ...]) -> bool:
+        """Say whether the records mean all by which the sentences of `text` steer."""
+        return all(self._means(one, cites) for one in sentences(_NAMED.sub("", text, count=1)))
+
+    def _means(self, text: str, cites: tuple[str, ...]) -> bool:
+        """Say whether all by which a sentence steers stands in passages that have half of its other words.
+
+        Where one has all of them, it must say what an order, a like or praise says.
+        """
+        missing, steers = set(_kinds(text)), steering.instructs(text)
+        if not missing and not steers:
+            return True
+        steers = steers or not missing.isdisjoint(_STEERS)
+        asked = {stem(unit) for unit in content(text) if not steering.orders(unit) and not steering.likes(unit)}
+        for passage in self._ground(cites).passages:
+            said = " ".join(passage)
+            held = len(asked.intersection(stem(unit) for unit in content(said)))
+            if held == len(asked) and steers:
+                return self._ground(cites).quotes(text)
+            if 2 * held >= len(asked):
+                missing -= _kinds(said)
+        return not missing
+
+    def _is_turned(self, text: str, cites: tuple[str, ...]) -> bool:
+        """Say whether passages have all words of `text`, and each of them says the contrary."""
+        asked = {stem(unit) for unit in content(_NAMED.sub("", text, count=1))}
+        turned = bool(negations(text))
+        held = [" ".join(one) for one in self._ground(cites).passages] if len(asked) > 1 else []
+        same = [one for one in held if asked <= {stem(unit) for unit in content(one)}]
+        return bool(same) and all(bool(negations(one)) is not turned for one in same)
 
     def _cited(self, cites: Sequence[str]) -> list[Record]:
         """Return the records cited, all that was shown where none is; empty where one was never shown."""
@@ -223,6 +269,11 @@ class Bench:
         typed = [self._shown[one].text for one in cites if self._shown[one].standing is Standing.USER]
         return without_addresses(text, frozenset(url for one in typed for url in urls(plain(one))))
 
+    def _relays(self, text: str) -> bool:
+        """Say whether `text`, on the assistant's word, hands on what steers or leads away and was heard outside."""
+        leads = _kinds(text) or urls(plain(text)) or steering.instructs(_SPOKEN.sub("", text, count=1)) or _TAG in text
+        return bool(leads) and self._echoes(text)
+
     def _echoes(self, text: str) -> bool:
         asked = [stem(unit) for unit in content(text)]
         return bool(asked) and any(heard.says(asked) for heard in self._outside)
@@ -234,6 +285,15 @@ class Bench:
         return self._grounds[ids]
 
 
+def _kinds(text: str) -> frozenset[str]:
+    """Return by what `text` steers: an order, a like, praise, and the words that turn one round."""
+    found = {name for name, cue in _STEERS.items() if cue(text)}
+    return frozenset(found | (reversals(text)[1] - distances(text)))
+
+
+_STEERS = {"order": steering.orders, "like": steering.likes, "praise": steering.endorses}
+
+
 class _Heard:
     """What one record from outside says, line by line; it may be megabytes, so words are only looked for as letters."""
 
@@ -243,22 +303,26 @@ class _Heard:
 
     def says(self, asked: Sequence[str]) -> bool:
         if self._lines is None:
-            self._lines = [line for line in unicodedata.normalize("NFKC", self._text).casefold().splitlines() if line]
-        before: set[int] = set()
+            text = unicodedata.normalize("NFKC", self._text).casefold()
+            self._lines = [visible(line) for line in text.splitlines() if line]
+        near: deque[set[int]] = deque(maxlen=NEAR)
         for line in self._lines:
-            held = {i for i, one in enumerate(asked) if one in line}
-            if len(held | before) >= ECHO * len(asked):
+            near.append({i for i, one in enumerate(asked) if one in line})
+            if len(set().union(*near)) >= ECHO * len(asked):
                 return True
-            before = held
         return False
 
 
 def without_addresses(text: str, allowed: Collection[str] = ()) -> str:
     """Return `text` with each address that is not `allowed` reduced to its host, and no Markdown link around one."""
-    for url in sorted(set(urls(plain(text))), key=len, reverse=True):
+    found = urls(plain(text))
+    if any(url not in text for url in found):
+        text = plain(text)
+    text = _LINK_MARK.sub(lambda link: link[0] if any(one in link[0] for one in allowed) else link[1], text)
+    for url in sorted(set(found), key=len, reverse=True):
         if url not in allowed:
             text = text.replace(url, _host(url))
-    return _LINK_MARK.sub(lambda link: link[0] if any(one in link[0] for one in allowed) else link[1], text)
+    return text
 
 
 def _host(url: str) -> str:

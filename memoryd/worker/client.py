@@ -333,7 +333,9 @@ class Worker:
 
     def _start(self) -> subprocess.Popen[bytes]:
         root = str(Path(memoryd.__file__).resolve().parent.parent)
-        command = [sys.executable, "-P", "-c", _BOOT, root, str(self._state_dir), self._name]
+        # A process that is closed against modules of the environment has children that are.
+        closed = "-I" if sys.flags.isolated else "-P"
+        command = [sys.executable, closed, "-c", _BOOT, root, str(self._state_dir), self._name]
         pipe = subprocess.PIPE
         try:
             child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, close_fds=True)

@@ -1,0 +1,1 @@
+ALTER TABLE session_summary ADD COLUMN earlier VARCHAR;

@@ -1,0 +1,68 @@
+"""The running summary of a session: replaced by each sleep, taken back with it.
+
+What the row was before its run is kept beside it, one step back: a text more would be a text more to forget.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from sqlalchemy import Connection
+
+_COLUMNS = ("summary", "messages", "updated_at", "run_id", "slept_at")
+_NONE = {"summary": "", "messages": "[]", "updated_at": "", "run_id": None, "slept_at": None}
+_WRITE = (
+    "INSERT INTO session_summary (session_id, summary, messages, updated_at, run_id, earlier) VALUES (?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (session_id) DO UPDATE SET summary = excluded.summary, messages = excluded.messages,"
+    " updated_at = excluded.updated_at, run_id = excluded.run_id, earlier = excluded.earlier"
+)
+
+
+def keep(connection: Connection, row: Mapping[str, str], run_id: str) -> None:
+    """Give a session another summary, that of a run.
+
+    Args:
+        connection: of the transaction.
+        row: `session_id`, `summary`, `messages` (JSON), `updated_at`.
+        run_id: of the run.
+    """
+    _put(connection, row["session_id"], row["summary"], row["messages"], row["updated_at"], run_id)
+
+
+def take_back(connection: Connection, runs: Collection[str], by: str, now: str) -> None:
+    """Give each session whose summary is one of these runs' the one it had before, and when it slept before.
+
+    Where that was of one of these runs, too, nothing is known of what came before: then there is no summary, and the
+    next sleep begins with the turns.
+
+    Args:
+        connection: of the transaction.
+        runs: which are taken back.
+        by: the run that does so; it can be taken back itself.
+        now: UTC, ISO 8601 with `Z`.
+    """
+    marks = ", ".join("?" * len(runs))
+    rows = connection.exec_driver_sql(
+        f"SELECT session_id, earlier FROM session_summary WHERE run_id IN ({marks})",  # noqa: S608
+        tuple(runs),
+    )
+    for session_id, earlier in rows.all():
+        values: dict[str, Any] = _NONE | json.loads(earlier or "{}")
+        if values["run_id"] in runs:
+            values = dict(_NONE)
+        _put(connection, session_id, values["summary"], values["messages"], now, by)
+        connection.exec_driver_sql("UPDATE session SET slept_at = ? WHERE id = ?", (values["slept_at"], session_id))
+
+
+def _put(connection: Connection, session_id: str, summary: str, messages: str, now: str, run_id: str) -> None:
+    found = connection.exec_driver_sql(
+        "SELECT t.summary, t.messages, t.updated_at, t.run_id, s.slept_at FROM session_summary t"
+        " JOIN session s ON s.id = t.session_id WHERE t.session_id = ?",
+        (session_id,),
+    ).first()
+    earlier = None if found is None else json.dumps(dict(zip(_COLUMNS, found, strict=True)), ensure_ascii=False)
+    connection.exec_driver_sql(_WRITE, (session_id, summary, messages, now, run_id, earlier))

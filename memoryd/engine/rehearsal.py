@@ -1,0 +1,95 @@
+"""A rehearsal: what a run would ask or write, found out by carrying it out on copies.
+
+Where a model that costs something would be asked, the rehearsal ends with the question: nobody is asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from memoryd.database import runs, sqlite
+from memoryd.engine import sleeping
+from memoryd.engine.answering import OFFLINE, Asked, endpoint_of, measure
+from memoryd.engine.runner import KINDS
+from memoryd.files import regular
+from memoryd.jobs.job import Ask, Enter, NothingToDo
+from memoryd.tiers import daily
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from memoryd.database.runs import Run
+    from memoryd.engine.runner import Runner
+
+
+def rehearse(runner: Runner, run_id: str, workspace: Path) -> dict[str, Any]:
+    """Carry a run out on the copies that the runner works on.
+
+    Args:
+        runner: of the copies.
+        run_id: a run that waits.
+        workspace: the copy of the agent's.
+
+    Returns:
+        `kind`, `session_id`, `state` and `why` it would end with; `asks` (model, tokens) where a model would be asked;
+        `would`: what would be written, each with `what`, `where` and `content`.
+    """
+    run = runs.get_run(runner.engine, run_id)
+    told: dict[str, Any] = {"kind": run.kind, "session_id": run.session_id, "why": None, "asks": None, "would": []}
+    if run.kind in KINDS and runner.settings.llm.provider != OFFLINE:
+        return told | _question(runner, run, workspace)
+    runner.run_next(only=run_id)
+    with sqlite.reading(runner.engine) as connection:
+        row = connection.exec_driver_sql("SELECT * FROM job_run WHERE id = ?", (run_id,)).mappings().one()
+    done = runs.get_run(runner.engine, run_id)
+    would = [*_memories(runner, run_id), *_blocks(row["receipt"], workspace)]
+    return told | {"state": done.state, "why": row["why"] or row["error"], "would": would}
+
+
+def _question(runner: Runner, run: Run, workspace: Path) -> dict[str, Any]:
+    kind = KINDS[run.kind]
+    source = sleeping.Source(runner.engine, runner.settings, runner.worker, runner.scrubber, runner.clock, workspace)
+    inputs = kind.gather(source, run)
+    step = inputs if isinstance(inputs, NothingToDo) else kind.begin(inputs)
+    while isinstance(step, Enter):
+        step = kind.resume(inputs, step, None)
+    if not isinstance(step, Ask):
+        return {"state": "skipped", "why": getattr(step, "why", None)}
+    asked = Asked(run, step, runner.settings, runner.worker, kind.merge)
+    model = endpoint_of(runner.settings, run.agent_id).name
+    asks = {
+        "model": model,
+        "tokens": measure(asked, step),
+        "reply_tokens": step.max_tokens,
+        "pieces": len(step.material),
+    }
+    return {"state": "asks", "asks": asks}
+
+
+def _memories(runner: Runner, run_id: str) -> list[dict[str, Any]]:
+    """What would happen to memories and the profile, in order."""
+    with sqlite.reading(runner.engine) as connection:
+        rows = connection.exec_driver_sql(
+            "SELECT a.operation, m.kind, m.content FROM audit a JOIN memory m ON m.id = a.memory_id"
+            " WHERE a.run_id = ? ORDER BY a.id",
+            (run_id,),
+        ).all()
+        sections = connection.exec_driver_sql(
+            "SELECT section, text FROM profile_section WHERE run_id = ? ORDER BY section", (run_id,)
+        ).all()
+    told = [{"what": operation, "where": kind, "content": content} for operation, kind, content in rows]
+    return [*told, *({"what": "rewrite", "where": f"profile {name}", "content": text} for name, text in sections)]
+
+
+def _blocks(receipt: str, workspace: Path) -> list[dict[str, Any]]:
+    """The blocks that would be appended to daily files."""
+    import json
+
+    told = []
+    for item in json.loads(receipt or "{}").get("files", ()):
+        data = regular.read_in(workspace, item["path"]) if "appended" in item else None
+        at = None if data is None else daily.find_block(data, item["appended"], item["bytes"])
+        if data is not None and at is not None:
+            block = data[at : at + item["bytes"]].decode("utf-8", "replace").strip()
+            told.append({"what": "append", "where": item["path"], "content": block})
+    return told

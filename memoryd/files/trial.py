@@ -1,0 +1,41 @@
+"""A place to try something out: a private folder with copies of a workspace's memory files, gone when it is over."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.files import regular
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CORE_FILE = "MEMORY.md"
+
+
+class Place(NamedTuple):
+    """The folders of a trial, both empty but for the copies."""
+
+    state: Path
+    workspace: Path
+
+
+@contextmanager
+def place(state_dir: Path, workspace: Path) -> Iterator[Place]:
+    """Make the place, inside the private state folder, and take it away again.
+
+    Raises:
+        StateError: a memory file cannot be read.
+    """
+    with tempfile.TemporaryDirectory(prefix="trial-", dir=state_dir) as folder:
+        made = Place(Path(folder) / "state", Path(folder) / "workspace")
+        made.state.mkdir(mode=0o700)
+        (made.workspace / "memory").mkdir(parents=True, mode=0o700)
+        dailies = sorted(path.relative_to(workspace) for path in workspace.glob("memory/*.md"))
+        for relative in (Path(CORE_FILE), *dailies):
+            data = regular.read_in(workspace, str(relative))
+            if data is not None:
+                (made.workspace / relative).write_bytes(data)
+        yield made

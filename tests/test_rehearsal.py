@@ -1,0 +1,73 @@
+"""A dry run says what a run would ask or write, and changes nothing."""
+
+from __future__ import annotations
+
+import pytest
+from scratch import Scratch, filler, in_process, said
+
+from memoryd import config
+from memoryd.daemon.once import run_once
+from memoryd.interfaces import work
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory):
+    made = Scratch(tmp_path_factory.mktemp("rehearsal"), modes={"sleep": "off", "facts": "off"})
+    (made.workspace / "MEMORY.md").write_text("- the same\n- the same\n")
+    made.append([*said(), filler()])
+    with in_process(made) as app:
+        run_once(app)
+    return made
+
+
+def everything(scratch):
+    """Every file of the workspace, and the rows that a run would change."""
+    files = {path: path.read_bytes() for path in scratch.workspace.rglob("*") if path.is_file()}
+    tables = ("memory", "audit", "job_run", "watermark", "session_summary", "profile_section", "spend")
+    left = [path.name for path in scratch.state.iterdir() if path.name.startswith("trial")]
+    return files, [scratch.query(f"SELECT * FROM {table}") for table in tables], left  # noqa: S608
+
+
+def rehearse(scratch, kind):
+    settings = config.load(scratch.config)
+    (row,) = work.rehearse(settings, kind, settings.agents[0], session_id=None, force=True)
+    return row
+
+
+def test_what_a_sleep_would_write_is_shown_and_nothing_is_written(scratch):
+    before = everything(scratch)
+    row = rehearse(scratch, "sleep")
+    assert (row["kind"], row["state"], row["asks"]) == ("sleep", "succeeded", None)
+    assert {(one["what"], one["where"]) for one in row["would"]} == {
+        ("add", "core"),
+        ("append", "memory/2026-03-04.md"),
+    }
+    assert "PostgreSQL 16" in str(row["would"])
+    assert everything(scratch) == before
+
+
+def test_a_model_is_told_of_and_not_asked(scratch):
+    before = everything(scratch)
+    scratch.write_config(llm={"provider": "openai", "model": "tiny-1", "base_url": "http://127.0.0.1:1/v1"})
+    try:
+        for kind in ("sleep", "facts"):
+            row = rehearse(scratch, kind)
+            assert (row["state"], row["would"]) == ("asks", [])
+            assert row["asks"]["tokens"] > 100
+            assert "tiny-1" in row["asks"]["model"]
+    finally:
+        scratch.write_config(llm={})
+    assert everything(scratch) == before
+
+
+def test_the_command_tells_it_and_shows_a_silo_no_content(scratch):
+    before = everything(scratch)
+    told = scratch.json("job", "run", "dedup", "--dry-run")
+    assert told["dry_run"] is True
+    assert [one["what"] for one in told["runs"][0]["would"]] == []  # MEMORY.md is not in the ledger yet
+    scratch.agents = [scratch.agent("demo", scratch.workspace, privacy="silo")]
+    scratch.write_config()
+    done = scratch.run("--json", "job", "run", "sleep", "--force", "--dry-run")
+    assert '"add"' in done.stdout
+    assert "PostgreSQL" not in done.stdout
+    assert everything(scratch)[1:] == before[1:]
