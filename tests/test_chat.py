@@ -132,6 +132,7 @@ def test_ids_that_begin_anew_with_each_call_belong_to_the_call_before():
     assert chat.whole(messages).group == [0, 0, 2, 3, 3]
     again = [call("0"), said("user", "never mind"), call("0"), result("0", "two")]
     assert chat.whole(again).messages == again[1:]
+    assert chat.whole([call("0"), said("user", "on"), result("0")]).messages == [said("user", "on")]
     nameless = [
         {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "read", "arguments": {}}}]},
         {"role": "tool", "content": "x"},

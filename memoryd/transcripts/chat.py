@@ -67,11 +67,16 @@ def whole(messages: Sequence[dict[str, Any]]) -> Whole:
     kept = list(messages)
     owner: list[int | None] = list(range(len(kept)))
     waiting: list[tuple[str, int]] = []
+    left: list[tuple[str, int]] = []
     begins: set[int] = set()
     for place, message in enumerate(kept):
         owners: list[int] = []
         orphans: list[str] = []
-        for key in _answered(message):
+        answered = _answered(message)
+        if not answered:  # somebody else speaks: what is not answered by now is not answered
+            left += waiting
+            waiting = []
+        for key in answered:
             found = next((one for one in reversed(waiting) if not key or one[0] == key), None)
             if found is None:
                 orphans.append(key)
@@ -91,6 +96,7 @@ def whole(messages: Sequence[dict[str, Any]]) -> Whole:
         begins |= {place} if made else set()
     last = next((place for place in reversed(range(len(kept))) if owner[place] is not None), -1)
     unanswered = {owner[place] for _, place in waiting} - {owner[last] if last >= 0 else None}
+    unanswered |= {owner[place] for _, place in left}
     places = [place for place, one in enumerate(owner) if one is not None and one not in unanswered]
     number = {place: index for index, place in enumerate(places)}
     group = [number[one] for place in places if (one := owner[place]) is not None]
