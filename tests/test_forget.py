@@ -16,8 +16,8 @@ from test_ledger_runs import World
 
 import memoryd
 from memoryd.daemon.once import read_all, run_once
-from memoryd.database import audit, profile, reads, sqlite
-from memoryd.engine import commit, forgetting, ledger_runs
+from memoryd.database import audit, profile, reads, sqlite, turns
+from memoryd.engine import forgetting, ledger_runs
 from memoryd.files import regular
 from memoryd.ledger import audit as chain
 from memoryd.ledger.facts import NewFact
@@ -95,7 +95,7 @@ def cite(world, memory, session):
     """Let a memory stand on all turns of another session as well."""
     with sqlite.reading(world.app.engine) as connection:
         seqs = [row[0] for row in connection.exec_driver_sql("SELECT seq FROM turn WHERE session_id = ?", (session,))]
-        cites = commit._sources(connection, session, seqs)
+        cites = turns.sources(connection, session, seqs)
     done(world, Update(memory.id, cites=cites))
 
 
@@ -397,7 +397,8 @@ def test_another_agent_keeps_what_it_has(world):
             " gauge, counted_seq) VALUES ('s', 'other', 's', 'messages', 'ended', '2026', '2026', 0, 0, '{}', 0)"
         )
         connection.exec_driver_sql(
-            "INSERT INTO session_summary VALUES ('s', ?, '[]', '2026', NULL)", (f"- {saying(world, 'tabs').content}",)
+            "INSERT INTO session_summary VALUES ('s', ?, '[]', '2026', NULL, NULL)",
+            (f"- {saying(world, 'tabs').content}",),
         )
     forget(world, memory=saying(world, "tabs").id)
     assert TABS in scratch.query("SELECT summary FROM session_summary WHERE session_id = 's'")[0][0]
@@ -409,7 +410,7 @@ def test_a_section_of_the_profile_loses_what_only_the_session_said(world):
     seqs = [row[0] for row in world.scratch.query("SELECT seq FROM turn WHERE session_id = ?", session)]
     texts = ("Works by hand.", "Works by hand. The orders are in PostgreSQL 16.")
     with sqlite.writing(world.app.engine) as connection:
-        for text, cites in zip(texts, ((), commit._sources(connection, session, seqs)), strict=True):
+        for text, cites in zip(texts, ((), turns.sources(connection, session, seqs)), strict=True):
             state = profile.write(
                 connection, "demo", Section.WORK, Entry(text, "2026"), sources=cites, run_id=None,
                 new_hex=world.app.runner.new_id,

@@ -176,8 +176,9 @@ def _appended(reader: Reader, agent_id: str) -> dict[str, list[tuple[str, dict[s
     gone = _taken_back(reader, agent_id)
     found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     rows = reader.stream(
-        "SELECT id, kind, json_extract(receipt, '$.files') FROM job_run WHERE agent_id = ? AND state = 'succeeded'"
-        " AND json_extract(receipt, '$.files') <> '[]' ORDER BY finished_at, id",
+        "SELECT r.id, r.kind, json_extract(r.receipt, '$.files') FROM job_run r JOIN audit a ON a.run_id = r.id"
+        " WHERE r.agent_id = ? AND r.state = 'succeeded' AND json_extract(r.receipt, '$.files') <> '[]'"
+        " GROUP BY r.id ORDER BY max(a.id)",
         agent_id,
     )
     for run_id, kind, files in rows:
