@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.database import audit, memories
 from memoryd.engine.core_import import CORE_FILE, digest_of
+from memoryd.engine.gate import HUMAN
 from memoryd.errors import NotFoundError, StateError
 from memoryd.files import regular
 from memoryd.ledger import audit as chain
@@ -71,6 +72,7 @@ class Revision:
         cut: what else is taken out of `MEMORY.md`, and out of any file that somebody edits meanwhile; old bytes of
             these files are kept nowhere then.
         erasure: what rows are to lose, see `database.erasure.erase`.
+        actor: who the audit says it was.
     """
 
     changes: tuple[Change, ...] = ()
@@ -81,6 +83,7 @@ class Revision:
     rewrites: tuple[tuple[str, bytes, bytes], ...] = field(default=())
     cut: Cut | None = None
     erasure: dict[str, Any] | None = None
+    actor: str = HUMAN
 
 
 def plan(connection: Connection, agent_id: str, target: Target, now: str) -> Plan:
