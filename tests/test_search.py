@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from recall_world import AT, NOW, World
 
 from memoryd.engine import feedback
+from memoryd.engine.clock import utc_now
 from memoryd.engine.indexing import BATCH
 from memoryd.engine.recall import Narrowing
 from memoryd.errors import ConfigError, StateError
@@ -438,3 +439,17 @@ def test_portions_of_turns_know_their_neighbours(world, monkeypatch):
     for number in order:
         world.turn(f"word{number} said")
     assert {line for _, line in world.places(f"word{order[4]}")} == {3, 4, 5, 6, 7}
+
+
+def test_a_file_written_a_moment_ago_is_read_again_until_its_clock_has_moved_on(world, monkeypatch):
+    world.write("MEMORY.md", "- kumquat\n")
+
+    def stamp():
+        world.search("kumquat")
+        with world.index.reading() as tables:
+            return tables.sources(tables.find_number("demo"), "core")["MEMORY.md"].stamp
+
+    assert stamp().startswith("unsettled")  # two writes within one tick of the file system's clock look the same
+    later = utc_now() + timedelta(seconds=10)
+    monkeypatch.setattr("memoryd.engine.indexing.utc_now", lambda: later)
+    assert not stamp().startswith("unsettled")
