@@ -11,7 +11,9 @@ from memoryd.database import alarms, schema, sqlite
 from memoryd.engine import owner
 from memoryd.engine.answering import Answerer
 from memoryd.engine.clock import Clock
+from memoryd.engine.indexing import Indexer
 from memoryd.engine.ingest import Ingest
+from memoryd.engine.recall import Recall
 from memoryd.engine.restore import Restorer
 from memoryd.engine.runner import Runner
 from memoryd.engine.scrubbing import Scrubber
@@ -22,6 +24,7 @@ from memoryd.files.journal import Journal
 from memoryd.files.locks import Lock
 from memoryd.files.log import Log
 from memoryd.files.ranges import OpenFiles
+from memoryd.index.database import Index
 from memoryd.worker.client import Worker
 from memoryd.worker.pool import Pool
 
@@ -51,6 +54,7 @@ class App:
     scrubber: Scrubber
     ingest: Ingest
     runner: Runner
+    recall: Recall
     database: Path
     database_inode: int
 
@@ -66,6 +70,7 @@ class App:
         self.scrubber.close()
         self.runner.answerer.models.close()
         self.ingest.files.close()
+        self.recall.indexer.index.close()
         self.engine.dispose()
         self.lock.release()
 
@@ -141,6 +146,8 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock) -> App:
     ingest = Ingest(engine, settings, clock, log.bind(part="ingest"), OpenFiles(), scrubber)
     if entries := journal.entries():
         ingest.restored = Restorer(entries, clock.text())
+    index = Index(settings.state_dir, log.bind(part="index"))
+    indexer = Indexer(index, path, settings.zone, scrubber.redact_own, log.bind(part="index"))
     runner = Runner(
         engine=engine,
         settings=settings,
@@ -154,7 +161,9 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock) -> App:
         log=log.bind(part="runner"),
         journal=journal,
         renamed=ingest.forget,
+        erase_index=index.erase,
         new_id=lambda: secrets.token_hex(4),
     )
     runner.recover()
-    return App(settings, clock, log, lock, engine, worker, scrubber, ingest, runner, path, path.stat().st_ino)
+    recall = Recall(indexer, clock.now)
+    return App(settings, clock, log, lock, engine, worker, scrubber, ingest, runner, recall, path, path.stat().st_ino)

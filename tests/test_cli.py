@@ -90,6 +90,8 @@ def test_reads_do_without_the_heavy_libraries(slept):
     assert not tops & {"sqlalchemy", "sqlmodel", "pydantic", "watchdog", "tiktoken"}
     tops, _ = loaded("--config", str(slept.config), "job", "list")
     assert not tops & {"sqlalchemy", "sqlmodel", "pydantic", "apscheduler", "watchdog", "tiktoken"}
+    tops, _ = loaded("--config", str(slept.config), "search", "test suite")
+    assert not tops & {"sqlalchemy", "sqlmodel", "pydantic", "apscheduler", "watchdog", "tiktoken"}
 
 
 # --- shapes ---

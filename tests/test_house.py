@@ -48,6 +48,8 @@ SIDEWAYS = {
     ("ledger", "tiers"): "the picture's arrow: what makes two bullets the same, and how one is put back, is the file's",
     ("scrub", "transcripts"): "the picture's arrow: what is redacted is a turn",
     ("worker", "llm"): "model calls live in the child process, so the child loads the backend it is told to",
+    ("index", "database"): "which SQLite a process uses is chosen in one place",
+    ("index", "files"): "the index lies in the state folder, and is opened under a lock of its own",
     ("daemon", "app"): "the loop runs the app it is given; the composition root does not know who runs it",
 }
 ENTRY_POINTS = {  # and what pyproject names as a script

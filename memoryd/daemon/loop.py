@@ -11,7 +11,7 @@ import os
 import signal
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from memoryd.daemon.watch import Watcher
 from memoryd.database import alarms, runs, sqlite
 from memoryd.engine import extraction, owner, retention, retry, sleeping
 from memoryd.engine.core_watch import CoreWatch
+from memoryd.engine.runner import error_text
 from memoryd.errors import MemorydError, StateError
 from memoryd.files import trust
 from memoryd.worker.client import ClosedError
@@ -119,6 +120,8 @@ class Loop:
         self.running: set[Future[Run | None]] = set()
         self.counts: dict[str, Future[None]] = {}
         self.chores: Future[None] | None = None
+        self.indexing: Future[None] | None = None
+        self.index_is_checked = False
         self.reconsider: dict[str, str] = {}
         self.core = CoreWatch(app.runner)
         self.disk_is_well = True
@@ -231,7 +234,7 @@ class Loop:
         self.counting.shutdown(wait=False, cancel_futures=True)
         self.pool.shutdown(wait=False, cancel_futures=True)
         threads: list[Future[Any]] = [*self.running, *self.counts.values()]
-        threads += [self.chores] if self.chores else []
+        threads += [one for one in (self.chores, self.indexing) if one is not None]
         if not self._ended(threads, STOP_SECONDS, unless=lambda: self.hurried):
             self.app.worker.close()
             self.app.runner.answerer.models.close()
@@ -447,6 +450,7 @@ class Loop:
         if not self._is_busy() and self.prune.is_due(now):  # asked in this order: one that is told it is due is over
             self._start_chores(lambda: retention.prune(app.engine, app.settings, app.clock, app.log))
         self._start_chores(app.runner.settle if app.runner.is_unsettled_due() else self._look_at_core)
+        self._start_indexing()
         app.worker.tick(now)
         app.scrubber.tick(now)
         app.runner.answerer.tend(now)
@@ -457,6 +461,22 @@ class Loop:
             self.watcher.check_limits()
         if (self.watcher.watching, self.watcher.polling_why) != before:
             self._note_watching()
+
+    def _start_indexing(self) -> None:
+        """Bring the index up to date beside the loop, so that a search finds little left to do."""
+        if self.indexing is not None and not self.indexing.done():
+            return
+        if self.indexing is not None and (error := self.indexing.exception()) is not None:
+            self.app.log.warning("index not up to date", error_type=type(error).__name__, why=error_text(error))
+        self.indexing = self.pool.submit(self._index)
+
+    def _index(self) -> None:
+        if not self.index_is_checked:
+            self.index_is_checked = True
+            self.app.recall.indexer.index.why_damaged()
+        for agent in self.app.settings.agents:
+            if agent.enabled and not self.app.runner.stopping:
+                self.app.recall.indexer.refresh(agent, lambda: not self.app.runner.stopping)
 
     def _look_at_core(self) -> None:
         if self.core.look():
@@ -531,6 +551,7 @@ class Loop:
         with sqlite.writing(app.engine) as connection:
             alarms.clear_alarm(connection, kind="config", now=self.clock.text())
         app.settings = app.runner.settings = fresh
+        app.recall = replace(app.recall, indexer=replace(app.recall.indexer, zone=fresh.zone))
         self.relog(fresh)
         app.ingest.configure(fresh)
         self._configure(fresh)

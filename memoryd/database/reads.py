@@ -16,7 +16,7 @@ from memoryd.errors import NotFoundError, StateError
 from memoryd.gauge.estimate import estimate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import timedelta
     from pathlib import Path
 
@@ -170,13 +170,13 @@ def find_session(reader: Reader, session_id: str) -> Row:
     return (exact or rows)[0]
 
 
-def messages(reader: Reader, session_id: str) -> list[Row]:
-    """Read the turns of a session, in order."""
+def messages(reader: Reader, session_id: str, *, after: int = 0, upto: int | None = None) -> list[Row]:
+    """Read the turns of a session with `after` < seq ≤ `upto`, in order."""
     return reader.rows(
         "SELECT seq, role, origin, kind, text, tokens, at, record_id, part, sidechain, tool_name FROM turn"
-        " WHERE session_id = ? AND text <> '' ORDER BY seq",
-        session_id,
-    )
+        " WHERE session_id = ? AND seq > ? AND seq <= ? AND text <> '' ORDER BY seq",
+        session_id, after, 2**62 if upto is None else upto,
+    )  # fmt: skip
 
 
 def compressed(reader: Reader, session_id: str) -> list[Row]:
@@ -272,6 +272,35 @@ def audit_rows(
         " AND (? IS NULL OR at >= ?) ORDER BY id",
         agent_id, agent_id, run_id, run_id, since, since,
     )  # fmt: skip
+
+
+def votes(reader: Reader, agent_id: str, memory_ids: Sequence[str]) -> dict[str, int]:
+    """Count what was said of memories by `feedback`: good less bad; those nothing was said of are left out."""
+    rows = reader.rows(
+        "SELECT memory_id, sum(CASE operation WHEN 'feedback good' THEN 1 ELSE -1 END) AS votes FROM audit"
+        " WHERE agent_id = ? AND memory_id IN (SELECT value FROM json_each(?))"
+        " AND operation IN ('feedback good', 'feedback bad') GROUP BY memory_id",
+        agent_id, json.dumps(list(memory_ids)),
+    )  # fmt: skip
+    return {row["memory_id"]: row["votes"] for row in rows}
+
+
+def core_by_hash(reader: Reader, agent_id: str, hashes: Sequence[str]) -> dict[str, Row]:
+    """Read the live core memories that say one of these, by the hash of what they say."""
+    rows = reader.rows(
+        "SELECT id, content_hash, importance, tags, origin_at, created_at FROM memory WHERE agent_id = ?"
+        " AND kind = 'core' AND deleted_at IS NULL AND content_hash IN (SELECT value FROM json_each(?))",
+        agent_id, json.dumps(list(hashes)),
+    )  # fmt: skip
+    return {row["content_hash"]: row for row in rows}
+
+
+def turn_text(reader: Reader, agent_id: str, session_id: str, seq: int) -> str | None:
+    """Read the text of one turn; None where an agent has no such turn, or it has no text."""
+    row = reader.row(
+        "SELECT text FROM turn WHERE session_id = ? AND seq = ? AND agent_id = ?", session_id, seq, agent_id
+    )
+    return None if row is None else str(row["text"]) or None
 
 
 def agreed(reader: Reader, agent_id: str) -> str | None:

@@ -29,7 +29,7 @@ _TAKEABLE = (
     " WHERE r.state IN ('queued', 'interrupted')"
     " AND (r.scheduled_for <= :now OR r.created_at > :now OR r.started_at > :now)"
     " AND r.agent_id IN (SELECT value FROM json_each(:agents))"
-    " AND (r.actor = 'human' OR (a.paused = 0 AND a.enabled = 1))"
+    " AND (r.actor IN ('human', 'agent-tool') OR (a.paused = 0 AND a.enabled = 1))"
     " AND NOT EXISTS (SELECT 1 FROM intent i WHERE i.run_id = r.id)"
     " AND NOT EXISTS (SELECT 1 FROM job_run b WHERE b.agent_id = r.agent_id AND b.state = 'running')"
 )
@@ -444,6 +444,18 @@ def keep_reply(connection: Connection, run: Run, reply: str, input_hash: str) ->
         "UPDATE job_run SET reply = ?, input_hash = ? WHERE id = ? AND fence = ? AND state = 'running'",
         (reply, input_hash, run.id, run.fence),
     )
+
+
+def give_text(connection: Connection, run_id: str, text: str) -> None:
+    """Keep what a queued run is to write, where no reply is kept: out of sight, and gone when the run has ended."""
+    connection.exec_driver_sql("UPDATE job_run SET reply = ? WHERE id = ? AND state = 'queued'", (text, run_id))
+
+
+def given_text(engine: Engine, run: Run) -> str | None:
+    """Read what a run is to write."""
+    with sqlite.reading(engine) as connection:
+        text: str | None = connection.exec_driver_sql("SELECT reply FROM job_run WHERE id = ?", (run.id,)).scalar_one()
+    return text
 
 
 def kept_reply(engine: Engine, run: Run, input_hash: str) -> str | None:

@@ -273,7 +273,7 @@ def _make_intent(
         planned = _plan_core(connection, writer, run, edits, brought, _Told(bullets, revision))
         intent = {
             "fence": run.fence,
-            "actor": gate.HUMAN if revision is not None else actor_of(edits),
+            "actor": revision.actor if revision is not None else actor_of(edits),
             "rewrites": planned.rewrites,
             "appends": appends,
             "changes": _change_rows(planned.changes),
@@ -295,8 +295,8 @@ def _make_intent(
 
 def actor_of(edits: Sequence[Edit]) -> str:
     """Who the audit says it was: a run's own decisions are memoryd's, whoever asked for the run."""
-    own = any(isinstance(edit, Operate) and edit.door is Door.OWNER for edit in edits)
-    return gate.HUMAN if own else ACTOR
+    doors = {edit.door for edit in edits if isinstance(edit, Operate)}
+    return gate.HUMAN if Door.OWNER in doors else gate.AGENT_TOOL if Door.TOOL in doors else ACTOR
 
 
 def _owns(connection: Connection, run: Run) -> bool:

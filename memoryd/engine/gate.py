@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Change, Operation
 
-HUMAN = "human"  # as the audit names a person's own hand
+HUMAN = "human"  # as the audit names a person's own hand …
+AGENT_TOOL = "agent-tool"  # … and a tool that agents use
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,16 @@
-"""Runs that ask no model: what a person does to the ledger, what goes back into the file, duplicates, the time machine.
+"""Runs that ask no model: what people and tools do to memory, what goes back into the file, duplicates, the past.
 
 `decide` says what such a run is to do; the commit does it, as for any other job.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from memoryd.database import runs, sqlite, turns
-from memoryd.engine import dedup, restore, sleeping, time_machine
+from memoryd.engine import dedup, restore, saving, sleeping, time_machine
 from memoryd.engine.clock import text_of
+from memoryd.engine.saving import Decided
 from memoryd.engine.time_machine import Target
 from memoryd.errors import RefusedError
 from memoryd.jobs.job import Done, NothingToDo, Operate
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from memoryd.config import Settings
     from memoryd.database.runs import Run
     from memoryd.engine.clock import Clock
-    from memoryd.engine.commit import Revise, Writer
+    from memoryd.engine.commit import Writer
     from memoryd.engine.core_import import Brought
     from memoryd.files.journal import Journal
     from memoryd.files.open_folder import OpenFolder
@@ -35,30 +35,23 @@ IMPORT = "import"  # what an edit took out of MEMORY.md and must not goes back i
 EDIT = "edit"  # the owner's own operations
 DEDUP = "dedup"
 ROLLBACK = "rollback"
-KINDS = (IMPORT, EDIT, DEDUP, ROLLBACK)
+KINDS = (IMPORT, EDIT, DEDUP, ROLLBACK, *saving.KINDS)
 VERBS: dict[str, type[Protect | Unprotect | Restore]] = {"protect": Protect, "unprotect": Unprotect, "restore": Restore}
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """What the commit of a run is to do."""
-
-    step: Done | NothingToDo
-    revise: Revise | None = None
-    settled: bool = False
 
 
 def decide(writer: Writer, journal: Journal, run: Run) -> Decided:
     """Say what a run is to do.
 
     Raises:
-        RefusedError: later runs stand on what is to be taken back.
+        RefusedError: later runs stand on what is to be taken back, or there is nothing to write.
         NotFoundError: there is nothing of that name to take back.
     """
     if run.kind == DEDUP:
         return Decided(dedup.run(writer.engine, run, now=writer.now, new_hex=writer.new_id, limits=writer.limits))
     if run.kind == ROLLBACK:
         return _rollback(writer, journal, run)
+    if run.kind in saving.KINDS:
+        return saving.decide(writer, run)
     if run.kind == EDIT:
         operations = tuple(_operation(verb, memory_id) for verb, memory_id in run.options.get("operations", ()))
         if not operations:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from memoryd.database import alarms, runs, spend, sqlite, texts
 from memoryd.engine import commit as committing
-from memoryd.engine import extraction, forgetting, ledger_runs, rescrub, restore, retry, sleeping
+from memoryd.engine import extraction, forgetting, ledger_runs, rescrub, restore, retry, saving, sleeping
 from memoryd.engine.answering import OFFLINE, Answerer, Asked
 from memoryd.engine.hooks import run_hook
 from memoryd.engine.scrubbing import SecretError, strings_of
@@ -131,6 +131,7 @@ class Runner:
     new_id: Callable[[], str]
     step: Callable[[str], None] = lambda _name: None
     renamed: Callable[[], None] = lambda: None  # told that ids were changed which somebody may remember
+    erase_index: Callable[[str | None], None] = lambda _agent_id: None  # of one agent or all: what texts left in it
     active: dict[str, Run] = field(default_factory=dict)
     settle_lock: threading.Lock = field(default_factory=threading.Lock)
     claim_lock: threading.Lock = field(default_factory=threading.Lock)
@@ -283,6 +284,7 @@ class Runner:
             receipt = runs.receipt(connection, run.id)
         if forgetting.KIND not in receipt:  # else it was stopped behind its commit
             receipt = self._take_out(run, workspace)
+        self.erase_index(run.agent_id)
         restore.tell_forgotten(self.engine, self.journal)
         self.step("before:vacuum")
         texts.rewrite_file(self.engine)
@@ -334,7 +336,10 @@ class Runner:
             renamed=self.renamed,
             log=self.log,
         )
-        counts = work.run()
+        try:
+            counts = work.run()
+        finally:
+            self.erase_index(None)
         # What waited for it can go on.
         runs.unblock(self.engine, self.clock.text(), due_only=False)
         self._end(run, "succeeded", receipt=counts)
@@ -376,13 +381,13 @@ class Runner:
         phases: list[dict[str, Any]],
         reply: Reply | None,
         workspace: Path,
-        decided: ledger_runs.Decided | None = None,
+        decided: saving.Decided | None = None,
     ) -> None:
         receipt = dict(step.receipt)
         if reply is not None:
             receipt["backend"] = reply.backend
             receipt |= {"fallback": reply.instead} if reply.instead else {}
-        blocks = [edit for edit in step.edits if isinstance(edit, AppendDaily)]
+        blocks = [edit for edit in step.edits if isinstance(edit, AppendDaily) and run.kind not in ledger_runs.KINDS]
         if blocks and self.settings.hooks.on_summary:
             receipt["on_summary"] = "pending"
         spent = spend.spent_by_run(self.engine, run.id)
@@ -394,7 +399,8 @@ class Runner:
             receipt=receipt,
             late=lambda: {"phases": self._durations(phases)},
         )
-        self.scrubber.require_clean(_texts(step.edits, receipt, outcome.why), f"what run {run.id} would write")
+        texts = [*_texts(step.edits, receipt, outcome.why), *(decided.texts if decided is not None else ())]
+        self.scrubber.require_clean(texts, f"what run {run.id} would write")
         done = committing.commit(
             self.writer(workspace),
             run,

@@ -14,7 +14,6 @@ workspace, and so may read its files without memoryd.
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 from dataclasses import dataclass, replace
@@ -28,6 +27,7 @@ from memoryd.engine.clock import moment_of
 from memoryd.engine.commit import held
 from memoryd.errors import NotFoundError, RefusedError
 from memoryd.files import appends, regular
+from memoryd.files.trust import is_owner
 from memoryd.ledger.neutral import neutral
 
 if TYPE_CHECKING:
@@ -44,11 +44,6 @@ LONGEST = timedelta(hours=24)
 ANSWERED_WITHIN = timedelta(hours=24)
 _TITLE = "# Consent\n\nAnswer in the brackets: [x] lets the person read what you remember, [-] does not.\n\n"
 _LINE = re.compile(r"^- \[([xX-])\] (grant_[0-9a-f]{8})\b", re.MULTILINE)
-
-
-def is_owner(agent: Agent) -> bool:
-    """Say whether this process runs as the user the workspace belongs to."""
-    return not hasattr(os, "getuid") or agent.workspace.stat().st_uid == os.getuid()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +127,7 @@ class Silo:
             what: the command that shows it.
         """
         if self.agent.privacy == "open":
-            return is_owner(self.agent)
+            return is_owner(self.agent.workspace)
         now = self.clock.text()
         active = next((grant for grant in self.all() if grant.is_active(self.uid, now)), None)
         if active is None:

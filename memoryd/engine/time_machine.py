@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.database import audit, memories
 from memoryd.engine.core_import import CORE_FILE, digest_of
+from memoryd.engine.gate import HUMAN
 from memoryd.errors import NotFoundError, StateError
 from memoryd.files import regular
 from memoryd.ledger import audit as chain
@@ -74,6 +75,7 @@ class Revision:
             these files are kept nowhere then.
         erasure: what rows are to lose, see `database.erasure.erase`.
         undone: the runs that are taken back, with the summaries they left of sessions.
+        actor: who the audit says it was.
     """
 
     changes: tuple[Change, ...] = ()
@@ -86,6 +88,7 @@ class Revision:
     undone: tuple[str, ...] = ()
     cut: Cut | None = None
     erasure: dict[str, Any] | None = None
+    actor: str = HUMAN
 
 
 def plan(connection: Connection, agent_id: str, target: Target, now: str) -> Plan:

@@ -20,7 +20,7 @@ from memoryd.ledger.memory import PREFIXES, Ending, to_json
 from memoryd.tiers import core, daily
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from memoryd.config import Agent, Settings
     from memoryd.database.reads import Reader
@@ -33,15 +33,23 @@ MOST = 100  # of one sort are told one by one; a hundred say what a million woul
 Problem = dict[str, str]
 
 
-def problems(settings: Settings, reader: Reader) -> list[Problem]:
-    """All that does not agree, as the contract's objects; an empty list where everything does."""
+def problems(
+    settings: Settings, reader: Reader, check_index: Callable[[Agent], list[Problem]] = lambda _agent: []
+) -> list[Problem]:
+    """All that does not agree, as the contract's objects; an empty list where everything does.
+
+    Args:
+        settings: the configuration.
+        reader: of the database.
+        check_index: says what is wrong with the index of an agent.
+    """
     found = [*_database(reader), *_few(_chain(reader)), *_few(_contents(reader))]
     agents = [row[0] for row in reader.stream("SELECT id FROM agent ORDER BY id")]
     for agent_id in agents:
         found += _few(_rows(reader, agent_id))
     for agent in settings.agents:
         if agent.id in agents:
-            found += [*_file(reader, agent), *_few(_dailies(reader, agent))]
+            found += [*_file(reader, agent), *_few(_dailies(reader, agent)), *_few(iter(check_index(agent)))]
     return [*found, *_few(_cursors(reader))]
 
 

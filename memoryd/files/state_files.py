@@ -1,6 +1,7 @@
 """What lies in a state folder, by kind: how much of the disk it takes, and what of it has become old.
 
 database   memoryd.db with its -wal and -shm
+index      index.db with the same: what search looks into, made anew where it is missing
 log        log/, with the rotated files
 copies     memoryd.db.damaged-TIME…, memoryd.replaced-TIME/: kept when another database took their place
 other      the journal of watermarks, sessions that programs flushed, the tokenizer's vocabulary, the lock, the socket
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-KINDS = ("database", "log", "copies", "other")
+KINDS = ("database", "index", "log", "copies", "other")
 _DATABASE = re.compile(r"memoryd\.db(-wal|-shm|-journal)?")
+_INDEX = re.compile(r"index\.db(-wal|-shm|-journal)?")
 _COPY = re.compile(r"memoryd\.(?:db\.damaged|replaced)-(\d{8}T\d{6})\S*")
 _BLOCK = 512  # bytes; what st_blocks counts in, see stat(2)
 
@@ -72,6 +74,8 @@ def _entries(folder: Path) -> Iterator[Path]:
 def _kind(name: str) -> str:
     if _DATABASE.fullmatch(name):
         return "database"
+    if _INDEX.fullmatch(name):
+        return "index"
     return "log" if name == "log" else "copies" if _COPY.fullmatch(name) else "other"
 
 

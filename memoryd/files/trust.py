@@ -37,6 +37,11 @@ def require(settings: Settings) -> None:
         raise ConfigError(f"{len(problems)} paths are open to others{listed}", hint="close them, then start again")
 
 
+def is_owner(workspace: Path) -> bool:
+    """Say whether this process runs as the user the workspace belongs to."""
+    return not hasattr(os, "getuid") or workspace.stat().st_uid == os.getuid()
+
+
 def violations(settings: Settings) -> list[ConfigError]:
     """Look at the configuration file, its folder and the workspaces of all enabled agents."""
     source = settings.source.resolve()

@@ -14,7 +14,7 @@ import click
 import memoryd
 from memoryd.counted import counted
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
-from memoryd.interfaces import facts, grants, ledger, operation
+from memoryd.interfaces import facts, grants, ledger, operation, recall
 from memoryd.interfaces.output import Output, one_line, table
 
 if TYPE_CHECKING:
@@ -562,6 +562,7 @@ def config_default(call: Call) -> None:
 for _command in (
     *(operation.service, operation.doctor, operation.backup, operation.restore),
     *(facts.facts, grants.grant, ledger.core, ledger.audit, ledger.verify, ledger.rollback, ledger.forget),
+    *(recall.search_command, recall.get_command, recall.save_command, recall.update_command, recall.feedback_command),
 ):
     cli.add_command(_command)
 

@@ -21,8 +21,10 @@ from memoryd.engine.answering import OFFLINE, endpoint_of
 from memoryd.errors import MemorydError
 from memoryd.files import mounts, sources, trust
 from memoryd.files.locks import Lock
+from memoryd.files.log import Log
 from memoryd.files.open_folder import open_folder
 from memoryd.files.temporary import leftovers
+from memoryd.index.database import Index
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -127,6 +129,24 @@ def _database(settings: Settings, now: datetime) -> Iterator[Check]:
     if last and last["at"] and (datetime.fromisoformat(last["at"]) - now).total_seconds() > AHEAD_SECONDS:
         hint = "set the clock here, or on the machine that wrote the transcript"
         yield Check("clock", WARN, f"the newest turn is of {last['at']}, which is yet to come", hint)
+
+
+def _index(settings: Settings, _now: datetime) -> Iterator[Check]:
+    index = Index(settings.state_dir, Log("memoryd").bind(part="doctor"))
+    if not index.path.exists():
+        yield Check("index", OK, "none yet: the first search makes it")
+        return
+    try:
+        why = index.why_damaged()
+        with index.reading() as tables:
+            count = sum(sum(tables.counts(agent.id).values()) for agent in settings.agents)
+        size = index.path.stat().st_size
+        if why is None:
+            yield Check("index", OK, f"is sound, {count:,} texts, {size / MIB:.1f} MiB")
+        else:
+            yield Check("index", WARN, why, "the next search fills it")
+    finally:
+        index.close()
 
 
 # --- the machine ------------------------------------------------------------------------------------------------------
@@ -306,5 +326,5 @@ def _left_in(folder: Path, now: datetime) -> Iterator[Check]:
 
 
 _LOOKS: tuple[Callable[[Settings, datetime], Iterator[Check]], ...] = (
-    _sqlite, _daemon, _database, _clock, _file_systems, _watches, _space, _permissions, _model, _leftovers,
+    _sqlite, _daemon, _database, _index, _clock, _file_systems, _watches, _space, _permissions, _model, _leftovers,
 )  # fmt: skip

@@ -12,18 +12,23 @@ import platformdirs
 
 from memoryd import config
 from memoryd.database import memories, reads
+from memoryd.engine.excerpt import Span
+from memoryd.engine.recall import LIMIT, Narrowing
 from memoryd.errors import NotFoundError
-from memoryd.interfaces import grants, work
+from memoryd.interfaces import grants, recall, work
 from memoryd.jobs import chat as compression
 from memoryd.ledger.facts import Category, NewFact, Store, fact_of
 from memoryd.transcripts import chat
 from memoryd.worker.client import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import date
 
     from memoryd.config import Agent, Settings
+    from memoryd.engine.excerpt import Excerpt
     from memoryd.engine.facts import Brought
+    from memoryd.engine.recall import Hit
     from memoryd.ledger.facts import Created, Fact, Outcome
 
 
@@ -177,6 +182,67 @@ class Memory:
         if dry_run:
             return work.planned_forgetting(self._settings, self._agent, options)
         return work.forgotten(work.require_done(work.forget(self._settings, self._agent.id, options)))
+
+    def search(
+        self,
+        query: str,
+        *,
+        tier: str | None = None,
+        tags: Iterable[str] = (),
+        after: date | None = None,
+        before: date | None = None,
+        limit: int = LIMIT,
+    ) -> list[Hit]:
+        """Return what is remembered that a query is about, the most relevant first.
+
+        Args:
+            query: any text: words, `"phrases"`, `prefix*`, names such as `snake_case`.
+            tier: core, daily, recent, archive, fact or session; by default all.
+            tags: all of which a hit has.
+            after: not older than this day.
+            before: not younger than this day.
+            limit: hits at most, 200 being the most there are.
+
+        Raises:
+            RefusedError: content is not for whoever runs this.
+            ConfigError: there is no such tier, or the limit is none.
+        """
+        narrowing = Narrowing(tier, frozenset(tags), after, before, limit)
+        return recall.search(self._settings, self._agent, query, narrowing, "python: search")
+
+    def get(self, path: str, first: int = 1, lines: int | None = None) -> Excerpt:
+        """Return lines of a file of the workspace, or of what a hit names: `session:ID`, `fact:ID`.
+
+        Args:
+            path: from the workspace on.
+            first: the first line, counted from 1; of a session the number of the turn.
+            lines: how many at most; by default all.
+
+        Raises:
+            RefusedError: content is not for whoever runs this, or the path leads out of the workspace.
+            NotFoundError: there is no such thing, or it ends before `first`.
+            StateError: it is no regular file of one name.
+        """
+        return recall.get(self._settings, self._agent, path, Span(first, lines), "python: get")
+
+    def save(self, text: str) -> dict[str, Any]:
+        """Write a note into the day's file; returns `{"run", "state", "why", "files"}`.
+
+        Raises:
+            RefusedError: there is nothing in it.
+        """
+        return recall.written(work.save(self._settings, self._agent, text))
+
+    def update(self, *, append: str | None = None, replace: str | None = None) -> dict[str, Any]:
+        """Add a memory to `MEMORY.md`, or make it another text; what that leaves out ends, guards permitting.
+
+        Raises:
+            ValueError: both are given, or neither.
+            RefusedError: a guard says no; nothing was changed.
+        """
+        if (append is None) == (replace is None):
+            raise ValueError("give append or replace")
+        return recall.written(work.update(self._settings, self._agent, append=append, replace=replace))
 
 
 def _told(on_summary: Callable[[str], object], text: str) -> Exception | None:

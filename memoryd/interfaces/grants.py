@@ -28,10 +28,10 @@ HINT = 'memoryd grant request --purpose "…" --for 30m'
 
 def may_read(settings: Settings, agent: Agent, what: str) -> bool:
     """Say whether the person at the command line may see an agent's content now; a read under a grant is audited."""
-    from memoryd.engine.silo import is_owner
+    from memoryd.files.trust import is_owner
 
     if agent.privacy == "open":
-        return is_owner(agent)
+        return is_owner(agent.workspace)
     with _silo(settings, agent) as silo:
         return silo.may_read(what)
 

@@ -149,16 +149,17 @@ def _since(settings: Settings, text: str) -> str:
 @click.command()
 @click.pass_obj
 def verify(call: Call) -> None:
-    """Check audit, ledger, files and cursors against each other; 0 only where all agree."""
+    """Check audit, ledger, files, cursors and index against each other; 0 only where all agree."""
     from memoryd.database import reads
     from memoryd.engine import verify as verifying
+    from memoryd.interfaces import recall as recalls
     from memoryd.interfaces import work
 
     settings = call.settings()
     for agent in settings.agents:
         work.catch_up(settings, agent)
-    with reads.open_reader(work.database(settings)) as reader:
-        found = verifying.problems(settings, reader)
+    with reads.open_reader(work.database(settings)) as reader, recalls.opened(settings) as recall:
+        found = verifying.problems(settings, reader, recall.indexer.problems)
     lines = [f"{one['where']}: {one['what']} ({one['hint']})" for one in found]
     call.output.result({"ok": not found, "problems": found}, "\n".join(lines) or "all agree")
     if found:

@@ -21,28 +21,30 @@ from memoryd.engine import (
     recording,
     rehearsal,
     rescrub,
+    saving,
     sleeping,
     time_machine,
 )
+from memoryd.engine import feedback as feedbacks
 from memoryd.engine.clock import Clock
 from memoryd.engine.core_import import CORE_FILE, digest_of
 from memoryd.engine.core_watch import CoreWatch
 from memoryd.engine.facts import FactStore
+from memoryd.engine.gate import AGENT_TOOL, HUMAN
 from memoryd.engine.runner import block_bodies, check_kind
-from memoryd.engine.scrubbing import Scrubber
 from memoryd.errors import LockedError, MemorydError, NotFoundError, RefusedError, StateError
 from memoryd.files import log, regular, trial
 from memoryd.files.locks import Lock
 from memoryd.files.log import Log
 from memoryd.files.open_folder import open_folder
 from memoryd.interfaces import control, status
+from memoryd.interfaces.recall import scrubbing
 from memoryd.jobs.sleep import CONSUMER
 from memoryd.ledger.facts import Limits as FactLimits
 from memoryd.ledger.guards import Limits as GuardLimits
 from memoryd.ledger.memory import PREFIXES
 from memoryd.transcripts import chat
 from memoryd.transcripts.turn import Role
-from memoryd.worker.client import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from memoryd.app import App
     from memoryd.config import Agent, Settings
     from memoryd.engine.recording import Recorded
+    from memoryd.engine.scrubbing import Scrubber
 
 RELOAD = "reload it: SIGHUP, or stop and start it"
 POLL_SECONDS = 0.1
@@ -278,8 +281,9 @@ def request(
     options: dict[str, Any] | None = None,
     *,
     key: str | None = None,
+    text: str | None = None,
 ) -> str:
-    """Queue a run that a person asks for; one of its key that waits already is theirs then.
+    """Queue a run that a person or a tool asks for; one of its key that waits already is theirs then.
 
     Args:
         engine: the state database.
@@ -288,16 +292,21 @@ def request(
         kind: of the run.
         options: what it is about.
         key: what makes two runs the same; by default those of a kind without options are.
+        text: what a tool gives it to write, without its secrets.
     """
     now = clock.text()
     key = key or (f"{kind}:{agent_id}" if options is None else None)
     run_id = sleeping.new_run_id(clock)
-    row: dict[str, Any] = {"id": run_id, "kind": kind, "agent_id": agent_id, "actor": "human", "trigger": "manual"}
+    by = ("human", "manual") if text is None else (AGENT_TOOL, "agent")
+    row: dict[str, Any] = {"id": run_id, "kind": kind, "agent_id": agent_id, "actor": by[0], "trigger": by[1]}
     row |= {"key": key, "created_at": now, "scheduled_for": now, "options": options or {}}
     with sqlite.writing(engine) as connection:
         if not runs.enqueue(connection, row) and key is not None:
             run_id = runs.open_by_key(connection, key) or run_id
-    runs.hurry(engine, run_id, now)
+        if text is not None:
+            runs.give_text(connection, run_id, text)
+    if text is None:
+        runs.hurry(engine, run_id, now)
     return run_id
 
 
@@ -346,14 +355,62 @@ def state(settings: Settings, agent: Agent) -> Iterator[tuple[Engine, Scrubber]]
             yield app.engine, app.scrubber
         return
     engine = _beside(settings)
-    scrubber = Scrubber(Worker(settings.state_dir), Log("memoryd").bind(part="scrub"))
-    scrubber.configure(settings)
     try:
         _require_known(engine, agent.id)
-        yield engine, scrubber
+        with scrubbing(settings) as scrubber:
+            yield engine, scrubber
     finally:
-        scrubber.close()
         engine.dispose()
+
+
+def save(settings: Settings, agent: Agent, text: str) -> dict[str, Any]:
+    """Write a note into the day's file, and wait for it; returns the row of its run.
+
+    Raises:
+        RefusedError: there is nothing in it.
+    """
+    now = Clock().now().astimezone(settings.zone)
+    return _write(settings, agent, saving.SAVE, text, {"day": now.date().isoformat(), "clock": f"{now:%H:%M}"})
+
+
+def update(
+    settings: Settings, agent: Agent, *, append: str | None = None, replace: str | None = None
+) -> dict[str, Any]:
+    """Add a memory to `MEMORY.md`, or make it another text, and wait for it; returns the row of the run.
+
+    Raises:
+        RefusedError: a guard says no, or there is nothing to write; nothing was changed.
+    """
+    catch_up(settings, agent)
+    if replace is not None:
+        return _write(settings, agent, saving.REPLACE, replace, {})
+    return _write(settings, agent, saving.UPDATE, append or "", {})
+
+
+def _write(settings: Settings, agent: Agent, kind: str, text: str, options: dict[str, Any]) -> dict[str, Any]:
+    with scrubbing(settings) as scrubber:
+        (clean,) = scrubber.redact([text])  # ahead of the row: nothing is stored that was not scanned
+
+    def queue(engine: Engine, clock: Clock) -> list[str]:
+        return [request(engine, clock, agent.id, kind, options, text=clean)]
+
+    row = run_now(settings, agent.id, queue)[0]
+    require_done(row)
+    return row
+
+
+def feedback(settings: Settings, agent: Agent, memory_id: str, verdict: str) -> str:
+    """Record a word on a memory; a unique beginning of its id is enough. Returns the id.
+
+    Raises:
+        NotFoundError: there is no such memory.
+        RefusedError: it has ended.
+    """
+    with reads.open_reader(database(settings)) as reader:
+        full = str(reads.find_memory(reader, agent.id, memory_id)["id"])
+    with state(settings, agent) as (engine, _):
+        feedbacks.give(engine, agent.id, full, verdict, actor=HUMAN, now=Clock().text())
+    return full
 
 
 @contextmanager

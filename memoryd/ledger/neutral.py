@@ -19,6 +19,7 @@ _FENCE = re.compile(r"`{3,}|~{3,}")
 _PICTURE = re.compile(r"!\[")
 _TEMPLATE = re.compile(r"\[(?=\s*/?\s*(?:INST|SYS|TOOL_CALLS|AVAILABLE_TOOLS|TOOL_RESULTS)\b)", re.IGNORECASE)
 _MARKER = re.compile(r"\[(?=\s*(?:SUMMARY|MEMORIES|NOTHING|Tool:|t\d+\b))", re.IGNORECASE)
+_BULLET = re.compile(r"\s*[-*+]\s")
 _LEADING = re.compile(
     r"^(?:\s|[>|]|#{1,6}(?=\s|$)|[-*+](?=\s|$)|[-*_=]{3,}|%%+|:::+|\d{1,9}[.)](?=\s|$)"
     r"|(?:system|developer|tool|function|ipython)\s*:)+",
@@ -38,6 +39,19 @@ def neutral(text: str) -> str:
     line = _PICTURE.sub("[", line)
     line = _MARKER.sub("(", _TEMPLATE.sub("(", line))
     return _bare(" ".join(line.split()))
+
+
+def neutral_lines(text: str) -> str:
+    """Return `text` with each of its lines neutral; one that is a bullet stays one, blank lines part paragraphs.
+
+    It may come out empty.
+    """
+    lines = []
+    for line in text.splitlines():
+        match = _BULLET.match(line)
+        clean = neutral(line)
+        lines.append(f"- {clean}" if match and clean else clean)
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip("\n")
 
 
 def visible(text: str) -> str:

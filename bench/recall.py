@@ -1,0 +1,143 @@
+"""The pace of search: 100,000 turns indexed, questions asked of them, one changed file taken in, the memory it takes.
+
+usage: bench/recall.py
+
+The texts are made up of words as frequent as those of a language (Zipf's law, English stop words first), so that
+questions hold common words as well as rare ones. A third of the turns is the user's, one the assistant's, one tool
+output.
+"""
+
+from __future__ import annotations
+
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from bisect import bisect
+from datetime import UTC, datetime
+from itertools import accumulate
+from pathlib import Path
+from statistics import quantiles
+
+from memoryd.config import Agent
+from memoryd.database import schema, sqlite
+from memoryd.engine.indexing import Indexer
+from memoryd.engine.recall import Recall
+from memoryd.files.log import Log
+from memoryd.index.database import Index
+from memoryd.recall.words import STOP_WORDS
+
+NOW = "2026-01-01T00:00:00.000Z"
+TURNS, A_SESSION, VOCABULARY = 100_000, 100, 30_000
+KINDS = (("user", "message", 30), ("assistant", "message", 80), ("tool", "tool_result", 120))  # words of each
+QUESTIONS, CHANGES = 500, 20
+LETTERS = "aeioubcdfghklmnprstvw"
+
+
+class Speaker:
+    """Says sentences of random words."""
+
+    def __init__(self) -> None:
+        self.random = random.Random(7)
+        made = {"".join(self.random.choices(LETTERS, k=self.random.randint(3, 9))) for _ in range(VOCABULARY)}
+        self.words = [*sorted(STOP_WORDS, key=len), *sorted(made, key=lambda word: (len(word) > 6, word[::-1]))]
+        self.reach = list(accumulate(1 / rank for rank in range(1, len(self.words) + 1)))
+
+    def say(self, count: int) -> str:
+        """So many words."""
+        ends = self.reach[-1]
+        return " ".join(self.words[bisect(self.reach, self.random.random() * ends)] for _ in range(count))
+
+
+def fill(path: Path, speaker: Speaker) -> float:
+    """Store the turns; how many megabytes of text they are."""
+    engine = schema.open_database(path, now=NOW).engine
+    size = 0
+    with sqlite.writing(engine) as connection:
+        connection.exec_driver_sql("INSERT INTO agent VALUES ('demo', '/w', 1, 0, ?)", (NOW,))
+        for start in range(0, TURNS, A_SESSION):
+            session = f"s{start // A_SESSION}"
+            connection.exec_driver_sql(
+                "INSERT INTO session (id, agent_id, native_id, format, state, seen_at, last_turn_at, turns, last_seq,"
+                " gauge, counted_seq) VALUES (?, 'demo', ?, 'messages', 'ended', ?, ?, ?, ?, '{}', 0)",
+                (session, session, NOW, NOW, A_SESSION, A_SESSION),
+            )
+            rows = []
+            for seq in range(1, A_SESSION + 1):
+                role, kind, words = KINDS[seq % len(KINDS)]
+                text = speaker.say(words)
+                size += len(text)
+                rows.append((session, seq, f"{session}-{seq}", role, role, kind, text, NOW))
+            connection.exec_driver_sql(
+                "INSERT INTO turn (agent_id, session_id, seq, transcript_id, generation, record_id, part, role, origin,"
+                " kind, text, at, sidechain, first_byte, last_byte, sha256)"
+                " VALUES ('demo', ?, ?, 1, 1, ?, 0, ?, ?, ?, ?, ?, 0, 0, 0, x'')",
+                rows,
+            )
+    engine.dispose()
+    return size / 1e6
+
+
+def measured(folder: Path, megabytes: float) -> None:
+    """Index, search, change; in a process of its own, so that its memory is its own."""
+    speaker = Speaker()
+    agent = Agent(id="demo", workspace=folder / "workspace")
+    file = agent.workspace / "memory" / "2026-01-01.md"
+    file.parent.mkdir(parents=True)
+    index = Index(folder, Log("bench"))
+    recall = Recall(Indexer(index, folder / "memoryd.db", UTC, list, Log("bench")), lambda: datetime.now(UTC))
+    begun = time.perf_counter(), time.process_time()
+    recall.indexer.refresh(agent)
+    taken, busy = time.perf_counter() - begun[0], time.process_time() - begun[1]
+    print(f"index {TURNS:,} turns  {megabytes / taken:8.1f} MB/s, {megabytes / busy:.1f} MB/s of CPU (wanted: 5)")
+    for words in (3, 8):
+        spread = asked(recall, agent, [speaker.say(words) for _ in range(QUESTIONS)])
+        print(f"search {words} words  {told(spread)} (wanted: 10 and 50)")
+    first = len(STOP_WORDS)
+    common = asked(recall, agent, [word for word in speaker.words[first : first + 10] for _ in range(5)])
+    print(f"search one of the ten commonest words  {told(common)}")
+    changed = []
+    for number in range(CHANGES):
+        text = "".join(f"## Note\n\n{speaker.say(80)}\n\n" for _ in range(200 if not number else 1))
+        with file.open("a") as out:
+            out.write(text)
+        start = time.perf_counter()
+        recall.indexer.refresh(agent)
+        changed.append((time.perf_counter() - start) * 1000)
+    print(f"one changed file  {max(changed[1:]):.1f} ms at most (wanted: 50), the first time {changed[0]:.1f} ms")
+    index.close()
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"memory  {most:.0f} MB (wanted: 200); index.db {(folder / 'index.db').stat().st_size / 1e6:.0f} MB")
+
+
+def asked(recall: Recall, agent: Agent, questions: list[str]) -> tuple[list[float], list[float]]:
+    """Milliseconds of each question: by the clock, and of CPU."""
+    wall, busy = [], []
+    for question in questions:
+        begun = time.perf_counter(), time.process_time()
+        recall.search(agent, question)
+        wall.append((time.perf_counter() - begun[0]) * 1000)
+        busy.append((time.process_time() - begun[1]) * 1000)
+    return wall, busy
+
+
+def told(spread: tuple[list[float], list[float]]) -> str:
+    """The median and the 99th of a hundred."""
+    wall, busy = (quantiles(one, n=100) for one in spread)
+    return f"p50 {wall[49]:.1f} ms, p99 {wall[98]:.1f} ms; of CPU {busy[49]:.1f} and {busy[98]:.1f}"
+
+
+def main() -> None:
+    """Fill a database, then measure in another process."""
+    if sys.argv[2:]:
+        measured(Path(sys.argv[1]), float(sys.argv[2]))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        size = fill(Path(folder) / "memoryd.db", Speaker())
+        subprocess.run([sys.executable, __file__, folder, str(size)], check=True)
+
+
+if __name__ == "__main__":
+    main()

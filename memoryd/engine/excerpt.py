@@ -1,0 +1,144 @@
+"""Excerpts: lines of a file of the workspace, turns of a session, a fact, as they are now.
+
+Nothing outside of the workspace can be named, and nothing in it is followed: the way down is opened one name at a time
+without links, and only a regular file of one name is read. What is called `*.private` is never read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from memoryd.database import reads
+from memoryd.engine.indexing import PRIVATE
+from memoryd.errors import ConfigError, NotFoundError, RefusedError
+from memoryd.files import regular
+from memoryd.recall.ranking import FACT, SESSION
+from memoryd.tiers.lines import lines_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from memoryd.config import Agent
+
+LONGEST_PATH = 1024
+_HINT = "name a file of the workspace, such as MEMORY.md or memory/2026-03-04.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Part of a text.
+
+    Attributes:
+        path: of the file in the workspace; `session:ID` or `fact:ID`.
+        first_line: the first line of it, counted from 1; of a session the number of the turn.
+        last_line: the last line of it; one less than the first where there is none.
+        total_lines: how many there are.
+        text: the lines.
+    """
+
+    path: str
+    first_line: int
+    last_line: int
+    total_lines: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Which lines are wanted: from `first` on, `count` at most; None for all."""
+
+    first: int = 1
+    count: int | None = None
+
+    def check(self) -> None:
+        """Refuse what cannot be meant.
+
+        Raises:
+            ConfigError: a number is less than one.
+        """
+        if self.first < 1 or (self.count is not None and self.count < 1):
+            raise ConfigError("lines are counted from 1, and at least one is wanted", f"{self.first}, {self.count}")
+
+    def last(self, total: int) -> int:
+        """The last line that is there."""
+        return total if self.count is None else min(total, self.first + self.count - 1)
+
+
+def get(
+    agent: Agent, path: str, span: Span, *, database: Path, redact: Callable[[Sequence[str]], list[str]]
+) -> Excerpt:
+    """Read part of what an agent remembers. Whether it may be shown is for the caller to know.
+
+    Args:
+        agent: whose memory.
+        path: of a file, from the workspace on; or as a hit names a session or a fact.
+        span: which lines, or turns.
+        database: the state database.
+        redact: gives texts of files without their secrets.
+
+    Raises:
+        RefusedError: the path leads out of the workspace, or to what is private.
+        NotFoundError: there is no such thing, or it ends before the span.
+        StateError: it is no regular file of one name, or cannot be read.
+        ConfigError: the span cannot be meant.
+    """
+    span.check()
+    kind, _, name = path.partition(":")
+    if kind == SESSION and name:
+        return _of_session(agent.id, name, span, database)
+    if kind == FACT and name:
+        return _of_fact(agent.id, path, name, database)
+    relative = inside(path)
+    data = regular.read_in(agent.workspace, relative)
+    if data is None:
+        raise NotFoundError("there is no such file", path, _HINT)
+    lines = lines_of(data)
+    _require(path, span, len(lines))
+    last = span.last(len(lines))
+    text = b"".join(lines[span.first - 1 : last]).decode(errors="replace")
+    return Excerpt(relative, span.first, last, len(lines), redact([text])[0] if text else "")
+
+
+def inside(path: str) -> str:
+    """The path as it is named from the workspace on.
+
+    Raises:
+        RefusedError: it leads elsewhere, or to what is private.
+    """
+    if not path or "\0" in path or len(path) > LONGEST_PATH:
+        raise RefusedError("this is no path", path[:80].replace("\0", "\ufffd"), _HINT)
+    pure = PurePosixPath(path)
+    if pure.is_absolute() or ".." in pure.parts or not pure.parts:
+        raise RefusedError("the path leads out of the workspace", path, _HINT)
+    if any(part.casefold().endswith(PRIVATE) for part in pure.parts):
+        raise RefusedError("what is private is not read", path, _HINT)
+    return str(pure)
+
+
+def _require(path: str, span: Span, total: int) -> None:
+    if span.first > max(1, total):
+        raise NotFoundError(f"it ends before line {span.first}", path, f"it has {total} lines")
+
+
+def _of_session(agent_id: str, session_id: str, span: Span, database: Path) -> Excerpt:
+    with reads.open_reader(database) as reader:
+        row = reads.find_session(reader, session_id)
+        if row["agent_id"] != agent_id:
+            raise NotFoundError(f"there is no session {session_id!r}", hint="memoryd session list shows them")
+        total = int(row["last_seq"])
+        _require(f"{SESSION}:{session_id}", span, total)
+        last = span.last(total)
+        turns = reads.messages(reader, row["id"], after=span.first - 1, upto=last)
+    text = "".join(f"[{turn['seq']}] {turn['role']}: {turn['text']}\n" for turn in turns)
+    return Excerpt(f"{SESSION}:{row['id']}", span.first, last, total, text)
+
+
+def _of_fact(agent_id: str, path: str, fact_id: str, database: Path) -> Excerpt:
+    with reads.open_reader(database) as reader:
+        found = reads.find_memory(reader, agent_id, fact_id)
+    if found["kind"] != FACT or found["deleted_at"] is not None:
+        raise NotFoundError("there is no such fact", path, "memoryd facts list shows them")
+    return Excerpt(f"{FACT}:{found['id']}", 1, 1, 1, str(found["content"]))

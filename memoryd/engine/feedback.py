@@ -1,0 +1,42 @@
+"""Feedback: a word on a memory, good or bad. It changes none; it is audited, and weighs in what search shows first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memoryd.database import audit, memories, sqlite
+from memoryd.errors import NotFoundError, RefusedError
+from memoryd.ledger.memory import to_json
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+GOOD, BAD = "good", "bad"
+VERDICTS = (GOOD, BAD)
+
+
+def give(engine: Engine, agent_id: str, memory_id: str, verdict: str, *, actor: str, now: str) -> None:
+    """Record what somebody said of a memory.
+
+    Args:
+        engine: the state database.
+        agent_id: whose memory.
+        memory_id: of a live memory.
+        verdict: one of `VERDICTS`.
+        actor: who says so.
+        now: UTC, ISO 8601 with `Z`.
+
+    Raises:
+        NotFoundError: the agent has no such memory.
+        RefusedError: the memory has ended, or there is no such verdict.
+    """
+    if verdict not in VERDICTS:
+        raise RefusedError(f"there is no feedback {verdict!r}", memory_id, "say good or bad")
+    with sqlite.writing(engine) as connection:
+        memory = memories.by_ids(connection, agent_id, [memory_id]).get(memory_id)
+        if memory is None:
+            raise NotFoundError(f"there is no memory {memory_id!r}", hint="memoryd core list, facts list, search")
+        if not memory.is_live:
+            raise RefusedError(f"the memory has ended ({memory.ended_as})", memory_id, "memoryd core restore")
+        states = [(f"feedback {verdict}", memory_id, to_json(memory))]
+        audit.note(connection, states, at=now, agent_id=agent_id, actor=actor, run_id=None)

@@ -1,0 +1,317 @@
+"""Search: what an agent remembers that a question is about, each hit as its file or row has it at this moment.
+
+The index only says where to look. What it names is read again before it is shown: a text that has changed or gone since
+is taken in anew, and the question is asked once more.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.database import reads
+from memoryd.engine.indexing import AGAIN, CORE, FILES, TIERS
+from memoryd.errors import ConfigError, MemorydError
+from memoryd.files import regular
+from memoryd.index.database import RebuiltError
+from memoryd.index.tables import Where
+from memoryd.ledger.memory import hash_of
+from memoryd.recall import documents, ranking
+from memoryd.recall.query import parse
+from memoryd.recall.ranking import FACT, SESSION, Known
+from memoryd.recall.snippet import held, snippet
+from memoryd.tiers import core
+from memoryd.tiers.lines import lines_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import date, datetime
+
+    from memoryd.config import Agent
+    from memoryd.database.reads import Reader
+    from memoryd.engine.indexing import Indexer
+    from memoryd.index.tables import Tables
+    from memoryd.recall.query import Query
+    from memoryd.recall.ranking import Candidate, Ranked
+
+LIMIT = 10
+MOST = 200  # hits that one search may give
+_DEPTH = 4  # candidates looked at for each hit that is wanted, since boosts and filters change their order …
+_LEAST = 50  # … but at least so many
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """What a search is narrowed to.
+
+    Attributes:
+        tier: one of `TIERS`.
+        tags: all of which a hit must have: of a memory, of a file's front matter, or `#so` in its text.
+        after: not older than this day; what has no day is left out.
+        before: not younger than this day.
+        limit: hits at most.
+    """
+
+    tier: str | None = None
+    tags: frozenset[str] = frozenset()
+    after: date | None = None
+    before: date | None = None
+    limit: int = LIMIT
+
+    def check(self) -> None:
+        """Refuse what cannot be meant.
+
+        Raises:
+            ConfigError: there is no such tier, or the limit is none.
+        """
+        if self.tier is not None and self.tier not in TIERS:
+            raise ConfigError(f"there is no tier {self.tier!r}", "tier", f"one of {', '.join(TIERS)}")
+        if not 1 <= self.limit <= MOST:
+            raise ConfigError(f"a search gives 1 to {MOST} hits, not {self.limit}", "limit", "narrow the question")
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One thing that was found.
+
+    Attributes:
+        path: of the file in the workspace; `session:ID` or `fact:ID`.
+        first_line: of the file; of a session the number of the turn.
+        last_line: the last one of it.
+        snippet: the part of its text that tells most about the question, on one line.
+        score: how relevant it is; only comparable within one search.
+        tier: core, daily, recent, archive, fact or session.
+        why: which words stand where, and what else raised its score.
+        id: of the memory, where it is one: what `feedback` takes.
+        day: YYYY-MM-DD, where it has one.
+    """
+
+    path: str
+    first_line: int
+    last_line: int
+    snippet: str
+    score: float
+    tier: str
+    why: str
+    id: str | None = None
+    day: str | None = None
+
+
+class _Found(NamedTuple):
+    """What a search came to: hits, or candidates that are not any more what the index says."""
+
+    hits: list[Hit]
+    stale: list[Candidate]
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """Searches what agents remember.
+
+    Attributes:
+        indexer: keeps the index up to date.
+        now: tells the time, for what is recent.
+    """
+
+    indexer: Indexer
+    now: Callable[[], datetime]
+
+    def search(self, agent: Agent, text: str, narrowing: Narrowing | None = None) -> list[Hit]:
+        """Return what is found, the most relevant first. Whether it may be shown is for the caller to know.
+
+        Args:
+            agent: whose memory.
+            text: any text: words, `"phrases"`, `prefix*`, names of things.
+            narrowing: what of it is wanted.
+
+        Raises:
+            ConfigError: the narrowing cannot be meant.
+            StateError: the index or the database cannot be used.
+        """
+        narrowing = narrowing or Narrowing()
+        narrowing.check()
+        query = parse(text)
+        if not query.terms:
+            return []
+        found = _Found([], [])
+        for attempt in range(AGAIN):
+            self.indexer.refresh(agent)
+            try:
+                found = self._ask(agent, query, narrowing)
+                if not found.stale:
+                    break
+                self.indexer.mend(agent.id, [(one.path, one.tier, one.first_line) for one in found.stale])
+            except RebuiltError:
+                if attempt == AGAIN - 1:
+                    raise
+        return found.hits
+
+    def _ask(self, agent: Agent, query: Query, narrowing: Narrowing) -> _Found:
+        day_after, day_before = (
+            None if day is None else day.isoformat() for day in (narrowing.after, narrowing.before)
+        )
+        where = Where(narrowing.tier, day_after, day_before)
+        depth = max(_LEAST, _DEPTH * narrowing.limit)
+        with ExitStack() as opened:
+            tables = opened.enter_context(self.indexer.index.reading())
+            number = tables.find_number(agent.id)
+            if number is None:
+                return _Found([], [])
+            reader = None
+            if self.indexer.database.exists():
+                reader = opened.enter_context(reads.open_reader(self.indexer.database))
+            sources = _Sources(agent, reader)
+            candidates = tables.find(number, query, where, depth)
+            stale = [one for one in candidates if one.tier == CORE and sources.text(one) is None]
+            live = [one for one in candidates if one not in stale]
+            known = _known(agent.id, reader, live, sources)
+            live = [one for one in live if _is_wanted(one, known.get(one.id), sources, narrowing)]
+            phrases = query.phrases
+            quoting = tables.holding(number, phrases, [one.id for one in live]) if phrases else set()
+            today = self.now().astimezone(self.indexer.zone).date()
+            ranked = _each_once(ranking.rank(live, lambda one: known.get(one.id), today, frozenset(quoting)))
+            best: list[Ranked] = []
+            for one in ranked:
+                if len(best) == narrowing.limit:
+                    break
+                if sources.text(one.candidate) is None:
+                    stale.append(one.candidate)
+                else:
+                    best.append(one)
+            return _Found(_hits(tables, number, query, best, sources), stale)
+
+
+class _Sources:
+    """What candidates are made of, as it is now; each file is read once."""
+
+    def __init__(self, agent: Agent, reader: Reader | None) -> None:
+        self._agent = agent
+        self._reader = reader
+        self._files: dict[str, list[bytes]] = {}
+        self._texts: dict[int, str | None] = {}
+
+    def text(self, candidate: Candidate) -> str | None:
+        """The text of a candidate; None where it is another one by now, or gone."""
+        if candidate.id not in self._texts:
+            text = self._text(candidate)
+            is_same = text is not None and documents.digest_of(text) == candidate.digest
+            self._texts[candidate.id] = text if is_same else None
+        return self._texts[candidate.id]
+
+    def _text(self, candidate: Candidate) -> str | None:
+        name = candidate.path.partition(":")[2]
+        if candidate.tier == SESSION:
+            return None if self._reader is None else reads.turn_text(
+                self._reader, self._agent.id, name, candidate.first_line
+            )  # fmt: skip
+        if candidate.tier == FACT:
+            row = None if self._reader is None else self._reader.row(
+                "SELECT content FROM memory WHERE agent_id = ? AND id = ? AND kind = 'fact' AND deleted_at IS NULL",
+                self._agent.id, name,
+            )  # fmt: skip
+            return None if row is None else str(row["content"])
+        lines = self._lines(candidate.path)[candidate.first_line - 1 : candidate.last_line]
+        return b"".join(lines).decode(errors="replace")
+
+    def _lines(self, path: str) -> list[bytes]:
+        if path not in self._files:
+            try:
+                self._files[path] = lines_of(regular.read_in(self._agent.workspace, path) or b"")
+            except MemorydError:
+                self._files[path] = []  # it cannot be read any more: nothing of it is shown
+        return self._files[path]
+
+
+def _known(
+    agent_id: str, reader: Reader | None, candidates: Sequence[Candidate], sources: _Sources
+) -> dict[int, Known]:
+    """What the ledger knows of the candidates that are memories."""
+    if reader is None:
+        return {}
+    hashes: dict[int, str] = {}
+    for one in candidates:
+        if one.tier == CORE:
+            bullets = core.bullets(core.parse((sources.text(one) or "").encode()))
+            hashes |= {one.id: hash_of(core.unescaped(bullets[0].text))} if bullets else {}
+    rows = reads.core_by_hash(reader, agent_id, list(hashes.values()))
+    ids = {at: str(rows[said]["id"]) for at, said in hashes.items() if said in rows}
+    facts = {one.id: one.path.partition(":")[2] for one in candidates if one.tier == FACT}
+    votes = reads.votes(reader, agent_id, [*ids.values(), *facts.values()])
+    found = {at: Known(memory_id, votes=votes.get(memory_id, 0)) for at, memory_id in facts.items()}
+    for at, memory_id in ids.items():
+        row = rows[hashes[at]]
+        tags = frozenset(str(tag).lower() for tag in json.loads(row["tags"]))
+        day = str(row["origin_at"] or row["created_at"])[:10]
+        found[at] = Known(memory_id, row["importance"], votes.get(memory_id, 0), tags, day)
+    return found
+
+
+def _is_wanted(candidate: Candidate, known: Known | None, sources: _Sources, narrowing: Narrowing) -> bool:
+    """Whether a candidate has the tags and the day that are asked for."""
+    if narrowing.tags:
+        tags = candidate.tags | (known.tags if known is not None else frozenset())
+        tags |= documents.tags_in(sources.text(candidate) or "")
+        if not {tag.lower().lstrip("#") for tag in narrowing.tags} <= tags:
+            return False
+    if narrowing.after is None and narrowing.before is None:
+        return True
+    day = candidate.day or (known.day if known is not None else None)
+    after, before = (None if one is None else one.isoformat() for one in (narrowing.after, narrowing.before))
+    return day is not None and (after or "") <= day and (before is None or day <= before)
+
+
+def _each_once(ranked: Sequence[Ranked]) -> list[Ranked]:
+    """Of a turn that is several documents, only the best."""
+    seen: set[tuple[str, int]] = set()
+    found = []
+    for one in ranked:
+        place = (one.candidate.path, one.candidate.first_line)
+        if place not in seen:
+            seen.add(place)
+            found.append(one)
+    return found
+
+
+def _hits(tables: Tables, number: int, query: Query, ranked: Sequence[Ranked], sources: _Sources) -> list[Hit]:
+    matched = tables.matched(number, query.terms, [one.candidate.id for one in ranked])
+    words = [term.text for term in query.terms]
+    hits = []
+    for one in ranked:
+        candidate = one.candidate
+        text = candidate.shown if candidate.shown is not None else sources.text(candidate) or ""
+        if candidate.tier in FILES:
+            text = _below_headings(text)
+        elif candidate.tier == SESSION:
+            text = text[candidate.piece * documents.PIECE :][: documents.PIECE]
+        hits.append(
+            Hit(
+                candidate.path,
+                candidate.first_line,
+                candidate.last_line,
+                snippet(text, words),
+                float(f"{one.score:.4g}"),
+                candidate.tier,
+                _why(text, [word for word in words if word in matched[candidate.id]], one.boosts),
+                None if one.known is None else one.known.memory_id,
+                candidate.day or (one.known.day if one.known is not None else None),
+            )
+        )
+    return hits
+
+
+def _below_headings(text: str) -> str:
+    """The text of a chunk without the headings it begins with, which say where it stands; they are in its lines."""
+    lines = text.splitlines()
+    while lines and (not lines[0].strip() or lines[0].startswith("#")):
+        lines.pop(0)
+    return "\n".join(lines) or text
+
+
+def _why(text: str, words: Sequence[str], boosts: Sequence[str]) -> str:
+    """Which words stand in the text, and which beside it or in its date or headings; and what raised its score."""
+    own = held(text, words)
+    beside = [word for word in words if word not in own]
+    told = (("", own), ("beside it: ", beside), ("", list(boosts)))
+    return "; ".join(label + ", ".join(dict.fromkeys(part)) for label, part in told if part)

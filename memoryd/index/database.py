@@ -1,0 +1,243 @@
+"""`index.db`: what search looks into. It holds nothing that is not elsewhere, so where it is damaged it is made anew.
+
+One FTS5 table for each agent, so that no question of one can touch another's rows, nor be ranked by another's words.
+The tables keep no text (https://sqlite.org/fts5.html, §4.4.2), only where each word stands; what is shown is read from
+the file or row it came from.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from memoryd.database.library import BUSY_TIMEOUT_MS, file_uri, library
+from memoryd.errors import MemorydError, StateError
+from memoryd.files.folders import make_private_dir
+from memoryd.files.locks import Lock
+from memoryd.index.tables import SCHEMA, DamagedError, FaultError, Tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from memoryd.files.log import Log
+
+NAME = "index.db"
+SIDES = ("", "-wal", "-shm", "-journal")
+VERSION = 1  # of the tables and of what is put into them: another one is made anew
+_LOCK = "index.lock"
+_PATIENCE = timedelta(seconds=30)
+_LOG_PATIENCE_MS = 200
+_SMALL = 8 << 20  # bytes that are looked through whenever it is opened; a larger one the daemon looks through
+# What a sound database may answer: BUSY, LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, FULL, CANTOPEN, NOLFS, AUTH.
+_NO_DAMAGE = frozenset({5, 6, 7, 8, 9, 10, 13, 14, 22, 23})
+
+
+class RebuiltError(MemorydError):
+    """The index was damaged and is empty now: fill it, and ask again."""
+
+    code = "rebuilt"
+
+
+class Index:
+    """The index of a state folder. Safe to use from several threads, and beside other processes."""
+
+    def __init__(self, state_dir: Path, log: Log) -> None:
+        """Nothing is opened yet."""
+        self.path = state_dir / NAME
+        self._log = log
+        self._lock = threading.RLock()
+        self._connection: Any = None
+        self._inode: tuple[int, int] | None = None
+
+    @contextmanager
+    def reading(self) -> Iterator[Tables]:
+        """One read transaction.
+
+        Raises:
+            RebuiltError: it was damaged.
+            StateError: it cannot be read.
+        """
+        with self._transaction("DEFERRED") as tables:
+            yield tables
+
+    @contextmanager
+    def writing(self) -> Iterator[Tables]:
+        """One write transaction; rolled back by any exception.
+
+        Raises:
+            RebuiltError: it was damaged.
+            StateError: it cannot be written.
+        """
+        with self._transaction("IMMEDIATE") as tables:
+            yield tables
+
+    def erase(self, agent_id: str | None) -> None:
+        """Take all of an agent out, beyond recovery from the file: it is written anew, and its log is emptied.
+
+        What is still to be found comes back with the next refresh.
+
+        Args:
+            agent_id: whose; None for all.
+
+        Raises:
+            StateError: it cannot be written.
+        """
+        if not self.path.exists():
+            return
+        with suppress(RebuiltError), self._lock:  # made anew it holds nothing of anybody
+            with self.writing() as tables:
+                for one in tables.agents() if agent_id is None else [agent_id]:
+                    tables.drop(one)
+            with self._damage():
+                self._connection.execute("VACUUM")
+                self._connection.execute(f"PRAGMA busy_timeout={_LOG_PATIENCE_MS}")
+                busy, *_ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                self._connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+            if busy:  # others read it: with its file the log goes as well
+                self._wipe("others read what was to be erased")
+
+    def close(self) -> None:
+        """Let go of the file; it is opened again when it is needed."""
+        with self._lock:
+            connection, self._connection, self._inode = self._connection, None, None
+            if connection is not None:
+                with suppress(library().Error):
+                    connection.close()
+
+    def why_damaged(self) -> str | None:
+        """Look through all of it; what was wrong with it, which is made anew then, None where nothing is."""
+        try:
+            with self.reading() as tables:
+                tables.require_sound()
+        except RebuiltError as error:
+            return error.what
+        return None
+
+    # --- how it is opened -----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _transaction(self, how: str) -> Iterator[Tables]:
+        with self._lock:
+            self._open()
+            with self._damage():
+                self._connection.execute(f"BEGIN {how}")
+                try:
+                    yield Tables(self._connection)
+                    self._connection.execute("COMMIT")
+                except BaseException:
+                    if self._connection is not None and self._connection.in_transaction:
+                        with suppress(library().Error):
+                            self._connection.execute("ROLLBACK")
+                    raise
+
+    @contextmanager
+    def _damage(self) -> Iterator[None]:
+        try:
+            yield
+        except (library().DatabaseError, UnicodeDecodeError) as error:
+            raise self._judged(error) from error
+        except FaultError as error:
+            raise self._judged(error.error) from error
+        except DamagedError as error:
+            self._wipe(error.what)
+            raise RebuiltError("the index was damaged and is made anew", str(self.path)) from error
+
+    def _judged(self, error: Exception) -> MemorydError:
+        """What an error of SQLite comes to: damage, which is mended here, or something else that is in the way."""
+        if (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF in _NO_DAMAGE:
+            hint = "it is tried again; memoryd doctor looks at the disk"
+            return StateError(f"the index cannot be used: {error}", str(self.path), hint)
+        self._wipe(str(error))
+        return RebuiltError(f"the index was damaged and is made anew: {error}", str(self.path))
+
+    def _open(self) -> None:
+        if self._connection is not None and self._inode == _inode(self.path):
+            return
+        self.close()  # another process has made it anew
+        make_private_dir(self.path.parent)
+        lock = Lock(self.path.parent / _LOCK)
+        lock.acquire(_PATIENCE)
+        try:
+            why = self._try_open()
+            if why is not None:
+                self._remove(why)
+                why = self._try_open()
+            if why is not None:
+                raise StateError(f"the index cannot be made: {why}", str(self.path), "check the disk")
+        finally:
+            lock.release()
+
+    def _try_open(self) -> str | None:
+        """Open it; why it cannot be used, where it must be made anew.
+
+        Raises:
+            StateError: the disk, or who else uses it, says no.
+        """
+        module = library()
+        connection = None
+        try:
+            is_new = not self.path.exists()
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+            connection = module.connect(
+                file_uri(self.path), uri=True, timeout=BUSY_TIMEOUT_MS / 1000, check_same_thread=False
+            )
+            connection.isolation_level = None
+            number = connection.execute("PRAGMA user_version").fetchone()[0]
+            if not is_new and number != VERSION:
+                connection.close()
+                return f"it is of version {number}, not {VERSION}" if number else "it was left unfinished"
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=NORMAL")
+            connection.execute("PRAGMA cache_size=-16384")
+            connection.execute("PRAGMA journal_size_limit=16777216")
+            if is_new:
+                connection.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version={VERSION}; COMMIT;")
+            elif self.path.stat().st_size <= _SMALL:
+                Tables(connection).require_sound()
+            else:
+                connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except (DamagedError, FaultError) as error:
+            if connection is not None:
+                connection.close()
+            return str(error)
+        except OSError as error:
+            raise StateError(
+                f"the index cannot be opened: {error.strerror}", str(self.path), "check the state folder"
+            ) from error
+        except (module.DatabaseError, UnicodeDecodeError) as error:
+            if connection is not None:
+                connection.close()
+            if (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF in _NO_DAMAGE:
+                raise StateError(f"the index cannot be opened: {error}", str(self.path), "check the disk") from error
+            return str(error)
+        self._connection, self._inode = connection, _inode(self.path)
+        return None
+
+    def _wipe(self, why: str) -> None:
+        """Remove it, unless another process has done so already."""
+        inode = self._inode
+        self.close()
+        lock = Lock(self.path.parent / _LOCK)
+        lock.acquire(_PATIENCE)
+        try:
+            if inode == _inode(self.path):
+                self._remove(why)
+        finally:
+            lock.release()
+
+    def _remove(self, why: str) -> None:
+        self._log.error("index made anew", path=self.path, why=why)
+        for side in SIDES:
+            self.path.with_name(NAME + side).unlink(missing_ok=True)
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino

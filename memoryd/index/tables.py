@@ -1,0 +1,382 @@
+"""The tables of the index inside one transaction: agents, the sources they are found in, documents and their words."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from memoryd.database.library import library
+from memoryd.errors import MemorydError
+from memoryd.recall.documents import COLUMNS, WEIGHTS
+from memoryd.recall.query import expression
+from memoryd.recall.ranking import Candidate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from memoryd.recall.documents import Document
+    from memoryd.recall.query import Query, Term
+
+SCHEMA = """
+CREATE TABLE agent (
+    number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, turn_id INTEGER NOT NULL, turn_mark TEXT NOT NULL,
+    audit_mark TEXT NOT NULL, waiting TEXT NOT NULL, live INTEGER NOT NULL, removed INTEGER NOT NULL
+);
+CREATE TABLE source (
+    id INTEGER PRIMARY KEY, agent INTEGER NOT NULL, path TEXT NOT NULL, tier TEXT NOT NULL, stamp TEXT NOT NULL,
+    tags TEXT NOT NULL, UNIQUE (agent, path)
+);
+CREATE TABLE document (
+    id INTEGER PRIMARY KEY, source INTEGER NOT NULL, first_line INTEGER NOT NULL, last_line INTEGER NOT NULL,
+    piece INTEGER NOT NULL, digest BLOB NOT NULL, key BLOB NOT NULL, day TEXT, shown TEXT
+);
+CREATE INDEX document_place ON document (source, first_line);
+"""
+_WORDS = (
+    "CREATE VIRTUAL TABLE words_{n} USING fts5({columns}, content='', contentless_delete=1,"
+    " tokenize='porter unicode61 remove_diacritics 2')"
+)
+_HASH_BYTES = 8 << 20  # of words kept in memory until they are written: larger ones are merged less often
+_BM25 = f"bm25(words_{{n}}, {', '.join(str(WEIGHTS[name]) for name in COLUMNS)})"
+FEW = 2000  # documents that are ranked in a moment, whatever is asked
+BUDGET = 8000  # matches that one question may have ranked, at about a microsecond each …
+FILTERED_BUDGET = 80_000  # … and where most of them are passed over by a filter
+
+
+class DamagedError(MemorydError):
+    """The index holds what was never put into it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file, a session or a fact, as it was when it was taken in."""
+
+    id: int
+    path: str
+    tier: str
+    stamp: str
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A document as the index holds it."""
+
+    id: int
+    first_line: int
+    last_line: int
+    key: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an agent's turns and facts have been taken in.
+
+    Attributes:
+        turn_id: the last row of the turn table that was looked at.
+        turn_mark: what that row was, so that another database in its place is noticed.
+        audit_mark: the hash of the last entry of its audit when its facts were read.
+        waiting: rows that had no text yet.
+    """
+
+    turn_id: int = 0
+    turn_mark: str = ""
+    audit_mark: str = ""
+    waiting: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What a search is narrowed to; days are YYYY-MM-DD, both inclusive."""
+
+    tier: str | None = None
+    after: str | None = None
+    before: str | None = None
+
+    @property
+    def is_narrow(self) -> bool:
+        return self != Where()
+
+
+class FaultError(Exception):
+    """SQLite's own error, as no error of another database that is read at the same time."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class Tables:
+    """The index in one transaction."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def _rows(self, sql: str, *values: object) -> list[Any]:
+        with _faults():
+            return list(self._connection.execute(sql, values).fetchall())
+
+    def _named_rows(self, sql: str, values: dict[str, object]) -> list[Any]:
+        with _faults():
+            return list(self._connection.execute(sql, values).fetchall())
+
+    def _change(self, sql: str, values: object = ()) -> Any:
+        with _faults():
+            return self._connection.execute(sql, values).lastrowid
+
+    def _change_many(self, sql: str, values: object) -> None:
+        with _faults():
+            self._connection.executemany(sql, values)
+
+    # --- agents ---------------------------------------------------------------------------------------------------
+
+    def number(self, agent_id: str) -> int:
+        """The number of an agent's tables, which are made where there are none."""
+        found = self.find_number(agent_id)
+        if found is not None:
+            return found
+        sql = (
+            "INSERT INTO agent (id, turn_id, turn_mark, audit_mark, waiting, live, removed)"
+            " VALUES (?, 0, '', '', '[]', 0, 0)"
+        )
+        number = int(self._change(sql, (agent_id,)))
+        self._change(_WORDS.format(n=number, columns=", ".join(COLUMNS)))
+        self._change(
+            f"INSERT INTO words_{number} (words_{number}, rank) VALUES ('hashsize', {_HASH_BYTES})"  # noqa: S608
+        )
+        return number
+
+    def find_number(self, agent_id: str) -> int | None:
+        """The number of an agent's tables; None where there are none."""
+        rows = self._rows("SELECT number FROM agent WHERE id = ?", agent_id)
+        return int(rows[0][0]) if rows else None
+
+    def progress(self, agent_id: str) -> Progress:
+        """How far an agent has been taken in."""
+        rows = self._rows("SELECT turn_id, turn_mark, audit_mark, waiting FROM agent WHERE id = ?", agent_id)
+        if not rows:
+            return Progress()
+        try:
+            turn_id, mark, audit_mark, waiting = rows[0]
+            return Progress(int(turn_id), str(mark), str(audit_mark), tuple(map(int, json.loads(waiting))))
+        except (TypeError, ValueError) as error:
+            raise DamagedError("the progress of an agent cannot be read") from error
+
+    def set_progress(self, agent_id: str, progress: Progress) -> None:
+        """Record how far an agent has been taken in."""
+        self._change(
+            "UPDATE agent SET turn_id = ?, turn_mark = ?, audit_mark = ?, waiting = ? WHERE id = ?",
+            (progress.turn_id, progress.turn_mark, progress.audit_mark, json.dumps(progress.waiting), agent_id),
+        )
+
+    def drop(self, agent_id: str) -> None:
+        """Take an agent out, with all of its tables."""
+        number = self.find_number(agent_id)
+        if number is None:
+            return
+        self._change(f"DROP TABLE words_{number}")
+        self._change("DELETE FROM document WHERE source IN (SELECT id FROM source WHERE agent = ?)", (number,))
+        self._change("DELETE FROM source WHERE agent = ?", (number,))
+        self._change("DELETE FROM agent WHERE number = ?", (number,))
+
+    def agents(self) -> list[str]:
+        """The ids of the agents that are in it."""
+        return [str(row[0]) for row in self._rows("SELECT id FROM agent ORDER BY id")]
+
+    # --- sources and documents ------------------------------------------------------------------------------------
+
+    def sources(self, number: int, *tiers: str) -> dict[str, Source]:
+        """An agent's sources of these tiers, by path."""
+        rows = self._rows(
+            "SELECT id, path, tier, stamp FROM source WHERE agent = ? AND tier IN (SELECT value FROM json_each(?))",
+            number,
+            json.dumps(tiers),
+        )
+        return {row[1]: Source(*row) for row in rows}
+
+    def put_source(self, number: int, path: str, tier: str, stamp: str, tags: Iterable[str] = ()) -> int:
+        """Record a source as it is now; its id.
+
+        Not as one upsert: a statement that might have to be undone by itself has FTS5 write all that it holds.
+        """
+        values = (tier, stamp, json.dumps(sorted(tags)))
+        rows = self._rows("SELECT id, tier, stamp, tags FROM source WHERE agent = ? AND path = ?", number, path)
+        if not rows:
+            sql = "INSERT INTO source (tier, stamp, tags, agent, path) VALUES (?, ?, ?, ?, ?)"
+            return int(self._change(sql, (*values, number, path)))
+        if rows[0][1:] != values:
+            sql = "UPDATE source SET tier = ?, stamp = ?, tags = ? WHERE id = ?"
+            self._change(sql, (*values, rows[0][0]))
+        return int(rows[0][0])
+
+    def remove_source(self, number: int, source_id: int) -> None:
+        """Take a source out, with its documents."""
+        self.remove(number, [one.id for one in self.held(source_id)])
+        self._change("DELETE FROM source WHERE id = ?", (source_id,))
+
+    def held(self, source_id: int, first_line: int = 0, last_line: int = 2**62) -> list[Held]:
+        """The documents of a source that begin in these lines."""
+        rows = self._rows(
+            "SELECT id, first_line, last_line, key FROM document WHERE source = ? AND first_line BETWEEN ? AND ?",
+            source_id, first_line, last_line,
+        )  # fmt: skip
+        return [Held(*row) for row in rows]
+
+    def put(self, number: int, source_id: int, documents: Sequence[tuple[Document, bytes, str | None]]) -> None:
+        """Take documents in, each with its key and, where it is not as in its source, what is shown of it."""
+        first = int(self._rows("SELECT coalesce(max(id), 0) + 1 FROM document")[0][0])
+        self._change_many(
+            "INSERT INTO document (id, source, first_line, last_line, piece, digest, key, day, shown)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                (first + at, source_id, one.first_line, one.last_line, one.piece, one.digest, key, one.day, shown)
+                for at, (one, key, shown) in enumerate(documents)
+            ],
+        )
+        self._change_many(
+            f"INSERT INTO words_{number} (rowid, {', '.join(COLUMNS)}) VALUES (?{', ?' * len(COLUMNS)})",  # noqa: S608
+            [(first + at, *one.columns) for at, (one, _, _) in enumerate(documents)],
+        )
+        self._change("UPDATE agent SET live = live + ? WHERE number = ?", (len(documents), number))
+
+    def move(self, places: Iterable[tuple[int, int, int]]) -> None:
+        """Record on which lines documents stand now: first, last, id."""
+        self._change_many("UPDATE document SET first_line = ?, last_line = ? WHERE id = ?", list(places))
+
+    def remove(self, number: int, ids: Iterable[int]) -> None:
+        """Take documents out."""
+        values = [(one,) for one in ids]
+        self._change_many(f"DELETE FROM words_{number} WHERE rowid = ?", values)  # noqa: S608
+        self._change_many("DELETE FROM document WHERE id = ?", values)
+        self._change(
+            "UPDATE agent SET live = live - ?, removed = removed + ? WHERE number = ?",
+            (len(values), len(values), number),
+        )
+
+    def is_worn(self, agent_id: str) -> bool:
+        """Whether so much was removed that ranking suffers: FTS5 goes on counting what it no longer finds."""
+        rows = self._rows("SELECT removed > ? AND removed > live FROM agent WHERE id = ?", FEW, agent_id)
+        return bool(rows and rows[0][0])
+
+    # --- questions ------------------------------------------------------------------------------------------------
+
+    def find(self, number: int, query: Query, where: Where, limit: int) -> list[Candidate]:
+        """The documents that match best, the best first.
+
+        Common words are passed over where rarer ones are left and all of them would be too many matches to rank; of a
+        single word that is nearly everywhere only the newest documents are ranked.
+        """
+        terms, since = self._affordable(number, query.terms, FILTERED_BUDGET if where.is_narrow else BUDGET)
+        if not terms:
+            return []
+        inner = f"SELECT w.rowid AS id, {_BM25.format(n=number)} AS score FROM words_{number} w"  # noqa: S608
+        if where.is_narrow:
+            inner += " JOIN document d ON d.id = w.rowid JOIN source s ON s.id = d.source"
+        inner += f" WHERE words_{number} MATCH :match AND w.rowid >= :since"
+        if where.tier is not None:
+            inner += " AND s.tier = :tier"
+        if where.after is not None or where.before is not None:
+            inner += " AND (d.day IS NULL OR d.day BETWEEN coalesce(:after, '') AND coalesce(:before, '~'))"
+        sql = (
+            "SELECT f.id, f.score, s.path, s.tier, d.first_line, d.last_line, d.piece, d.digest, d.day, d.shown, s.tags"  # noqa: S608
+            f" FROM ({inner} ORDER BY score, w.rowid LIMIT :limit) f"
+            " JOIN document d ON d.id = f.id JOIN source s ON s.id = d.source ORDER BY f.score, f.id"
+        )
+        values: dict[str, object] = {"match": expression(terms), "since": since, "limit": limit}
+        values |= {"tier": where.tier, "after": where.after, "before": where.before}
+        return [_candidate(row) for row in self._named_rows(sql, values)]
+
+    def _affordable(self, number: int, terms: Sequence[Term], budget: int) -> tuple[tuple[Term, ...], int]:
+        """The terms to rank by, the rarest of them at least; and from which document on."""
+        if (self._rows("SELECT max(id) FROM document")[0][0] or 0) <= FEW:
+            return tuple(terms), 0
+        counted = sorted(
+            ((self._count(number, term, budget), at, term) for at, term in enumerate(terms)), key=lambda one: one[:2]
+        )
+        kept: list[tuple[int, Term]] = []
+        left = budget
+        for count, at, term in counted:
+            if count and (count <= left or not kept):
+                kept.append((at, term))
+                left -= count
+        chosen = tuple(term for _, term in sorted(kept, key=lambda one: one[0]))
+        return chosen, self._newest(number, chosen, budget) if left < 0 else 0
+
+    def _count(self, number: int, term: Term, most: int) -> int:
+        rows = self._rows(
+            f"SELECT count(*) FROM (SELECT 1 FROM words_{number} WHERE words_{number} MATCH ? LIMIT ?)",  # noqa: S608
+            term.match, most + 1,
+        )  # fmt: skip
+        return int(rows[0][0])
+
+    def _newest(self, number: int, terms: tuple[Term, ...], most: int) -> int:
+        rows = self._rows(
+            f"SELECT rowid FROM words_{number} WHERE words_{number} MATCH ? ORDER BY rowid DESC LIMIT 1 OFFSET ?",  # noqa: S608
+            expression(terms), most,
+        )  # fmt: skip
+        return int(rows[0][0]) if rows else 0
+
+    def matched(self, number: int, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, set[str]]:
+        """Which of the terms each of these documents holds, wherever."""
+        found: dict[int, set[str]] = {one: set() for one in ids}
+        for term in terms if ids else ():
+            for one in self._holding(number, term.match, ids):
+                found[one].add(term.text)
+        return found
+
+    def holding(self, number: int, phrases: Sequence[Term], ids: Sequence[int]) -> set[int]:
+        """Which of these documents hold all of the phrases."""
+        return self._holding(number, " AND ".join(term.match for term in phrases), ids)
+
+    def _holding(self, number: int, match: str, ids: Sequence[int]) -> set[int]:
+        rows = self._rows(
+            f"SELECT rowid FROM words_{number} WHERE words_{number} MATCH ?"  # noqa: S608
+            " AND rowid IN (SELECT value FROM json_each(?))",
+            match, json.dumps(list(ids)),
+        )  # fmt: skip
+        return {int(row[0]) for row in rows}
+
+    def counts(self, agent_id: str) -> dict[str, int]:
+        """How many documents of each tier an agent has."""
+        rows = self._rows(
+            "SELECT s.tier, count(*) FROM document d JOIN source s ON s.id = d.source"
+            " JOIN agent a ON a.number = s.agent WHERE a.id = ? GROUP BY s.tier",
+            agent_id,
+        )
+        return {str(tier): int(count) for tier, count in rows}
+
+    def require_sound(self) -> None:
+        """Look through all pages, and through the words of each agent.
+
+        Raises:
+            DamagedError: something is wrong with it.
+        """
+        rows = [row[0] for row in self._rows("PRAGMA integrity_check(1)")]
+        if rows != ["ok"]:
+            raise DamagedError(str(rows[0]))
+
+
+@contextmanager
+def _faults() -> Iterator[None]:
+    try:
+        yield
+    except (library().DatabaseError, UnicodeDecodeError) as error:  # the latter of a message that quotes bad bytes
+        raise FaultError(error) from error
+
+
+def _candidate(row: Sequence[Any]) -> Candidate:
+    identity, score, path, tier, first, last, piece, digest, day, shown, tags = row
+    whole = (identity, first, last, piece)
+    texts = (path, tier, tags)
+    is_sound = all(isinstance(one, int) for one in whole) and all(isinstance(one, str) for one in texts)
+    if not is_sound or not isinstance(digest, bytes) or not isinstance(shown, str | None):
+        raise DamagedError("a document is none")
+    try:
+        found = frozenset(map(str, json.loads(tags)))
+        if day is not None:
+            date.fromisoformat(day)
+    except (TypeError, ValueError) as error:
+        raise DamagedError("a document is none") from error
+    return Candidate(identity, -float(score), path, tier, first, last, piece, digest, day, shown, found)

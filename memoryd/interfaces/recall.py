@@ -1,0 +1,223 @@
+"""The commands of recall: search, get, save, update, feedback."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from memoryd.errors import MemorydError, NotFoundError
+from memoryd.interfaces import grants
+from memoryd.interfaces.output import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import date
+
+    from memoryd.config import Agent, Settings
+    from memoryd.engine.excerpt import Excerpt, Span
+    from memoryd.engine.recall import Hit, Narrowing, Recall
+    from memoryd.engine.scrubbing import Scrubber
+    from memoryd.interfaces.cli import Call
+
+_agent = click.option("--agent", "agent_id", metavar="ID", help="The agent, where it is not clear.")
+STDIN = Path("-")
+DATABASE = "memoryd.db"
+
+
+def search(settings: Settings, agent: Agent, text: str, narrowing: Narrowing, what: str) -> list[Hit]:
+    """Search what an agent remembers, for whoever may see it; `what` names the door in the audit.
+
+    Raises:
+        RefusedError: content is not for whoever runs this.
+        ConfigError: the narrowing cannot be meant.
+    """
+    grants.require(settings, agent, what)
+    with opened(settings) as recall:
+        return recall.search(agent, text, narrowing)
+
+
+def get(settings: Settings, agent: Agent, path: str, span: Span, what: str) -> Excerpt:
+    """Read part of what an agent remembers, for whoever may see it; `what` names the door in the audit.
+
+    Raises:
+        RefusedError: content is not for whoever runs this, or the path leads elsewhere.
+        NotFoundError: there is no such thing, or it ends before the span.
+    """
+    from memoryd.engine import excerpt
+
+    grants.require(settings, agent, what)
+    with scrubbing(settings) as scrubber:
+        return excerpt.get(agent, path, span, database=settings.state_dir / DATABASE, redact=scrubber.redact_own)
+
+
+@contextmanager
+def opened(settings: Settings) -> Iterator[Recall]:
+    """What searches, in this process, beside a running daemon or without one."""
+    from memoryd.engine.clock import utc_now
+    from memoryd.engine.indexing import Indexer
+    from memoryd.engine.recall import Recall
+    from memoryd.files.log import Log
+    from memoryd.index.database import Index
+
+    log = Log("memoryd").bind(part="index")
+    index = Index(settings.state_dir, log)
+    with scrubbing(settings) as scrubber:
+        database = settings.state_dir / DATABASE
+        try:
+            yield Recall(Indexer(index, database, settings.zone, scrubber.redact_own, log), utc_now)
+        finally:
+            index.close()
+
+
+@contextmanager
+def scrubbing(settings: Settings) -> Iterator[Scrubber]:
+    """What redacts; its child process starts when there is something to redact."""
+    from memoryd.engine.scrubbing import Scrubber
+    from memoryd.files.log import Log
+    from memoryd.worker.client import Worker
+
+    scrubber = Scrubber(Worker(settings.state_dir, name="scanner"), Log("memoryd").bind(part="scrub"))
+    try:
+        scrubber.configure(settings)
+        yield scrubber
+    finally:
+        scrubber.close()
+
+
+@click.command("search")
+@click.argument("query", nargs=-1, required=True)
+@_agent
+@click.option("--tier", metavar="T", help="Only: core, daily, recent, archive, fact, session.")
+@click.option("--tags", metavar="A,B", default="", help="Only what has all of these tags.")
+@click.option("--after", metavar="DAY", help="Not older than this day, such as 2026-03-04.")
+@click.option("--before", metavar="DAY", help="Not younger than this day.")
+@click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 200))
+@click.pass_obj
+def search_command(
+    call: Call,
+    query: tuple[str, ...],
+    agent_id: str | None,
+    tier: str | None,
+    tags: str,
+    after: str | None,
+    before: str | None,
+    limit: int,
+) -> None:
+    """Find what is remembered: words, "phrases", prefix*, names such as snake_case or src/app.py.
+
+    What follows -- is a query whatever it begins with.
+    """
+    from memoryd.engine.recall import Narrowing
+
+    settings = call.settings()
+    agent = call.agent(settings, agent_id)
+    wanted = frozenset(tag.strip() for tag in tags.split(",") if tag.strip())
+    narrowing = Narrowing(tier, wanted, _day(after, "--after"), _day(before, "--before"), limit)
+    hits = search(settings, agent, " ".join(query), narrowing, "search")
+    lines = [line for hit in hits for line in _lines(hit)]
+    call.output.result([asdict(hit) for hit in hits], "\n".join(lines) or "nothing found")
+
+
+def _lines(hit: Hit) -> list[str]:
+    span = str(hit.first_line) if hit.first_line == hit.last_line else f"{hit.first_line}-{hit.last_line}"
+    about = " ".join(part for part in (hit.day, hit.id) if part)
+    head = f"{one_line(hit.path)}:{span}  {hit.score:.3g}  {hit.tier}{'  ' + about if about else ''}"
+    return [head, f"    {hit.snippet}", f"    ({one_line(hit.why)})"]
+
+
+def _day(text: str | None, option: str) -> date | None:
+    from datetime import date
+
+    try:
+        return None if text is None else date.fromisoformat(text[:10])
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no day: write 2026-03-04", param_hint=option) from None
+
+
+@click.command("get")
+@click.argument("path")
+@_agent
+@click.option("--from", "first", default=1, show_default=True, type=click.IntRange(1), help="The first line.")
+@click.option("--lines", "count", type=click.IntRange(1), help="How many lines; all by default.")
+@click.pass_obj
+def get_command(call: Call, path: str, agent_id: str | None, first: int, count: int | None) -> None:
+    """Show lines of a file of the workspace, turns of session:ID, or fact:ID."""
+    from memoryd.engine.excerpt import Span
+
+    settings = call.settings()
+    agent = call.agent(settings, agent_id)
+    found = get(settings, agent, path, Span(first, count), "get")
+    call.output.result(asdict(found), found.text.rstrip("\n"))
+
+
+@click.command("save")
+@click.argument("text")
+@_agent
+@click.pass_obj
+def save_command(call: Call, text: str, agent_id: str | None) -> None:
+    """Write a note into the day's file."""
+    from memoryd.interfaces import work
+
+    settings = call.settings()
+    row = work.save(settings, call.agent(settings, agent_id), text)
+    data = written(row)
+    call.output.result(data, f"{data['run']} {', '.join(data['files'])}")
+
+
+@click.command("update")
+@_agent
+@click.option("--append", metavar="TEXT", help="Add one memory to MEMORY.md.")
+@click.option(
+    "--replace",
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    metavar="FILE",
+    help="Make MEMORY.md what FILE holds (- is standard input); what it leaves out ends, guards permitting.",
+)
+@click.pass_obj
+def update_command(call: Call, agent_id: str | None, append: str | None, replace: Path | None) -> None:
+    """Change MEMORY.md through the guards; `memoryd rollback RUN` brings back what was there."""
+    from memoryd.interfaces import work
+
+    if (append is None) == (replace is None):
+        raise click.UsageError("give --append TEXT or --replace FILE")
+    settings = call.settings()
+    agent = call.agent(settings, agent_id)
+    row = work.update(settings, agent, append=append, replace=None if replace is None else _text_of(replace))
+    data = written(row)
+    call.output.result(data, f"{data['run']} {data['why'] or ', '.join(data['files'])}")
+
+
+def _text_of(path: Path) -> str:
+    try:
+        data = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
+        return data.decode()
+    except FileNotFoundError:
+        raise NotFoundError("there is no such file", str(path)) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise MemorydError(f"the file cannot be read: {error}", str(path), "name a text file in UTF-8") from error
+
+
+def written(row: dict[str, Any]) -> dict[str, Any]:
+    """What a run that wrote has done, for programs."""
+    files = [item["path"] for item in row["receipt"].get("files", ())]
+    return {"run": row["id"], "state": row["state"], "why": row["why"], "files": files}
+
+
+@click.command("feedback")
+@click.argument("memory_id", metavar="ID")
+@click.argument("verdict", type=click.Choice(["good", "bad"]))
+@_agent
+@click.pass_obj
+def feedback_command(call: Call, memory_id: str, verdict: str, agent_id: str | None) -> None:
+    """Say that a memory was good or bad to have; it weighs in what search shows first."""
+    from memoryd.interfaces import work
+
+    settings = call.settings()
+    agent = call.agent(settings, agent_id)
+    full = work.feedback(settings, agent, memory_id, verdict)
+    call.output.result({"id": full, "feedback": verdict}, f"{full} {verdict}")

@@ -1,0 +1,145 @@
+"""Chunks of a Markdown file: what is found as one thing, with the lines it stands on.
+
+A file is cut where its structure lets it: at headings, bullets and paragraphs, never inside a code fence or front
+matter, unless that alone is too long. Each line lies in exactly one chunk. Headings, fences and bullets are those of
+CommonMark 0.31 (§4.2, §4.5, §5.2) as far as single lines tell them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.tiers.lines import lines_of, open_fence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+SIZE = 800  # characters that a chunk of several blocks has at most: about what a person reads at a glance
+LONGEST = 4000  # characters of one that is a single block
+_HEADING = re.compile(rb" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*\r?\n?", re.DOTALL)
+_BULLET = re.compile(rb" {0,1}(?:[-*+]|\d{1,9}[.)])[ \t]+\S")
+_FRONT = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*\r?\n")
+_FRONT_END = re.compile(rb"(?:---|\.\.\.)[ \t]*\r?\n?")
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One part of a file.
+
+    Attributes:
+        first_line: of the file, counted from 1.
+        last_line: of the file, the last one that belongs to it.
+        heading: the headings it stands under, outermost first.
+        text: its lines.
+        is_bullet: whether it is one bullet, with what hangs below it.
+    """
+
+    first_line: int
+    last_line: int
+    heading: tuple[str, ...]
+    text: str
+    is_bullet: bool = False
+
+
+class _Block(NamedTuple):
+    lines: list[bytes]
+    heading: tuple[str, ...]
+    kind: str  # heading, bullet, text
+
+
+def chunks(data: bytes, *, apart: bool = False) -> list[Chunk]:
+    """The chunks of a file, in order; every line of it is in one of them.
+
+    Args:
+        data: the file.
+        apart: each bullet is a chunk of its own, since each is a memory of its own.
+    """
+    found: list[Chunk] = []
+    line = 1
+    for group in _grouped(_blocks(lines_of(data)), apart=apart):
+        lines = [raw for block in group for raw in block.lines]
+        is_bullet = apart and any(block.kind == "bullet" for block in group)
+        for part in _parts(lines):
+            text = b"".join(part).decode(errors="replace")
+            found.append(Chunk(line, line + len(part) - 1, group[-1].heading, text, is_bullet))
+            line += len(part)
+    return found
+
+
+def _blocks(lines: Sequence[bytes]) -> Iterator[_Block]:
+    """Headings, bullets with what hangs below them, and paragraphs; blank lines belong to what is above them."""
+    path: list[tuple[int, str]] = []
+    fence: bytes | None = None
+    block = _Block([], (), "text")
+    blank = False
+    front = _front_length(lines)
+    for number, raw in enumerate(lines):
+        match = None if fence is not None or number < front else _HEADING.fullmatch(raw)
+        begins = _kind(raw, match, blank=blank, in_bullet=block.kind == "bullet")
+        if fence is not None or number < front:
+            begins = None
+        if begins is not None and block.lines:
+            yield block
+            block = _Block([], block.heading, begins)
+        if match is not None:
+            level = len(match[1])
+            title = " ".join((match[2] or b"").decode(errors="replace").split())
+            path = [one for one in path if one[0] < level] + [(level, title)]
+        if begins is not None:
+            block = _Block([], tuple(title for _, title in path if title), begins)
+        block.lines.append(raw)
+        fence = None if number < front else open_fence(fence, raw)
+        blank = not raw.strip()
+    if block.lines:
+        yield block
+
+
+def _front_length(lines: Sequence[bytes]) -> int:
+    """How many lines the front matter takes; 0 where there is none."""
+    if not lines or not _FRONT.fullmatch(lines[0]):
+        return 0
+    return next((number + 1 for number, raw in enumerate(lines) if number and _FRONT_END.fullmatch(raw)), 0)
+
+
+def _kind(raw: bytes, heading: re.Match[bytes] | None, *, blank: bool, in_bullet: bool) -> str | None:
+    """What a line begins; None where it goes on with what is above it."""
+    if heading is not None:
+        return "heading"
+    if _BULLET.match(raw):
+        return "bullet"
+    if not blank or not raw.strip():
+        return None
+    return None if in_bullet and raw[:1] in b" \t" else "text"
+
+
+def _grouped(blocks: Iterator[_Block], *, apart: bool) -> Iterator[list[_Block]]:
+    """Blocks that are found together: a heading with what it stands over, then as many as are short enough."""
+    group: list[_Block] = []
+    size = 0
+    for block in blocks:
+        length = sum(map(len, block.lines))
+        is_head = bool(group) and all(one.kind == "heading" for one in group)
+        cut = block.kind == "heading" and not is_head
+        cut = cut or (not is_head and (size + length > SIZE or (apart and "bullet" in {block.kind, group[-1].kind})
+                                       if group else False))  # fmt: skip
+        if group and cut:
+            yield group
+            group, size = [], 0
+        group.append(block)
+        size += length
+    if group:
+        yield group
+
+
+def _parts(lines: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    """Cut what is too long, between lines; a line is never cut."""
+    start = size = 0
+    for number, raw in enumerate(lines):
+        if size and size + len(raw) > LONGEST:
+            yield lines[start:number]
+            start, size = number, 0
+        size += len(raw)
+    if start < len(lines):
+        yield lines[start:]

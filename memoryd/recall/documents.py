@@ -1,0 +1,158 @@
+"""Documents of the index: turns, chunks of files and facts as the columns that FTS5 weighs.
+
+A turn is found by its own words first, then by those of the two turns on each side of it, and by its day: an answer
+often does not repeat what it is an answer to. What the person said, what others wrote and what tools put out lie in
+columns apart, so that each weighs what it is worth.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.recall.words import indexable, names_in
+from memoryd.transcripts.turn import Kind, Origin, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import date
+
+    from memoryd.recall.chunks import Chunk
+
+# Of BM25, measured on conversations with known evidence; the ranking is flat around them.
+WEIGHTS = {"person": 1.0, "text": 1.0, "tool": 0.5, "near": 0.4, "about": 1.0, "names": 0.5}
+COLUMNS = tuple(WEIGHTS)
+NEIGHBOURS = 2  # on each side
+_NEAR = 300  # characters of each neighbour: what an answer is about is said at its beginning
+PIECE = 8000  # characters of a turn that are one document
+_SPOKEN = frozenset({str(Kind.MESSAGE), str(Kind.SUMMARY)})
+_SPEAKERS = frozenset({str(Role.USER), str(Role.ASSISTANT)})
+_SILENT = frozenset({str(Origin.TOOL), str(Origin.SYSTEM), str(Origin.INJECTED)})
+_MONTHS = "January February March April May June July August September October November December".split()  # noqa: SIM905
+_DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()  # noqa: SIM905
+_TAG = re.compile(r"(?<![\w#&/])#([^\W\d_][\w/-]*)")
+
+
+class Document(NamedTuple):
+    """What is found as one thing. A NamedTuple, since one is built for each turn.
+
+    Attributes:
+        first_line: of the file; of a turn its number in the session.
+        last_line: as the first.
+        digest: of the text it was made from, so that it is known when that is another one.
+        columns: as `COLUMNS` names them.
+        day: YYYY-MM-DD where it is known.
+        piece: which part of a turn that is too long for one.
+    """
+
+    first_line: int
+    last_line: int
+    digest: bytes
+    columns: tuple[str, ...]
+    day: str | None = None
+    piece: int = 0
+
+
+class Said(NamedTuple):
+    """A turn as the index needs it."""
+
+    seq: int
+    role: str
+    origin: str
+    kind: str
+    text: str
+    day: date | None
+    sidechain: bool = False
+
+    @property
+    def is_evidence(self) -> bool:
+        """Whether it may be found at all: what was put there by memoryd itself would be found twice."""
+        return bool(self.text) and self.origin != Origin.INJECTED
+
+    @property
+    def is_conversation(self) -> bool:
+        """Whether it gives its neighbours their sense."""
+        return self.kind in _SPOKEN and self.role in _SPEAKERS and self.origin not in _SILENT and bool(self.text)
+
+
+def digest_of(text: str) -> bytes:
+    """What tells one text from another: 16 bytes of its sha256."""
+    return hashlib.sha256(text.encode(errors="replace")).digest()[:16]
+
+
+def of_turns(turns: Sequence[Said], first_seq: int = 0) -> list[Document]:
+    """The documents of a session's turns from `first_seq` on; the ones before it are there as neighbours."""
+    talk = [turn for turn in turns if turn.is_conversation]
+    near = [indexable(turn.text[:_NEAR]) for turn in talk]
+    place = {turn.seq: at for at, turn in enumerate(talk)}
+    found: list[Document] = []
+    for turn in turns:
+        if turn.seq >= first_seq and turn.is_evidence:
+            at = place.get(turn.seq)
+            beside = "" if at is None else "\n".join(
+                near[one]
+                for one in range(max(0, at - NEIGHBOURS), min(len(talk), at + NEIGHBOURS + 1))
+                if one != at and talk[one].sidechain == turn.sidechain
+            )  # fmt: skip
+            found += _of_turn(turn, beside)
+    return found
+
+
+def _of_turn(turn: Said, near: str) -> Iterable[Document]:
+    digest = digest_of(turn.text)
+    about = "" if turn.day is None else day_words(turn.day)
+    day = None if turn.day is None else turn.day.isoformat()
+    column = _column(turn)
+    for piece, start in enumerate(range(0, len(turn.text), PIECE)):
+        own = turn.text[start : start + PIECE]
+        columns = _columns(own, column, near=near, about=about)
+        yield Document(turn.seq, turn.seq, digest, columns, day, piece)
+
+
+def _column(turn: Said) -> str:
+    if turn.origin == Origin.USER:
+        return "person"
+    return "text" if turn.is_conversation else "tool"
+
+
+def _columns(own: str, column: str, *, near: str = "", about: str = "") -> tuple[str, ...]:
+    words = indexable(own)
+    return (
+        words if column == "person" else "",
+        words if column == "text" else "",
+        words if column == "tool" else "",
+        near,
+        about,
+        names_in(own),
+    )
+
+
+def of_chunk(chunk: Chunk, shown: str, about: str, day: str | None) -> Document:
+    """The document of a part of a file.
+
+    Args:
+        chunk: the part.
+        shown: its text as it may be stored.
+        about: what else it is found by.
+        day: of the file, where it has one.
+    """
+    words = indexable("\n".join((*chunk.heading, about)))
+    return Document(chunk.first_line, chunk.last_line, digest_of(chunk.text), _columns(shown, "text", about=words), day)
+
+
+def of_fact(content: str, about: str, day: str | None) -> Document:
+    """The document of a fact."""
+    return Document(1, 1, digest_of(content), _columns(content, "text", about=indexable(about)), day)
+
+
+@lru_cache(maxsize=1024)
+def day_words(day: date) -> str:
+    """A day in the words people ask for it."""
+    return f"{day.day} {_MONTHS[day.month - 1]} {day.year} {_DAYS[day.weekday()]} {day.isoformat()}"
+
+
+def tags_in(text: str) -> frozenset[str]:
+    """The `#tags` in a text, in lower case."""
+    return frozenset(tag.lower() for tag in _TAG.findall(text))

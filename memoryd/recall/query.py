@@ -1,0 +1,114 @@
+"""What somebody types into a search, as terms of an FTS5 expression. Any text is a query; none is a syntax error.
+
+A term is always a quoted string (https://sqlite.org/fts5.html, §3.1), so nothing in it means anything to FTS5. A
+document is found by any of the terms, and ranks by how many and how rare ones it holds.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from memoryd.recall.words import STOP_WORDS, folded, indexable, inner_words, is_unspaced, runs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LONGEST = 20_000  # characters of a query that are read …
+MOST_TERMS = 64  # … and terms that are looked for: what is behind them changes no ranking any more
+_QUOTES = str.maketrans({"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u00ab": '"', "\u00bb": '"', "\u2019": "'"})
+_PART = re.compile(r'"([^"]*)"|([^\s"]+)')
+_POSSESSIVE = re.compile(r"'s\b", re.IGNORECASE)
+
+
+class Kind(StrEnum):
+    """What a term is."""
+
+    WORD = "word"
+    PHRASE = "phrase"  # as it was quoted: a document that holds it comes before any that does not
+    PREFIX = "prefix"
+    NAME = "name"  # several words in a row: an identifier, a path, a word of an unspaced script
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One thing that is looked for."""
+
+    kind: Kind
+    text: str  # as people read it
+    match: str  # as FTS5 reads it
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """The terms of a query, each once, in the order of the text; none where it holds no word."""
+
+    terms: tuple[Term, ...]
+
+    @property
+    def phrases(self) -> tuple[Term, ...]:
+        return tuple(term for term in self.terms if term.kind is Kind.PHRASE)
+
+
+def parse(text: str) -> Query:
+    """The terms in a text: words, `"phrases"`, `prefix*`, and names such as `snake_case`, `a/path.py`, `camelCase`."""
+    found: dict[str, Term] = {}
+    for term in _terms(folded(text[:LONGEST]).translate(_QUOTES)):
+        found.setdefault(term.match.casefold(), term)
+    terms = list(found.values())
+    telling = [term for term in terms if not _is_stop(term)]
+    return Query(tuple((telling or terms)[:MOST_TERMS]))
+
+
+def expression(terms: tuple[Term, ...]) -> str:
+    """The FTS5 expression that any of the terms matches."""
+    return " OR ".join(term.match for term in terms)
+
+
+def _is_stop(term: Term) -> bool:
+    return term.kind is Kind.WORD and term.text.lower() in STOP_WORDS
+
+
+def _terms(text: str) -> Iterator[Term]:
+    for match in _PART.finditer(text):
+        quoted, word = match.groups()
+        if quoted is None:
+            yield from _of_word(word)
+        else:
+            parts = runs(quoted)
+            if len(parts) > 1 or (parts and is_unspaced(parts[0])):
+                yield Term(Kind.PHRASE, quoted, _quoted(quoted))
+            else:
+                yield from (Term(Kind.PHRASE, part, _quoted(part)) for part in parts)
+
+
+def _of_word(word: str) -> Iterator[Term]:
+    bare = _POSSESSIVE.sub(" ", word)
+    parts = runs(bare)
+    if not parts:
+        return
+    if word.endswith("*") and len(parts[-1]) > 1 and not is_unspaced(parts[-1]):
+        yield Term(Kind.PREFIX, f"{parts[-1]}*", f"{_quoted(parts[-1])}*")
+        parts = parts[:-1]
+    elif len(parts) > 1 and "'" not in word:
+        yield Term(Kind.NAME, bare.strip(".,;:!?()[]{}<>"), _quoted(bare))
+    for part in parts:
+        yield from _of_run(part)
+
+
+def _of_run(run: str) -> Iterator[Term]:
+    if is_unspaced(run):
+        yield Term(Kind.NAME if len(run) > 1 else Kind.WORD, run, _quoted(run))
+        if len(run) > 2:  # where its words end is not known: any two characters may be one
+            yield from (Term(Kind.NAME, run[at : at + 2], _quoted(run[at : at + 2])) for at in range(len(run) - 1))
+        return
+    yield Term(Kind.WORD, run, _quoted(run))
+    inner = inner_words(run)
+    if len(inner) > 1:
+        yield Term(Kind.NAME, run, _quoted(" ".join(inner)))
+
+
+def _quoted(text: str) -> str:
+    return '"' + indexable(text).replace('"', " ").strip() + '"'

@@ -1,0 +1,129 @@
+"""Ranking: how relevant a document is, by its words and by what is known of it besides.
+
+The words give the score (BM25 with field weights). It is multiplied by what makes one of two equal hits the better one:
+how recent a dated file is, how important a memory, and what people and agents said of it. Then no one file may crowd
+out the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import date
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+HALF_LIFE_DAYS = 30.0  # after so long a dated file has lost half of what it has for being new …
+RECENT = 0.25  # … which is so much of its score
+IMPORTANT = 0.3  # between a memory of importance 1 and one of 0
+VOTE = 1.15  # for each "good" more than "bad", and as much less the other way …
+MOST_VOTES = 4  # … up to so many
+CROWD = 0.85  # for each better hit of the same file, a session's turns and single facts aside
+DATED = frozenset({"daily", "archive", "recent"})
+SESSION = "session"
+FACT = "fact"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A document that matches.
+
+    Attributes:
+        id: in the index.
+        score: of BM25; more is better.
+        path: of its source.
+        tier: of its source.
+        first_line: in its source.
+        last_line: in its source.
+        piece: which part of a long turn.
+        digest: of the text it was made from.
+        day: YYYY-MM-DD, where it has one.
+        shown: its text, where that must not be shown as its source has it.
+        tags: of its source.
+    """
+
+    id: int
+    score: float
+    path: str
+    tier: str
+    first_line: int
+    last_line: int
+    piece: int
+    digest: bytes
+    day: str | None
+    shown: str | None
+    tags: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the ledger knows of a document that is one memory."""
+
+    memory_id: str
+    importance: float | None = None
+    votes: int = 0  # good less bad
+    tags: frozenset[str] = frozenset()
+    day: str | None = None  # when it was said first
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A candidate with its final score, and what raised or lowered it."""
+
+    candidate: Candidate
+    score: float
+    known: Known | None = None
+    boosts: tuple[str, ...] = field(default=())
+
+
+def rank(
+    candidates: Sequence[Candidate], known: Callable[[Candidate], Known | None], today: date, quoting: frozenset[int]
+) -> list[Ranked]:
+    """The candidates in the order in which they are shown; those with a quoted phrase before all others.
+
+    Args:
+        candidates: what matches.
+        known: tells of a candidate what the ledger knows.
+        today: what recency is counted from.
+        quoting: ids of those that hold what was quoted.
+    """
+    scored = [_scored(one, known(one), today) for one in candidates]
+    order = sorted(scored, key=lambda one: (one.candidate.id not in quoting, -one.score, one.candidate.id))
+    return sorted(_apart(order), key=lambda one: (one.candidate.id not in quoting, -one.score, one.candidate.id))
+
+
+def _scored(candidate: Candidate, known: Known | None, today: date) -> Ranked:
+    score, boosts = candidate.score, []
+    if candidate.tier in DATED and candidate.day is not None:
+        new = RECENT * recency(date.fromisoformat(candidate.day), today)
+        score *= 1 - RECENT + new
+        if new > RECENT / 2:
+            boosts.append("recent")
+    if known is not None and known.importance is not None:
+        score *= 1 + IMPORTANT * (min(1.0, max(0.0, known.importance)) - 0.5)
+        if known.importance > 0.5:
+            boosts.append("important")
+    if known is not None and known.votes:
+        score *= VOTE ** max(-MOST_VOTES, min(MOST_VOTES, known.votes))
+        boosts.append(f"feedback {known.votes:+d}")
+    return Ranked(candidate, score, known, tuple(boosts))
+
+
+def recency(day: date, today: date) -> float:
+    """From 1 for today to 0: half after each half-life. A day that is yet to come is as today."""
+    return float(0.5 ** (max(0, (today - day).days) / HALF_LIFE_DAYS))
+
+
+def _apart(order: Sequence[Ranked]) -> list[Ranked]:
+    """Each hit of a file less than the better ones of that file."""
+    seen: Counter[str] = Counter()
+    found = []
+    for one in order:
+        path = one.candidate.path
+        is_file = one.candidate.tier not in {SESSION, FACT}
+        weight = CROWD ** seen[path] if is_file else 1.0
+        seen[path] += 1
+        found.append(Ranked(one.candidate, one.score * weight, one.known, one.boosts))
+    return found

@@ -1,0 +1,71 @@
+"""The snippet of a hit: the part of its text in which most of what was looked for stands, on one line."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import TYPE_CHECKING
+
+from memoryd.recall.words import plain, runs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LENGTH = 240  # characters
+_LEAD = 60  # of them ahead of the first word that was looked for
+_ENDING = 3  # letters at most in which two forms of a word differ
+
+
+def snippet(text: str, words: Iterable[str]) -> str:
+    """The part of `text` that tells most about `words`; an ellipsis stands where something was left out."""
+    line = " ".join(text.split())
+    if len(line) <= LENGTH:
+        return line
+    start = _best(_flat(line), {stem for word in words for run in runs(plain(word)) if (stem := _stem(run))})
+    if start:
+        start = line.rfind(" ", 0, start) + 1 or start
+    end = start + LENGTH
+    if end < len(line):
+        end = max(line.rfind(" ", start, end), start + LENGTH // 2)
+    return ("… " if start else "") + line[start:end].strip() + (" …" if end < len(line) else "")
+
+
+def held(text: str, words: Iterable[str]) -> list[str]:
+    """Those of the words that stand in a text, in whatever form."""
+    flat = _flat(text)
+    return [word for word in words if all(_stem(run) in flat for run in runs(plain(word)))]
+
+
+def _best(flat: str, stems: set[str]) -> int:
+    """Where a window begins that holds most different words, the first of equals."""
+    if not stems:
+        return 0
+    pattern = re.compile("|".join(re.escape(stem) for stem in sorted(stems, key=len, reverse=True)))
+    places = [(match.start(), match[0]) for match in pattern.finditer(flat)]
+    best, most = 0, 0
+    for at, (start, _) in enumerate(places):
+        held = set()
+        for place, stem in places[at:]:
+            if place > start + LENGTH - _LEAD:
+                break
+            held.add(stem)
+        if len(held) > most:
+            best, most = start, len(held)
+        if most == len(stems):
+            break
+    return max(0, min(best - _LEAD, len(flat) - LENGTH))
+
+
+def _stem(run: str) -> str:
+    return run[: max(3, len(run) - _ENDING)] if run.isascii() else run
+
+
+def _flat(line: str) -> str:
+    """Lower case without accents, each character in its place."""
+    if line.isascii():
+        return line.lower()
+    return "".join(char.lower() if char < "\x80" else _base(char) for char in line)
+
+
+def _base(char: str) -> str:
+    return unicodedata.normalize("NFD", unicodedata.normalize("NFKC", char).lower())[:1] or char

@@ -1,0 +1,82 @@
+"""Words as the index has them: what one is to FTS5's `unicode61`, and what is made of a text so that all are found.
+
+`unicode61` (https://sqlite.org/fts5.html, §4.3.1) takes letters and digits for words and parts them at anything else.
+It takes a Chinese sentence for one word, and `getUserName` as well; so scripts that are written without spaces are
+indexed character by character, and the parts of such names are indexed beside them.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+# Thai to Lao, Myanmar, Hangul, Khmer, kana, bopomofo, Han with its radicals: a word is a row of such characters.
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3100-\u318f"
+    "\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_CHARACTER = re.compile(f"([{_UNSPACED}])")
+_RUN = re.compile(f"[{_UNSPACED}]+|[^\\W_{_UNSPACED}]+")
+_HUMP = re.compile(r"[A-Z](?:(?<=[a-z0-9][A-Z])|[A-Z][a-z])")
+_NAME = re.compile(r"[A-Za-z0-9]{3,64}")
+_BETWEEN = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+# Words that say nothing about what a text is about: those of English that questions are made of.
+STOP_WORDS = frozenset(
+    """a about above after again against all am an and any are as at be because been before being below between both
+    but by can could did do does doing down during each few for from further had has have having he her here hers
+    herself him himself his how i if in into is it its itself just me more most my myself no nor not now of off on once
+    only or other our ours ourselves out over own same she should so some such than that the their theirs them
+    themselves then there these they this those through to too under until up very was we were what when where which
+    while who whom why will with would you your yours yourself yourselves s t d ll m re ve don didn doesn isn wasn aren
+    won""".split()  # noqa: SIM905
+)
+
+
+def folded(text: str) -> str:
+    """The text in its compatibility form (NFKC), without what cannot be stored."""
+    if text.isascii():
+        return text.replace("\0", " ")
+    return unicodedata.normalize("NFKC", _UNSTORABLE.sub(" ", text))
+
+
+def indexable(text: str) -> str:
+    """The text as it is put into the index: characters of unspaced scripts are words of their own."""
+    return text.replace("\0", " ") if text.isascii() else _CHARACTER.sub(r" \1 ", folded(text))
+
+
+def runs(text: str) -> list[str]:
+    """The rows of letters and digits in a folded text; one of an unspaced script ends where another begins."""
+    return _RUN.findall(text)
+
+
+def is_unspaced(run: str) -> bool:
+    """Whether a run is of a script that is written without spaces."""
+    return bool(run) and _CHARACTER.match(run) is not None
+
+
+def inner_words(name: str) -> list[str]:
+    """The words in a name like `getUserName` or `HTTPServer`; of any other the name itself."""
+    return _BETWEEN.split(name)
+
+
+def names_in(text: str) -> str:
+    """The words of all names in a text that are written in humps, each name once."""
+    if _HUMP.search(text) is None:
+        return ""
+    names = dict.fromkeys(name for name in _NAME.findall(text) if _HUMP.search(name))
+    return "\n".join(" ".join(inner_words(name)) for name in names)
+
+
+def telling(text: str) -> str:
+    """The words of a text that say what it is about, as they are indexed."""
+    return indexable(" ".join(word for word in text.split() if word.lower() not in STOP_WORDS))
+
+
+def plain(text: str) -> str:
+    """Folded, lower case, without accents: how two spellings of a word are compared outside of the index."""
+    text = folded(text).lower()
+    if text.isascii():
+        return text
+    return "".join(char for char in unicodedata.normalize("NFD", text) if not unicodedata.combining(char))

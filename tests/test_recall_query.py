@@ -1,0 +1,145 @@
+"""The query: any text is one, and finds what it names in a real FTS5 table."""
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from memoryd.database.library import library
+from memoryd.recall.documents import COLUMNS, digest_of, of_fact
+from memoryd.recall.query import MOST_TERMS, Kind, expression, parse
+from memoryd.recall.snippet import LENGTH, held, snippet
+from memoryd.recall.words import runs
+
+SYNTAX = st.sampled_from(
+    ['"', "'", "*", "AND", "OR", "NOT", "NEAR(", ")", "(", "{", "}", ":", "^", "-", "+", "C++", "what?", "foo-bar",
+     "a:b", "don't", "\0", "\ud800", "\u0301", "水", "ひらがな", "ไทย", "한국", "e\u0301",
+     "ﬁ", "İ", "\u0661", "😀", "x*",
+     '"x"*', "_", "a_b", "\\"]
+)  # fmt: skip
+TEXTS = st.lists(SYNTAX | st.text(max_size=5), max_size=12).map(" ".join) | st.lists(SYNTAX, max_size=12).map("".join)
+
+
+@pytest.fixture(scope="module")
+def table():
+    connection = library().connect(":memory:", check_same_thread=False)
+    connection.execute(
+        f"CREATE VIRTUAL TABLE words USING fts5({', '.join(COLUMNS)}, content='', contentless_delete=1,"
+        " tokenize='porter unicode61 remove_diacritics 2')"
+    )
+    yield connection
+    connection.close()
+
+
+def found(table, text, query):
+    """Whether a query finds a text, as the index has it."""
+    table.execute("DELETE FROM words WHERE rowid = 1")
+    values = of_fact(text, "", None).columns
+    table.execute(f"INSERT INTO words (rowid, {', '.join(COLUMNS)}) VALUES (1, ?, ?, ?, ?, ?, ?)", values)  # noqa: S608
+    match = expression(parse(query).terms)
+    return bool(match) and bool(table.execute("SELECT 1 FROM words WHERE words MATCH ?", (match,)).fetchall())
+
+
+@given(TEXTS)
+@example('"')
+@example('""""')
+@example("NEAR(a b)")
+@example("a" * 30_000)
+def test_no_text_is_a_syntax_error(table, text):
+    terms = parse(text).terms
+    assert len(terms) <= MOST_TERMS
+    if terms:
+        table.execute("SELECT rowid FROM words WHERE words MATCH ?", (expression(terms),)).fetchall()
+        for term in terms:
+            table.execute("SELECT rowid FROM words WHERE words MATCH ?", (f"{{text near}} : {term.match}",)).fetchall()
+
+
+@given(TEXTS)
+def test_a_text_finds_itself(table, text):
+    # Words in Python's sense that FTS5's older tables know as well.
+    if any(run.isascii() for run in runs(text)):
+        assert found(table, text, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("we keep Tests for it", "test"),
+        ("Der Café in Málaga", "cafe malaga"),
+        ("a cafe in Malaga", "Café"),
+        ("call getUserName() first", "getUserName"),
+        ("call getUserName() first", "user name"),
+        ("call getUserName() first", "get_user_name"),
+        ("call get_user_name() first", "getUserName"),
+        ("the HTTPServer died", "server"),
+        ("set MAX_RETRY_COUNT", "max_retry"),
+        ("open src/app/main.py now", "src/app/main.py"),
+        ("open src/app/main.py now", "main.py"),
+        ("it failed with E1234", "E1234"),
+        ("it failed with ENOENT", "enoent"),
+        ("version 3.51.2 is bad", "3.51.2"),
+        ("refactoring the parser", "refact*"),
+        ("she said: the early bird sings", '"early bird"'),
+        ("Anna's brother", "anna"),
+        ("don't panic", "don't panic"),
+        ("foo-bar it is", "foo-bar"),
+        ("我住在北京市", "北京"),
+        ("我住在北京市", "京"),
+        ("昨日は東京タワーに行きました", "東京タワー"),
+        ("昨日は東京タワーに行きました", "東京はどこ"),
+        ("도서관에서 만나자", "도서관"),
+        ("\uff46\uff55\uff4c\uff4c width", "full"),
+        ("ภาษาไทย", "ไทย"),
+    ],
+)
+def test_it_finds(table, text, query):
+    assert found(table, text, query)
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("early in the day, a bird", '"early bird"'),
+        ("我住在北京市", "东京"),
+        ("a test", "rest"),
+        ("anything", "+++ ?!"),
+    ],
+)
+def test_it_does_not_find(table, text, query):
+    assert not found(table, text, query)
+
+
+def kinds(text):
+    return [(str(term.kind), term.text) for term in parse(text).terms]
+
+
+def test_stop_words_fall_where_others_are_left():
+    assert kinds("What is the name of the dog") == [("word", "name"), ("word", "dog")]
+    assert kinds("to be or not to be") == [("word", "to"), ("word", "be"), ("word", "or"), ("word", "not")]
+
+
+def test_what_is_looked_for_is_told_apart():
+    assert kinds('"early bird" snake_case refac*') == [
+        ("phrase", "early bird"), ("name", "snake_case"), ("word", "snake"), ("word", "case"), ("prefix", "refac*"),
+    ]  # fmt: skip
+    assert parse('the "early bird"').phrases[0].kind is Kind.PHRASE
+    assert parse("").terms == parse(" \0 ").terms == ()
+
+
+@given(st.text(max_size=600), st.lists(st.text(max_size=8), max_size=4))
+def test_a_snippet_is_one_line_of_the_text_and_not_longer_than_it_may_be(text, words):
+    line = snippet(text, words)
+    assert len(line.splitlines()) <= 1
+    assert len(line) <= LENGTH + 4
+    assert line.removeprefix("… ").removesuffix(" …") in " ".join(text.split())
+
+
+def test_a_snippet_shows_where_most_of_the_words_stand():
+    text = "filler words here " * 40 + "the Kumquat HARVEST was réussie " + "more filler " * 40
+    line = snippet("kumquat once. " + text, ["kumquat", "harvests", "reussie"])
+    assert "Kumquat HARVEST was réussie" in line
+    assert held(text, ["harvests", "reussie", "absent"]) == ["harvests", "reussie"]
+
+
+def test_texts_that_differ_have_other_digests():
+    assert digest_of("a") != digest_of("b")
+    assert digest_of("\ud800")
