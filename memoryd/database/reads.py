@@ -224,6 +224,11 @@ def fact_rows(reader: Reader, agent_id: str) -> list[Row]:
     )
 
 
+def profile_rows(reader: Reader, agent_id: str) -> list[Row]:
+    """Read the sections of the profile of an agent's user."""
+    return reader.rows("SELECT section, text, updated_at FROM profile_section WHERE agent_id = ?", agent_id)
+
+
 def find_memory(reader: Reader, agent_id: str, memory_id: str) -> Row:
     """Read one memory of an agent, ended ones too; a unique beginning of its id is enough.
 

@@ -14,7 +14,7 @@ import click
 import memoryd
 from memoryd.counted import counted
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
-from memoryd.interfaces import facts, grants, ledger, operation
+from memoryd.interfaces import agents, facts, grants, ledger, operation
 from memoryd.interfaces.output import Output, one_line, table
 
 if TYPE_CHECKING:
@@ -561,6 +561,7 @@ def config_default(call: Call) -> None:
 
 for _command in (
     *(operation.service, operation.doctor, operation.backup, operation.restore),
+    *(agents.context,),
     *(facts.facts, grants.grant, ledger.core, ledger.audit, ledger.verify, ledger.rollback, ledger.forget),
 ):
     cli.add_command(_command)

@@ -13,7 +13,7 @@ import platformdirs
 from memoryd import config
 from memoryd.database import memories, reads
 from memoryd.errors import NotFoundError
-from memoryd.interfaces import grants, work
+from memoryd.interfaces import context, grants, work
 from memoryd.jobs import chat as compression
 from memoryd.ledger.facts import Category, NewFact, Store, fact_of
 from memoryd.transcripts import chat
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
     from memoryd.engine.facts import Brought
     from memoryd.ledger.facts import Created, Fact, Outcome
+    from memoryd.recall.injection import Injection
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +187,18 @@ def _told(on_summary: Callable[[str], object], text: str) -> Exception | None:
         warnings.warn(f"on_summary raised {type(error).__name__}; the memory is written", RuntimeWarning, stacklevel=3)
         return error
     return None
+
+    def context(self, max_tokens: int | None = None) -> Injection:
+        """Return what the agent is told of its memory at its start: `text`, `tokens`, `left_out`.
+
+        Args:
+            max_tokens: of the whole text; by default the configured budgets alone count.
+
+        Raises:
+            RefusedError: content is not for whoever runs this.
+        """
+        grants.require(self._settings, self._agent, "python: context")
+        return context.inject(self._settings, self._agent, max_tokens)
 
 
 class Facts:
