@@ -561,7 +561,7 @@ def config_default(call: Call) -> None:
 
 for _command in (
     *(operation.service, operation.doctor, operation.backup, operation.restore),
-    *(agents.context,),
+    *(agents.context, agents.connect, agents.hook),
     *(facts.facts, grants.grant, ledger.core, ledger.audit, ledger.verify, ledger.rollback, ledger.forget),
 ):
     cli.add_command(_command)

@@ -130,11 +130,10 @@ def parsed(arguments: Sequence[str]) -> Hook:
     socket, workspace = (_option(arguments, name, "") for name in ("--socket", "--workspace"))
     if not (os.path.isabs(socket) and os.path.isabs(workspace)):  # noqa: PTH117
         raise HookError("--socket and --workspace take absolute paths; memoryd connect writes them")
-    files = _option(arguments, "--files", str(FILES_TOKENS))
+    given = _option(arguments, "--files", "")
+    files = int(given) if given.isdecimal() else FILES_TOKENS
     within = [arguments[place + 1] for place, word in enumerate(arguments[:-1]) if word == "--within"]
-    return Hook(
-        arguments[0], arguments[1], socket, workspace, int(files) if files.isdecimal() else FILES_TOKENS, tuple(within)
-    )
+    return Hook(arguments[0], arguments[1], socket, workspace, files, tuple(within))
 
 
 def _option(arguments: Sequence[str], name: str, default: str) -> str:
