@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from memoryd.app import DATABASE
 from memoryd.database import memories, reads
 from memoryd.engine.clock import Clock
 from memoryd.engine.core_import import CORE_FILE
@@ -16,7 +17,6 @@ from memoryd.engine.scrubbing import Scrubber
 from memoryd.errors import StateError
 from memoryd.files import regular
 from memoryd.files.log import Log
-from memoryd.interfaces import work
 from memoryd.ledger import facts, profile
 from memoryd.ledger.profile import Entry, Section
 from memoryd.recall import injection
@@ -47,8 +47,8 @@ def gather(settings: Settings, agent: Agent, now: datetime) -> Remembered:
     """
     sections: list[str] = []
     lines: list[str] = []
-    if work.database(settings).exists():
-        with reads.open_reader(work.database(settings)) as reader:
+    if (path := settings.state_dir / DATABASE).exists():
+        with reads.open_reader(path) as reader:
             rows = {row["section"]: row for row in reads.profile_rows(reader, agent.id)}
             known = [facts.fact_of(memories.of_row(row)) for row in reads.fact_rows(reader, agent.id)]
         held = {one: Entry(rows[one]["text"], rows[one]["updated_at"]) for one in Section if one in rows}

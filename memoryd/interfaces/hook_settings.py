@@ -68,14 +68,16 @@ class HookSettings:
         document = self._read(old)
         events = document.get("hooks", {})
         found = False
-        for name in list(events):
-            for group in list(events[name]):
+        for name, groups in list(events.items()):
+            for group in list(groups):
                 left = [one for one in group["hooks"] if not self._is_ours(one)]
-                found |= left != group["hooks"]
-                group["hooks"] = left
-            events[name] = [group for group in events[name] if group["hooks"]]
-            if not events[name]:
-                del events[name]
+                if len(left) == len(group["hooks"]):
+                    continue
+                found, group["hooks"] = True, left
+                if not left:
+                    groups[:] = [one for one in groups if one is not group]
+                if not groups:
+                    del events[name]
         if not found:
             return old
         if not events:
