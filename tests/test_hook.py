@@ -59,6 +59,7 @@ class World:
         self.workspace = self.scratch.workspace
         (self.workspace / "MEMORY.md").write_text("# Memory\n\n- Tabs in all Makefiles.\n", encoding="utf-8")
         self.app = in_process(self.scratch)
+        (self.scratch.state / "log").mkdir()
         self.loop = Loop(self.app, lambda _settings: None)
         self.hooked = Hooked(self.app, self.loop)
         self.app.ingest.scan()
@@ -94,7 +95,16 @@ class World:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
+    """One whose memory stays as it is."""
     made = World(tmp_path_factory.mktemp("hook") / "scratch")
+    with made.app:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory):
+    """One whose sessions sleep."""
+    made = World(tmp_path_factory.mktemp("busy") / "scratch")
     with made.app:
         yield made
 
@@ -214,7 +224,7 @@ WRONG = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("words", map(str.split, WRONG))
+@pytest.mark.parametrize("words", [one.split() for one in WRONG])
 def test_a_command_that_connect_did_not_write_says_so_and_stops_no_agent(words):
     done = subprocess.run(
         [sys.executable, "-m", "memoryd", "hook", *words], capture_output=True, check=False, timeout=30
@@ -226,15 +236,12 @@ def test_a_command_that_connect_did_not_write_says_so_and_stops_no_agent(words):
 
 def test_it_loads_no_library():
     script = (
-        "import sys\n"
-        "sys.argv = 'memoryd hook codex session-start --socket /no/s --workspace /no/w'.split()\n"
-        "import os; os._exit = lambda code: None\n"
-        "from memoryd.__main__ import main; main()\n"
+        "import sys; import memoryd.__main__; from memoryd.interfaces import hook\n"
+        "hook.main('codex session-start --socket /no/s --workspace /tmp'.split())\n"
         "own = {name.split('.')[0] for name in sys.modules}\n"
         "print(sorted(own - sys.stdlib_module_names - {'memoryd', '__main__'}), 'hashlib' in own, 'logging' in own)"
     )
     done = subprocess.run([sys.executable, "-I", "-c", script], capture_output=True, check=True, text=True, timeout=30)
-    assert "click" not in done.stdout
     assert done.stdout.endswith(" False False\n")
     assert set(json.loads(done.stdout.partition("]")[0].replace("'", '"') + "]")) <= {
         "_distutils_hack",
@@ -330,57 +337,57 @@ def test_what_has_not_changed_is_not_worked_out_again(world):
 # --- what is announced ---
 
 
-def test_a_compaction_that_is_announced_puts_the_session_to_sleep_once_its_last_lines_are_read(world):
-    path = world.scratch.append(said(at=recent()), name="compacting")
+def test_a_compaction_that_is_announced_puts_the_session_to_sleep_once_its_last_lines_are_read(busy):
+    path = busy.scratch.append(said(at=recent()), name="compacting")
     payload = CODEX | {"transcript_path": str(path), "hook_event_name": "PreCompact", "trigger": "auto"}
-    with world.served():
-        assert world.hook("codex", "pre-compact", payload) == b""
-        world.turn()
-        assert runs_of(world, path) == [("sleep", "hook", "queued")]
-        assert world.hook("codex", "pre-compact", payload) == b""
-        world.turn()
-    assert len(runs_of(world, path)) == 1, "once for the same turns"
-    world.app.runner.run_next()
-    assert runs_of(world, path) == [("sleep", "hook", "succeeded")]
-    assert "window functions" in world.scratch.core
+    with busy.served():
+        assert busy.hook("codex", "pre-compact", payload) == b""
+        busy.turn()
+        assert runs_of(busy, path) == [("sleep", "hook", "queued")]
+        assert busy.hook("codex", "pre-compact", payload) == b""
+        busy.turn()
+    assert len(runs_of(busy, path)) == 1, "once for the same turns"
+    while busy.app.runner.run_next():
+        pass
+    assert runs_of(busy, path) == [("sleep", "hook", "succeeded")]
+    assert "whole test suite" in busy.scratch.core
 
 
-def test_a_session_whose_end_is_announced_is_over_and_written(world):
-    path = world.scratch.append(said(at=recent()), name="ending")
+def test_a_session_whose_end_is_announced_is_over_and_written(busy):
+    path = busy.scratch.append(said(at=recent()), name="ending")
     payload = CLAUDE_START | {"transcript_path": str(path), "hook_event_name": "SessionEnd", "reason": "logout"}
-    with world.served():
-        assert world.hook("claude-code", "session-end", payload) == b""
-        world.turn()
-    assert world.scratch.query("SELECT state FROM session WHERE id = ?", session_of(world, path)) == [("ended",)]
-    assert runs_of(world, path) == [("sleep", "session-end", "queued")]
-    world.app.runner.run_next()
+    with busy.served():
+        assert busy.hook("claude-code", "session-end", payload) == b""
+        busy.turn()
+    assert busy.scratch.query("SELECT state FROM session WHERE id = ?", session_of(busy, path)) == [("ended",)]
+    assert runs_of(busy, path) == [("sleep", "session-end", "queued")]
 
 
-def test_an_announcement_of_nothing_that_is_known_is_told_and_forgotten(world):
-    with world.served():
-        assert world.hook("codex", "pre-compact", CODEX) == b""
-        world.turn()
-        assert world.loop.announced == []
-        elsewhere = asking.ask(world.scratch.state, "announce", workspace="/elsewhere", event="pre-compact")
+def test_an_announcement_of_nothing_that_is_known_is_told_and_forgotten(busy):
+    with busy.served():
+        assert busy.hook("codex", "pre-compact", CODEX) == b""
+        busy.turn()
+        assert busy.loop.announced == []
+        elsewhere = asking.ask(busy.scratch.state, "announce", workspace="/elsewhere", event="pre-compact")
         assert elsewhere["error"]["code"] == "not_found"
-        wrong = asking.ask(world.scratch.state, "announce", workspace=str(world.workspace), event="party")
+        wrong = asking.ask(busy.scratch.state, "announce", workspace=str(busy.workspace), event="party")
         assert wrong["error"]["code"] == "config"
 
 
-def test_an_announcement_waits_for_a_transcript_that_is_not_read_to_its_end_but_not_for_ever(world):
-    path = world.scratch.append(said(at=recent()), name="long")
-    world.app.ingest.scan()
-    world.app.ingest.flush()
-    session_id = session_of(world, path)
-    asked = {"workspace": str(world.workspace), "event": "session-end", "session": session_id}
-    world.hooked.announce(asked)
-    with patch.object(world.app.ingest, "unread", {session_id}):
-        world.turn()
-        assert len(world.loop.announced) == 1
+def test_an_announcement_waits_for_a_transcript_that_is_not_read_to_its_end_but_not_for_ever(busy):
+    path = busy.scratch.append(said(at=recent()), name="long")
+    busy.app.ingest.scan()
+    busy.app.ingest.flush()
+    session_id = session_of(busy, path)
+    asked = {"workspace": str(busy.workspace), "event": "session-end", "session": session_id}
+    busy.hooked.announce(asked)
+    with patch.object(busy.app.ingest, "unread", {session_id}):
+        busy.turn()
+        assert len(busy.loop.announced) == 1
         for _ in range(30):
-            world.turn()
-    assert world.loop.announced == []
-    assert world.scratch.query("SELECT state FROM session WHERE id = ?", session_id) == [("ended",)]
+            busy.turn()
+    assert busy.loop.announced == []
+    assert busy.scratch.query("SELECT state FROM session WHERE id = ?", session_id) == [("ended",)]
 
 
 def session_of(world, path):

@@ -206,6 +206,8 @@ def _from_files(hook: Hook) -> str:
     from memoryd.recall.injection import Budget, Part, render
 
     parts = []
+    if not os.path.isdir(hook.workspace):  # noqa: PTH112
+        raise HookError(f"there is no workspace {hook.workspace}")
     with open_folder(Path(hook.workspace)) as folder:
         for name in ("MEMORY.md", *_days()):
             with contextlib.suppress(StateError):

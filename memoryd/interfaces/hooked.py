@@ -114,8 +114,7 @@ def is_within(agent: Agent, cwd: object) -> bool:
     projects = [source.project for source in agent.transcripts]
     if None in projects or not projects:
         return True
-    return isinstance(cwd, str) and any(_lies_in(Path(cwd), project) for project in projects if project is not None)
-
-
-def _lies_in(folder: Path, project: Path) -> bool:
-    return folder.is_relative_to(project) or folder.resolve().is_relative_to(project.resolve())
+    if not isinstance(cwd, str) or not cwd:
+        return False
+    folder = Path(cwd).resolve()
+    return any(folder.is_relative_to(project.resolve()) for project in projects if project is not None)
