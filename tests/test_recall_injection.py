@@ -86,6 +86,14 @@ def test_nothing_remembered_is_no_text():
     assert render([], [], [Part("MEMORY.md", "\n \n---\n")], WIDE, characters) == ("", 0, ())
 
 
+def test_no_room_at_all():
+    made = render(
+        profile_lines(work="x"), facts_lines("y"), [Part("MEMORY.md", "z")], WIDE._replace(whole=0), characters
+    )
+    assert made == ("", 0, ("the profile", "1 of 1 facts", "MEMORY.md"))
+    assert render([], [], [Part("MEMORY.md", "z")], WIDE._replace(whole=5), characters).left_out == ("MEMORY.md",)
+
+
 def test_facts_go_from_the_lowest_up_and_then_characters():
     lines = facts_lines(*(f"fact number {number}" for number in range(9)))
     for room in range(0, 700, 7):

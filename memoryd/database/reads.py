@@ -153,6 +153,12 @@ def sessions(reader: Reader, *, agent_id: str | None = None, limit: int | None =
     )  # fmt: skip
 
 
+def formats(reader: Reader, agent_id: str) -> list[str]:
+    """Name the formats of the transcripts that were read of an agent."""
+    rows = reader.rows("SELECT DISTINCT format FROM session WHERE agent_id = ? ORDER BY format", agent_id)
+    return [str(row["format"]) for row in rows]
+
+
 def find_session(reader: Reader, session_id: str) -> Row:
     """Read one session; a unique beginning of its id is enough.
 

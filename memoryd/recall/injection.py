@@ -146,7 +146,7 @@ class _Sections:
         """As much as takes no more than `room` tokens, counted line by line."""
         room -= self._frame
         text, total = "".join(self._profile), len(self._facts)
-        if self._profile_size > room:
+        if self._profile and self._profile_size > room:
             cut = _cut(text, room - self._dots, self._count, end=False).rstrip()
             left = "part of the profile" if cut else "the profile"
             return _Chosen(f"{cut}\n...\n" if cut else "", (left, *self._without(total)))
