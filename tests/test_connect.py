@@ -123,7 +123,7 @@ def test_another_socket_replaces_the_hook_and_another_workspace_gets_its_own(pla
     assert [str(tmp_path / "second") in one for one in commands] == [False, True]
     written("claude-code", second, remove=True)
     assert len(json.loads(path.read_text())["hooks"]["SessionStart"]) == 1
-    written("claude-code", place, remove=True)
+    written("claude-code", moved, remove=True)
     assert path.read_text() == '{"model": "opus"}\n', "the copy from before the first hook"
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from unittest.mock import patch
 
@@ -16,6 +17,7 @@ from scratch import Scratch, in_process, recent, said
 
 from memoryd.daemon.loop import Loop
 from memoryd.database import profile, sqlite
+from memoryd.errors import StateError
 from memoryd.files import log_line
 from memoryd.files.log import Log
 from memoryd.interfaces import asking, control, hook
@@ -255,18 +257,17 @@ def test_a_session_of_another_project_gets_nothing(tmp_path):
     (tmp_path / "link").symlink_to(project)
     source = {"path": "sessions/*.jsonl", "format": "messages", "project": str(project)}
     world = World(tmp_path / "scratch", transcripts=[source])
-    with world.app, world.served():
+    call = hook.Hook("opencode", "session-start", "", "")
+    within = call._replace(within=("/elsewhere", str(project)))
+    with world.app, patch.object(os, "isatty", return_value=False):
         for cwd, is_told in (
             (project, True), (project / "below", True), (tmp_path / "link" / "below", True),
             (tmp_path, False), (f"{project}-evil", False), ("", False), (None, False), (project / ".." / "x", False),
         ):  # fmt: skip
             payload = {} if cwd is None else {"cwd": str(cwd)}
-            for more in ((), ("--within", str(project))):
-                with patch.object(os, "isatty", return_value=False):
-                    answer = said_to(
-                        world, hook.Hook("opencode", "session-start", "", "", within=tuple(more[1:])), payload
-                    )
-                assert bool(answer) == is_told, (cwd, more)
+            with world.served():
+                assert bool(said_to(world, call, payload)) == is_told, (cwd, "the daemon knows")
+            assert bool(said_to(world, within, payload)) == is_told, (cwd, "the command says")
 
 
 def said_to(world, call, payload):
@@ -305,7 +306,7 @@ def test_consumers_that_take_no_more_get_no_more(world):
             told = answer["hookSpecificOutput"]["additionalContext"]
             assert 9_000 < len(told.encode("utf-16-le")) // 2 <= 10_000
             assert told.startswith(SECTIONS)
-            assert "are left out here" in told
+            assert "are left out: the file has them" in told
             whole = world.hook("codex", "session-start", CODEX_START)
             assert len(whole) > 20_000
     finally:
@@ -330,8 +331,17 @@ def test_what_has_not_changed_is_not_worked_out_again(world):
         times = len(counted)
         assert "- [context | 0.60] Has a dog." in world.hooked.context(asked)["text"]
         assert len(counted) == times, "it was worked out while nobody waited"
+        fewer = replace(world.app.settings, injection=replace(world.app.settings.injection, max_tokens=30))
+        with patch.object(world.app, "settings", fewer):
+            assert "Likes brakes" not in world.hooked.context(asked)["text"], "a new budget counts at once"
+        with patch.object(world.app.scrubber, "redact", side_effect=StateError("no scanner")):
+            store_on(world.app.engine, world.workspace, world.app.clock).create([NewFact("Has a cat.", "context", 0.6)])
+            world.hooked.refresh()
+            with pytest.raises(StateError):
+                world.hooked.context(asked)
     store = store_on(world.app.engine, world.workspace, world.app.clock)
-    store.delete(store.search("dog")[0].id)
+    for animal in ("dog", "cat"):
+        store.delete(store.search(animal)[0].id)
 
 
 # --- what is announced ---

@@ -94,6 +94,12 @@ def test_no_room_at_all():
     assert render([], [], [Part("MEMORY.md", "z")], WIDE._replace(whole=5), characters).left_out == ("MEMORY.md",)
 
 
+def test_files_alone_where_the_sections_have_no_room():
+    made = render(profile_lines(work="x"), [], [Part("MEMORY.md", "- z\n" * 99)], Budget(0, 400), characters)
+    assert 350 < made.tokens <= 400
+    assert made.left_out[0] == "the profile"
+
+
 def test_facts_go_from_the_lowest_up_and_then_characters():
     lines = facts_lines(*(f"fact number {number}" for number in range(9)))
     for room in range(0, 700, 7):
@@ -126,7 +132,7 @@ def test_files_share_their_room():
     assert re.fullmatch(r"MEMORY\.md, lines \d+-100", core)
     assert re.fullmatch(r"memory/b\.md, lines 1-\d+", day)
     first, last = core.removeprefix("MEMORY.md, lines ").split("-")
-    assert f" - bullet {int(first) - 1}\n... lines {first}-{last} are left out here\n" in made.text
+    assert f" - bullet {int(first) - 1}\n... lines {first}-{last} are left out: the file has them\n" in made.text
     files = made.text[made.text.index("MEMORY.md:") : made.text.index(CLOSE)]
     assert 700 < len(files) <= 800
 
@@ -169,7 +175,8 @@ def worlds(draw):
 
 OURS = {OPEN, LEAD, "User Context:", "History:", FACTS, CLOSE, ""}
 OWN = re.compile(
-    r"memory/\d\.md:|\.\.\.(?: \d+ less sure facts are left out: memoryd facts list| lines \d+-\d+ are left out here)?"
+    r"memory/\d\.md:|\.\.\.(?: \d+ less sure facts are left out: memoryd facts list --query WORDS"
+    r"| lines \d+-\d+ are left out: the file has them)?"
 )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.engine.announcements import Announcement, Event
-from memoryd.errors import ConfigError, NotFoundError
+from memoryd.errors import ConfigError, MemorydError, NotFoundError
 from memoryd.interfaces import context as contexts
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from memoryd.app import App
     from memoryd.config import Agent
     from memoryd.daemon.loop import Loop
-    from memoryd.recall.injection import Injection
+    from memoryd.recall.injection import Budget, Injection
     from memoryd.scrub.policy import Policy
 
 
@@ -37,7 +37,7 @@ class Hooked:
     def __init__(self, app: App, loop: Loop) -> None:
         self._app = app
         self._loop = loop
-        self._last: dict[_Asked, tuple[contexts.Remembered, Policy, Injection]] = {}
+        self._last: dict[_Asked, tuple[contexts.Remembered, Policy, Budget, Injection]] = {}
 
     def verbs(self) -> dict[str, Callable[[Mapping[str, Any]], Any]]:
         """What may be asked."""
@@ -67,21 +67,24 @@ class Hooked:
         """Work out anew what was told before and has changed, while nobody waits: to start a scanner takes a second."""
         agents = {agent.id: agent for agent in self._app.settings.agents}
         for asked in list(self._last):
-            if (agent := agents.get(asked.agent_id)) is not None:
-                self._told(agent, asked)
+            try:
+                self._told(agents[asked.agent_id], asked)
+            except (KeyError, MemorydError) as error:  # then it is worked out, and told, when somebody asks
+                del self._last[asked]
+                self._app.log.debug("not worked out ahead", agent=asked.agent_id, error_type=type(error).__name__)
 
     def _told(self, agent: Agent, asked: _Asked) -> Injection:
         app = self._app
         remembered, policy = contexts.gather(app.settings, agent, app.clock.now()), app.scrubber.policy
         if not asked.files:
             remembered = remembered._replace(parts=(), unreadable=())
-        last = self._last.get(asked)
-        if last is not None and last[:2] == (remembered, policy):
-            return last[2]
         budget = contexts.budget_of(app.settings, units=asked.units)
+        last = self._last.get(asked)
+        if last is not None and last[:3] == (remembered, policy, budget):
+            return last[3]
         clean = contexts.redacted(remembered, app.scrubber.redact)
         made = contexts.told(clean, budget, lambda texts: app.worker.count(texts).tokens)
-        self._last[asked] = remembered, policy, made
+        self._last[asked] = remembered, policy, budget, made
         return made
 
     def announce(self, request: Mapping[str, Any]) -> dict[str, Any]:

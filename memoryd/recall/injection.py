@@ -8,10 +8,10 @@ The profile and the facts come first, then the files, all between the mark by wh
     - Work: …
     Facts:
     - [preference | 0.95] …
-    ... 12 less sure facts are left out: memoryd facts list
+    ... 12 less sure facts are left out: memoryd facts list --query WORDS
     MEMORY.md:
      - a line of the file
-    ... lines 81-200 are left out here
+    ... lines 81-200 are left out: the file has them
     </memoryd-context>
 
 What stands in the first column is memoryd's own, but for the text behind a "- " that is one neutral line; each line of
@@ -105,11 +105,14 @@ def render(
     for _ in range(_ROUNDS):
         told = sections.chosen(room)
         framed = f"{OPEN}\n{LEAD}\n{told.text}{CLOSE}\n"
-        left = rest if budget.whole is None else min(rest, budget.whole - count([framed])[0])
-        files = _files(blocks, left, count)
+        frame = count([framed])[0]
+        # The mark counts with the sections, but with the files where the sections have not even room for it.
+        apart = bool(told.text) or frame <= most
+        left = rest if apart else rest - frame
+        files = _files(blocks, left if budget.whole is None else min(left, budget.whole - frame), count)
         text = f"{OPEN}\n{LEAD}\n{told.text}{files.text}{CLOSE}\n" if told.text or files.text else ""
-        sizes = count([framed, files.text, text])
-        over_sections = max(sizes[0] / max(1, most), _units(framed, budget))
+        sizes = count([framed, files.text if apart else text, text])
+        over_sections = max(sizes[0] / max(1, most), _units(framed, budget)) if apart else 0.0
         over = max(sizes[1] / max(1, budget.files), _units(text, budget), sizes[2] / max(1, budget.whole or sizes[2]))
         if not text or (over_sections <= 1 and over <= 1):
             return Injection(text, sizes[2], told.left_out + files.left_out)
@@ -166,7 +169,7 @@ class _Sections:
 
 
 def _fewer(left: int) -> str:
-    return f"... {left} less sure facts are left out: memoryd facts list\n"
+    return f"... {left} less sure facts are left out: memoryd facts list --query WORDS\n"
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -191,7 +194,7 @@ def _contained(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _gap(first: int, last: int) -> str:
-    return f"... lines {first}-{last} are left out here\n"
+    return f"... lines {first}-{last} are left out: the file has them\n"
 
 
 def _files(blocks: Sequence[_Block], room: int, count: Count) -> _Chosen:
