@@ -90,7 +90,7 @@ def test_no_room_at_all():
     made = render(
         profile_lines(work="x"), facts_lines("y"), [Part("MEMORY.md", "z")], WIDE._replace(whole=0), characters
     )
-    assert made == ("", 0, ("the profile", "1 of 1 facts", "MEMORY.md"))
+    assert made == ("", 0, ("the profile", "1 of 1 fact", "MEMORY.md"))
     assert render([], [], [Part("MEMORY.md", "z")], WIDE._replace(whole=5), characters).left_out == ("MEMORY.md",)
 
 
@@ -117,7 +117,7 @@ def test_a_profile_that_is_too_long_is_cut_and_says_so():
     made = render(profile_lines(work="builds brakes " * 60), facts_lines("x"), [], Budget(300, 0), characters)
     assert 250 < len(made.text) <= 300
     assert made.text.endswith(f"\n...\n{CLOSE}\n")
-    assert made.left_out == ("part of the profile", "1 of 1 facts")
+    assert made.left_out == ("part of the profile", "1 of 1 fact")
 
 
 def test_files_share_their_room():
@@ -132,7 +132,7 @@ def test_files_share_their_room():
     assert re.fullmatch(r"MEMORY\.md, lines \d+-100", core)
     assert re.fullmatch(r"memory/b\.md, lines 1-\d+", day)
     first, last = core.removeprefix("MEMORY.md, lines ").split("-")
-    assert f" - bullet {int(first) - 1}\n... lines {first}-{last} are left out: the file has them\n" in made.text
+    assert f" - bullet {int(first) - 1}\n... lines {first}-{last} left out: the file has them\n" in made.text
     files = made.text[made.text.index("MEMORY.md:") : made.text.index(CLOSE)]
     assert 700 < len(files) <= 800
 
@@ -153,7 +153,7 @@ def test_the_whole_has_a_bound_of_its_own_and_the_consumer_another():
 def test_one_line_longer_than_all_room():
     made = render([], [], [Part("MEMORY.md", "- " + "word " * 900)], Budget(500, 300), characters)
     assert 200 < made.text.count("word") * 5 < 300
-    assert made.left_out == ("MEMORY.md, lines 1-1",)
+    assert made.left_out == ("MEMORY.md, line 1",)
 
 
 texts = st.text(max_size=300) | st.lists(
@@ -175,8 +175,8 @@ def worlds(draw):
 
 OURS = {OPEN, LEAD, "User Context:", "History:", FACTS, CLOSE, ""}
 OWN = re.compile(
-    r"memory/\d\.md:|\.\.\.(?: \d+ less sure facts are left out: memoryd facts list --query WORDS"
-    r"| lines \d+-\d+ are left out: the file has them)?"
+    r"memory/\d\.md:|\.\.\.(?: \d+ less sure facts? left out: memoryd facts list --query WORDS"
+    r"| lines? [\d-]+ left out: the file has them)?"
 )
 
 

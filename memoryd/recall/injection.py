@@ -8,10 +8,10 @@ The profile and the facts come first, then the files, all between the mark by wh
     - Work: …
     Facts:
     - [preference | 0.95] …
-    ... 12 less sure facts are left out: memoryd facts list --query WORDS
+    ... 12 less sure facts left out: memoryd facts list --query WORDS
     MEMORY.md:
      - a line of the file
-    ... lines 81-200 are left out: the file has them
+    ... lines 81-200 left out: the file has them
     </memoryd-context>
 
 What stands in the first column is memoryd's own, but for the text behind a "- " that is one neutral line; each line of
@@ -24,6 +24,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from memoryd.counted import counted
 from memoryd.ledger.neutral import neutral
 from memoryd.transcripts.injected import CLOSE, OPEN
 
@@ -165,11 +166,11 @@ class _Sections:
         return _Chosen(text + told + (_fewer(total - shown) if room >= 0 else ""), self._without(total - shown))
 
     def _without(self, left: int) -> tuple[str, ...]:
-        return (f"{left} of {len(self._facts)} facts",) if left else ()
+        return (f"{left} of {counted(len(self._facts), 'fact')}",) if left else ()
 
 
 def _fewer(left: int) -> str:
-    return f"... {left} less sure facts are left out: memoryd facts list --query WORDS\n"
+    return f"... {counted(left, 'less sure fact')} left out: memoryd facts list --query WORDS\n"
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -194,7 +195,11 @@ def _contained(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _gap(first: int, last: int) -> str:
-    return f"... lines {first}-{last} are left out: the file has them\n"
+    return f"... {_lines(first, last)} left out: the file has them\n"
+
+
+def _lines(first: int, last: int) -> str:
+    return f"line {first}" if first == last else f"lines {first}-{last}"
 
 
 def _files(blocks: Sequence[_Block], room: int, count: Count) -> _Chosen:
@@ -230,7 +235,7 @@ def _part_of(block: _Block, share: int, need: int, count: Count) -> _Chosen:
     if not kept:
         return _Chosen("", (name,))
     first, last = min(left), max(left)
-    told = (f"{name}, lines {first}-{last}",)
+    told = (f"{name}, {_lines(first, last)}",)
     if block.newest_last:
         return _Chosen(block.name + _gap(first, last) + "".join(reversed(kept)), told)
     return _Chosen(block.name + "".join(kept) + _gap(first, last), told)
