@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import pytest
 from facts_world import store_on
-from scratch import Scratch, in_process, recent, said
+from scratch import Scratch, in_process, message, recent, said
 
 from memoryd.daemon.loop import Loop
 from memoryd.database import profile, sqlite
@@ -89,7 +89,8 @@ class World:
         return [line for line in self.scratch.log() if line["logger"] == "memoryd.hook"]
 
     def turn(self):
-        """One look of the daemon's loop."""
+        """One look of the daemon's loop, which launches nothing: the test carries out the runs itself."""
+        self.loop.queue.at = float("inf")
         now = self.app.clock.monotonic()
         self.loop._ingest(now)
         self.loop._carry_out(now)
@@ -364,7 +365,7 @@ def test_a_compaction_that_is_announced_puts_the_session_to_sleep_once_its_last_
 
 
 def test_a_session_whose_end_is_announced_is_over_and_written(busy):
-    path = busy.scratch.append(said(at=recent()), name="ending")
+    path = busy.scratch.append([message("user", "The ending report goes to Bergen.", at=recent())], name="ending")
     payload = CLAUDE_START | {"transcript_path": str(path), "hook_event_name": "SessionEnd", "reason": "logout"}
     with busy.served():
         assert busy.hook("claude-code", "session-end", payload) == b""
@@ -385,7 +386,7 @@ def test_an_announcement_of_nothing_that_is_known_is_told_and_forgotten(busy):
 
 
 def test_an_announcement_waits_for_a_transcript_that_is_not_read_to_its_end_but_not_for_ever(busy):
-    path = busy.scratch.append(said(at=recent()), name="long")
+    path = busy.scratch.append([message("user", "The long report goes to Bergen.", at=recent())], name="long")
     busy.app.ingest.scan()
     busy.app.ingest.flush()
     session_id = session_of(busy, path)
