@@ -179,15 +179,6 @@ class Memory:
             return work.planned_forgetting(self._settings, self._agent, options)
         return work.forgotten(work.require_done(work.forget(self._settings, self._agent.id, options)))
 
-
-def _told(on_summary: Callable[[str], object], text: str) -> Exception | None:
-    try:
-        on_summary(text)
-    except Exception as error:  # noqa: BLE001 - the program's own; the memory it is told of is written already
-        warnings.warn(f"on_summary raised {type(error).__name__}; the memory is written", RuntimeWarning, stacklevel=3)
-        return error
-    return None
-
     def context(self, max_tokens: int | None = None) -> Injection:
         """Return what the agent is told of its memory at its start: `text`, `tokens`, `left_out`.
 
@@ -199,6 +190,15 @@ def _told(on_summary: Callable[[str], object], text: str) -> Exception | None:
         """
         grants.require(self._settings, self._agent, "python: context")
         return context.inject(self._settings, self._agent, max_tokens)
+
+
+def _told(on_summary: Callable[[str], object], text: str) -> Exception | None:
+    try:
+        on_summary(text)
+    except Exception as error:  # noqa: BLE001 - the program's own; the memory it is told of is written already
+        warnings.warn(f"on_summary raised {type(error).__name__}; the memory is written", RuntimeWarning, stacklevel=3)
+        return error
+    return None
 
 
 class Facts:
