@@ -265,6 +265,10 @@ def test_a_reload_does_not_disturb_a_call(asked):
 def test_status_shows_the_daemon_while_its_configuration_is_broken(scratch, broken):
     with scratch.daemon() as process:
         until(lambda: asking.ask(scratch.state, "ping"), why="it listens")
+        workspace = str(scratch.workspace)
+        assert asking.ask(scratch.state, "context", workspace=workspace) == {"ok": True, "data": {"text": ""}}
+        announced = asking.ask(scratch.state, "announce", workspace=workspace, event="session-end", session="none")
+        assert announced == {"ok": True, "data": {}}
         scratch.config.write_text(f"state_dir: {scratch.state}\n{broken}\n", encoding="utf-8")
         process.send_signal(signal.SIGHUP)
         until(lambda: scratch.query("SELECT text FROM alarm WHERE kind = 'config'"), why="it has tried")
