@@ -161,6 +161,14 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Injection:
+    """How much an agent is told of its memory at its start, tokens."""
+
+    max_tokens: int = _key(values.whole(0), 2_000)
+    files_max_tokens: int = _key(values.whole(0), 12_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Jobs:
     """How often a job is tried and how many run at once."""
 
@@ -229,6 +237,7 @@ class Settings:
     dedup: Dedup = _section(Dedup())
     guards: Guards = _section(Guards())
     facts: Facts = _section(Facts())
+    injection: Injection = _section(Injection())
     jobs: Jobs = _section(Jobs())
     llm: Llm = _section(Llm())
     modes: Modes = _section(Modes())

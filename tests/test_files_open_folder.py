@@ -242,7 +242,7 @@ def test_names_of_temporary_files_cannot_be_taken_beforehand(
     workspace: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = iter(["0" * 16, "1" * 16, "2" * 16, "3" * 16])
-    monkeypatch.setattr("memoryd.files.temporary.secrets.token_hex", lambda _bytes: next(known))
+    monkeypatch.setattr("secrets.token_hex", lambda _bytes: next(known))
     before = picture(outside)
     (workspace / f".memoryd-new-{'0' * 16}-MEMORY.md.tmp").symlink_to(outside / "MEMORY.md")
     (workspace / f".memoryd-new-{'1' * 16}-MEMORY.md.tmp").symlink_to(outside / "not-there")

@@ -21,7 +21,7 @@ from memoryd.counted import counted
 from memoryd.daemon import readiness, schedule, slots
 from memoryd.daemon.watch import Watcher
 from memoryd.database import alarms, runs, sqlite
-from memoryd.engine import extraction, owner, retention, retry, sleeping
+from memoryd.engine import announcements, extraction, owner, retention, retry, sleeping
 from memoryd.engine.core_watch import CoreWatch
 from memoryd.engine.runner import error_text
 from memoryd.errors import MemorydError, StateError
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from memoryd.app import App
     from memoryd.config import Settings
     from memoryd.database.runs import Run
+    from memoryd.engine.announcements import Announcement
 
 TICK_SECONDS = 5.0
 QUEUE_SECONDS = 1.0  # commands wake the loop by the control socket; this is for those that cannot
@@ -46,6 +47,7 @@ STOP_SECONDS = 8.0  # for runs to end by themselves; then the workers are killed
 KILLED_SECONDS = 4.0  # … within this
 TROUBLED_SECONDS = 1.0
 MAX_THREADS = 64
+MOST_LOOKS = 25  # at a transcript that an announcement waits for: some stay half read
 SUSPENDED_SECONDS = 10.0
 LATE_SECONDS = 120.0
 
@@ -123,6 +125,8 @@ class Loop:
         self.indexing: Future[None] | None = None
         self.index_is_checked = False
         self.reconsider: dict[str, str] = {}
+        self.announced: list[Announcement] = []
+        self.beside: list[Callable[[], None]] = []  # done at each tick, on a thread of its own
         self.core = CoreWatch(app.runner)
         self.disk_is_well = True
         self.stop_asked = False
@@ -176,6 +180,13 @@ class Loop:
     def read(self, path: str) -> None:
         """Look at a transcript soon; from any thread."""
         self._hint(path)
+
+    def announce(self, announcement: Announcement) -> None:
+        """Carry out what an agent announces, once its transcript has settled and was read; from any thread."""
+        if announcement.transcript is not None:
+            self.read(announcement.transcript)
+        self.announced.append(announcement)
+        self.wake.set()
 
     def _listen(self) -> None:
         def stop(number: int, _frame: FrameType | None) -> None:
@@ -281,6 +292,7 @@ class Loop:
             self._reload()
         try:
             self._ingest(now)
+            self._carry_out(now)
             self._consider(self._changed())
             self._launch(now)
             if self.tick.is_due(now):
@@ -328,6 +340,7 @@ class Loop:
         due = [self.tick.at, self.queue.at, self.scan.at]
         if (since := self.hints.next_at()) is not None:
             due.append(since + settle)
+        due += [one.at + settle for one in self.announced]
         if self.app.ingest.again:
             due.append(min(self.app.ingest.again.values()))
         if self.hints.rescan:
@@ -356,6 +369,22 @@ class Loop:
         for path in {*self.hints.take(now - settle), *again}:
             ingest.hint(path)
         ingest.flush()
+
+    def _carry_out(self, now: float) -> None:
+        app = self.app
+        settle = app.settings.ingest.settle.total_seconds()
+        for one in [one for one in self.announced if one.at <= now - settle]:
+            session_id = announcements.session_of(app.engine, one)
+            self.announced.remove(one)
+            if session_id in app.ingest.unread and one.looks < MOST_LOOKS:
+                self.announced.append(one._replace(at=now, looks=one.looks + 1))
+            elif session_id is None:
+                app.log.info("announcement of a session that is not read", agent=one.agent_id, what=one.event.value)
+            else:
+                run_id = announcements.carry_out(app.engine, app.settings, app.clock, one, session_id)
+                app.ingest.changed.add(session_id)
+                self.queue.at = 0
+                app.log.info("announced", agent=one.agent_id, what=one.event.value, session=session_id, run=run_id)
 
     def _changed(self) -> list[str]:
         ingest = self.app.ingest
@@ -481,6 +510,8 @@ class Loop:
     def _look_at_core(self) -> None:
         if self.core.look():
             self.queue.at = 0
+        for chore in self.beside:
+            chore()
 
     def _run_schedules(self) -> None:
         app = self.app

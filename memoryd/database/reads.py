@@ -153,6 +153,12 @@ def sessions(reader: Reader, *, agent_id: str | None = None, limit: int | None =
     )  # fmt: skip
 
 
+def formats(reader: Reader, agent_id: str) -> list[str]:
+    """Name the formats of the transcripts that were read of an agent."""
+    rows = reader.rows("SELECT DISTINCT format FROM session WHERE agent_id = ? ORDER BY format", agent_id)
+    return [str(row["format"]) for row in rows]
+
+
 def find_session(reader: Reader, session_id: str) -> Row:
     """Read one session; a unique beginning of its id is enough.
 
@@ -222,6 +228,11 @@ def fact_rows(reader: Reader, agent_id: str) -> list[Row]:
         "SELECT * FROM memory WHERE agent_id = ? AND kind = 'fact' AND deleted_at IS NULL ORDER BY created_at, id",
         agent_id,
     )
+
+
+def profile_rows(reader: Reader, agent_id: str) -> list[Row]:
+    """Read the sections of the profile of an agent's user."""
+    return reader.rows("SELECT section, text, updated_at FROM profile_section WHERE agent_id = ?", agent_id)
 
 
 def find_memory(reader: Reader, agent_id: str, memory_id: str) -> Row:

@@ -184,6 +184,29 @@ def consider(engine: Engine, settings: Settings, clock: Clock, session_id: str) 
     return Considered(run_id, None if run_id else _asks_again_at(engine, clock, row["id"], mark))
 
 
+def before_compaction(engine: Engine, settings: Settings, clock: Clock, session_id: str) -> str | None:
+    """Queue a sleep because the agent says it is about to compact; the run's id, None where there is nothing to do.
+
+    Neither the gauge nor the cooldown is asked: what has not slept by now is gone from the agent's context in a moment.
+    """
+    with sqlite.reading(engine) as connection:
+        row = turns.session_row(connection, session_id)
+        if row is None or not _may_run(settings, row):
+            return None
+        mark = turns.watermark(connection, session_id, CONSUMER)
+        if not turns.unslept(connection, session_id, after=mark, upto=row["last_seq"]):
+            return None
+    return request(engine, clock, row, mark, reason=TRIMMED, trigger="hook")
+
+
+def end(engine: Engine, session_id: str) -> None:
+    """Say that a session is over, as of its last turn; one that goes on after all is live again."""
+    with sqlite.writing(engine) as connection:
+        connection.exec_driver_sql(
+            "UPDATE session SET state = 'ended', ended_at = last_turn_at WHERE id = ?", (session_id,)
+        )
+
+
 def _asks_again_at(engine: Engine, clock: Clock, session_id: str, mark: int) -> str | None:
     with sqlite.reading(engine) as connection:
         at = runs.gave_up_at(connection, _key(session_id, mark), text_of(clock.now() - ASK_AGAIN))

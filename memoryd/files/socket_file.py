@@ -9,7 +9,6 @@ import stat
 from typing import TYPE_CHECKING
 
 from memoryd.errors import StateError
-from memoryd.files.regular import as_state_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +23,8 @@ def listen(path: Path, backlog: int) -> socket.socket:
     Raises:
         StateError: something else is there, or the folder cannot be written.
     """
+    from memoryd.files.regular import as_state_error  # a client has no use for it
+
     with as_state_error("cannot be listened on", path):
         remove(path)
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -40,7 +41,7 @@ def listen(path: Path, backlog: int) -> socket.socket:
     return made
 
 
-def connect(path: Path, timeout: float) -> socket.socket | None:
+def connect(path: Path | str, timeout: float) -> socket.socket | None:
     """Connect to whoever listens under a name; None where nobody does.
 
     Args:
@@ -72,13 +73,14 @@ def remove(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _short(path: Path) -> Iterator[str]:
+def _short(path: Path | str) -> Iterator[str]:
     """The path, or a short name for it by way of an open handle of its folder (Linux)."""
     if len(os.fsencode(path)) <= _LONGEST:
         yield str(path)
         return
-    handle = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    folder, name = os.path.split(path)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        yield f"/proc/self/fd/{handle}/{path.name}"
+        yield f"/proc/self/fd/{handle}/{name}"
     finally:
         os.close(handle)

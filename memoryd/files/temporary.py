@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -27,6 +26,8 @@ class Leftover(NamedTuple):
 
 def temporary(entry: Entry, kind: str) -> Entry:
     """A fresh name beside `entry` that `leftovers` recognises; kind: new | swap."""
+    import secrets  # loads OpenSSL, which a hook that only reads cannot afford
+
     return entry.beside(f".memoryd-{kind}-{secrets.token_hex(8)}-{entry.name}.tmp")
 
 

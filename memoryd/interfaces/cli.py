@@ -14,7 +14,7 @@ import click
 import memoryd
 from memoryd.counted import counted
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
-from memoryd.interfaces import facts, grants, ledger, operation, recall
+from memoryd.interfaces import agents, facts, grants, ledger, operation, recall
 from memoryd.interfaces.output import Output, one_line, table
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def demo(call: Call, keep: Path | None) -> None:
 def status(call: Call, everything: bool) -> None:  # noqa: FBT001
     """Show agents, gauges, runs and alarms."""
     from memoryd.database.reads import open_reader
-    from memoryd.interfaces import control
+    from memoryd.interfaces import asking
     from memoryd.interfaces import status as shown
 
     try:
@@ -212,7 +212,7 @@ def status(call: Call, everything: bool) -> None:  # noqa: FBT001
             with contextlib.suppress(KeyError, TypeError, AttributeError):  # one of another version tells otherwise
                 call.output.result(error.data, shown.as_text(error.data))
         raise
-    waits = control.data(settings.state_dir, "ping").get("waits_for_disk", False)
+    waits = asking.data(settings.state_dir, "ping").get("waits_for_disk", False)
     with open_reader(settings.state_dir / "memoryd.db") as reader:
         data = shown.status(settings, reader, everything=everything, waits=waits)
     call.output.result(data, shown.as_text(data))
@@ -221,10 +221,10 @@ def status(call: Call, everything: bool) -> None:  # noqa: FBT001
 def _status_of_running(path: Path) -> dict[str, Any]:
     """What a daemon says that runs on with its old settings while this configuration file is broken."""
     from memoryd import config
-    from memoryd.interfaces import control
+    from memoryd.interfaces import asking
 
     state_dir = config.state_dir_of(path)
-    return {} if state_dir is None else control.data(state_dir, "status")
+    return {} if state_dir is None else asking.data(state_dir, "status")
 
 
 @cli.command()
@@ -561,6 +561,7 @@ def config_default(call: Call) -> None:
 
 for _command in (
     *(operation.service, operation.doctor, operation.backup, operation.restore),
+    *(agents.context, agents.connect, agents.hook),
     *(facts.facts, grants.grant, ledger.core, ledger.audit, ledger.verify, ledger.rollback, ledger.forget),
     *(recall.search_command, recall.get_command, recall.save_command, recall.update_command, recall.feedback_command),
 ):

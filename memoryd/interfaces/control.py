@@ -1,8 +1,9 @@
 """The control socket, `state_dir/memoryd.sock`: a quick word with the daemon. Losing it costs only time.
 
-One JSON object a line, there and back, 64 KiB at most: `{"verb": "ping"}` → `{"ok": true, "data": {…}}` or
+One JSON object a line, 64 KiB there and 1 MiB back at most: `{"verb": "ping"}` → `{"ok": true, "data": {…}}` or
 `{"ok": false, "error": {"code": …, "message": …, "hint": …}}`. Verbs are `ping`, `status`, `wake` (look at the queue
-now), `session_end` with an `id` and `import` (take over an edited MEMORY.md) with an `agent`.
+now), `session_end` with an `id`, `import` (take over an edited MEMORY.md) with an `agent`, and those of agents' hooks,
+`context` and `announce`.
 
 One thread serves all clients and never waits for any of them: who does not finish a line, or does not read the answer,
 within five seconds is dropped, and so is every other user but root, and whoever comes when too many are there already.
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.errors import MemorydError
 from memoryd.files import socket_file
+from memoryd.interfaces.asking import MAX_ANSWER, MAX_FRAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
 
     from memoryd.files.log import Log
 
-SOCKET = "memoryd.sock"
-MAX_FRAME = 64 * 1024
 MAX_CLIENTS = 32
 SLOW_SECONDS = 5.0
 _READ = 16 * 1024
@@ -171,7 +171,7 @@ class Control:
             self._log.warning("control request failed", error_type=type(error).__name__)
             answer = {"ok": False, "error": {"code": "failed", "message": type(error).__name__, "hint": ""}}
         line = json.dumps(answer).encode() + b"\n"
-        if len(line) <= MAX_FRAME:
+        if len(line) <= MAX_ANSWER:
             return line
         told = {"code": "too_long", "message": "the answer is too long for this socket", "hint": "memoryd --json …"}
         return json.dumps({"ok": False, "error": told}).encode() + b"\n"
@@ -194,25 +194,3 @@ def _is_ours(line: socket.socket) -> bool:
         return True
     _, uid, _ = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
     return uid in {0, os.geteuid()}
-
-
-def data(state_dir: Path, verb: str) -> dict[str, Any]:
-    """Ask the daemon for something it knows; empty where none answers, or answers something else."""
-    answer = ask(state_dir, verb) or {}
-    told = answer.get("data") if answer.get("ok") else None
-    return told if isinstance(told, dict) else {}
-
-
-def ask(state_dir: Path, verb: str, **arguments: str) -> dict[str, Any] | None:
-    """Ask the daemon; its answer, None where none listens or it does not answer in time."""
-    line = socket_file.connect(state_dir / SOCKET, SLOW_SECONDS)
-    if line is None:
-        return None
-    with line:
-        try:
-            line.sendall(json.dumps({"verb": verb, **arguments}).encode() + b"\n")
-            with line.makefile("rb") as answers:
-                answer = json.loads(answers.readline(MAX_FRAME))
-        except (OSError, ValueError):
-            return None
-    return answer if isinstance(answer, dict) else None

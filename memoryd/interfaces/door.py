@@ -15,7 +15,7 @@ from memoryd.database import memories, reads
 from memoryd.engine.excerpt import Span
 from memoryd.engine.recall import LIMIT, Narrowing
 from memoryd.errors import NotFoundError
-from memoryd.interfaces import grants, recall, work
+from memoryd.interfaces import context, grants, recall, work
 from memoryd.jobs import chat as compression
 from memoryd.ledger.facts import Category, NewFact, Store, fact_of
 from memoryd.transcripts import chat
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from memoryd.engine.facts import Brought
     from memoryd.engine.recall import Hit
     from memoryd.ledger.facts import Created, Fact, Outcome
+    from memoryd.recall.injection import Injection
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +244,18 @@ class Memory:
         if (append is None) == (replace is None):
             raise ValueError("give append or replace")
         return recall.written(work.update(self._settings, self._agent, append=append, replace=replace))
+
+    def context(self, max_tokens: int | None = None) -> Injection:
+        """Return what the agent is told of its memory at its start: `text`, `tokens`, `left_out`.
+
+        Args:
+            max_tokens: of the whole text; by default the configured budgets alone count.
+
+        Raises:
+            RefusedError: content is not for whoever runs this.
+        """
+        grants.require(self._settings, self._agent, "python: context")
+        return context.inject(self._settings, self._agent, max_tokens)
 
 
 def _told(on_summary: Callable[[str], object], text: str) -> Exception | None:

@@ -101,15 +101,23 @@ def _told(path: Path, placed: unit.Placed, command: str) -> dict[str, Any]:
 
 
 def command_line(settings: Settings) -> list[str]:
-    """The daemon's command with absolute paths, closed against modules of the current folder and the environment.
+    """The daemon's command.
+
+    Raises:
+        StateError: this interpreter does not say where it is.
+    """
+    return [*program(), "--config", str(settings.source), "run", "--wait", PATIENCE]
+
+
+def program() -> list[str]:
+    """The `memoryd` command, by absolute paths, closed against modules of the current folder and the environment.
 
     Raises:
         StateError: this interpreter does not say where it is.
     """
     if not Path(sys.executable or "").is_absolute():
         raise StateError("this interpreter does not say where it is", hint="call memoryd by its absolute path")
-    command = [sys.executable, *_isolation(), "-m", "memoryd", "--config", str(settings.source), "run"]
-    return [*command, "--wait", PATIENCE]
+    return [sys.executable, *_isolation(), "-m", "memoryd"]
 
 
 def _isolation() -> list[str]:

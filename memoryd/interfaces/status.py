@@ -10,11 +10,13 @@ from memoryd.config_values import duration_text
 from memoryd.counted import counted
 from memoryd.database import reads
 from memoryd.engine.clock import text_of
-from memoryd.files import state_files
+from memoryd.errors import StateError
+from memoryd.files import regular, state_files
 from memoryd.files.folders import why_not_writable
 from memoryd.files.locks import Lock
 from memoryd.gauge.fill import fill_of
 from memoryd.interfaces.output import one_line
+from memoryd.recall.load_cap import CAPS, WARN_AT
 
 if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
@@ -65,6 +67,7 @@ def _agent(settings: Settings, reader: Reader, agent: Agent, row: Row | None, ev
         "left_as_history": left_as_history(settings, reader, agent),
         "sessions": [_session(row, agent.context_window) for row in rows],
         "core": reads.core_counts(reader, agent.id),
+        "loads": _loads(reader, agent),
         "facts": reads.facts(reader, agent.id),
         "runs": reads.last_runs(reader, agent.id),
         "next": _next(settings) if agent.enabled else {},
@@ -86,6 +89,17 @@ def left_line(sessions: int, agent: str = "") -> list[str]:
     told = "was over when it was first seen and is" if sessions == 1 else "were over when they were first seen and are"
     way = f"memoryd job run sleep{which} --force writes it now, ingest.history: flush always"
     return [f"{counted(sessions, 'session')} {told} read, but not written to memory: {way}"]
+
+
+def _loads(reader: Reader, agent: Agent) -> list[dict[str, Any]]:
+    """How much of what each agent program loads of `MEMORY.md` by itself the file takes."""
+    formats = {*reads.formats(reader, agent.id), *(source.format for source in agent.transcripts)}
+    try:
+        data = regular.read_in(agent.workspace, "MEMORY.md") or b""
+    except StateError:
+        return []  # what is wrong with the file is told by the runs that need it
+    shares = {name: round(cap.share(data), 4) for name, cap in CAPS.items() if name in formats}
+    return [{"by": name, "share": share, "cap": str(CAPS[name])} for name, share in shares.items()]
 
 
 def _next(settings: Settings) -> dict[str, str]:
@@ -180,6 +194,11 @@ def _agent_lines(agent: dict[str, Any]) -> list[str]:
         f" {counted(agent.get('bad_spans', 0), 'unreadable span')}"
     )
     lines += [f"  history  {line}" for line in left_line(agent.get("left_as_history", 0), agent["id"])]
+    lines += [
+        f"  WARNING  MEMORY.md takes {one['share']:.0%} of what {one['by']} loads of it, {one['cap']}"
+        for one in agent.get("loads", ())
+        if one["share"] >= WARN_AT
+    ]
     lines += [
         f"  session  {one_line(session['id'])[:60]:36} {session['state']:6} {session['turns']:6} turns"
         f" {session['tokens']:9,} / {session['window']:9,} tokens {session['ratio']:7.1%}"

@@ -37,7 +37,8 @@ from memoryd.files import log, regular, trial
 from memoryd.files.locks import Lock
 from memoryd.files.log import Log
 from memoryd.files.open_folder import open_folder
-from memoryd.interfaces import control, status
+from memoryd.interfaces import asking, control, status
+from memoryd.interfaces.hooked import Hooked
 from memoryd.interfaces.recall import scrubbing
 from memoryd.jobs.sleep import CONSUMER
 from memoryd.ledger.facts import Limits as FactLimits
@@ -74,8 +75,12 @@ def forever(settings: Settings, relog: Callable[[Settings], None], patience: tim
     """
     with open_app(settings, patience=patience) as app:
         loop = Loop(app, relog)
-        path = settings.state_dir / control.SOCKET
-        with control.Control(path, _verbs(app, loop), app.clock.monotonic, app.log.bind(part="control")):
+        hooked = Hooked(app, loop)
+        loop.beside.append(hooked.refresh)
+        path = settings.state_dir / asking.SOCKET
+        with control.Control(
+            path, _verbs(app, loop) | hooked.verbs(), app.clock.monotonic, app.log.bind(part="control")
+        ):
             return loop.run()
 
 
@@ -96,7 +101,7 @@ def _verbs(app: App, loop: Loop) -> dict[str, Callable[[Mapping[str, Any]], Any]
     def session_end(request: Mapping[str, Any]) -> dict[str, Any]:
         with reads.open_reader(app.database) as reader:
             row = reads.find_session(reader, str(request.get("id")))
-        _mark_ended(app.engine, row["id"])
+        sleeping.end(app.engine, row["id"])
         loop.look_now(row["id"])
         return {"session": row["id"]}
 
@@ -241,7 +246,7 @@ def run_now(
         except LockedError:
             if not queued:
                 queued = _queue_beside(settings, agent_id, queue)
-                control.ask(settings.state_dir, "wake")
+                asking.ask(settings.state_dir, "wake")
             rows = _wait(settings, queued)
             if rows is not None:
                 return rows
@@ -333,7 +338,7 @@ def catch_up(settings: Settings, agent: Agent) -> None:
             if waiting is not None:
                 app.runner.run_next(only=waiting)
     except LockedError:
-        control.ask(settings.state_dir, "import", agent=agent.id)
+        asking.ask(settings.state_dir, "import", agent=agent.id)
 
 
 @contextmanager
@@ -501,7 +506,7 @@ def flush(settings: Settings, agent: Agent, messages: Sequence[dict[str, Any]]) 
 
 def _read_until(settings: Settings, agent_id: str, recorded: Recorded) -> str | None:
     """Wait until a recorded session is read; its id, None where nobody is left who would read it."""
-    control.ask(settings.state_dir, "read", path=str(recorded.path))
+    asking.ask(settings.state_dir, "read", path=str(recorded.path))
     lock = Lock(settings.state_dir / LOCK)
     until = time.monotonic() + READ_PATIENCE_SECONDS
     while True:
@@ -714,15 +719,8 @@ def end_session(settings: Settings, session_id: str) -> dict[str, Any]:
     with reads.open_reader(path) as reader:
         row = reads.find_session(reader, session_id)
 
-    _with_state(settings, lambda engine: _mark_ended(engine, row["id"]))
+    _with_state(settings, lambda engine: sleeping.end(engine, row["id"]))
     if row["parent_id"] is not None:
         return {}
     done = run_job(settings, "sleep", lambda: str(row["agent_id"]), session_id=row["id"], force=True)
     return done[0]
-
-
-def _mark_ended(engine: Engine, session_id: str) -> None:
-    with sqlite.writing(engine) as connection:
-        connection.exec_driver_sql(
-            "UPDATE session SET state = 'ended', ended_at = last_turn_at WHERE id = ?", (session_id,)
-        )

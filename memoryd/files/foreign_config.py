@@ -1,0 +1,108 @@
+"""Another program's configuration file: read, written and taken away, what was there kept in the state folder.
+
+Only a regular file of one name that belongs to this user is touched. A link is refused, since it leads to a file that
+somebody keeps elsewhere on purpose; so is another user's file, who has to connect their own agent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+from memoryd.errors import StateError
+from memoryd.files.durable import replace, sync_folder
+from memoryd.files.folders import make_private_dir
+from memoryd.files.open_folder import follow_folder
+from memoryd.files.regular import as_state_error, digest
+from memoryd.files.regular import read as read_regular
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from memoryd.files.open_folder import Entry
+
+
+def read(path: Path) -> bytes | None:
+    """What a file holds, None where there is none.
+
+    Raises:
+        StateError: it is a link, no regular file, another user's, or cannot be read.
+    """
+    if not path.parent.exists():
+        _require_own(next(folder for folder in path.parents if folder.exists()).stat(), path)
+        return None
+    with as_state_error("cannot be opened", path), follow_folder(path.parent) as folder:
+        data = read_regular(folder / path.name)
+        _require_own((folder / path.name).lstat() if data is not None else os.fstat(folder.fd), path)
+        return data
+
+
+def _require_own(status: os.stat_result, path: Path) -> None:
+    if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
+        raise StateError("belongs to another user", str(path), "run this as that user")
+
+
+def write(path: Path, new: bytes | None, old: bytes | None, keep: Path, stamp: str) -> Path | None:
+    """Make `new` what a file holds, or take it away; returns where its old bytes are kept, None where it had none.
+
+    Args:
+        path: the file; its folders are made.
+        new: all of its bytes, None for no file.
+        old: what it is expected to hold, None for no file.
+        keep: a folder of the state folder.
+        stamp: the time, for the name of what is kept.
+
+    Raises:
+        MovedError: it holds something else by now.
+        StateError: as `read`, or it cannot be written.
+    """
+    read(path)
+    with as_state_error("cannot be made", path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    kept = None if old is None else _keep(path, old, keep, stamp)
+    with follow_folder(path.parent) as folder:
+        entry = folder / path.name
+        if new is not None:
+            replace(entry, new, None if old is None else digest(old))
+        elif old is not None:
+            with as_state_error("cannot be removed", path):
+                entry.unlink()
+                sync_folder(folder)
+    if new is None and path.parent.name == "memoryd":  # a folder of memoryd's own
+        with contextlib.suppress(OSError):  # not empty
+            path.parent.rmdir()
+    return kept
+
+
+def _keep(path: Path, old: bytes, keep: Path, stamp: str) -> Path:
+    make_private_dir(keep)
+    with follow_folder(keep) as folder:
+        stem = f"{_prefix(path)}{stamp.replace(':', '').replace('-', '')}"
+        number = 1
+        while (entry := _numbered(folder / stem, number)).exists():
+            number += 1
+        return replace(entry, old, None, mode=0o600).path
+
+
+def _numbered(entry: Entry, number: int) -> Entry:
+    return entry.beside(f"{entry.name}-{number:03}")
+
+
+def _prefix(path: Path) -> str:
+    """Says which file it was: its name, and a digest of its whole path."""
+    return f"{path.name}.{digest(os.fsencode(path))[:12]}."
+
+
+def kept(path: Path, keep: Path) -> list[bytes]:
+    """What was kept of a file, the newest first.
+
+    Raises:
+        StateError: it cannot be read.
+    """
+    if not keep.is_dir():
+        return []
+    with follow_folder(keep) as folder:
+        names = [name for name in folder.names() if name.startswith(_prefix(path))]
+        found = [read_regular(folder / name) for name in reversed(names)]
+    return [data for data in found if data is not None]

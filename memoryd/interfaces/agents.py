@@ -1,0 +1,61 @@
+"""The commands for agents: what one is told at its start, and how its sessions get there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from memoryd.interfaces import grants
+
+if TYPE_CHECKING:
+    from memoryd.interfaces.cli import Call
+
+_agent = click.option("--agent", "agent_id", metavar="ID", help="The agent, where it is not clear.")
+
+
+@click.command()
+@click.option("--max-tokens", type=click.IntRange(min=0), metavar="N", help="Of the whole text, its marks among them.")
+@_agent
+@click.pass_obj
+def context(call: Call, max_tokens: int | None, agent_id: str | None) -> None:
+    """Show what an agent is told of its memory at its start."""
+    from memoryd.interfaces import context as contexts
+
+    settings = call.settings()
+    agent = call.agent(settings, agent_id)
+    grants.require(settings, agent, "context")
+    made = contexts.inject(settings, agent, max_tokens)
+    data = {"text": made.text, "tokens": made.tokens, "left_out": list(made.left_out)}
+    call.output.result(data, made.text.rstrip("\n") or "nothing is remembered yet, or it does not fit")
+
+
+@click.command()
+@click.argument("tool", metavar="TOOL")
+@click.option("--write", is_flag=True, help="Change the files; without it they are only shown.")
+@click.option("--project", is_flag=True, help="For the sessions in the current folder only.")
+@click.option("--remove", is_flag=True, help="Take the connection away again.")
+@_agent
+@click.pass_obj
+def connect(call: Call, tool: str, write: bool, project: bool, remove: bool, agent_id: str | None) -> None:  # noqa: FBT001
+    """Connect an agent: claude-code, codex, gemini, opencode, openclaw, pi or aider. Shows what would change."""
+    import os
+    from pathlib import Path
+
+    from memoryd.engine.clock import Clock
+    from memoryd.interfaces import connect as connecting
+
+    settings = call.settings()
+    agent = call.agent(settings, agent_id)
+    place = connecting.Place(settings, agent, Path.home(), os.environ, Path.cwd() if project else None)
+    data = connecting.connect(tool, place, Clock().text(), write=write, remove=remove)
+    call.output.result(data, connecting.as_text(data, write=write))
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="TOOL EVENT --socket PATH --workspace DIR")
+def hook(arguments: tuple[str, ...]) -> int:
+    """Answer an agent's hook, as connect writes it. EVENT: session-start, prompt, pre-compact or session-end."""
+    from memoryd.interfaces import hook as hooks
+
+    return hooks.main(arguments)

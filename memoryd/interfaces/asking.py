@@ -1,0 +1,46 @@
+"""Asking the daemon by its control socket. Imports only what a hook can afford to load."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from memoryd.files import socket_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SOCKET = "memoryd.sock"
+MAX_FRAME = 64 * 1024  # bytes of a request
+MAX_ANSWER = 1024 * 1024
+PATIENCE_SECONDS = 5.0
+
+
+def ask(state_dir: Path | str, verb: str, seconds: float = PATIENCE_SECONDS, **arguments: Any) -> dict[str, Any] | None:
+    """Ask the daemon; its answer, None where none listens or it does not answer in time.
+
+    Args:
+        state_dir: whose daemon.
+        verb: what to do.
+        seconds: for each of connecting, sending and receiving.
+        arguments: of the verb.
+    """
+    line = socket_file.connect(os.path.join(state_dir, SOCKET), seconds)  # noqa: PTH118 - pathlib is dear to load
+    if line is None:
+        return None
+    with line:
+        try:
+            line.sendall(json.dumps({"verb": verb, **arguments}).encode() + b"\n")
+            with line.makefile("rb") as answers:
+                answer = json.loads(answers.readline(MAX_ANSWER))
+        except (OSError, ValueError):
+            return None
+    return answer if isinstance(answer, dict) else None
+
+
+def data(state_dir: Path, verb: str) -> dict[str, Any]:
+    """Ask the daemon for something it knows; empty where none answers, or answers something else."""
+    answer = ask(state_dir, verb) or {}
+    told = answer.get("data") if answer.get("ok") else None
+    return told if isinstance(told, dict) else {}

@@ -1,0 +1,238 @@
+"""`memoryd hook TOOL EVENT`: what an agent runs at the turns of its session, with JSON on its standard input.
+
+A thin client of the daemon's socket, which an agent waits for: it imports next to nothing, takes two seconds at most
+whatever happens, and ends with 0 and no answer where something fails, which the log then tells. Where no daemon
+answers, the files of the workspace are read here, so that an agent is never without its memory; facts and profile, and
+the second look for secrets, need the daemon.
+
+`memoryd connect` writes the whole command, with the socket and the workspace:
+
+    memoryd hook TOOL EVENT --socket PATH --workspace DIR [--files TOKENS] [--within DIR]…
+
+`--files` bounds what is read of files without the daemon, `--within` is the project whose sessions are meant.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from memoryd.files import log_line
+from memoryd.interfaces.asking import ask
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import FrameType
+
+ALL_SECONDS = 2.0
+ASK_SECONDS = 1.5  # then the files are read here
+MOST_BYTES = 8 * 1024 * 1024  # of a payload
+FILES_TOKENS = 12_000
+CLAUDE_UNITS = 10_000  # longer context is put into a file, and the model is shown its first lines
+START, PROMPT, COMPACT, END = EVENTS = ("session-start", "prompt", "pre-compact", "session-end")
+
+
+class Dialect(NamedTuple):
+    """How a tool is answered."""
+
+    names: dict[str, str] | None  # what it calls the events that take context, in JSON; None: plain text
+    units: int | None = None  # UTF-16 code units of context that it takes whole
+    files: bool = True  # False: it loads the memory files itself
+    nothing: str = ""  # what stands for no answer
+
+
+# Claude Code: code.claude.com/docs/en/hooks. Codex reads the same shape (codex-rs/hooks/src/engine/output_parser.rs),
+# its length is set where the hook is configured. Gemini CLI wants JSON on standard output, always
+# (docs/hooks/reference.md). The others run memoryd's own plugin, which takes text.
+DIALECTS = {
+    "claude-code": Dialect({START: "SessionStart", PROMPT: "UserPromptSubmit"}, CLAUDE_UNITS),
+    "codex": Dialect({START: "SessionStart", PROMPT: "UserPromptSubmit"}),
+    "gemini": Dialect({START: "SessionStart", PROMPT: "BeforeAgent"}, nothing="{}\n"),
+    "opencode": Dialect(None),
+    "openclaw": Dialect(None, files=False),
+    "pi": Dialect(None),
+}
+
+
+class HookError(Exception):
+    """What a hook cannot do; said in the log only."""
+
+
+class Hook(NamedTuple):
+    """One call."""
+
+    tool: str
+    event: str
+    socket: str
+    workspace: str
+    files: int = FILES_TOKENS
+    within: tuple[str, ...] = ()
+
+    @property
+    def dialect(self) -> Dialect:
+        return DIALECTS[self.tool]
+
+    @property
+    def state_dir(self) -> str:
+        return os.path.dirname(self.socket)  # noqa: PTH120 - pathlib is dear to load
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Answer a hook; returns 0, whatever happens."""
+    state_dir, nothing = "", ""
+    told = {"tool": "", "what": ""}
+    try:
+        # First of all, so that whatever fails then can be told where it is looked for.
+        state_dir = os.path.dirname(_option(arguments, "--socket", ""))  # noqa: PTH120
+        nothing = DIALECTS[arguments[0]].nothing if arguments and arguments[0] in DIALECTS else ""
+        with _in_time():
+            hook = parsed(arguments)
+            told = {"tool": hook.tool, "what": hook.event}
+            _write(_said(hook, _answer(hook, _payload())))
+    except Exception as error:  # noqa: BLE001 - an agent must not be stopped by its memory
+        with contextlib.suppress(OSError):
+            _write(nothing)
+        why = str(error) if isinstance(error, HookError) else type(error).__name__
+        log_line.append(state_dir, "error", "memoryd.hook", "hook failed", why=why, **told)
+        with contextlib.suppress(OSError):
+            print(f"memoryd hook: {why}", file=sys.stderr, flush=True)
+    return 0
+
+
+@contextlib.contextmanager
+def _in_time() -> Iterator[None]:
+    """Nothing in here takes longer than `ALL_SECONDS`, be it a pipe that nobody closes or a disk that hangs."""
+
+    def late(_number: int, _frame: FrameType | None) -> NoReturn:
+        raise HookError(f"took longer than {ALL_SECONDS:g} s")
+
+    signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, ALL_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def parsed(arguments: Sequence[str]) -> Hook:
+    """Read the command line.
+
+    Raises:
+        HookError: it is not one that `connect` writes.
+    """
+    if len(arguments) < 2 or arguments[0] not in DIALECTS or arguments[1] not in EVENTS:
+        raise HookError(f"memoryd hook {'|'.join(DIALECTS)} {'|'.join(EVENTS)} --socket PATH --workspace DIR")
+    socket, workspace = (_option(arguments, name, "") for name in ("--socket", "--workspace"))
+    if not (os.path.isabs(socket) and os.path.isabs(workspace)):  # noqa: PTH117
+        raise HookError("--socket and --workspace take absolute paths; memoryd connect writes them")
+    given = _option(arguments, "--files", "")
+    files = int(given) if given.isdecimal() else FILES_TOKENS
+    within = [arguments[place + 1] for place, word in enumerate(arguments[:-1]) if word == "--within"]
+    return Hook(arguments[0], arguments[1], socket, workspace, files, tuple(within))
+
+
+def _option(arguments: Sequence[str], name: str, default: str) -> str:
+    place = arguments.index(name) + 1 if name in arguments else len(arguments)
+    return arguments[place] if place < len(arguments) else default
+
+
+def _payload() -> dict[str, Any]:
+    """What the agent tells about the event; nothing where standard input is a terminal."""
+    if os.isatty(0):
+        return {}
+    data = b""
+    while chunk := os.read(0, 65536):
+        data += chunk
+        if len(data) > MOST_BYTES:
+            raise HookError("the payload is too long")
+    try:
+        payload = json.loads(data) if data.strip() else {}
+    except ValueError:
+        raise HookError("the payload is no JSON") from None
+    return payload if isinstance(payload, dict) else {}
+
+
+def _answer(hook: Hook, payload: dict[str, Any]) -> str:
+    """The text for the agent; empty where there is nothing to say."""
+    if os.isatty(1):
+        raise HookError("this is for agents: memoryd context shows a person what an agent is told")
+    if hook.event == PROMPT or not _is_meant(hook, payload.get("cwd")):
+        return ""
+    about = {"tool": hook.tool, "workspace": hook.workspace, "session": _text(payload, "session_id")}
+    if hook.event == START:
+        more = {"cwd": _text(payload, "cwd"), "units": hook.dialect.units, "files": hook.dialect.files}
+        answer = ask(hook.state_dir, "context", ASK_SECONDS, **about, **more)
+    else:
+        more = {"event": hook.event, "transcript": _text(payload, "transcript_path")}
+        answer = ask(hook.state_dir, "announce", ASK_SECONDS, **about, **more)
+    if answer is not None:
+        if answer.get("ok"):
+            return str(answer["data"].get("text", ""))
+        raise HookError(str(answer["error"]["message"]))
+    if hook.event != START:
+        raise HookError("no daemon answers")
+    text = _from_files(hook)
+    log_line.append(hook.state_dir, "warning", "memoryd.hook", "no daemon answers: told from files", tool=hook.tool)
+    return text
+
+
+def _text(payload: dict[str, Any], name: str) -> str | None:
+    value = payload.get(name)
+    return value if isinstance(value, str) else None
+
+
+def _is_meant(hook: Hook, cwd: object) -> bool:
+    if not hook.within:
+        return True
+    here = os.path.realpath(cwd) if isinstance(cwd, str) else ""
+    folders = [os.path.realpath(folder) for folder in hook.within]
+    return any(here == folder or here.startswith(folder.rstrip("/") + "/") for folder in folders)
+
+
+def _from_files(hook: Hook) -> str:
+    """The memory files of the workspace; counted in bytes, of which no tokenizer makes more than as many tokens."""
+    if not hook.dialect.files:
+        return ""
+    from pathlib import Path
+
+    from memoryd.errors import StateError
+    from memoryd.files.open_folder import open_folder
+    from memoryd.files.regular import read_below
+    from memoryd.recall.injection import Budget, Part, render
+
+    parts = []
+    if not os.path.isdir(hook.workspace):  # noqa: PTH112
+        raise HookError(f"there is no workspace {hook.workspace}")
+    with open_folder(Path(hook.workspace)) as folder:
+        for name in ("MEMORY.md", *_days()):
+            with contextlib.suppress(StateError):
+                data = read_below(folder, name)
+                if data:
+                    parts.append(Part(name, data.decode("utf-8", "replace"), newest_last=name != "MEMORY.md"))
+    budget = Budget(hook.files, hook.files, hook.files, hook.dialect.units)
+    return render([], [], parts, budget, lambda texts: [len(text.encode("utf-8", "replace")) for text in texts]).text
+
+
+def _days() -> list[str]:
+    """The files of today and yesterday, by this machine's clock and zone: the daemon's own may be another."""
+    now = time.time()
+    return [time.strftime("memory/%Y-%m-%d.md", time.localtime(now - back * 86400)) for back in (0, 1)]
+
+
+def _said(hook: Hook, text: str) -> str:
+    """The answer as the tool reads it."""
+    names = hook.dialect.names
+    if names is None or not text:
+        return text or hook.dialect.nothing
+    answer = {"hookEventName": names[hook.event], "additionalContext": text}
+    return json.dumps({"hookSpecificOutput": answer}, ensure_ascii=False) + "\n"
+
+
+def _write(text: str) -> None:
+    sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+    sys.stdout.buffer.flush()

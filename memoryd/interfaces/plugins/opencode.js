@@ -1,0 +1,29 @@
+// Written by `memoryd connect opencode`: gives a session what memoryd remembers, and says when it compacts.
+// `memoryd connect opencode --remove --write` takes it away. It never fails a session: no answer is an empty one.
+@CALL@
+
+export const Memoryd = async ({ directory }) => {
+  const told = new Map()
+  const about = (session) => ({ session_id: session, cwd: directory })
+  const context = (session) => {
+    if (!told.has(session)) told.set(session, hook("session-start", about(session)))
+    return told.get(session)
+  }
+  return {
+    "experimental.chat.system.transform": async (input, output) => {
+      const text = await context(input?.sessionID ?? "")
+      if (text) output.system.push(text)
+    },
+    "experimental.session.compacting": async (input) => {
+      await hook("pre-compact", about(input?.sessionID ?? ""))
+    },
+    event: async ({ event }) => {
+      const session = event?.properties?.sessionID ?? event?.properties?.info?.id ?? ""
+      if (event?.type === "session.compacted") told.delete(session)
+      if (event?.type === "session.deleted") {
+        told.delete(session)
+        await hook("session-end", about(session))
+      }
+    },
+  }
+}

@@ -1,0 +1,253 @@
+"""Injection: what an agent is told of its memory at its start, within its budgets.
+
+The profile and the facts come first, then the files, all between the mark by which ingest knows the text again:
+
+    <memoryd-context>
+    Kept by memoryd from earlier sessions here. Background to draw on, not a message of the user.
+    User Context:
+    - Work: …
+    Facts:
+    - [preference | 0.95] …
+    ... 12 less sure facts left out: memoryd facts list --query WORDS
+    MEMORY.md:
+     - a line of the file
+    ... lines 81-200 left out: the file has them
+    </memoryd-context>
+
+What stands in the first column is memoryd's own, but for the text behind a "- " that is one neutral line; each line of
+a file begins with a space and is neutral behind its indentation and list mark. So no content closes the block, opens
+another, or speaks in a role. Imports only what a hook can afford to load.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.counted import counted
+from memoryd.ledger.neutral import neutral
+from memoryd.transcripts.injected import CLOSE, OPEN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    Count = Callable[[Sequence[str]], Sequence[int]]
+
+LEAD = "Kept by memoryd from earlier sessions here. Background to draw on, not a message of the user."
+FACTS = "Facts:"
+_LINE = re.compile(r"([ \t]{0,12})[ \t]*((?:[-*+]|\d{1,9}[.)]|#{1,6}|>)[ \t]+)?(.*)", re.DOTALL)
+_ROUNDS = 12
+_MARGIN = 0.97  # of what a round that came out too long may use in the next
+
+
+class Part(NamedTuple):
+    """A file, or an excerpt of one."""
+
+    name: str  # its path in the workspace, with the lines where it is an excerpt
+    text: str
+    newest_last: bool = False  # where it is cut, its end stays
+
+
+class Budget(NamedTuple):
+    """How long an injection may be, tokens but for `units`."""
+
+    sections: int  # profile and facts, with the mark around all
+    files: int
+    whole: int | None = None
+    units: int | None = None  # UTF-16 code units of the whole, as a consumer written in JavaScript counts
+
+
+class Injection(NamedTuple):
+    """The text, and what had no place in it."""
+
+    text: str  # empty where nothing is remembered, or nothing fits
+    tokens: int
+    left_out: tuple[str, ...] = ()
+
+
+class _Block(NamedTuple):
+    """A part as lines, each with its number in the file and its tokens."""
+
+    name: str
+    lines: Sequence[str]
+    numbers: Sequence[int]
+    sizes: Sequence[int]
+    heading: int  # tokens of the line that names it
+    mark: int  # and of the one that says what is cut
+    newest_last: bool
+
+
+class _Chosen(NamedTuple):
+    text: str
+    left_out: tuple[str, ...]
+
+
+def render(
+    profile: Sequence[str], facts: Sequence[str], parts: Sequence[Part], budget: Budget, count: Count
+) -> Injection:
+    """Write what an agent is told.
+
+    Facts that do not fit go from the last up, then the profile is cut. Files share their room: a short one is told
+    whole, long ones are cut to equal lengths, at their ends, or ahead of their newest lines.
+
+    Args:
+        profile: its lines, neutral, as `ledger.profile.render` gives them.
+        facts: their lines, neutral, the surest first, as `ledger.facts.line` gives them.
+        parts: the files, in order.
+        budget: how long it may be; met by the text as `count` measures it.
+        count: the tokens of each of several texts.
+    """
+    blocks = [block for block in (_block(part, count) for part in parts) if block.lines]
+    if not (profile or facts or blocks):
+        return Injection("", 0)
+    most = budget.sections if budget.whole is None else min(budget.sections, budget.whole)
+    sections = _Sections(profile, facts, count)
+    room, rest = most, budget.files
+    for _ in range(_ROUNDS):
+        told = sections.chosen(room)
+        framed = f"{OPEN}\n{LEAD}\n{told.text}{CLOSE}\n"
+        frame = count([framed])[0]
+        # The mark counts with the sections, but with the files where the sections have not even room for it.
+        apart = bool(told.text) or frame <= most
+        left = rest if apart else rest - frame
+        files = _files(blocks, left if budget.whole is None else min(left, budget.whole - frame), count)
+        text = f"{OPEN}\n{LEAD}\n{told.text}{files.text}{CLOSE}\n" if told.text or files.text else ""
+        sizes = count([framed, files.text if apart else text, text])
+        over_sections = max(sizes[0] / max(1, most), _units(framed, budget)) if apart else 0.0
+        over = max(sizes[1] / max(1, budget.files), _units(text, budget), sizes[2] / max(1, budget.whole or sizes[2]))
+        if not text or (over_sections <= 1 and over <= 1):
+            return Injection(text, sizes[2], told.left_out + files.left_out)
+        if over_sections > 1:
+            room = int(room / over_sections * _MARGIN) - 1
+        else:
+            rest = int(min(rest, sizes[1]) / over * _MARGIN) - 1 if rest > 0 else rest
+            room = room if rest > 0 else int(room / over * _MARGIN) - 1
+    return Injection("", 0, sections.chosen(0).left_out + _files(blocks, 0, count).left_out)
+
+
+def _units(text: str, budget: Budget) -> float:
+    """How much of the consumer's own limit a text takes; beyond 1 it does not fit."""
+    return 0.0 if budget.units is None else len(text.encode("utf-16-le", "surrogatepass")) / 2 / max(1, budget.units)
+
+
+# --- profile and facts ------------------------------------------------------------------------------------------------
+
+
+class _Sections:
+    """The sections, cut to any room."""
+
+    def __init__(self, profile: Sequence[str], facts: Sequence[str], count: Count) -> None:
+        self._profile = [f"{line}\n" for line in profile]
+        self._facts = [f"{line}\n" for line in facts]
+        self._count = count
+        own = [f"{OPEN}\n{LEAD}\n", f"{CLOSE}\n", f"{FACTS}\n", _fewer(len(facts)), "..."]
+        sizes = count([*own, *self._profile, *self._facts])
+        self._frame, self._title, self._note, self._dots = sizes[0] + sizes[1], *sizes[2:5]
+        self._profile_size = sum(sizes[5 : 5 + len(profile)])
+        self._fact_sizes = sizes[5 + len(profile) :]
+
+    def chosen(self, room: int) -> _Chosen:
+        """As much as takes no more than `room` tokens, counted line by line."""
+        room -= self._frame
+        text, total = "".join(self._profile), len(self._facts)
+        if self._profile and self._profile_size > room:
+            cut = _cut(text, room - self._dots, self._count, end=False).rstrip()
+            left = "part of the profile" if cut else "the profile"
+            return _Chosen(f"{cut}\n...\n" if cut else "", (left, *self._without(total)))
+        room -= self._profile_size + self._title
+        if sum(self._fact_sizes) <= room:
+            return _Chosen(text + (f"{FACTS}\n{''.join(self._facts)}" if total else ""), ())
+        room -= self._note
+        shown = 0
+        while shown < total and room >= self._fact_sizes[shown]:
+            room -= self._fact_sizes[shown]
+            shown += 1
+        told = f"{FACTS}\n{''.join(self._facts[:shown])}" if shown else ""
+        return _Chosen(text + told + (_fewer(total - shown) if room >= 0 else ""), self._without(total - shown))
+
+    def _without(self, left: int) -> tuple[str, ...]:
+        return (f"{left} of {counted(len(self._facts), 'fact')}",) if left else ()
+
+
+def _fewer(left: int) -> str:
+    return f"... {counted(left, 'less sure fact')} left out: memoryd facts list --query WORDS\n"
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def _block(part: Part, count: Count) -> _Block:
+    found = list(_contained(part.text))
+    name = f"{neutral(part.name)}:\n"
+    lines = [f"{line}\n" for _, line in found]
+    numbers = [number for number, _ in found]
+    highest = numbers[-1] if numbers else 0
+    heading, mark, *sizes = count([name, _gap(highest, highest), *lines])
+    return _Block(name, lines, numbers, sizes, heading, mark, part.newest_last)
+
+
+def _contained(text: str) -> Iterator[tuple[int, str]]:
+    """The lines of a text with their numbers, each unable to mean anything but itself; blank ones are left out."""
+    for number, raw in enumerate(text.split("\n"), 1):
+        for line in raw.splitlines():
+            if (match := _LINE.match(line)) and (said := neutral(match[3])):
+                yield number, f" {match[1]}{match[2] or ''}{said}"
+
+
+def _gap(first: int, last: int) -> str:
+    return f"... {_lines(first, last)} left out: the file has them\n"
+
+
+def _lines(first: int, last: int) -> str:
+    return f"line {first}" if first == last else f"lines {first}-{last}"
+
+
+def _files(blocks: Sequence[_Block], room: int, count: Count) -> _Chosen:
+    """The blocks within `room` tokens, counted line by line; each has a share that shorter ones left larger."""
+    needs = [block.heading + sum(block.sizes) for block in blocks]
+    shares = [0] * len(blocks)
+    waiting = len(blocks)
+    for place in sorted(range(len(blocks)), key=needs.__getitem__):
+        shares[place] = min(needs[place], max(0, room) // waiting)
+        room -= shares[place]
+        waiting -= 1
+    chosen = [_part_of(block, share, need, count) for block, share, need in zip(blocks, shares, needs, strict=True)]
+    return _Chosen("".join(one.text for one in chosen), tuple(left for one in chosen for left in one.left_out))
+
+
+def _part_of(block: _Block, share: int, need: int, count: Count) -> _Chosen:
+    name = block.name.removesuffix(":\n")
+    if share >= need:
+        return _Chosen(block.name + "".join(block.lines), ())
+    share -= block.heading + block.mark
+    order = range(len(block.lines) - 1, -1, -1) if block.newest_last else range(len(block.lines))
+    kept: list[str] = []
+    left: list[int] = []
+    for place in order:
+        if share >= block.sizes[place] and not left:
+            share -= block.sizes[place]
+            kept.append(block.lines[place])
+        else:
+            left.append(block.numbers[place])
+    if not kept and block.lines:
+        cut = _cut(block.lines[order[0]].rstrip("\n"), share - 1, count, end=block.newest_last)
+        kept = [f" {bare}\n"] if (bare := neutral(cut)) else []
+    if not kept:
+        return _Chosen("", (name,))
+    first, last = min(left), max(left)
+    told = (f"{name}, {_lines(first, last)}",)
+    if block.newest_last:
+        return _Chosen(block.name + _gap(first, last) + "".join(reversed(kept)), told)
+    return _Chosen(block.name + "".join(kept) + _gap(first, last), told)
+
+
+def _cut(text: str, room: int, count: Count, *, end: bool) -> str:
+    """The longest beginning, or end, of a text that takes no more than `room` tokens."""
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if count([text[-middle:] if end else text[:middle]])[0] <= room:
+            low = middle
+        else:
+            high = middle - 1
+    return (text[-low:] if end else text[:low]) if low else ""

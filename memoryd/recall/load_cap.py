@@ -1,0 +1,33 @@
+"""How much of `MEMORY.md` agents that load it themselves take in: what is beyond they do not see, and do not say so.
+
+The figures are their makers': Claude Code loads the first 200 lines or 25 KB of a MEMORY.md (its reference on memory),
+Codex 32 KiB of project documents (`project_doc_max_bytes`), OpenClaw 12,000 characters of each bootstrap file
+(`bootstrapMaxChars`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+WARN_AT = 0.9  # of a cap
+
+
+class Cap(NamedTuple):
+    """What one program takes in at most; None: it does not ask."""
+
+    size: int | None = None  # bytes
+    lines: int | None = None
+    characters: int | None = None
+
+    def share(self, data: bytes) -> float:
+        """How much of the cap a file takes; beyond 1 its end is not loaded."""
+        text = data.decode("utf-8", "replace")
+        taken = ((len(data), self.size), (len(text.splitlines()), self.lines), (len(text), self.characters))
+        return max((amount / most for amount, most in taken if most is not None), default=0.0)
+
+    def __str__(self) -> str:
+        units = ((self.lines, "lines"), (self.size, "bytes"), (self.characters, "characters"))
+        return " or ".join(f"{most:,} {unit}" for most, unit in units if most is not None)
+
+
+CAPS = {"claude-code": Cap(size=25_000, lines=200), "codex": Cap(size=32_768), "openclaw": Cap(characters=12_000)}

@@ -1,0 +1,407 @@
+"""Connecting agents: what is written into their configuration, into nothing else, and how it is taken back."""
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memoryd.config import Agent, Injection, Settings, TranscriptSource
+from memoryd.errors import ConfigError, RefusedError, StateError
+from memoryd.interfaces import connect as connecting
+from memoryd.interfaces import hook as hooks
+from memoryd.interfaces.aider_conf import AiderConf
+from memoryd.interfaces.connect import TOOLS, Place, as_text, connect
+from memoryd.interfaces.hook_settings import HookSettings
+
+NOW = "2026-03-04T09:00:00.000Z"
+CLAUDE = ".claude/settings.json"
+
+
+@pytest.fixture
+def place(tmp_path):
+    (tmp_path / "home").mkdir()
+    workspace = tmp_path / "my $HOME's ws"
+    workspace.mkdir()
+    settings = Settings(state_dir=tmp_path / "state", agents=(Agent(id="demo", workspace=workspace),))
+    return Place(settings, settings.agents[0], tmp_path / "home", {}, None)
+
+
+def written(tool, place, *, remove=False):
+    return connect(tool, place, NOW, write=True, remove=remove)
+
+
+def put(place, name, text):
+    path = place.home / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode())
+    return path
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_every_tool_is_shown_written_once_and_taken_away(tool, place):
+    shown = connect(tool, place, NOW, write=False, remove=False)
+    assert not list(place.home.iterdir()), "a look changes nothing"
+    assert all(one["changed"] and one["backup"] is None for one in shown["files"])
+    done = written(tool, place)
+    assert [one["diff"] for one in done["files"]] == [one["diff"] for one in shown["files"]]
+    assert done["next"] == list(TOOLS[tool].next)
+    for one in done["files"]:
+        path = Path(one["path"])
+        assert one["diff"].startswith(f"--- /dev/null\n+++ {path}\n")
+        assert "".join(f"+{line}\n" for line in path.read_text().splitlines()) in one["diff"]
+    again = written(tool, place)
+    assert (again["written"], again["next"]) == (False, [])
+    assert as_text(again, write=True).startswith("nothing to change: ")
+    written(tool, place, remove=True)
+    assert not [path for path in place.home.rglob("*") if path.is_file()]
+    assert not written(tool, place, remove=True)["written"]
+
+
+SETTINGS = [
+    '{\n  "model": "opus",\n  "hooks": {\n    "Stop": [{\n        "hooks": []\n      }\n    ]\n  },\n  "z": 1.50\n}\n',
+    '{"model":"opus","permissions":{"allow":["Bash(ls:*)"]}}',
+    '{"hooks": {"SessionStart": [{"matcher": "startup", "hooks": [{"type": "command", "command": "echo \'"}]}]}}\n',
+    '{\r\n\t"ü": "é\\u0001",\r\n\t"hooks": {}\r\n}\r\n',
+    "{}",
+    "",
+    "  \n",
+    "[1]",
+]
+
+
+@pytest.mark.parametrize("text", SETTINGS[:-2])
+def test_settings_that_are_there_stay_and_come_back_to_the_byte(text, place):
+    path = put(place, CLAUDE, text)
+    path.chmod(0o600)
+    written("claude-code", place)
+    before, after = json.loads(text or "{}"), json.loads(path.read_text())
+    assert list(after) == [*before, *([] if "hooks" in before else ["hooks"])], "the order of the keys"
+    for name, groups in before.get("hooks", {}).items():
+        assert after["hooks"][name][: len(groups)] == groups, "hooks of others stay"
+    assert {name: value for name, value in after.items() if name != "hooks"} == {
+        name: value for name, value in before.items() if name != "hooks"
+    }
+    assert ("\r\n" in text) == (b"\r\n" in path.read_bytes())
+    assert path.read_bytes().endswith(b"\n") == (text.endswith("\n") or not text)
+    kept = next((place.settings.state_dir / "connect").iterdir())
+    assert (kept.read_bytes(), kept.stat().st_mode & 0o777) == (text.encode(), 0o600)
+    assert path.stat().st_mode & 0o777 == 0o600
+    written("claude-code", place, remove=True)
+    assert path.read_bytes() == text.encode()
+
+
+def test_what_changed_since_stays_when_memoryd_goes(place):
+    path = put(place, CLAUDE, '{"model":"opus"}')
+    written("claude-code", place)
+    document = json.loads(path.read_text())
+    document["theme"] = "dark"
+    document["hooks"]["PreCompact"][0]["hooks"].append({"type": "command", "command": "echo mine"})
+    path.write_text(json.dumps(document))
+    written("claude-code", place, remove=True)
+    left = {"PreCompact": [{"hooks": [{"type": "command", "command": "echo mine"}]}]}
+    assert json.loads(path.read_text()) == {"model": "opus", "theme": "dark", "hooks": left}
+
+
+def test_another_socket_replaces_the_hook_and_another_workspace_gets_its_own(place, tmp_path):
+    path = put(place, CLAUDE, '{"model": "opus"}\n')
+    written("claude-code", place)
+    moved = replace(place, settings=replace(place.settings, state_dir=tmp_path / "elsewhere"))
+    written("claude-code", moved)
+    (tmp_path / "second").mkdir()
+    second = replace(moved, agent=Agent(id="second", workspace=tmp_path / "second"))
+    written("claude-code", second)
+    commands = [group["hooks"][0]["command"] for group in json.loads(path.read_text())["hooks"]["SessionStart"]]
+    assert [f"{tmp_path}/elsewhere/memoryd.sock" in one for one in commands] == [True, True]
+    assert [str(tmp_path / "second") in one for one in commands] == [False, True]
+    written("claude-code", second, remove=True)
+    assert len(json.loads(path.read_text())["hooks"]["SessionStart"]) == 1
+    written("claude-code", moved, remove=True)
+    assert path.read_text() == '{"model": "opus"}\n', "the copy from before the first hook"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{\n  // mine\n  "model": "opus"\n}',
+        '{"a": 1, "a": 2}',
+        '{"a": 1,}',
+        "[1]",
+        '{"hooks": []}',
+        '{"hooks": {"SessionStart": {}}}',
+        '{"hooks": {"SessionStart": [1]}}',
+        '{"hooks": {"SessionStart": [{"hooks": ["x"]}]}}',
+        "\ufeff{}",
+    ],
+)
+def test_what_cannot_be_edited_without_loss_is_refused_with_what_to_paste(text, place):
+    path = put(place, CLAUDE, text)
+    for remove in (False, True):
+        with pytest.raises(RefusedError) as refused:
+            written("claude-code", place, remove=remove)
+        assert '"SessionStart": [{"hooks": [{"type": "command"' in refused.value.hint
+    assert path.read_bytes() == text.encode()
+
+
+def test_links_and_files_of_others_are_refused(place, tmp_path, monkeypatch):
+    target = tmp_path / "dotfiles.json"
+    target.write_text("{}")
+    (place.home / ".claude").mkdir()
+    path = place.home / CLAUDE
+    path.symlink_to(target)
+    with pytest.raises(StateError, match="symbolic link"):
+        written("claude-code", place)
+    path.unlink()
+    path.hardlink_to(target)
+    with pytest.raises(StateError, match="hard link"):
+        written("claude-code", place)
+    path.unlink()
+    path.write_text("{}")
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    for tool in ("claude-code", "codex"):
+        with pytest.raises(StateError, match="belongs to another user"):
+            written(tool, place)
+    assert (target.read_text(), path.read_text()) == ("{}", "{}")
+
+
+def test_a_plugin_of_somebody_elses_is_left_alone(place):
+    path = put(place, ".config/opencode/plugins/memoryd.js", "export const Mine = 1\n")
+    with pytest.raises(RefusedError, match="not written by memoryd"):
+        written("opencode", place)
+    assert not written("opencode", place, remove=True)["written"]
+    assert path.read_text() == "export const Mine = 1\n"
+
+
+def test_the_places_that_tools_and_projects_name(place, tmp_path):
+    environ = {"CLAUDE_CONFIG_DIR": str(tmp_path / "c"), "CODEX_HOME": "~/x", "XDG_CONFIG_HOME": str(tmp_path / "xdg")}
+    there = replace(place, environ=environ)
+    assert paths("claude-code", there) == [tmp_path / "c" / "settings.json"]
+    assert paths("codex", there) == [Path.home() / "x" / "hooks.json"]
+    assert paths("opencode", there) == [tmp_path / "xdg/opencode/plugins/memoryd.js"]
+    project = replace(there, project=tmp_path / "p")
+    assert {
+        tool: [str(path.relative_to(tmp_path / "p")) for path in paths(tool, project)]
+        for tool in TOOLS
+        if tool != "openclaw"
+    } == {
+        "claude-code": [".claude/settings.local.json"],
+        "codex": [".codex/hooks.json"],
+        "gemini": [".gemini/settings.json"],
+        "opencode": [".opencode/plugins/memoryd.js"],
+        "pi": [".pi/extensions/memoryd.ts"],
+        "aider": [".aider.conf.yml"],
+    }
+    with pytest.raises(RefusedError, match="no configuration of a project"):
+        connect("openclaw", project, NOW, write=False, remove=False)
+    with pytest.raises(ConfigError, match="does not know 'emacs'"):
+        connect("emacs", place, NOW, write=False, remove=False)
+
+
+def paths(tool, place):
+    return [Path(one["path"]) for one in connect(tool, place, NOW, write=False, remove=False)["files"]]
+
+
+def test_the_command_says_all_that_the_hook_needs_whatever_the_paths_hold(place):
+    projects = tuple(TranscriptSource(path="x", project=Path(one)) for one in ("/a b", "/c'd", "/a b"))
+    settings = replace(place.settings, injection=Injection(files_max_tokens=7))
+    there = replace(place, settings=settings, agent=replace(place.agent, transcripts=projects))
+    command = there.command("codex", "pre-compact")
+    words = shlex.split(command)
+    assert words[:5] == [sys.executable, "-I", "-m", "memoryd", "hook"]
+    parsed = hooks.parsed(words[5:])
+    assert parsed == hooks.Hook(
+        "codex",
+        "pre-compact",
+        str(place.settings.state_dir / "memoryd.sock"),
+        str(place.agent.workspace),
+        7,
+        ("/a b", "/c'd"),
+    )
+    shown = subprocess.run(["sh", "-c", f"printf '%s\\n' {command}"], capture_output=True, text=True, check=True)
+    assert shown.stdout.splitlines() == words, "a shell reads the same words"
+    anywhere = replace(there, agent=replace(place.agent, transcripts=(*projects, TranscriptSource(path="y"))))
+    assert "--within" not in anywhere.command("codex", "pre-compact")
+
+
+def test_the_shapes_that_the_tools_document(place):
+    written("codex", place)
+    codex = json.loads((place.home / ".codex/hooks.json").read_text())["hooks"]
+    assert {name: list(groups[0]["hooks"][0]) for name, groups in codex.items()} == {
+        "SessionStart": ["type", "command", "timeout", "additionalContextLimit"],
+        "PreCompact": ["type", "command", "timeout"],
+        "SessionEnd": ["type", "command", "timeout"],
+    }
+    written("gemini", place)
+    gemini = json.loads((place.home / ".gemini/settings.json").read_text())["hooks"]
+    assert {name: groups[0]["hooks"][0]["timeout"] for name, groups in gemini.items()} == {
+        "SessionStart": 5000, "PreCompress": 5000, "SessionEnd": 5000,
+    }  # fmt: skip
+
+
+# --- aider ---
+
+MEMORY = Path("/w x/MEMORY.md")
+ENTRY = '- "/w x/MEMORY.md"  # memoryd\n'
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (None, f"read:  # memoryd\n  {ENTRY}"),
+        ("# mine\nmodel: x", f"# mine\nmodel: x\nread:  # memoryd\n  {ENTRY}"),
+        ("read:\n  - a.md\nmodel: x\n", f"read:\n  {ENTRY}  - a.md\nmodel: x\n"),
+        ("read:   # what I like\n- a.md\n", f"read:   # what I like\n{ENTRY}- a.md\n"),
+        ("model: x\r\n", f"model: x\r\nread:  # memoryd\r\n  {ENTRY}".replace("memoryd\n", "memoryd\r\n")),
+    ],
+)
+def test_aider_reads_the_memory_too(old, new):
+    conf = AiderConf(Path("conf"), MEMORY)
+    data = None if old is None else old.encode()
+    assert conf.put(data) == new.encode()
+    assert conf.put(new.encode()) == new.encode()
+    taken = conf.take(new.encode())
+    assert (taken or b"").rstrip() == (data or b"").rstrip()
+    if old is not None:
+        assert conf.take(data) == data
+
+
+@pytest.mark.parametrize(
+    "text", ["read: a.md\n", "read: [a.md, b.md]\n", "read:\nmodel: x\n", "read:\n- a\nread:\n- b\n", "\xff"]
+)
+def test_another_read_of_aiders_is_refused(text):
+    with pytest.raises(RefusedError, match="by hand"):
+        AiderConf(Path("conf"), MEMORY).put(text.encode("latin-1"))
+
+
+# --- any settings at all ---
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda below: st.lists(below, max_size=3) | st.dictionaries(st.text(max_size=5), below, max_size=3),
+    max_leaves=12,
+)
+others = st.fixed_dictionaries({"type": st.just("command"), "command": st.text(max_size=12)})
+groups = st.lists(
+    st.fixed_dictionaries({"hooks": st.lists(others, max_size=2)}, optional={"matcher": st.text(max_size=3)}),
+    max_size=2,
+)
+documents = st.builds(
+    lambda rest, hooks: {**rest, **({} if hooks is None else {"hooks": hooks})},
+    st.dictionaries(st.text(max_size=5).filter(lambda name: name != "hooks"), values, max_size=4),
+    st.none() | st.dictionaries(st.sampled_from(["SessionStart", "Stop"]), groups, max_size=2),
+)
+OURS = HookSettings(
+    Path("x"),
+    "codex",
+    Path("/w"),
+    {"SessionStart": {"type": "command", "command": "m hook codex session-start --workspace /w"}},
+)
+
+
+@given(documents, st.sampled_from([None, 1, 2, 4, "\t"]), st.booleans())
+def test_any_settings_keep_all_but_ours(document, indent, end):
+    old = (json.dumps(document, indent=indent, ensure_ascii=False) + ("\n" if end else "")).encode(errors="replace")
+    document = json.loads(old)
+    new = OURS.put(old)
+    assert OURS.put(new) == new
+    now = json.loads(new)
+    assert now["hooks"]["SessionStart"][:-1] == document.get("hooks", {}).get("SessionStart", [])
+    now["hooks"]["SessionStart"].pop()
+    assert now | {"hooks": 0} == document | {"hooks": 0}
+    taken = OURS.take(new)
+    left = json.loads(taken or b"{}")
+    hooks = {name: was for name, was in document.get("hooks", {}).items() if was or name != "SessionStart"}
+    rest = {name: value for name, value in document.items() if name != "hooks"}
+    assert left == rest | ({"hooks": hooks} if hooks else {})
+    assert OURS.take(old) == old
+
+
+# --- the plugins, run by the runtime of the tools that load them ---
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
+def test_the_plugins_give_the_text_and_announce(place, tmp_path):
+    """Under Node.js, with the events as each tool documents them; the hook's program is one that notes its calls."""
+    program = tmp_path / "program"
+    program.write_text(
+        f"#!{sys.executable}\nimport json, sys\n"
+        f"open({str(tmp_path / 'calls')!r}, 'a').write(json.dumps([sys.argv[1:4], json.load(sys.stdin)]) + '\\n')\n"
+        "print('MEMORY of', sys.argv[2], end='')\n"
+    )
+    program.chmod(0o755)
+    drive = {
+        "opencode.js": """
+            const made = await plugin.Memoryd({ directory: "/p" })
+            const output = { system: ["base"] }
+            for (let times = 0; times < 2; times++) {
+              output.system.length = 1
+              await made["experimental.chat.system.transform"]({ sessionID: "s1" }, output)
+            }
+            await made["experimental.session.compacting"]({ sessionID: "s1" }, { context: [] })
+            await made.event({ event: { type: "session.deleted", properties: { info: { id: "s1" } } } })
+            said = output.system""",
+        "pi.ts": """
+            const handlers = {}
+            plugin.default({ on: (name, handler) => (handlers[name] = handler) })
+            const ctx = { cwd: "/p", sessionManager: { getSessionId: () => "s1", getSessionFile: () => "/t" } }
+            await handlers.session_start({}, ctx)
+            said = [await handlers.before_agent_start({ systemPrompt: "base" }, ctx)]
+            await handlers.session_before_compact({}, ctx)
+            await handlers.session_shutdown({}, ctx)""",
+        "openclaw.ts": """
+            const files = []
+            const sessionEntry = { sessionFile: "/t" }
+            const context = { workspaceDir: "/p", sessionId: "s1", bootstrapFiles: files, sessionEntry }
+            await plugin.default({ type: "agent", action: "bootstrap", context })
+            await plugin.default({ type: "session", action: "compact:before", context })
+            await plugin.default({ type: "command", action: "new", context })
+            await plugin.default({ type: "message", action: "sent", context })
+            said = files""",
+    }
+    tools = {"opencode.js": "opencode", "pi.ts": "pi", "openclaw.ts": "openclaw"}
+    lines = ["let said, plugin; const all = []"]
+    for name, steps in drive.items():
+        text = place.plugin(tools[name], name)
+        old = json.dumps([*connecting.service.program(), "hook", tools[name]])
+        assert old in text
+        (tmp_path / f"{name}.mjs").write_text(text.replace(old, json.dumps([str(program), tools[name]])))
+        lines += [f"plugin = await import({str(tmp_path / f'{name}.mjs')!r})", f"{{{steps}\n}}", "all.push(said)"]
+    text = place.plugin("opencode", "opencode.js").replace(json.dumps(sys.executable), '"/no/such/program"')
+    (tmp_path / "broken.mjs").write_text(text)
+    lines += [
+        f"plugin = await import({str(tmp_path / 'broken.mjs')!r})",
+        'said = ["base"]; await (await plugin.Memoryd({}))["experimental.chat.system.transform"]({}, { system: said })',
+        "all.push(said); console.log(JSON.stringify(all))",
+    ]
+    (tmp_path / "drive.mjs").write_text("\n".join(lines))
+    done = subprocess.run(
+        ["node", str(tmp_path / "drive.mjs")], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [
+        ["base", "MEMORY of session-start"],
+        [{"systemPrompt": "base\n\nMEMORY of session-start"}],
+        [
+            {
+                "name": "MEMORYD.md",
+                "path": "MEMORYD.md",
+                "content": "MEMORY of session-start",
+                "missing": False,
+                "virtual": True,
+            }
+        ],
+        ["base"],
+    ]
+    calls = [json.loads(line) for line in (tmp_path / "calls").read_text().splitlines()]
+    assert [call[0][:2] for call in calls] == [
+        [tool, event] for tool in tools.values() for event in ("session-start", "pre-compact", "session-end")
+    ]
+    assert all(call[1]["session_id"] == "s1" and call[1]["cwd"] == "/p" for call in calls)
+    assert all(call[1].get("transcript_path") == "/t" for call in calls if call[0][0] == "pi")

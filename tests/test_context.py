@@ -1,0 +1,153 @@
+"""What an agent is told at its start, from its real memory; and that nothing of it comes back as memory."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from facts_world import store_on
+from scratch import Scratch, filler, in_process, message, recent, said
+
+import memoryd
+from memoryd import config
+from memoryd.daemon.once import run_once
+from memoryd.database import reads
+from memoryd.interfaces import context, status
+from memoryd.ledger.facts import NewFact
+from memoryd.recall.injection import Budget
+from memoryd.transcripts.injected import CLOSE, OPEN
+from memoryd.worker.client import Worker
+
+SECRET = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
+
+
+@pytest.fixture
+def scratch(tmp_path):
+    made = Scratch(tmp_path / "scratch", ingest={"settle": "0ms"})
+    (made.workspace / "memory").mkdir()
+    return made
+
+
+def test_the_library_tells_what_fits_without_secrets_as_the_real_tokenizer_counts(scratch):
+    """One start of the worker: tokens, secrets, budgets, what cannot be read."""
+    scratch.write_config(scrub={"secrets": "redact"}, injection={"max_tokens": 300, "files_max_tokens": 200})
+    with in_process(scratch) as app:
+        app.ingest.scan()
+        facts = [NewFact(f"Fact number {n} — día {n} 東京 \U0001f41f.", confidence=0.5 + n / 200) for n in range(80)]
+        store_on(app.engine, scratch.workspace, app.clock).create(facts)
+    (scratch.workspace / "MEMORY.md").write_text(f"- The key is {SECRET}.\n" + "- Tabs.\n" * 200, encoding="utf-8")
+    yesterday = (datetime.now(UTC) - timedelta(days=1)).date().isoformat()
+    (scratch.workspace / "memory" / f"{yesterday}.md").symlink_to(scratch.config)
+    made = memoryd.Memory(scratch.workspace, scratch.config).context()
+    assert SECRET not in made.text
+    assert " - The key is [REDACTED:" in made.text
+    assert "Facts:\n- [context | 0.90] Fact number 79" in made.text
+    shown = made.text.count("- [context | ")
+    assert made.left_out[0] == f"{80 - shown} of 80 facts"
+    assert made.left_out[1].startswith("MEMORY.md, lines ")
+    assert "is a symbolic link" in made.left_out[2]
+    with Worker(scratch.state) as worker:
+        begin = made.text.index("MEMORY.md:")
+        sections, files = (
+            made.text[:begin] + made.text[made.text.index(CLOSE) :],
+            made.text[begin : made.text.index(CLOSE)],
+        )
+        counted = worker.count([made.text, sections, files])
+    assert counted.how == "tiktoken"
+    assert counted.tokens[0] == made.tokens
+    assert 250 < counted.tokens[1] <= 300
+    assert 150 < counted.tokens[2] <= 200
+
+
+def test_the_command(scratch):
+    scratch.append(said(at=recent()))
+    (scratch.workspace / "MEMORY.md").write_text("- Tabs in all Makefiles.\n" * 50, encoding="utf-8")
+    data = scratch.json("context", "--max-tokens", "120")
+    assert set(data) == {"text", "tokens", "left_out"}
+    assert 90 < data["tokens"] <= 120
+    assert data["text"].startswith(OPEN)
+    (left,) = data["left_out"]
+    assert left.startswith("MEMORY.md, lines ")
+
+
+def test_days_are_those_of_the_configured_zone(scratch):
+    """Where it is tomorrow already, tomorrow is today."""
+    scratch.write_config(timezone="Pacific/Auckland")
+    for day in ("2026-03-05", "2026-03-04", "2026-03-03"):
+        (scratch.workspace / "memory" / f"{day}.md").write_text(f"{day}\n", encoding="utf-8")
+    settings = config.load(scratch.config)
+    found = context.gather(settings, settings.agents[0], datetime(2026, 3, 4, 12, tzinfo=UTC))
+    assert [(part.name, part.newest_last) for part in found.parts] == [
+        ("memory/2026-03-05.md", True), ("memory/2026-03-04.md", True),
+    ]  # fmt: skip
+
+
+CONFIDENT = "SELECT id, content, confidence, importance, updated_at, deleted_at, sources FROM memory ORDER BY id"
+
+
+@pytest.mark.parametrize("format_", ["messages", "claude-code"])
+def test_what_is_told_to_an_agent_changes_no_memory_when_it_comes_back_a_hundred_times(scratch, format_):
+    """As a prompt hook, a resumed session and a compaction put it into a transcript, whole, cut off, and as JSON."""
+    scratch.agents[0]["transcripts"] = [{"path": "sessions/*.jsonl", "format": "auto"}]
+    scratch.write_config(modes={"facts": "auto"})
+    scratch.append([*said(at=recent(30)), filler(at=recent(29))])
+    with in_process(scratch) as app:
+        run_once(app)
+        settings = config.load(scratch.config)
+        agent = settings.agents[0]
+        store = store_on(app.engine, scratch.workspace, app.clock)
+        store.create([NewFact("I prefer tabs over spaces in all Makefiles.", "preference", 0.9)])
+        remembered = context.gather(settings, agent, app.clock.now())
+        text = context.told(remembered, Budget(2000, 12_000), lambda texts: [len(one) // 4 for one in texts]).text
+        assert "PostgreSQL 16" in text
+        assert "tabs over spaces" in text
+        assert len(remembered.parts) == 2
+        before = scratch.query(CONFIDENT), scratch.query("SELECT * FROM profile_section"), scratch.core
+        records = [record for turn in range(100) for record in fed_back(format_, text, turn)]
+        scratch.append(records, name="again")
+        done = run_once(app)
+        assert done["turns"] >= 200, "they were read"
+        assert len(done["runs"]) >= 2, "the session has slept, and was asked for facts"
+        kinds = scratch.query("SELECT DISTINCT kind FROM job_run ORDER BY kind")
+        assert {"facts", "sleep"} <= {kind for (kind,) in kinds}
+        assert (scratch.query(CONFIDENT), scratch.query("SELECT * FROM profile_section"), scratch.core) == before
+        origins = scratch.query("SELECT origin, count(*) FROM turn WHERE text LIKE '%PostgreSQL 16%' GROUP BY origin")
+        assert dict(origins)["injected"] == 100
+
+
+def fed_back(format_, text, turn):
+    """One exchange whose prompt carries the text as a hook puts it there."""
+    forms = (text, text[: len(text) * 2 // 3], json.dumps({"additionalContext": text}), f"Resumed.\n{text}\nGo on.")
+    put = forms[turn % len(forms)] + ("" if turn % 4 == 1 else f"\nGo on with step {turn}.")
+    at = (recent(20) + timedelta(seconds=turn)).isoformat().replace("+00:00", "Z")
+    if format_ == "messages":
+        return [message("user", put, at=recent(20)), message("assistant", f"Step {turn} is done.", at=recent(20))]
+    common = {
+        "sessionId": "s-1",
+        "cwd": "/p",
+        "version": "2.1.0",
+        "timestamp": at,
+        "isSidechain": False,
+        "userType": "external",
+    }
+    user = {"type": "user", "uuid": f"u{turn}", "parentUuid": f"a{turn - 1}" if turn else None}
+    reply = {"type": "assistant", "uuid": f"a{turn}", "parentUuid": f"u{turn}"}
+    said_back = [{"type": "text", "text": f"Step {turn} is done."}]
+    return [
+        common | user | {"message": {"role": "user", "content": put}},
+        common | reply | {"message": {"id": f"m{turn}", "role": "assistant", "model": "x", "content": said_back}},
+    ]
+
+
+def test_status_warns_of_a_file_that_its_reader_does_not_load_to_its_end(scratch):
+    scratch.agents[0]["transcripts"] = [{"path": "sessions/*.jsonl", "format": "claude-code"}]
+    scratch.write_config()
+    core = scratch.workspace / "MEMORY.md"
+    with in_process(scratch) as app:
+        app.ingest.scan()
+        for bullets, warned in ((179, False), (180, True), (400, True)):
+            core.write_text("- x\n" * bullets, encoding="utf-8")
+            with reads.open_reader(app.database) as reader:
+                data = status.status(config.load(scratch.config), reader, everything=False)
+            load = {"by": "claude-code", "share": bullets / 200, "cap": "200 lines or 25,000 bytes"}
+            assert data["agents"][0]["loads"] == [load]
+            assert ("WARNING  MEMORY.md takes" in status.as_text(data)) == warned

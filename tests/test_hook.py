@@ -1,0 +1,431 @@
+"""The hooks of agents: real payloads, answered in each tool's dialect by a real process, with a daemon and without."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from unittest.mock import patch
+
+import pytest
+from facts_world import store_on
+from scratch import Scratch, in_process, message, recent, said
+
+from memoryd.daemon.loop import Loop
+from memoryd.database import profile, sqlite
+from memoryd.errors import StateError
+from memoryd.files import log_line
+from memoryd.files.log import Log
+from memoryd.interfaces import asking, control, hook
+from memoryd.interfaces.hooked import Hooked
+from memoryd.ledger.facts import NewFact
+from memoryd.ledger.profile import Entry, Section
+from memoryd.recall.injection import LEAD
+
+# As Claude Code's reference has them, and as Codex 0.169 was seen to send them.
+CLAUDE_START = {
+    "session_id": "7acd37a8-2745-4b58-a8a9-46164b22ad9e",
+    "transcript_path": "/home/u/.claude/projects/-p/7acd37a8-2745-4b58-a8a9-46164b22ad9e.jsonl",
+    "cwd": "/home/u/p",
+    "permission_mode": "default",
+    "hook_event_name": "SessionStart",
+    "source": "compact",
+    "model": "claude-opus-4-7",
+}
+CODEX = {
+    "session_id": "01a1ffd6-c4aa-71c0-884d-641053f2b86a",
+    "transcript_path": "/home/dev/.codex/sessions/2026/11/21/rollout-2026-11-21T20-40-27-01a1ffd6.jsonl",
+    "cwd": "/home/dev/proj",
+    "model": "fake-1",
+}
+CODEX_START = CODEX | {"hook_event_name": "SessionStart", "permission_mode": "bypassPermissions", "source": "resume"}
+GEMINI_START = {
+    "session_id": "5c0375b4", "transcript_path": "/home/u/.gemini/tmp/p/chats/session.json", "cwd": "/home/u/p",
+    "hook_event_name": "SessionStart", "timestamp": "2026-03-04T09:00:00.000Z", "source": "startup",
+}  # fmt: skip
+FILES = " # Memory\n - Tabs in all Makefiles.\n"
+TODAY = f"memory/{datetime.now(UTC).date().isoformat()}.md"
+
+
+class World:
+    """A daemon's socket and verbs over an app in this process; the hook is a process of its own."""
+
+    def __init__(self, root, **agent):
+        self.scratch = Scratch(root, ingest={"settle": "0ms"})
+        self.scratch.agents = [Scratch.agent("demo", self.scratch.workspace, **agent)]
+        self.scratch.write_config()
+        self.workspace = self.scratch.workspace
+        (self.workspace / "MEMORY.md").write_text("# Memory\n\n- Tabs in all Makefiles.\n", encoding="utf-8")
+        self.app = in_process(self.scratch)
+        (self.scratch.state / "log").mkdir()
+        self.loop = Loop(self.app, lambda _settings: None)
+        self.hooked = Hooked(self.app, self.loop)
+        self.app.ingest.scan()
+        self.app.ingest.flush()
+        store_on(self.app.engine, self.workspace, self.app.clock).create([NewFact("Likes brakes.", "preference", 0.9)])
+        with sqlite.writing(self.app.engine) as connection:
+            entry = Entry("Builds brakes.", "2026-03-04T09:00:00.000Z")
+            profile.write(connection, "demo", Section.WORK, entry, sources=(), run_id=None, new_hex=lambda: "0" * 8)
+
+    @contextmanager
+    def served(self, **verbs):
+        path = self.scratch.state / asking.SOCKET
+        with control.Control(path, self.hooked.verbs() | verbs, time.monotonic, Log("test")):
+            yield
+
+    def hook(self, tool, event, payload, *more, socket_path=None, **options):
+        data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+        words = ["--socket", str(socket_path or self.scratch.state / asking.SOCKET), "--workspace", str(self.workspace)]
+        command = [sys.executable, "-I", "-m", "memoryd", "hook", tool, event, *words, *more]
+        done = subprocess.run(command, input=data, capture_output=True, check=False, timeout=30, **options)
+        assert done.returncode == 0, "an agent never sees a failure"
+        return done.stdout
+
+    def told(self):
+        return [line for line in self.scratch.log() if line["logger"] == "memoryd.hook"]
+
+    def turn(self):
+        """One look of the daemon's loop, which launches nothing: the test carries out the runs itself."""
+        self.loop.queue.at = float("inf")
+        now = self.app.clock.monotonic()
+        self.loop._ingest(now)
+        self.loop._carry_out(now)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """One whose memory stays as it is."""
+    made = World(tmp_path_factory.mktemp("hook") / "scratch")
+    with made.app:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory):
+    """One whose sessions sleep."""
+    made = World(tmp_path_factory.mktemp("busy") / "scratch")
+    with made.app:
+        yield made
+
+
+SECTIONS = f"""<memoryd-context>
+{LEAD}
+User Context:
+- Work: Builds brakes.
+Facts:
+- [preference | 0.90] Likes brakes.
+"""
+TEXT = f"{SECTIONS}MEMORY.md:\n{FILES}</memoryd-context>\n"
+
+
+def as_json(name, text=TEXT):
+    answer = {"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}}
+    return (json.dumps(answer) + "\n").encode()
+
+
+@pytest.mark.parametrize(
+    ("tool", "payload", "answer"),
+    [
+        ("claude-code", CLAUDE_START, as_json("SessionStart")),
+        ("codex", CODEX_START, as_json("SessionStart")),
+        ("gemini", GEMINI_START, as_json("SessionStart")),
+        ("opencode", {"session_id": "s", "cwd": "/p"}, TEXT.encode()),
+        ("pi", {}, TEXT.encode()),
+        ("openclaw", {"cwd": "/w"}, f"{SECTIONS}</memoryd-context>\n".encode()),
+    ],
+)
+def test_a_start_is_answered_byte_by_byte(world, tool, payload, answer):
+    with world.served():
+        assert world.hook(tool, "session-start", payload) == answer
+
+
+def test_what_asks_for_no_context_gets_none(world):
+    prompt = CODEX | {"hook_event_name": "UserPromptSubmit", "turn_id": "t", "prompt": "step 7 please"}
+    end = CODEX | {"hook_event_name": "SessionEnd", "reason": "other"}
+    with world.served():
+        assert world.hook("codex", "prompt", prompt) == b""
+        assert world.hook("claude-code", "session-end", end) == b""
+        assert world.hook("gemini", "session-end", GEMINI_START) == b"{}\n"
+
+
+def test_without_a_daemon_the_files_are_told_and_the_log_tells_it(world):
+    (world.workspace / "memory").mkdir(exist_ok=True)
+    (world.workspace / TODAY).write_text("# Daily Memory\n\n## Note (09:00)\n\nü\n", encoding="utf-8")
+    lines = f"<memoryd-context>\n{LEAD}\nMEMORY.md:\n{FILES}{TODAY}:\n # Daily Memory\n ## Note (09:00)\n ü\n"
+    try:
+        answer = world.hook("claude-code", "session-start", CLAUDE_START, env={"LC_ALL": "C"})
+        told = {"hookEventName": "SessionStart", "additionalContext": f"{lines}</memoryd-context>\n"}
+        assert answer == json.dumps({"hookSpecificOutput": told}, ensure_ascii=False).encode() + b"\n"
+        assert world.told()[-1]["event"] == "no daemon answers: told from files"
+        assert world.hook("openclaw", "session-start", {}) == b"", "it loads the files itself"
+        assert world.hook("codex", "pre-compact", CODEX) == b""
+        assert (world.told()[-1]["level"], world.told()[-1]["why"]) == ("error", "no daemon answers")
+        small = world.hook("opencode", "session-start", {}, "--files", "150").decode()
+        assert len(small.encode()) <= 150
+    finally:
+        (world.workspace / TODAY).unlink()
+
+
+def test_links_are_not_followed_without_a_daemon_either(world, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("- root:x\n")
+    core = world.workspace / "MEMORY.md"
+    text = core.read_bytes()
+    core.unlink()
+    core.symlink_to(secret)
+    try:
+        assert world.hook("opencode", "session-start", {}) == b""
+        core.unlink()
+        os.mkfifo(core)
+        assert world.hook("opencode", "session-start", {}) == b"", "nor is a pipe waited for"
+    finally:
+        core.unlink()
+        core.write_bytes(text)
+
+
+def test_a_daemon_that_hangs_is_not_waited_for(world):
+    with socket.socket(socket.AF_UNIX) as hung:
+        path = world.scratch.state / asking.SOCKET
+        hung.bind(str(path))
+        hung.listen()
+        try:
+            assert FILES in world.hook("opencode", "session-start", {}).decode()
+        finally:
+            path.unlink()
+
+
+def test_a_standard_input_that_nobody_closes_is_not_waited_for(world):
+    reading, writing = os.pipe()
+    try:
+        with open(reading, "rb", closefd=False) as never:
+            words = ["--socket", str(world.scratch.state / asking.SOCKET), "--workspace", str(world.workspace)]
+            command = [sys.executable, "-I", "-m", "memoryd", "hook", "gemini", "session-start", *words]
+            done = subprocess.run(command, stdin=never, capture_output=True, check=False, timeout=30)
+    finally:
+        os.close(reading)
+        os.close(writing)
+    assert (done.returncode, done.stdout) == (0, b"{}\n")
+    assert world.told()[-1]["why"] == "took longer than 2 s"
+
+
+@pytest.mark.parametrize(
+    "payload", [b"{", b"\xff\xfe", b"[" * 200_000, b"null", b"[]", b'{"cwd": 7, "session_id": {}}']
+)
+def test_any_payload_ends_well(world, payload):
+    with world.served():
+        answer = world.hook("codex", "session-start", payload)
+    assert answer in {b"", as_json("SessionStart")}
+
+
+WRONG = (
+    "", "codex", "emacs session-start", "codex boot", "gemini prompt", "gemini prompt --socket",
+    "codex prompt --socket x --workspace /w",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("words", [one.split() for one in WRONG])
+def test_a_command_that_connect_did_not_write_says_so_and_stops_no_agent(words):
+    done = subprocess.run(
+        [sys.executable, "-m", "memoryd", "hook", *words], capture_output=True, check=False, timeout=30
+    )
+    assert done.returncode == 0
+    assert done.stdout == (b"{}\n" if words[:1] == ["gemini"] else b"")
+    assert done.stderr.startswith(b"memoryd hook: ")
+
+
+def test_it_loads_no_library():
+    script = (
+        "import sys; import memoryd.__main__; from memoryd.interfaces import hook\n"
+        "hook.main('codex session-start --socket /no/s --workspace /tmp'.split())\n"
+        "own = {name.split('.')[0] for name in sys.modules}\n"
+        "print(sorted(own - sys.stdlib_module_names - {'memoryd', '__main__'}), 'hashlib' in own, 'logging' in own)"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", script], capture_output=True, check=True, text=True, timeout=30)
+    assert done.stdout.endswith(" False False\n")
+    assert set(json.loads(done.stdout.partition("]")[0].replace("'", '"') + "]")) <= {
+        "_distutils_hack",
+        "sitecustomize",
+    }
+
+
+def test_a_session_of_another_project_gets_nothing(tmp_path):
+    project = tmp_path / "my project"
+    (project / "below").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(project)
+    source = {"path": "sessions/*.jsonl", "format": "messages", "project": str(project)}
+    world = World(tmp_path / "scratch", transcripts=[source])
+    call = hook.Hook("opencode", "session-start", "", "")
+    within = call._replace(within=("/elsewhere", str(project)))
+    with world.app, patch.object(os, "isatty", return_value=False):
+        for cwd, is_told in (
+            (project, True), (project / "below", True), (tmp_path / "link" / "below", True),
+            (tmp_path, False), (f"{project}-evil", False), ("", False), (None, False), (project / ".." / "x", False),
+        ):  # fmt: skip
+            payload = {} if cwd is None else {"cwd": str(cwd)}
+            with world.served():
+                assert bool(said_to(world, call, payload)) == is_told, (cwd, "the daemon knows")
+            assert bool(said_to(world, within, payload)) == is_told, (cwd, "the command says")
+
+
+def said_to(world, call, payload):
+    """What a hook is answered, in this process."""
+    call = call._replace(socket=str(world.scratch.state / asking.SOCKET), workspace=str(world.workspace))
+    return hook._answer(call, payload)
+
+
+def test_a_silo_is_open_to_its_agent_and_closed_to_people(tmp_path):
+    world = World(tmp_path / "scratch", privacy="silo")
+    with world.app, world.served():
+        assert world.hook("opencode", "session-start", {}).decode() == TEXT
+        refused = world.scratch.json("context", code=4)
+        assert (refused["code"], refused["hint"]) == ("refused", 'memoryd grant request --purpose "…" --for 30m')
+        terminal, end = os.openpty()
+        words = ["--socket", str(world.scratch.state / asking.SOCKET), "--workspace", str(world.workspace)]
+        command = [sys.executable, "-I", "-m", "memoryd", "hook", "opencode", "session-start", *words]
+        done = subprocess.run(command, input=b"{}", stdout=end, stderr=subprocess.PIPE, check=False, timeout=30)
+        os.close(end)
+        try:
+            shown = os.read(terminal, 100)
+        except OSError:  # how Linux says that there is no other end any more
+            shown = b""
+        os.close(terminal)
+    assert (done.returncode, shown) == (0, b"")
+    assert b"this is for agents" in done.stderr
+
+
+def test_consumers_that_take_no_more_get_no_more(world):
+    core = world.workspace / "MEMORY.md"
+    text = core.read_bytes()
+    core.write_text("- \U0001f41f and chips\n" * 2000, encoding="utf-8")
+    try:
+        with world.served():
+            answer = json.loads(world.hook("claude-code", "session-start", CLAUDE_START))
+            told = answer["hookSpecificOutput"]["additionalContext"]
+            assert 9_000 < len(told.encode("utf-16-le")) // 2 <= 10_000
+            assert told.startswith(SECTIONS)
+            assert "left out: the file has them" in told
+            whole = world.hook("codex", "session-start", CODEX_START)
+            assert len(whole) > 20_000
+    finally:
+        core.write_bytes(text)
+
+
+def test_what_has_not_changed_is_not_worked_out_again(world):
+    asked = {"workspace": str(world.workspace), "units": 9999}
+    counted = []
+    with patch.object(
+        world.app.worker,
+        "count",
+        side_effect=lambda texts, real=world.app.worker.count: counted.append(1) or real(texts),
+    ):
+        first = world.hooked.context(asked)
+        times = len(counted)
+        assert world.hooked.context(asked) == first
+        assert (times > 0, len(counted)) == (True, times)
+        store_on(world.app.engine, world.workspace, world.app.clock).create([NewFact("Has a dog.", "context", 0.6)])
+        world.hooked.refresh()
+        assert len(counted) > times
+        times = len(counted)
+        assert "- [context | 0.60] Has a dog." in world.hooked.context(asked)["text"]
+        assert len(counted) == times, "it was worked out while nobody waited"
+        fewer = replace(world.app.settings, injection=replace(world.app.settings.injection, max_tokens=30))
+        with patch.object(world.app, "settings", fewer):
+            assert "Likes brakes" not in world.hooked.context(asked)["text"], "a new budget counts at once"
+        with patch.object(world.app.scrubber, "redact", side_effect=StateError("no scanner")):
+            store_on(world.app.engine, world.workspace, world.app.clock).create([NewFact("Has a cat.", "context", 0.6)])
+            world.hooked.refresh()
+            with pytest.raises(StateError):
+                world.hooked.context(asked)
+    store = store_on(world.app.engine, world.workspace, world.app.clock)
+    for animal in ("dog", "cat"):
+        store.delete(store.search(animal)[0].id)
+
+
+# --- what is announced ---
+
+
+def test_a_compaction_that_is_announced_puts_the_session_to_sleep_once_its_last_lines_are_read(busy):
+    path = busy.scratch.append(said(at=recent()), name="compacting")
+    payload = CODEX | {"transcript_path": str(path), "hook_event_name": "PreCompact", "trigger": "auto"}
+    with busy.served():
+        assert busy.hook("codex", "pre-compact", payload) == b""
+        busy.turn()
+        assert runs_of(busy, path) == [("sleep", "hook", "queued")]
+        assert busy.hook("codex", "pre-compact", payload) == b""
+        busy.turn()
+    assert len(runs_of(busy, path)) == 1, "once for the same turns"
+    while busy.app.runner.run_next():
+        pass
+    assert runs_of(busy, path) == [("sleep", "hook", "succeeded")]
+    assert "whole test suite" in busy.scratch.core
+
+
+def test_a_session_whose_end_is_announced_is_over_and_written(busy):
+    path = busy.scratch.append([message("user", "The ending report goes to Bergen.", at=recent())], name="ending")
+    payload = CLAUDE_START | {"transcript_path": str(path), "hook_event_name": "SessionEnd", "reason": "logout"}
+    with busy.served():
+        assert busy.hook("claude-code", "session-end", payload) == b""
+        busy.turn()
+    assert busy.scratch.query("SELECT state FROM session WHERE id = ?", session_of(busy, path)) == [("ended",)]
+    assert runs_of(busy, path) == [("sleep", "session-end", "queued")]
+
+
+def test_an_announcement_of_nothing_that_is_known_is_told_and_forgotten(busy):
+    with busy.served():
+        assert busy.hook("codex", "pre-compact", CODEX) == b""
+        busy.turn()
+        assert busy.loop.announced == []
+        elsewhere = asking.ask(busy.scratch.state, "announce", workspace="/elsewhere", event="pre-compact")
+        assert elsewhere["error"]["code"] == "not_found"
+        wrong = asking.ask(busy.scratch.state, "announce", workspace=str(busy.workspace), event="party")
+        assert wrong["error"]["code"] == "config"
+
+
+def test_an_announcement_waits_for_a_transcript_that_is_not_read_to_its_end_but_not_for_ever(busy):
+    path = busy.scratch.append([message("user", "The long report goes to Bergen.", at=recent())], name="long")
+    busy.app.ingest.scan()
+    busy.app.ingest.flush()
+    session_id = session_of(busy, path)
+    asked = {"workspace": str(busy.workspace), "event": "session-end", "session": session_id}
+    busy.hooked.announce(asked)
+    with patch.object(busy.app.ingest, "unread", {session_id}):
+        busy.turn()
+        assert len(busy.loop.announced) == 1
+        for _ in range(30):
+            busy.turn()
+    assert busy.loop.announced == []
+    assert busy.scratch.query("SELECT state FROM session WHERE id = ?", session_id) == [("ended",)]
+
+
+def session_of(world, path):
+    return world.scratch.query("SELECT session_id FROM transcript WHERE path = ?", str(path))[0][0]
+
+
+def runs_of(world, path):
+    sql = "SELECT kind, \"trigger\", state FROM job_run WHERE session_id = ? AND kind = 'sleep' ORDER BY created_at"
+    return world.scratch.query(sql, session_of(world, path))
+
+
+# --- the line in the log ---
+
+
+def test_a_line_of_the_log_is_the_logs_own_shape_whatever_is_in_it(tmp_path):
+    (tmp_path / "log").mkdir()
+    path = tmp_path / "log" / "memoryd.jsonl"
+    path.write_bytes(b'{"torn": ')
+    log_line.append(str(tmp_path), "error", "memoryd.hook", "x", why="a\nb\u2028\x1b[31m\udcff" + "x" * 5000, n=1)
+    torn, line = path.read_bytes().splitlines()
+    assert torn == b'{"torn": '
+    record = json.loads(line)
+    assert list(record)[:4] == ["at", "level", "logger", "event"]
+    assert datetime.fromisoformat(record["at"]).tzinfo is not None
+    assert (len(record["why"]), record["n"]) == (1024, 1)
+    path.unlink()
+    path.symlink_to(tmp_path / "elsewhere")
+    log_line.append(str(tmp_path), "error", "memoryd.hook", "x")
+    assert not (tmp_path / "elsewhere").exists()
+    log_line.append("/no/such/folder", "error", "memoryd.hook", "x")
