@@ -42,7 +42,7 @@ _WORDS = (
 _HASH_BYTES = 8 << 20  # of words kept in memory until they are written: larger ones are merged less often
 _BM25 = f"bm25(words_{{n}}, {', '.join(str(WEIGHTS[name]) for name in COLUMNS)})"
 FEW = 2000  # documents that are ranked in a moment, whatever is asked
-BUDGET = 8000  # matches that one question may have ranked, at about a microsecond each …
+BUDGET = 5000  # matches that one question may have ranked, at about a microsecond each …
 FILTERED_BUDGET = 80_000  # … and where most of them are passed over by a filter
 
 
