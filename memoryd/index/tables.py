@@ -40,6 +40,7 @@ _WORDS = (
     " tokenize='porter unicode61 remove_diacritics 2')"
 )
 _HASH_BYTES = 8 << 20  # of words kept in memory until they are written: larger ones are merged less often
+_MOST_SEGMENTS = 128  # of one size, before they are merged at one go, which would hold up one small change
 _BM25 = f"bm25(words_{{n}}, {', '.join(str(WEIGHTS[name]) for name in COLUMNS)})"
 FEW = 2000  # documents that are ranked in a moment, whatever is asked
 BUDGET = 5000  # matches that one question may have ranked, at about a microsecond each …
@@ -144,7 +145,8 @@ class Tables:
         number = int(self._change(sql, (agent_id,)))
         self._change(_WORDS.format(n=number, columns=", ".join(COLUMNS)))
         self._change(
-            f"INSERT INTO words_{number} (words_{number}, rank) VALUES ('hashsize', {_HASH_BYTES})"  # noqa: S608
+            f"INSERT INTO words_{number} (words_{number}, rank) VALUES ('hashsize', {_HASH_BYTES}),"  # noqa: S608
+            f" ('crisismerge', {_MOST_SEGMENTS})"
         )
         return number
 
