@@ -231,6 +231,12 @@ class Model:
         self.asked = asked
         self.closed = False
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
     def count(self, texts):
         from memoryd.worker.client import Counted
 

@@ -8,13 +8,15 @@ from unittest.mock import patch
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from scratch import SAID, Model, Scratch
+from scratch import SAID, Model, Scratch, until
 
 import memoryd
 from memoryd import app
 from memoryd.interfaces import cli as commands
+from memoryd.interfaces import door as doors
 from memoryd.interfaces import work
 from memoryd.ledger.facts import NewFact
+from memoryd.worker import client
 
 CANARY = "Koralle77"  # in everything that is the other agent's
 THEIRS = [f"Lives in {CANARY} street.", f"Plays the {CANARY}."]
@@ -65,7 +67,7 @@ class Two:
             (door._agent.workspace / "MEMORY.md").write_text(f"- likes {name}\n- a plan for {name}\n")
             door.facts.create([NewFact(text) for text in facts])
             door.flush([{"role": role, "content": f"{text} {name}"} for role, text in SAID])
-            work.catch_up(door._settings, door._agent)
+            until(lambda it=door: self.is_imported(it), why="the file has settled")
         query = self.scratch.query
         found = "SELECT id FROM memory WHERE agent_id = :1 UNION SELECT id FROM session WHERE agent_id = :1 UNION "
         found += (
@@ -73,6 +75,13 @@ class Two:
         )
         self.theirs = sorted(row[0] for row in query(found, "other"))
         self.content = self.rows()
+
+    def is_imported(self, door):
+        work.catch_up(door._settings, door._agent)
+        found = self.scratch.query(
+            "SELECT count(*) FROM memory WHERE content LIKE 'likes %' AND agent_id = ?", door._agent.id
+        )
+        return found == [(1,)]
 
     def rows(self):
         """What is the other agent's, row by row."""
@@ -94,7 +103,11 @@ def two(tmp_path_factory):
     def model(*_, **__):
         return Model(root / "asked")
 
-    with patch.object(app, "Worker", model), patch.object(work, "Worker", model):
+    with (
+        patch.object(app, "Worker", model),
+        patch.object(client, "Worker", model),
+        patch.object(doors, "Worker", model),
+    ):
         yield Two(root)
 
 

@@ -20,10 +20,12 @@ from memoryd import app
 from memoryd.engine import recording
 from memoryd.errors import LockedError, RefusedError, StateError
 from memoryd.files.locks import Lock
+from memoryd.interfaces import door as doors
 from memoryd.interfaces import work
 from memoryd.transcripts.format import Identity
 from memoryd.transcripts.lines import Pass, decode, split
 from memoryd.transcripts.messages import Messages
+from memoryd.worker import client
 
 TALK = [{"role": role, "content": text} for role, text in SAID]
 LATER = {"role": "user", "content": "We decided to ship the parser on Monday, because the Friday build failed."}
@@ -39,7 +41,11 @@ def scratch(tmp_path):
     def model(*_, **__):
         return Model(made.root / "asked")
 
-    with patch.object(app, "Worker", model), patch.object(work, "Worker", model):
+    with (
+        patch.object(app, "Worker", model),
+        patch.object(client, "Worker", model),
+        patch.object(doors, "Worker", model),
+    ):
         yield made
 
 

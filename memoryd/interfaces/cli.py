@@ -628,6 +628,9 @@ def _main(given: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:  # noqa: BLE001 - programs get an object and people a line, never a trace with content
+        if isinstance(error, UnicodeEncodeError) and any(error.object in word for word in given):
+            output.fail(ConfigError("a word of the command line is not UTF-8", hint="memoryd --help"))
+            return USAGE
         output.fail(_unexpected(error))
         return 1
     return code if isinstance(code, int) else 0
