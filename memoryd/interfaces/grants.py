@@ -52,7 +52,7 @@ def require_agents_own(agent: Agent) -> None:
     Raises:
         RefusedError: it runs as another user.
     """
-    from memoryd.engine.silo import is_owner
+    from memoryd.files.trust import is_owner
 
     if not is_owner(agent.workspace):
         hint = "its own program runs as the user its workspace belongs to"

@@ -73,6 +73,7 @@ class Loopback:
         self._log = log
         # One for all: on the loopback every address is the same machine.
         self._wrong = bucket or Bucket(WRONG_TOKENS, WRONG_TOKENS_PER_SECOND)
+        self._telling = Bucket(20, 0.2)  # who knocks a thousand times a second must not fill the log
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer why not."""
@@ -83,7 +84,8 @@ class Loopback:
         if not status:
             await self._inner(scope, receive, send)
             return
-        self._log.warning("mcp request refused", status=status, why=why)
+        if self._telling.take():
+            self._log.warning("mcp request refused", status=status, why=why)
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
             return
@@ -108,7 +110,8 @@ class Loopback:
         given = _all(scope, b"authorization")
         scheme, _, token = given[0].partition(b" ") if len(given) == 1 else (b"", b"", b"")
         if not hmac.compare_digest(token.strip(), self._token) or scheme.lower() != b"bearer":
-            self._wrong.take()
+            if given:  # to ask without one is how a client learns that one is needed
+                self._wrong.take()
             return 401, "the token is needed: Authorization: Bearer …"
         return (0, "") if scope["path"] == PATH else (404, f"only {PATH} is here")
 

@@ -76,8 +76,8 @@ class Memory:
         Raises:
             StateError: the index or the database cannot be used.
         """
-        days = (None if day is None else date.fromisoformat(day) for day in (asked.after, asked.before))
-        narrowing = Narrowing(asked.tier, frozenset(asked.tags), *days, asked.limit)
+        after, before = (None if day is None else date.fromisoformat(day) for day in (asked.after, asked.before))
+        narrowing = Narrowing(asked.tier, frozenset(asked.tags), after, before, asked.limit)
         hits = self._recall.search(self.agent, asked.query, narrowing)
         return values.Found(hits=list(map(_hit, hits)))
 
