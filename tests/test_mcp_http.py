@@ -136,8 +136,11 @@ def test_the_three_names_of_the_loopback_are_answered(served):
 
 def test_a_page_of_another_site_changes_nothing(served):
     before = served.scratch.dailies()
-    for origin in ("http://evil.test", "null", f"http://evil.test:{served.port}", "https://127.0.0.1", "http://127.0.0.1",
-                   f"https://{served.host}", f"http://{served.host}.evil.test", "file://", f"http://{served.host}/"):  # fmt: skip
+    origins = (
+        "http://evil.test", "null", f"http://evil.test:{served.port}", "https://127.0.0.1", "http://127.0.0.1",
+        f"https://{served.host}", f"http://{served.host}.evil.test", "file://", f"http://{served.host}/",
+    )  # fmt: skip
+    for origin in origins:
         for kind in ("text/plain", "application/x-www-form-urlencoded", "application/json"):
             assert served.post(f"Origin: {origin}", f"Content-Type: {kind}")[0] == 403
         preflight = ("Access-Control-Request-Method: POST", "Access-Control-Request-Headers: authorization")
@@ -156,7 +159,9 @@ def test_a_page_of_another_site_changes_nothing(served):
 
 
 def test_a_body_has_its_bound_and_its_kind(served):
-    assert served.post(body=b"x" * (LARGEST_BODY + 1))[0] == 413
+    head = ("POST /mcp HTTP/1.1", f"Host: {served.host}", f"Authorization: Bearer {served.token}")
+    kind = "Content-Type: application/json"
+    assert served.raw(*head, kind, f"Content-Length: {LARGEST_BODY + 1}")[0] == 413
     assert served.post("Content-Type: text/plain")[0] == 400
     assert served.post(body=b"[" * 100_000)[0] == 400
     assert is_refused(
@@ -167,6 +172,7 @@ def test_a_body_has_its_bound_and_its_kind(served):
 def test_the_token_is_in_its_file_alone(served):
     assert stat.S_IMODE(served.token_file.stat().st_mode) == 0o600
     assert len(served.token) >= 43
+    assert served.post(token="wrong")[0] == 401  # which is told in the log
     told = [Path(f"/proc/{served.process.pid}/{name}").read_bytes() for name in ("cmdline", "environ")]
     told += [path.read_bytes() for path in served.scratch.state.rglob("*.jsonl*")]
     assert len(told) > 2

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hmac
 import json
 import socket
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from memoryd.errors import ConfigError, MemorydError
@@ -27,7 +26,9 @@ if TYPE_CHECKING:
     Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 PATH = "/mcp"
-NAMES = ("127.0.0.1", "localhost", "[::1]")
+# By the address that is listened on: a name server is not asked what localhost means.
+_NUMERIC = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "[::1]": "::1"}
+NAMES = tuple(_NUMERIC)
 LARGEST_BODY = 2 * 1024 * 1024
 WRONG_TOKENS = 10  # at once; after that none is looked at …
 WRONG_TOKENS_PER_SECOND = 1.0  # … but as many again in each second
@@ -43,13 +44,12 @@ def listen(address: str) -> socket.socket:
     host, colon, port = address.rpartition(":")
     if not colon or not port.isascii() or not port.isdecimal() or int(port) > 65535:
         raise ConfigError("this is no address with a port", address, "--http 127.0.0.1:8765")
-    bare = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
-    if bare not in {"localhost", "127.0.0.1", "::1"} or (":" in bare and not host.startswith("[")):
+    if host not in _NUMERIC:
         raise ConfigError(
             "memory is served to this machine alone", address, "127.0.0.1:PORT, [::1]:PORT or localhost:PORT"
         )
-    numeric = "127.0.0.1" if bare == "localhost" else bare  # a name server is not asked what localhost means
-    family = socket.AF_INET6 if ip_address(numeric).version == 6 else socket.AF_INET
+    numeric = _NUMERIC[host]
+    family = socket.AF_INET6 if ":" in numeric else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
