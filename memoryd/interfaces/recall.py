@@ -203,7 +203,9 @@ def _text_of(path: Path) -> str:
 def written(row: dict[str, Any]) -> dict[str, Any]:
     """What a run that wrote has done, for programs."""
     files = [item["path"] for item in row["receipt"].get("files", ())]
-    return {"run": row["id"], "state": row["state"], "why": row["why"], "files": files}
+    lacks = row["receipt"].get("unsupported")
+    told = {"run": row["id"], "state": row["state"], "why": row["why"], "files": files}
+    return told | ({"unsupported": lacks} if lacks else {})
 
 
 @click.command("feedback")

@@ -96,7 +96,9 @@ class Memory:
             RefusedError: nothing is left of it.
             MemorydError: it could not be written.
         """
-        return values.Written.model_validate(recall.written(work.save(self._settings, self.agent, asked.text)))
+        return values.Written.model_validate(
+            recall.written(work.save(self._settings, self.agent, asked.text, witnessed=True))
+        )
 
     def update(self, asked: values.Update) -> values.Written:
         """Change `MEMORY.md` through the guards.
@@ -105,7 +107,7 @@ class Memory:
             RefusedError: a guard says no; nothing was changed.
             MemorydError: it could not be written.
         """
-        row = work.update(self._settings, self.agent, append=asked.append, replace=asked.replace)
+        row = work.update(self._settings, self.agent, append=asked.append, replace=asked.replace, witnessed=True)
         return values.Written.model_validate(recall.written(row))
 
     def consent(self, asked: values.Consent) -> values.Requests:

@@ -162,6 +162,14 @@ class Lines(Remembered):
     until: str = CLOSE
 
 
+class Unsupported(BaseModel):
+    """What the session does not hold of a text."""
+
+    why: str
+    reported: int = Field(description="Lines that were kept as reports, in the day's file.")
+    left_out: int = Field(description="Lines that were not kept.")
+
+
 class Written(Given):
     """What memory_save and memory_update give."""
 
@@ -169,6 +177,7 @@ class Written(Given):
     state: str
     why: str | None
     files: list[str]
+    unsupported: Unsupported | None = Field(default=None, description="Why it is less than was given, if it is.")
 
 
 class Request(BaseModel):
