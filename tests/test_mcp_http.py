@@ -172,7 +172,7 @@ def test_a_body_has_its_bound_and_its_kind(served):
 def test_the_token_is_in_its_file_alone(served):
     assert stat.S_IMODE(served.token_file.stat().st_mode) == 0o600
     assert len(served.token) >= 43
-    assert served.post(token="wrong")[0] == 401  # which is told in the log
+    assert served.post(token="wrong")[0] == 401  # noqa: S106 - which is told in the log
     told = [Path(f"/proc/{served.process.pid}/{name}").read_bytes() for name in ("cmdline", "environ")]
     told += [path.read_bytes() for path in served.scratch.state.rglob("*.jsonl*")]
     assert len(told) > 2

@@ -24,7 +24,7 @@ from memoryd.ledger.guards import Door, Guard
 from memoryd.ledger.matching import match
 from memoryd.ledger.memory import Ending, Kind, draw_id, hash_of
 from memoryd.ledger.neutral import neutral, neutral_lines
-from memoryd.ledger.operation import Add, Delete
+from memoryd.ledger.operation import Add, Delete, Update, text_of
 from memoryd.ledger.taint import Place
 from memoryd.tiers import core
 
@@ -74,7 +74,7 @@ def decide(writer: Writer, run: Run) -> Decided:
     """
     text = runs.given_text(writer.engine, run) or ""
     if run.kind == REPLACE:
-        return Decided(Done((Operate((), Door.TOOL),)), _replaced(writer, run.agent_id, text), texts=(text,))
+        return Decided(Done((Operate((), Door.TOOL),)), _replaced(writer, run, text), texts=(text,))
     clean = neutral_lines(text) if run.kind == SAVE else neutral(text)
     if not clean:
         raise RefusedError("there is no text to keep", run.id, "write at least one word")
@@ -122,12 +122,17 @@ def _witness(connection: Connection, run: Run) -> Witness | None:
         Heard(row["id"], row["folder"], turns.stored_turns(connection, row["id"], after=row["last_seq"] - TURNS))
         for row in rows.mappings().all()
     ]
-    known = [memory.content for kind in Kind for memory in memories.live(connection, run.agent_id, kind)]
-    return Witness(heard, known, datetime.fromisoformat(asked["now"])) if heard else None
+    if not heard:
+        return None
+    remembered = [memory.content for kind in Kind for memory in memories.live(connection, run.agent_id, kind)]
+    now = datetime.fromisoformat(asked["now"])
+    # A new text for the core may say anew what the core says; to anything else a memory is no evidence of itself.
+    return Witness(heard, (), now, remembered) if run.kind == REPLACE else Witness(heard, remembered, now)
 
 
-def _replaced(writer: Writer, agent_id: str, text: str) -> Revise:
+def _replaced(writer: Writer, run: Run, text: str) -> Revise:
     """What makes `MEMORY.md` this text: omission means the end of a memory, guards permitting."""
+    agent_id = run.agent_id
     data = text.encode(errors="replace")
     bullets = bullets_of(core.parse(data), writer.redact)
 
@@ -146,6 +151,9 @@ def _replaced(writer: Writer, agent_id: str, text: str) -> Revise:
                 "MEMORY.md",
                 "memoryd core unprotect, if that is meant",
             )
+        witness = _witness(connection, run)
+        if witness is not None:
+            _require_said(witness, found.operations)
         passed = gate.judge(
             connection,
             agent_id,
@@ -159,6 +167,18 @@ def _replaced(writer: Writer, agent_id: str, text: str) -> Revise:
         return Revision(changes=passed.changes, core=data, actor=gate.AGENT_TOOL)
 
     return revise
+
+
+def _require_said(witness: Witness, operations: tuple[Operation, ...]) -> None:
+    new = [(one.position, text_of(one)) for one in operations if isinstance(one, Add | Update)]
+    unsaid = [place for place, text in new if text is not None and witness.memory(text).place is not Place.CORE]
+    if unsaid:
+        places = ", ".join(str(place + 1) for place in unsaid if place is not None)
+        raise RefusedError(
+            f"{Guard.TAINT}: bullet {places}: neither the session nor the core says that",
+            "MEMORY.md",
+            "leave it out, or append it: then it is told in the day's file",
+        )
 
 
 def _omitted(operations: tuple[Operation, ...]) -> Iterator[Operation]:

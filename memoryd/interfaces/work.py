@@ -398,14 +398,15 @@ def update(
         agent: whose memory.
         append: the memory to add.
         replace: or the whole text.
-        witnessed: the agent itself calls: an added memory that its session does not support goes to the day's file.
+        witnessed: the agent itself calls: an added memory that its session does not support goes to the day's file,
+            a new text with such a memory is refused.
 
     Raises:
         RefusedError: a guard says no, or there is nothing to write; nothing was changed.
     """
     catch_up(settings, agent)
     if replace is not None:
-        return _write(settings, agent, saving.REPLACE, replace)
+        return _write(settings, agent, saving.REPLACE, replace, witnessed=witnessed)
     return _write(settings, agent, saving.UPDATE, append or "", witnessed=witnessed)
 
 

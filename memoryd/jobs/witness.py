@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from memoryd.jobs import evidence
 from memoryd.jobs.judge import record_of
 from memoryd.ledger import taint
-from memoryd.ledger.taint import Bench, Candidate, Place, Verdict
+from memoryd.ledger.taint import Bench, Candidate, Place, Record, Standing, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -61,20 +61,24 @@ class Weighed:
 class Witness:
     """Weighs texts against sessions."""
 
-    def __init__(self, heard: Sequence[Heard], known: Iterable[str], now: datetime) -> None:
+    def __init__(
+        self, heard: Sequence[Heard], known: Iterable[str], now: datetime, accepted: Sequence[str] = ()
+    ) -> None:
         """Prepare.
 
         Args:
             heard: the sessions, the likeliest first.
             known: lines of memory: said again by the agent they are no evidence.
             now: with the offset of the zone whose days are meant.
+            accepted: texts that count as the user's words, because they are memories already.
         """
         own = frozenset(taint.digest(line) for line in known if line.strip())
         zone = timezone(now.utcoffset() or timedelta())
         self._benches = []
         for one in heard:
             material = evidence.gather(one.turns, one.folder, zone).material
-            records = [record_of(quoted, now.date()) for quoted in material]
+            records = [Record(f"m{seq}", Standing.USER, text, now.date(), "User") for seq, text in enumerate(accepted)]
+            records += [record_of(quoted, now.date()) for quoted in material]
             bench = Bench(records, evidence.outside(one.turns), own)
             self._benches.append((one, bench, [record.id for record in reversed(records)]))
 
@@ -110,11 +114,15 @@ class Witness:
             verdict = judge(bench, Candidate(text, ()))
             if _RANK[verdict.place] > _RANK[best.place] or best.why == taint.UNKNOWN:
                 cites = _narrowed(verdict, ids, partial(judge, bench), text) if narrowed else verdict.cites
-                best = Weighed(verdict.place, verdict.text, one.id, tuple(int(cite[1:]) for cite in cites), verdict.why)
+                best = Weighed(verdict.place, verdict.text, one.id, _seqs(cites), verdict.why)
         if best.place is not Place.REFUSED or not self._benches:
             return best
         told = self._benches[0][1].report(text)
         return Weighed(told.place, told.text, why=told.why if told.place is Place.REFUSED else best.why)
+
+
+def _seqs(cites: Iterable[str]) -> tuple[int, ...]:
+    return tuple(int(cite[1:]) for cite in cites if cite.startswith("t"))
 
 
 def _narrowed(
