@@ -270,7 +270,7 @@ def test_too_many_calls_and_those_that_take_too_long_are_refused():
         late = []
         for _ in range(4):
             with pytest.raises(MemorydError, match="not done within") as told:
-                await calls.run("slow", Kind.READ, gate.wait)
+                await calls.run("slow", Kind.READ, lambda: gate.wait(5))
             late.append(told.value.hint)
         assert late == ["it goes on by itself: do not repeat it"] * 4
         with pytest.raises(MemorydError, match="nothing was done"):
