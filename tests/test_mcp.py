@@ -25,6 +25,7 @@ from memoryd.daemon.once import read_all
 from memoryd.errors import MemorydError, RefusedError
 from memoryd.files.log import Log
 from memoryd.interfaces.mcp.calls import Bound, Bucket, Calls, Kind
+from memoryd.interfaces.mcp.server import INSTRUCTIONS
 from memoryd.interfaces.mcp.tools import LONGEST_TEXT, Memory
 from memoryd.ledger.neutral import neutral_markdown
 from memoryd.transcripts.injected import CLOSE, OPEN, unmarked
@@ -64,6 +65,8 @@ async def run_everything(made):
         for tool in offered.values():
             assert tool.input_schema["additionalProperties"] is False
             assert unbounded(tool.input_schema) == []
+            assert unsaid(tool.description) == tool.description
+        assert unsaid(INSTRUCTIONS) == INSTRUCTIONS
         assert client.session.protocol_version
 
         found = (
