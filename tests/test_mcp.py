@@ -22,8 +22,10 @@ from scratch import Scratch, in_process
 
 from memoryd import config
 from memoryd.daemon.once import read_all
+from memoryd.engine.indexing import TIERS
 from memoryd.errors import MemorydError, RefusedError
 from memoryd.files.log import Log
+from memoryd.interfaces.mcp import values
 from memoryd.interfaces.mcp.calls import Bound, Bucket, Calls, Kind
 from memoryd.interfaces.mcp.server import INSTRUCTIONS
 from memoryd.interfaces.mcp.tools import LONGEST_TEXT, Memory
@@ -107,6 +109,10 @@ async def run_everything(made):
         assert "memory_update" in told.content.text
         with pytest.raises(MCPError, match="no such prompt"):
             await client.get_prompt("other")
+
+
+def test_what_is_offered_is_what_there_is():
+    assert values.Search.model_json_schema()["properties"]["tier"]["anyOf"][0]["enum"] == list(TIERS)
 
 
 def unbounded(schema):
