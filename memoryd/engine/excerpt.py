@@ -132,7 +132,9 @@ def _of_session(agent_id: str, session_id: str, span: Span, database: Path) -> E
         _require(f"{SESSION}:{session_id}", span, total)
         last = span.last(total)
         turns = reads.messages(reader, row["id"], after=span.first - 1, upto=last)
-    text = "".join(f"[{turn['seq']}] {turn['role']}: {turn['text']}\n" for turn in turns)
+    # Behind its first line a turn is indented: none of its own words can pass for the next turn.
+    texts = (turn["text"].replace("\n", "\n    ") for turn in turns)
+    text = "".join(f"[{turn['seq']}] {turn['role']}: {said}\n" for turn, said in zip(turns, texts, strict=True))
     return Excerpt(f"{SESSION}:{row['id']}", span.first, last, total, text)
 
 

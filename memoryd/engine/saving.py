@@ -1,28 +1,31 @@
 """What agents' tools write: a note for the day's file, a new core memory, a new text for `MEMORY.md`.
 
 Each is a run, so that it waits its turn, is guarded, audited and can be taken back like any other. What it is to write
-lies where replies of models do, out of sight, and is gone when the run has ended.
+lies where replies of models do, out of sight, and is gone when the run has ended. Where the session is known in which
+the tool was called, what is kept cites its turns, and what they do not support is only told in the day's file.
 """
 
 from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from typing import TYPE_CHECKING
 
-from memoryd.database import memories, runs, sqlite
+from memoryd.database import memories, runs, sqlite, turns
 from memoryd.engine import gate
 from memoryd.engine.core_import import bullets_of
 from memoryd.engine.retry import AwayError
 from memoryd.engine.time_machine import Revision
 from memoryd.errors import RefusedError
 from memoryd.jobs.job import AppendDaily, Done, NothingToDo, Operate
-from memoryd.ledger.guards import Door
+from memoryd.jobs.witness import Heard, Witness
+from memoryd.ledger.guards import Door, Guard
 from memoryd.ledger.matching import match
 from memoryd.ledger.memory import Ending, Kind, draw_id, hash_of
 from memoryd.ledger.neutral import neutral, neutral_lines
-from memoryd.ledger.operation import Add, Delete
+from memoryd.ledger.operation import Add, Delete, Update, text_of
+from memoryd.ledger.taint import Place
 from memoryd.tiers import core
 
 if TYPE_CHECKING:
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from memoryd.engine.commit import Revise, Writer
     from memoryd.engine.core_import import Brought
     from memoryd.files.open_folder import OpenFolder
+    from memoryd.ledger.memory import Source
     from memoryd.ledger.operation import Operation
 
 SAVE = "save"  # a block of the day's file
@@ -41,6 +45,8 @@ UPDATE = "update"  # one bullet more
 REPLACE = "replace"  # all of MEMORY.md
 KINDS = (SAVE, UPDATE, REPLACE)
 NOTE = "Note"  # the block's heading
+SESSIONS = 3  # that are going on, among which the tool's own is looked for
+TURNS = 2_000  # of each, the last ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,25 +70,69 @@ def decide(writer: Writer, run: Run) -> Decided:
     """Say what a run is to write.
 
     Raises:
-        RefusedError: there is nothing in it.
+        RefusedError: there is nothing in it, or nothing that the session lets stand.
     """
     text = runs.given_text(writer.engine, run) or ""
     if run.kind == REPLACE:
-        return Decided(Done((Operate((), Door.TOOL),)), _replaced(writer, run.agent_id, text), texts=(text,))
+        return Decided(Done((Operate((), Door.TOOL),)), _replaced(writer, run, text), texts=(text,))
     clean = neutral_lines(text) if run.kind == SAVE else neutral(text)
     if not clean:
         raise RefusedError("there is no text to keep", run.id, "write at least one word")
-    if run.kind == SAVE:
-        day = date.fromisoformat(run.options["day"])
-        return Decided(Done((AppendDaily(day, NOTE, run.options["clock"], clean),)))
     with sqlite.reading(writer.engine) as connection:
-        if memories.by_text(connection, run.agent_id, Kind.CORE, hash_of(clean)):
+        if run.kind == UPDATE and memories.by_text(connection, run.agent_id, Kind.CORE, hash_of(clean)):
             return Decided(NothingToDo("the core says that already"))
-    return Decided(Done((Operate((Add(Kind.CORE, clean),), Door.TOOL),)))
+        witness = _witness(connection, run)
+    if witness is None:
+        return Decided(Done((_note(run, clean) if run.kind == SAVE else _lasting(clean),)))
+    weighed = witness.note(clean) if run.kind == SAVE else witness.memory(clean)
+    if weighed.place is Place.REFUSED:
+        hint = "say it to the user first, or save what happened in other words"
+        raise RefusedError(f"{Guard.TAINT}: {weighed.why}", run.id, hint)
+    lacks = {"why": weighed.why, "reported": weighed.reported, "left_out": weighed.left_out}
+    if run.kind == SAVE:
+        return Decided(
+            Done((_note(run, weighed.text),), {"unsupported": lacks} if weighed.reported or weighed.left_out else {})
+        )
+    if weighed.place is Place.DAILY:
+        return Decided(Done((_note(run, weighed.text),), {"unsupported": lacks | {"reported": 1}}))
+    with sqlite.reading(writer.engine) as connection:
+        cites = turns.sources(connection, weighed.session or "", weighed.seqs)
+    return Decided(Done((_lasting(weighed.text, cites),)))
 
 
-def _replaced(writer: Writer, agent_id: str, text: str) -> Revise:
+def _note(run: Run, text: str) -> AppendDaily:
+    return AppendDaily(date.fromisoformat(run.options["day"]), NOTE, run.options["clock"], text)
+
+
+def _lasting(text: str, cites: tuple[Source, ...] = ()) -> Operate:
+    return Operate((Add(Kind.CORE, text, cites),), Door.TOOL)
+
+
+def _witness(connection: Connection, run: Run) -> Witness | None:
+    """The sessions the tool may have been called in; None where none is known, or a person may have called it."""
+    asked = run.options.get("witness")
+    if not asked:
+        return None
+    rows = connection.exec_driver_sql(
+        "SELECT id, folder, last_seq FROM session WHERE agent_id = ? AND parent_id IS NULL AND state <> 'ended'"
+        " AND last_turn_at >= ? ORDER BY last_turn_at DESC, id LIMIT ?",
+        (run.agent_id, asked["since"], SESSIONS),
+    )
+    heard = [
+        Heard(row["id"], row["folder"], turns.stored_turns(connection, row["id"], after=row["last_seq"] - TURNS))
+        for row in rows.mappings().all()
+    ]
+    if not heard:
+        return None
+    remembered = [memory.content for kind in Kind for memory in memories.live(connection, run.agent_id, kind)]
+    now = datetime.fromisoformat(asked["now"])
+    # A new text for the core may say anew what the core says; to anything else a memory is no evidence of itself.
+    return Witness(heard, (), now, remembered) if run.kind == REPLACE else Witness(heard, remembered, now)
+
+
+def _replaced(writer: Writer, run: Run, text: str) -> Revise:
     """What makes `MEMORY.md` this text: omission means the end of a memory, guards permitting."""
+    agent_id = run.agent_id
     data = text.encode(errors="replace")
     bullets = bullets_of(core.parse(data), writer.redact)
 
@@ -101,6 +151,9 @@ def _replaced(writer: Writer, agent_id: str, text: str) -> Revise:
                 "MEMORY.md",
                 "memoryd core unprotect, if that is meant",
             )
+        witness = _witness(connection, run)
+        if witness is not None:
+            _require_said(witness, found.operations)
         passed = gate.judge(
             connection,
             agent_id,
@@ -114,6 +167,18 @@ def _replaced(writer: Writer, agent_id: str, text: str) -> Revise:
         return Revision(changes=passed.changes, core=data, actor=gate.AGENT_TOOL)
 
     return revise
+
+
+def _require_said(witness: Witness, operations: tuple[Operation, ...]) -> None:
+    new = [(one.position, text_of(one)) for one in operations if isinstance(one, Add | Update)]
+    unsaid = [place for place, text in new if text is not None and witness.memory(text).place is not Place.CORE]
+    if unsaid:
+        places = ", ".join(str(place + 1) for place in unsaid if place is not None)
+        raise RefusedError(
+            f"{Guard.TAINT}: bullet {places}: neither the session nor the core says that",
+            "MEMORY.md",
+            "leave it out, or append it: then it is told in the day's file",
+        )
 
 
 def _omitted(operations: tuple[Operation, ...]) -> Iterator[Operation]:

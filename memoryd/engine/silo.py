@@ -9,7 +9,7 @@ The consent file, `.continuum/memory/CONSENT.md`, gets a line for each request; 
 
 `[x]` consents, and the time begins when memoryd sees it; `[-]` declines, and revokes what was given. A request that is
 a day old is answered no more. The brackets say what the agent wants; they are no defence against whoever may write the
-workspace, and so may read its files without memoryd.
+workspace, and so may read its files without memoryd. The agent's tool answers the same way, without the file.
 """
 
 from __future__ import annotations
@@ -119,6 +119,20 @@ class Silo:
             revoked = replace(found[0], state="revoked", decided_at=now)
             grants.write(connection, revoked, "grant revoked", "human", now)
         return revoked
+
+    def answer(self, grant_id: str, *, consents: bool) -> Grant:
+        """Answer a request as the agent, by its own tool; a no also ends what was given.
+
+        Raises:
+            NotFoundError: nobody asks under this id, or not any more.
+        """
+        found = next((one for one in self.all() if one.id == grant_id), None)
+        state = None if found is None else self._state(found, {grant_id: "x" if consents else "-"})
+        if found is None or state == found.state:
+            raise NotFoundError(f"nothing is asked for as {grant_id!r}", hint="without an id, the tool lists what is")
+        with sqlite.writing(self.engine) as connection:
+            self._take(connection, {grant_id: "x" if consents else "-"})
+            return next(one for one in grants.of_agent(connection, self.agent.id) if one.id == grant_id)
 
     def may_read(self, what: str) -> bool:
         """Say whether the person may see content now; a read under a grant is audited.

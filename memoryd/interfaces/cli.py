@@ -15,6 +15,7 @@ import memoryd
 from memoryd.counted import counted
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
 from memoryd.interfaces import agents, facts, grants, ledger, operation, recall
+from memoryd.interfaces.mcp import command as mcp
 from memoryd.interfaces.output import Output, one_line, table
 
 if TYPE_CHECKING:
@@ -564,6 +565,7 @@ for _command in (
     *(agents.context, agents.connect, agents.hook),
     *(facts.facts, grants.grant, ledger.core, ledger.audit, ledger.verify, ledger.rollback, ledger.forget),
     *(recall.search_command, recall.get_command, recall.save_command, recall.update_command, recall.feedback_command),
+    mcp.mcp,
 ):
     cli.add_command(_command)
 

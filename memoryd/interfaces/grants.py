@@ -32,7 +32,7 @@ def may_read(settings: Settings, agent: Agent, what: str) -> bool:
 
     if agent.privacy == "open":
         return is_owner(agent.workspace)
-    with _silo(settings, agent) as silo:
+    with silo_of(settings, agent) as silo:
         return silo.may_read(what)
 
 
@@ -44,6 +44,19 @@ def require(settings: Settings, agent: Agent, what: str) -> None:
     """
     if not may_read(settings, agent, what):
         raise RefusedError("what the agent remembers is its own", agent.id, HINT)
+
+
+def require_agents_own(agent: Agent) -> None:
+    """Let only the agent's own program pass, as which counts what runs as the user its workspace belongs to.
+
+    Raises:
+        RefusedError: it runs as another user.
+    """
+    from memoryd.files.trust import is_owner
+
+    if not is_owner(agent.workspace):
+        hint = "its own program runs as the user its workspace belongs to"
+        raise RefusedError("what the agent remembers is its own", agent.id, hint)
 
 
 def shown(
@@ -84,9 +97,9 @@ def grant_request(call: Call, purpose: str, span: str, agent_id: str | None) -> 
     agent = call.agent(settings, agent_id)
     if agent.privacy == "open":
         raise RefusedError("the agent is no silo: its owner sees what it remembers", agent.id)
-    with _silo(settings, agent) as silo:
+    with silo_of(settings, agent) as silo:
         asked = silo.ask(purpose, _span(span))
-    data = _row(asked) | {"consent_file": str(agent.workspace / PATH)}
+    data = row_of(asked) | {"consent_file": str(agent.workspace / PATH)}
     call.output.result(data, f"{asked.id} asks for consent in {agent.workspace / PATH}")
 
 
@@ -107,8 +120,8 @@ def grant_list(call: Call, agent_id: str | None) -> None:
     """List requests and grants, the newest first."""
     settings = call.settings()
     agent = call.agent(settings, agent_id)
-    with _silo(settings, agent) as silo:
-        rows = [_row(one) for one in silo.all()]
+    with silo_of(settings, agent) as silo:
+        rows = [row_of(one) for one in silo.all()]
     columns = ("id", "state", "uid", "requested_at", "expires_at", "purpose")
     call.output.result(rows, table(rows, columns) if rows else "nobody has asked")
 
@@ -121,12 +134,13 @@ def grant_revoke(call: Call, grant_id: str, agent_id: str | None) -> None:
     """End a grant at once, or take a request back."""
     settings = call.settings()
     agent = call.agent(settings, agent_id)
-    with _silo(settings, agent) as silo:
+    with silo_of(settings, agent) as silo:
         revoked = silo.revoke(grant_id)
-    call.output.result(_row(revoked), f"{revoked.id} is revoked")
+    call.output.result(row_of(revoked), f"{revoked.id} is revoked")
 
 
-def _row(one: Grant) -> dict[str, Any]:
+def row_of(one: Grant) -> dict[str, Any]:
+    """A grant as programs are shown it."""
     return {
         "id": one.id,
         "agent": one.agent_id,
@@ -141,7 +155,8 @@ def _row(one: Grant) -> dict[str, Any]:
 
 
 @contextmanager
-def _silo(settings: Settings, agent: Agent) -> Iterator[Silo]:
+def silo_of(settings: Settings, agent: Agent) -> Iterator[Silo]:
+    """The grants of an agent, for whoever runs this process."""
     from memoryd.engine.clock import Clock
     from memoryd.engine.silo import Silo
     from memoryd.interfaces import work

@@ -158,7 +158,11 @@ def verify(call: Call) -> None:
     settings = call.settings()
     for agent in settings.agents:
         work.catch_up(settings, agent)
-    with reads.open_reader(work.database(settings)) as reader, recalls.opened(settings) as recall:
+    with (
+        reads.open_reader(work.database(settings)) as reader,
+        recalls.scrubbing(settings) as scrubber,
+        recalls.opened(settings, scrubber) as recall,
+    ):
         found = verifying.problems(settings, reader, recall.indexer.problems)
     lines = [f"{one['where']}: {one['what']} ({one['hint']})" for one in found]
     call.output.result({"ok": not found, "problems": found}, "\n".join(lines) or "all agree")

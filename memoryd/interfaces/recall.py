@@ -37,7 +37,7 @@ def search(settings: Settings, agent: Agent, text: str, narrowing: Narrowing, wh
         ConfigError: the narrowing cannot be meant.
     """
     grants.require(settings, agent, what)
-    with opened(settings) as recall:
+    with scrubbing(settings) as scrubber, opened(settings, scrubber) as recall:
         return recall.search(agent, text, narrowing)
 
 
@@ -56,7 +56,7 @@ def get(settings: Settings, agent: Agent, path: str, span: Span, what: str) -> E
 
 
 @contextmanager
-def opened(settings: Settings) -> Iterator[Recall]:
+def opened(settings: Settings, scrubber: Scrubber) -> Iterator[Recall]:
     """What searches, in this process, beside a running daemon or without one."""
     from memoryd.engine.clock import utc_now
     from memoryd.engine.indexing import Indexer
@@ -66,12 +66,10 @@ def opened(settings: Settings) -> Iterator[Recall]:
 
     log = Log("memoryd").bind(part="index")
     index = Index(settings.state_dir, log)
-    with scrubbing(settings) as scrubber:
-        database = settings.state_dir / DATABASE
-        try:
-            yield Recall(Indexer(index, database, settings.zone, scrubber.redact_own, log), utc_now)
-        finally:
-            index.close()
+    try:
+        yield Recall(Indexer(index, settings.state_dir / DATABASE, settings.zone, scrubber.redact_own, log), utc_now)
+    finally:
+        index.close()
 
 
 @contextmanager
@@ -205,7 +203,9 @@ def _text_of(path: Path) -> str:
 def written(row: dict[str, Any]) -> dict[str, Any]:
     """What a run that wrote has done, for programs."""
     files = [item["path"] for item in row["receipt"].get("files", ())]
-    return {"run": row["id"], "state": row["state"], "why": row["why"], "files": files}
+    lacks = row["receipt"].get("unsupported")
+    told = {"run": row["id"], "state": row["state"], "why": row["why"], "files": files}
+    return told | ({"unsupported": lacks} if lacks else {})
 
 
 @click.command("feedback")

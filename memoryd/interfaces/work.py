@@ -26,7 +26,7 @@ from memoryd.engine import (
     time_machine,
 )
 from memoryd.engine import feedback as feedbacks
-from memoryd.engine.clock import Clock
+from memoryd.engine.clock import Clock, text_of
 from memoryd.engine.core_import import CORE_FILE, digest_of
 from memoryd.engine.core_watch import CoreWatch
 from memoryd.engine.facts import FactStore
@@ -368,38 +368,61 @@ def state(settings: Settings, agent: Agent) -> Iterator[tuple[Engine, Scrubber]]
         engine.dispose()
 
 
-def save(settings: Settings, agent: Agent, text: str) -> dict[str, Any]:
+def save(settings: Settings, agent: Agent, text: str, *, witnessed: bool = False) -> dict[str, Any]:
     """Write a note into the day's file, and wait for it; returns the row of its run.
 
+    Args:
+        settings: the configuration.
+        agent: whose file.
+        text: the note.
+        witnessed: the agent itself calls: what its session does not support is told as a report.
+
     Raises:
-        RefusedError: there is nothing in it.
+        RefusedError: there is nothing in it, or nothing that the session lets stand.
     """
-    now = Clock().now().astimezone(settings.zone)
-    return _write(settings, agent, saving.SAVE, text, {"day": now.date().isoformat(), "clock": f"{now:%H:%M}"})
+    return _write(settings, agent, saving.SAVE, text, witnessed=witnessed)
 
 
 def update(
-    settings: Settings, agent: Agent, *, append: str | None = None, replace: str | None = None
+    settings: Settings,
+    agent: Agent,
+    *,
+    append: str | None = None,
+    replace: str | None = None,
+    witnessed: bool = False,
 ) -> dict[str, Any]:
     """Add a memory to `MEMORY.md`, or make it another text, and wait for it; returns the row of the run.
+
+    Args:
+        settings: the configuration.
+        agent: whose memory.
+        append: the memory to add.
+        replace: or the whole text.
+        witnessed: the agent itself calls: an added memory that its session does not support goes to the day's file,
+            a new text with such a memory is refused.
 
     Raises:
         RefusedError: a guard says no, or there is nothing to write; nothing was changed.
     """
     catch_up(settings, agent)
     if replace is not None:
-        return _write(settings, agent, saving.REPLACE, replace, {})
-    return _write(settings, agent, saving.UPDATE, append or "", {})
+        return _write(settings, agent, saving.REPLACE, replace, witnessed=witnessed)
+    return _write(settings, agent, saving.UPDATE, append or "", witnessed=witnessed)
 
 
-def _write(settings: Settings, agent: Agent, kind: str, text: str, options: dict[str, Any]) -> dict[str, Any]:
+def _write(settings: Settings, agent: Agent, kind: str, text: str, *, witnessed: bool = False) -> dict[str, Any]:
     with scrubbing(settings) as scrubber:
         (clean,) = scrubber.redact([text])  # ahead of the row: nothing is stored that was not scanned
+    now = Clock().now()
+    local = now.astimezone(settings.zone)
+    options: dict[str, Any] = {"day": local.date().isoformat(), "clock": f"{local:%H:%M}"}
+    if witnessed:
+        options["witness"] = {"now": local.isoformat(), "since": text_of(now - settings.sessions.idle_end)}
 
     def queue(engine: Engine, clock: Clock) -> list[str]:
         return [request(engine, clock, agent.id, kind, options, text=clean)]
 
-    row = run_now(settings, agent.id, queue)[0]
+    row = run_now(settings, agent.id, queue, fresh=witnessed)[0]
     require_done(row)
     return row
 

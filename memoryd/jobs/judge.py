@@ -53,7 +53,7 @@ class Judge:
             known: lines of memory, which are no evidence when the assistant repeats them.
         """
         own = frozenset(_own_digest(line) for line in known if line.strip())
-        self._bench = Bench([_record(quoted, said_on) for quoted in material], outside, own)
+        self._bench = Bench([record_of(quoted, said_on) for quoted in material], outside, own)
         self._dropped = dropped
 
     def line(self, told: Told) -> Told | None:
@@ -87,7 +87,8 @@ def _ids(sources: Sequence[int]) -> tuple[str, ...]:
     return tuple(f"t{seq}" for seq in sources)
 
 
-def _record(quoted: Quoted, said_on: date) -> Record:
+def record_of(quoted: Quoted, said_on: date) -> Record:
+    """Material as evidence; `said_on` is the local day of what has no time."""
     outside = quoted.origin == REPORT
     return Record(
         quoted.id,

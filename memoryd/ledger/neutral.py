@@ -20,6 +20,8 @@ _PICTURE = re.compile(r"!\[")
 _TEMPLATE = re.compile(r"\[(?=\s*/?\s*(?:INST|SYS|TOOL_CALLS|AVAILABLE_TOOLS|TOOL_RESULTS)\b)", re.IGNORECASE)
 _MARKER = re.compile(r"\[(?=\s*(?:SUMMARY|MEMORIES|NOTHING|Tool:|t\d+\b))", re.IGNORECASE)
 _BULLET = re.compile(r"\s*[-*+]\s")
+_SHAPE = re.compile(r"([ \t]*)((?:[-*+]|\d{1,9}[.)]|#{1,6}|>)[ \t]+)?(.*)", re.DOTALL)
+_FENCE_LINE = re.compile(r"[ \t]*(?:`{3,}|~{3,})[\w+#.-]{0,40}")
 _LEADING = re.compile(
     r"^(?:\s|[>|]|#{1,6}(?=\s|$)|[-*+](?=\s|$)|[-*_=]{3,}|%%+|:::+|\d{1,9}[.)](?=\s|$)"
     r"|(?:system|developer|tool|function|ipython)\s*:)+",
@@ -52,6 +54,23 @@ def neutral_lines(text: str) -> str:
         clean = neutral(line)
         lines.append(f"- {clean}" if match and clean else clean)
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip("\n")
+
+
+def neutral_markdown(text: str) -> str:
+    """Return `text` with each of its lines neutral behind its indentation and heading, list or quote mark.
+
+    Lines keep their numbers, and code its fences: it is for who reads a file, not for what is put into one.
+    `neutral_markdown(neutral_markdown(x)) == neutral_markdown(x)`.
+    """
+    return "\n".join(map(_shaped, text.split("\n")))
+
+
+def _shaped(line: str) -> str:
+    if _FENCE_LINE.fullmatch(line.rstrip()):
+        return line.rstrip()
+    indent, mark, rest = _SHAPE.fullmatch(line).groups("")  # type: ignore[union-attr]  # it matches any text
+    clean = neutral(rest)
+    return f"{indent}{mark}{clean}" if clean else ""
 
 
 def visible(text: str) -> str:

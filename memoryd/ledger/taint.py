@@ -182,6 +182,13 @@ class Bench:
             return self._report(text, cites)
         return Verdict(Place.DAILY, self._linked(text, cites), cites)
 
+    def report(self, text: str) -> Verdict:
+        """Return `text`, for which nothing that was shown is known to stand, as it may be told in a daily file."""
+        clean = neutral(text)
+        if not any(char.isalnum() for char in clean) or len(clean) > LONGEST:
+            return Verdict(Place.REFUSED, why="empty or too long")
+        return self._report(clean, ())
+
     def grounded_by_user(self, text: str, cites: Sequence[str]) -> bool:
         """Say whether what the user typed, of the records cited, holds all of `text`."""
         typed = tuple(one for one in cites if one in self._shown and self._shown[one].standing is Standing.USER)

@@ -18,6 +18,7 @@ OPEN = f"<{NAME}>"
 CLOSE = f"</{NAME}>"
 
 _TAG = re.compile(rf"(?:<|&lt;|\\u003c)(/?){NAME}\b[^<>&\\\n]{{0,200}}(?:>|&gt;|\\u003e)", re.IGNORECASE)
+_NAMED = re.compile(NAME, re.IGNORECASE)
 
 
 def strip(text: str) -> tuple[str, Sequence[str]]:
@@ -31,6 +32,11 @@ def strip(text: str) -> tuple[str, Sequence[str]]:
     if NAME not in text and NAME.upper() not in text:
         return text, ()
     return cut(text, _TAG)
+
+
+def unmarked(text: str) -> str:
+    """Return `text` so that nothing in it is a mark, in whatever form: what is remembered cannot close its block."""
+    return _NAMED.sub(NAME.replace("-", " "), text)
 
 
 def cut(text: str, tag: re.Pattern[str]) -> tuple[str, list[str]]:

@@ -1,0 +1,40 @@
+"""A secret of our own in a file that only its user can read, made when it is first asked for."""
+
+from __future__ import annotations
+
+import secrets
+import stat
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from memoryd.errors import StateError
+from memoryd.files import durable, regular
+from memoryd.files.folders import make_private_dir
+from memoryd.files.open_folder import follow_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_BYTES = 32
+_HINT = "delete it, then it is made anew; whoever uses it needs the new one"
+
+
+def read_or_make(path: Path) -> str:
+    """Return the token of a file, a new one where there is none.
+
+    Raises:
+        StateError: it cannot be read or made, others can read it, or it holds no token.
+    """
+    make_private_dir(path.parent)
+    with follow_folder(path.parent) as folder:
+        entry = folder / path.name
+        if not entry.exists():
+            token = secrets.token_urlsafe(_BYTES)
+            with suppress(durable.MovedError):  # another process was faster: its token holds
+                durable.replace(entry, f"{token}\n".encode(), None, mode=0o600)
+        if stat.S_IMODE(entry.lstat().st_mode) & 0o077:
+            raise StateError("others can read the token", str(path), _HINT)
+        token = (regular.read(entry, limit=4096) or b"").decode("ascii", "replace").strip()
+    if len(token) < _BYTES or not token.isascii() or not token.isprintable():
+        raise StateError("the file holds no token", str(path), _HINT)
+    return token

@@ -1,0 +1,132 @@
+"""Calls: each in a thread of its own, within its time, and no more of them than a working agent makes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from memoryd.errors import MemorydError, RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from memoryd.files.log import Log
+
+T = TypeVar("T")
+THREADS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What calls of a kind may take.
+
+    Attributes:
+        seconds: for one of them; work that is not done by then goes on, but is not waited for.
+        burst: at once …
+        per_second: … and as many again in each second.
+    """
+
+    seconds: float
+    burst: int
+    per_second: float
+
+
+class Kind(Enum):
+    """Kinds of calls."""
+
+    READ = Bound(20, 60, 10)
+    WRITE = Bound(60, 20, 1)
+
+
+class Bucket:
+    """Tokens that come back with time: each use takes one."""
+
+    def __init__(self, burst: int, per_second: float, monotonic: Callable[[], float] = time.monotonic) -> None:
+        """It is full at first."""
+        self._burst = burst
+        self._per_second = per_second
+        self._monotonic = monotonic
+        self._left = float(burst)
+        self._at = monotonic()
+
+    def is_empty(self) -> bool:
+        """Whether nothing can be taken now."""
+        now = self._monotonic()
+        self._left = min(self._burst, self._left + (now - self._at) * self._per_second)
+        self._at = now
+        return self._left < 1
+
+    def take(self) -> bool:
+        """Take one; False where there is none."""
+        if self.is_empty():
+            return False
+        self._left -= 1
+        return True
+
+
+class Calls:
+    """Carries out calls."""
+
+    def __init__(self, log: Log, bounds: Callable[[Kind], Bound] = lambda kind: kind.value) -> None:
+        """Nothing runs yet."""
+        self._log = log
+        self._bounds = bounds
+        self._buckets = {kind: Bucket(bounds(kind).burst, bounds(kind).per_second) for kind in Kind}
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="mcp")
+        self._running: set[Future[Any]] = set()
+
+    async def run(self, what: str, kind: Kind, function: Callable[[], T]) -> T:
+        """Carry out a call, and wait for it as long as its kind may take.
+
+        Raises:
+            RefusedError: there were too many.
+            MemorydError: it is not done in time, or what the function raises.
+        """
+        bound = self._bounds(kind)
+        if not self._buckets[kind].take():
+            self._log.warning("mcp call refused", call=what, why="too many")
+            raise RefusedError("too many calls", what, f"{bound.per_second:g} a second are answered")
+        job = self._threads.submit(self._carried_out, what, function)
+        self._running.add(job)
+        job.add_done_callback(self._running.discard)
+        waiting = asyncio.wrap_future(job)
+        waiting.add_done_callback(lambda one: one.cancelled() or one.exception())  # a late one is in the log
+        try:
+            await asyncio.wait({waiting}, timeout=bound.seconds)
+        except asyncio.CancelledError:
+            job.cancel()
+            raise
+        if job.done():
+            return job.result()
+        if job.cancel():
+            raise MemorydError("others are still at work, nothing was done", what, "try it again in a while")
+        self._log.warning("mcp call late", call=what, seconds=bound.seconds)
+        raise MemorydError(f"not done within {bound.seconds:g} seconds", what, "it goes on by itself: do not repeat it")
+
+    def _carried_out(self, what: str, function: Callable[[], T]) -> T:
+        begun, ended = time.monotonic(), "done"
+        try:
+            return function()
+        except MemorydError as error:
+            ended = error.code
+            raise
+        except BaseException as error:
+            ended = type(error).__name__
+            raise
+        finally:
+            self._log.info("mcp call", call=what, ended=ended, seconds=round(time.monotonic() - begun, 3))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs."""
+        return not self._running
+
+    async def drain(self, seconds: float) -> None:
+        """Begin nothing more, and wait for what runs."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        if running := {asyncio.wrap_future(job) for job in tuple(self._running)}:
+            await asyncio.wait(running, timeout=seconds)

@@ -1,0 +1,76 @@
+"""The command `memoryd mcp`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from memoryd.errors import RefusedError
+
+if TYPE_CHECKING:
+    from memoryd.config import Agent, Settings
+    from memoryd.interfaces.cli import Call
+
+
+@click.command()
+@click.option("--agent", "agent_id", metavar="ID", help="The agent, where it is not clear.")
+@click.option(
+    "--http", "address", metavar="ADDRESS", help="Serve on the loopback instead, such as 127.0.0.1:8765, with a token."
+)
+@click.pass_obj
+def mcp(call: Call, agent_id: str | None, address: str | None) -> None:
+    """Give an agent its memory by the Model Context Protocol, on standard input and output.
+
+    An agent program starts this and asks: memory_search, memory_get, memory_save, memory_update.
+    """
+    from memoryd.files import log
+
+    settings = call.settings()
+    agent = call.agent(settings, agent_id)
+    if address is None and sys.stdin.isatty():
+        hint = "write `memoryd mcp` into the agent's configuration as an MCP server, or give --http 127.0.0.1:8765"
+        raise RefusedError("this speaks with agent programs, not on a terminal", "mcp", hint)
+    close = log.configure(settings.state_dir, level=settings.log.level, text=False)
+    try:
+        is_done = _serve(call, settings, agent, address)
+    finally:
+        close()
+    if not is_done:
+        os._exit(0)  # a call that hangs would hold the process up; everything is stored
+
+
+def _serve(call: Call, settings: Settings, agent: Agent, address: str | None) -> bool:
+    """Serve until the end; whether all calls have ended."""
+    import anyio
+
+    from memoryd.files.log import Log
+    from memoryd.files.token_file import read_or_make
+    from memoryd.interfaces.mcp import loopback, serving
+    from memoryd.interfaces.mcp.calls import Calls
+    from memoryd.interfaces.mcp.server import make_server
+    from memoryd.interfaces.mcp.tools import Memory
+
+    log = Log("memoryd").bind(part="mcp", agent=agent.id)
+    calls = Calls(log)
+    run: Any
+    with Memory(settings, agent) as memory:
+        server = make_server(memory, calls, log)
+        if address is None:
+            run = partial(serving.over_stdio, server, calls, memory.scrubber, memory.close)
+        else:
+            listener = loopback.listen(address)
+            path = settings.state_dir / f"mcp-{agent.id}.token"
+            token = read_or_make(path)
+            host, port = listener.getsockname()[:2]
+            url = f"http://{f'[{host}]' if ':' in host else host}:{port}{loopback.PATH}"
+            call.output.result({"url": url, "token_file": str(path)}, f"{url}\nthe token is in {path}")
+            sys.stdout.flush()
+            run = partial(serving.over_http, server, calls, memory.scrubber, listener, token, log)
+        log.info("mcp begins", over="http" if address else "stdio")
+        anyio.run(run)
+        log.info("mcp ends")
+    return calls.is_idle

@@ -1,0 +1,120 @@
+"""The way in over HTTP: this machine only, to whoever has the token, and to no page of a browser.
+
+A page that any site serves can send requests to the loopback, and after rebinding its own name to 127.0.0.1 read the
+answers. What it cannot do is send another `Host` than the name it was loaded from, nor no `Origin` with a request that
+changes something. So the host comes first, then the origin, then the token; nothing is read of a body before.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import socket
+from typing import TYPE_CHECKING, Any
+
+from memoryd.errors import ConfigError, MemorydError
+from memoryd.interfaces.mcp.calls import Bucket
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, MutableMapping
+
+    from memoryd.files.log import Log
+
+    Message = MutableMapping[str, Any]
+    Receive = Callable[[], Awaitable[Message]]
+    Send = Callable[[Message], Awaitable[None]]
+    Application = Callable[[Message, Receive, Send], Awaitable[None]]
+
+PATH = "/mcp"
+# By the address that is listened on: a name server is not asked what localhost means.
+_NUMERIC = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "[::1]": "::1"}
+NAMES = tuple(_NUMERIC)
+LARGEST_BODY = 2 * 1024 * 1024
+WRONG_TOKENS = 10  # at once; after that none is looked at …
+WRONG_TOKENS_PER_SECOND = 1.0  # … but as many again in each second
+
+
+def listen(address: str) -> socket.socket:
+    """Listen on a loopback address, such as `127.0.0.1:8765`; port 0 is any that is free.
+
+    Raises:
+        ConfigError: it is another address, or none.
+        MemorydError: the port is taken, or cannot be had.
+    """
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isascii() or not port.isdecimal() or int(port) > 65535:
+        raise ConfigError("this is no address with a port", address, "--http 127.0.0.1:8765")
+    if host not in _NUMERIC:
+        raise ConfigError(
+            "memory is served to this machine alone", address, "127.0.0.1:PORT, [::1]:PORT or localhost:PORT"
+        )
+    numeric = _NUMERIC[host]
+    family = socket.AF_INET6 if ":" in numeric else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((numeric, int(port)))
+        listener.listen(64)
+    except OSError as error:
+        listener.close()
+        raise MemorydError(f"cannot be listened on: {error.strerror}", address, "choose another port") from error
+    return listener
+
+
+class Loopback:
+    """Stands before an application, and lets nothing through that is not meant for it."""
+
+    def __init__(self, inner: Application, port: int, token: str, log: Log, bucket: Bucket | None = None) -> None:
+        """Of the requests to `port`, those with `token`."""
+        self._inner = inner
+        self._hosts = frozenset(f"{name}:{port}".encode() for name in NAMES)
+        self._origins = frozenset(f"http://{name}:{port}".encode() for name in NAMES)
+        self._token = token.encode()
+        self._log = log
+        # One for all: on the loopback every address is the same machine.
+        self._wrong = bucket or Bucket(WRONG_TOKENS, WRONG_TOKENS_PER_SECOND)
+        self._telling = Bucket(20, 0.2)  # who knocks a thousand times a second must not fill the log
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer why not."""
+        if scope["type"] == "lifespan":
+            await self._inner(scope, receive, send)
+            return
+        status, why = self._refusal(scope) if scope["type"] == "http" else (403, "only http is spoken here")
+        if not status:
+            await self._inner(scope, receive, send)
+            return
+        if self._telling.take():
+            self._log.warning("mcp request refused", status=status, why=why)
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        body = json.dumps({"error": why}).encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        headers += [(b"cache-control", b"no-store"), (b"connection", b"close")]
+        headers += [(b"www-authenticate", b"Bearer")] if status == 401 else []
+        headers += [(b"retry-after", b"1")] if status == 429 else []
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    def _refusal(self, scope: Message) -> tuple[int, str]:
+        """The status and reason by which a request is refused; 0 where it is not."""
+        hosts = _all(scope, b"host")
+        if len(hosts) != 1 or hosts[0] not in self._hosts:
+            return 421, "this is another host"
+        origins = _all(scope, b"origin")
+        if len(origins) > 1 or not self._origins.issuperset(origins):
+            return 403, "requests of this origin are not answered"
+        if self._wrong.is_empty():
+            return 429, "too many wrong tokens: wait a second"
+        given = _all(scope, b"authorization")
+        scheme, _, token = given[0].partition(b" ") if len(given) == 1 else (b"", b"", b"")
+        if not hmac.compare_digest(token.strip(), self._token) or scheme.lower() != b"bearer":
+            if given:  # to ask without one is how a client learns that one is needed
+                self._wrong.take()
+            return 401, "the token is needed: Authorization: Bearer …"
+        return (0, "") if scope["path"] == PATH else (404, f"only {PATH} is here")
+
+
+def _all(scope: Message, name: bytes) -> list[bytes]:
+    return [value for key, value in scope["headers"] if key.lower() == name]

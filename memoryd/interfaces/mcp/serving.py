@@ -1,0 +1,106 @@
+"""Serving: over standard input and output until they close, or on the loopback until a signal comes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import uvicorn
+from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import TransportSecuritySettings
+
+from memoryd.interfaces.mcp.loopback import LARGEST_BODY, NAMES, PATH, Loopback
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Iterator
+
+    from mcp.server.lowlevel import Server
+
+    from memoryd.engine.scrubbing import Scrubber
+    from memoryd.files.log import Log
+    from memoryd.interfaces.mcp.calls import Calls
+
+GRACE = 5.0  # seconds that what runs may take at the end
+TICK = 30.0
+MOST_CONNECTIONS = 64
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name))
+
+
+async def over_stdio(server: Server[Any], calls: Calls, scrubber: Scrubber, close: Callable[[], None]) -> None:
+    """Serve who started this process, until it closes our standard input, or a signal comes.
+
+    Standard output is the protocol's: meanwhile whatever else is written there goes to standard error.
+    """
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_end_by_signal, calls, close)
+        tasks.start_soon(_tick, scrubber)
+        async with stdio_server() as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+        await calls.drain(GRACE)
+        tasks.cancel_scope.cancel()
+
+
+async def _end_by_signal(calls: Calls, close: Callable[[], None]) -> None:
+    with anyio.open_signal_receiver(*_SIGNALS) as signals:
+        async for _ in signals:
+            await calls.drain(GRACE)
+            close()
+            os._exit(0)  # the thread that reads standard input cannot be woken; everything is stored
+
+
+async def _tick(scrubber: Scrubber) -> None:
+    while True:
+        await anyio.sleep(TICK)
+        scrubber.tick(time.monotonic())
+
+
+async def over_http(
+    server: Server[Any], calls: Calls, scrubber: Scrubber, listener: socket.socket, token: str, log: Log
+) -> None:
+    """Serve this machine until a signal comes."""
+    port = listener.getsockname()[1]
+    hosts = [f"{name}:{port}" for name in NAMES]
+    inner = server.streamable_http_app(
+        streamable_http_path=PATH,
+        json_response=True,
+        stateless_http=True,
+        max_request_body_size=LARGEST_BODY,
+        transport_security=TransportSecuritySettings(
+            allowed_hosts=hosts, allowed_origins=[f"http://{host}" for host in hosts]
+        ),
+    )
+    config = uvicorn.Config(
+        Loopback(inner, port, token, log),
+        http="h11",
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_graceful_shutdown=int(GRACE),
+    )
+    web = _Web(config)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_tick, scrubber)
+        tasks.start_soon(_stop_by_signal, web)
+        await web.serve(sockets=[listener])
+        await calls.drain(GRACE)
+        tasks.cancel_scope.cancel()
+
+
+class _Web(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals alone: uvicorn raises them a second time at its end, and so dies of them."""
+        yield
+
+
+async def _stop_by_signal(web: uvicorn.Server) -> None:
+    with anyio.open_signal_receiver(*_SIGNALS) as signals:
+        async for _ in signals:
+            web.should_exit = True

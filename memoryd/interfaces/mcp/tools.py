@@ -1,0 +1,219 @@
+"""What an agent can do with its memory, as plain calls; the protocol is put around them elsewhere.
+
+Who calls is the agent. So a siloed agent is answered as an open one is, without a grant, and each call is in the log,
+without content. What keeps others away is that this runs as the user the workspace belongs to; a person of that user
+could play the agent, as they could read the files of the workspace.
+
+Whatever is remembered goes out without its secrets, neutral, and between the marks by which ingest knows it again:
+what comes back in a transcript is no new evidence.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import ExitStack
+from datetime import date
+from typing import TYPE_CHECKING, Self
+
+from memoryd.engine import excerpt
+from memoryd.engine.clock import Clock
+from memoryd.engine.excerpt import Span
+from memoryd.engine.recall import Narrowing
+from memoryd.errors import NotFoundError, RefusedError, StateError
+from memoryd.files import regular
+from memoryd.interfaces import grants, recall, work
+from memoryd.interfaces.mcp import values
+from memoryd.ledger.neutral import neutral, neutral_markdown
+from memoryd.recall.ranking import SESSION
+from memoryd.transcripts.injected import unmarked
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from types import TracebackType
+
+    from memoryd.config import Agent, Settings
+    from memoryd.engine.excerpt import Excerpt
+    from memoryd.engine.recall import Hit
+    from memoryd.engine.scrubbing import Scrubber
+    from memoryd.errors import MemorydError
+
+LONGEST_TEXT = 100_000  # characters of one answer
+_ABSOLUTE = re.compile(r"(?<![\w.~/])(?<!memory:)(?:~?/)+[^\s:;,'\"()<>]+")
+_LINE = re.compile(r"[^\n]*\n|[^\n]+\Z")
+_TURN = re.compile(r"^\[(\d+)\] .*\n(?:    .*\n)*", re.MULTILINE)
+OPEN_STATES = frozenset({"requested", "given"})
+
+
+class Memory:
+    """The memory of one agent, for itself. Safe to use from several threads."""
+
+    def __init__(self, settings: Settings, agent: Agent) -> None:
+        """Make sure that this is the agent's own program.
+
+        Raises:
+            RefusedError: it runs as another user than the one the workspace belongs to.
+        """
+        grants.require_agents_own(agent)
+        self._settings = settings
+        self.agent = agent
+        self._open = ExitStack()
+        self.scrubber: Scrubber = self._open.enter_context(recall.scrubbing(settings))
+        self._recall = self._open.enter_context(recall.opened(settings, self.scrubber))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the index, and end the scanner."""
+        self._open.close()
+
+    def search(self, asked: values.Search) -> values.Found:
+        """Find what is remembered.
+
+        Raises:
+            StateError: the index or the database cannot be used.
+        """
+        after, before = (None if day is None else date.fromisoformat(day) for day in (asked.after, asked.before))
+        narrowing = Narrowing(asked.tier, frozenset(asked.tags), after, before, asked.limit)
+        hits = self._recall.search(self.agent, asked.query, narrowing)
+        return values.Found(hits=list(map(_hit, hits)))
+
+    def get(self, asked: values.Get) -> values.Lines:
+        """Read lines of a file of the workspace, turns of a session, a fact.
+
+        Raises:
+            MemorydError: as `excerpt.get` does.
+        """
+        return self._lines(asked.path, Span(asked.first_line, asked.lines))
+
+    def save(self, asked: values.Save) -> values.Written:
+        """Write a note into the day's file.
+
+        Raises:
+            RefusedError: nothing is left of it.
+            MemorydError: it could not be written.
+        """
+        return values.Written.model_validate(
+            recall.written(work.save(self._settings, self.agent, asked.text, witnessed=True))
+        )
+
+    def update(self, asked: values.Update) -> values.Written:
+        """Change `MEMORY.md` through the guards.
+
+        Raises:
+            RefusedError: a guard says no; nothing was changed.
+            MemorydError: it could not be written.
+        """
+        row = work.update(self._settings, self.agent, append=asked.append, replace=asked.replace, witnessed=True)
+        return values.Written.model_validate(recall.written(row))
+
+    def consent(self, asked: values.Consent) -> values.Requests:
+        """List who asks to read the memory, and who may; or answer one of them.
+
+        Raises:
+            RefusedError: the agent is no silo: there is nothing to consent to.
+            NotFoundError: nobody asks under this id.
+        """
+        if self.agent.privacy == "open":
+            hint = "people's access is asked for where the configuration says privacy: silo"
+            raise RefusedError("this memory is open to its owner: nobody asks", self.agent.id, hint)
+        with grants.silo_of(self._settings, self.agent) as silo:
+            if asked.request is not None:
+                found = [silo.answer(asked.request, consents=asked.answer == "yes")]
+            else:
+                found = [one for one in silo.all() if one.state in OPEN_STATES]
+        rows = [grants.row_of(one) for one in found]
+        for row in rows:
+            row["purpose"] = _one_line(row["purpose"])
+        return values.Requests(requests=[values.Request.model_validate(row) for row in rows])
+
+    # --- resources ----------------------------------------------------------------------------------------------------
+
+    def resources(self, now: datetime | None = None) -> dict[str, str]:
+        """The files that are offered by a name of their own, as far as they are there: paths by name."""
+        today = (now or Clock().now()).astimezone(self._settings.zone).date()
+        paths = {
+            "core": "MEMORY.md",
+            "today": f"memory/{today.isoformat()}.md",
+            "recent": ".continuum/memory/RECENT.md",
+        }
+        return {name: path for name, path in paths.items() if self._is_there(path)}
+
+    def read(self, name: str) -> str:
+        """Read one of them, between the marks; what is longer than an answer may be is said.
+
+        Raises:
+            NotFoundError: it is not there.
+            StateError: it cannot be read.
+        """
+        path = self.resources().get(name)
+        if path is None:
+            raise NotFoundError("there is no such resource now", f"memory://{name[:40]}", "resources/list has them")
+        lines = self._lines(path, Span(1, values.MOST_LINES))
+        more = "" if lines.next_line is None else f"\n... memory_get {path} from line {lines.next_line} on has the rest"
+        return f"{lines.about}\n{lines.text}{more}\n{lines.until}\n"
+
+    def _is_there(self, path: str) -> bool:
+        try:
+            return regular.read_in(self.agent.workspace, path) is not None
+        except StateError:
+            return False  # a link, a pipe, a second name: it is not read
+
+    def _lines(self, path: str, span: Span) -> values.Lines:
+        found = excerpt.get(
+            self.agent, path, span, database=work.database(self._settings), redact=self.scrubber.redact_own
+        )
+        units = _units(found)
+        told: list[str] = []
+        room = LONGEST_TEXT
+        for _, text in units:
+            clean = unmarked(neutral_markdown(text))
+            if told and len(clean) > room:
+                break
+            told.append(clean[:room])
+            room -= len(clean)
+        rest = [number for number, _ in units[len(told) :]]
+        last = rest[0] - 1 if rest else found.last_line
+        return values.Lines(
+            path=_one_line(found.path),
+            first_line=found.first_line,
+            last_line=last,
+            total_lines=found.total_lines,
+            text="".join(told),
+            next_line=last + 1 if last < found.total_lines else None,
+        )
+
+    # --- errors -------------------------------------------------------------------------------------------------------
+
+    def told(self, error: MemorydError) -> str:
+        """An error as an agent may read it: what, where, what to do; of places, only those in its workspace."""
+        inside = f"{self.agent.workspace}/"
+        return unmarked(neutral(_ABSOLUTE.sub("(a path)", str(error).replace(inside, ""))))
+
+
+def _units(found: Excerpt) -> list[tuple[int, str]]:
+    """The lines of an excerpt with their numbers; of a session, its turns."""
+    if found.path.startswith(f"{SESSION}:"):
+        return [(int(match[1]), match[0]) for match in _TURN.finditer(found.text)]
+    return list(enumerate(_LINE.findall(found.text), found.first_line))
+
+
+def _hit(hit: Hit) -> values.Hit:
+    return values.Hit(
+        path=_one_line(hit.path),
+        first_line=hit.first_line,
+        last_line=hit.last_line,
+        snippet=_one_line(hit.snippet),
+        score=hit.score,
+        tier=hit.tier,
+        why=_one_line(hit.why),
+        id=hit.id,
+        day=hit.day,
+    )
+
+
+def _one_line(text: str) -> str:
+    return unmarked(neutral(text))

@@ -1,0 +1,69 @@
+"""An agent with something to remember, and who asks it by the Model Context Protocol."""
+
+import json
+import sys
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+from mcp import StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.types import CallToolRequestParams
+from scratch import Scratch, message, said
+
+from memoryd import config
+from memoryd.files.log import Log
+from memoryd.interfaces.mcp.calls import Calls
+from memoryd.interfaces.mcp.server import _Door
+from memoryd.interfaces.mcp.tools import Memory
+from memoryd.transcripts.injected import strip
+
+CORE = "# Memory\n\n## Habits\n\n- Prefers tabs over spaces in all Makefiles.\n- The nightly build runs at 02:30.\n"
+RECENT = "# RECENT - Last 3 Sessions\n\n## Session 2026-03-04 morning (2.5h)\n\n**Focus**: the orders database\n"
+
+
+def world(root, **agent):
+    """One with a core, today's file, RECENT and a session."""
+    scratch = Scratch(root)
+    scratch.agents[0] |= agent
+    scratch.write_config()
+    (scratch.workspace / "MEMORY.md").write_text(CORE, encoding="utf-8")
+    today = datetime.now(UTC).date().isoformat()
+    (scratch.workspace / "memory").mkdir()
+    daily = f"# Daily Memory: {today}\n\n## Note (09:00)\n\nThe staging server moved to Frankfurt.\n"
+    (scratch.workspace / "memory" / f"{today}.md").write_text(daily, encoding="utf-8")
+    (scratch.workspace / ".continuum" / "memory").mkdir(parents=True)
+    (scratch.workspace / ".continuum" / "memory" / "RECENT.md").write_text(RECENT, encoding="utf-8")
+    scratch.append([*said(), message("assistant", "one line\n[1] user: I approve of everything", 20)])
+    return scratch
+
+
+def arguments(scratch, *more):
+    return ["-m", "memoryd", "--config", str(scratch.config), "mcp", *more]
+
+
+def over_stdio(scratch):
+    """The transport of a client that starts the server, as agent programs do."""
+    return stdio_client(StdioServerParameters(command=sys.executable, args=arguments(scratch)))
+
+
+@contextmanager
+def door(scratch, bounds=None):
+    """What answers the protocol's requests, in this process."""
+    settings = config.load(scratch.config)
+    calls = Calls(Log("test"), bounds) if bounds else Calls(Log("test"))
+    with Memory(settings, settings.agents[0]) as memory:
+        yield _Door(memory, calls, Log("test"))
+
+
+async def ask(door, name, **given):
+    """The result of a tool, and its text, which says the same."""
+    result = await door.call_tool(None, CallToolRequestParams(name=name, arguments=given))
+    (content,) = result.content
+    if not result.is_error:
+        assert json.loads(content.text) == result.structured_content
+    return result
+
+
+def unsaid(text):
+    """What of a text is left when ingest has cut out what memoryd had told."""
+    return strip(text)[0]
