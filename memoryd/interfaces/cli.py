@@ -579,9 +579,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(_main(_globals_first(given)))
 
 
-def _unexpected(error: Exception) -> MemorydError:
+def _unexpected(error: Exception, given: list[str]) -> MemorydError:
     from memoryd.engine.runner import error_text
 
+    if isinstance(error, UnicodeEncodeError) and any(error.object in word for word in given):
+        return ConfigError("a word of the command line is not UTF-8", hint="memoryd --help")
     hint = "" if isinstance(error, OSError) else "unless the disk is full, this is a defect of memoryd"
     return MemorydError(error_text(error), hint=hint)
 
@@ -630,9 +632,7 @@ def _main(given: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:  # noqa: BLE001 - programs get an object and people a line, never a trace with content
-        if isinstance(error, UnicodeEncodeError) and any(error.object in word for word in given):
-            output.fail(ConfigError("a word of the command line is not UTF-8", hint="memoryd --help"))
-            return USAGE
-        output.fail(_unexpected(error))
-        return 1
+        told = _unexpected(error, given)
+        output.fail(told)
+        return told.exit_code
     return code if isinstance(code, int) else 0
