@@ -201,6 +201,22 @@ def test_two_threads_that_flush_the_same_record_it_once(scratch):
     assert [len(lines) for lines in recorded(scratch).values()] == [len(TALK)]
 
 
+def test_nothing_is_recorded_while_what_is_recorded_changes(scratch):
+    door(scratch).flush(TALK)
+    settings = door(scratch)._settings
+    (path,) = recording.paths(scratch.state, "demo")
+
+    def changed(messages):
+        with pytest.raises(LockedError):
+            recording.record(settings.state_dir, "demo", [*TALK, LATER], opened.scrubber, opened.clock)
+        return [{**messages[0], "content": "another text"}, *messages[1:]]
+
+    with app.open_app(settings) as opened, patch.object(recording, "PATIENCE", timedelta()):
+        assert recording.change(path, changed)
+        assert not recording.change(path, list)
+    assert recorded(scratch)[path.name][0].count("another text") == 1
+
+
 # --- the real thing ---
 
 

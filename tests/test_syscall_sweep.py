@@ -89,14 +89,8 @@ def test_an_upgrade_killed_at_a_call_comes_to_the_same_schema_and_rows(tmp_path,
     record_property("covered", f"kill of an upgrade: {len(points)} of {first['points']} points, seed {SEED}")
     alone = first["after"]
     assert (alone["sound"], alone["number"], alone["files"]) == ([["ok"]], len(schema.migrations()), ["memoryd.db"])
-    later = {
-        "spend",
-        "audit",
-        "content",
-        "core_file",
-        "profile_section",
-        "grant",
-    }  # tables of later schemas; the rows are no memories to audit
+    # Tables of later schemas; the rows are no memories to audit.
+    later = {"spend", "audit", "content", "core_file", "profile_section", "grant", "forgotten_text"}
     assert {len(rows) for table, rows in alone["rows"].items() if table not in later} == {swept_migration.ROWS}
     assert points
     for point in points:

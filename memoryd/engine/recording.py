@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import secrets
 import uuid
+from contextlib import contextmanager
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.engine.scrubbing import UnscannedError
@@ -22,7 +22,7 @@ from memoryd.transcripts import chat
 from memoryd.transcripts.turn import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from memoryd.engine.clock import Clock
@@ -71,9 +71,7 @@ def record(
     """
     given = redacted(list(map(chat.recorded, messages)), scrubber)
     folder = make_private_dir(folder_of(make_private_dir(state_dir), agent_id))
-    lock = Lock(folder / ".lock")
-    lock.acquire(PATIENCE)
-    try:
+    with _alone(folder):
         session = _session_of(folder, given)
         new = _news(session, given)
         at = clock.text()
@@ -82,8 +80,6 @@ def record(
             with as_state_error("cannot be written", session.path):
                 Journal(session.path).append(*stamped)
         return Recorded(session.path, session.path.stat().st_size, len(new))
-    finally:
-        lock.release()
 
 
 def paths(state_dir: Path, agent_id: str) -> list[Path]:
@@ -97,17 +93,24 @@ def change(path: Path, changed: Callable[[list[dict[str, Any]]], list[dict[str, 
     Raises:
         StateError: the file cannot be written.
     """
-    old = Journal(path).entries()
-    new = changed(old)
-    if new == old:
-        return False
-    kept = {entry.get("uuid"): after for entry, after in zip(old, new, strict=True)}
-    Journal(path).change(partial(_kept_of, kept))
-    return True
+    with _alone(path.parent):  # who appended meanwhile would do so to a file that has lost its name
+        old = Journal(path).entries()
+        new = changed(old)
+        if new == old:
+            return False
+        after = iter(new)
+        Journal(path).change(lambda _: next(after))
+        return True
 
 
-def _kept_of(kept: Mapping[Any, dict[str, Any]], entry: dict[str, Any]) -> dict[str, Any]:
-    return kept.get(entry.get("uuid"), entry)  # one that came meanwhile is as it is to be already
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    lock = Lock(folder / ".lock")
+    lock.acquire(PATIENCE)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def without(message: dict[str, Any], cut: Callable[[str], str]) -> dict[str, Any]:
