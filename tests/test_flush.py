@@ -108,7 +108,7 @@ def test_no_secret_is_recorded(scratch):
     picture = {"type": "image_url", "image_url": {"url": f"https://x.test/?access_token={SECRET}"}}
     messages = [
         {"role": "user", "content": [{"type": "text", "text": f"here: {SECRET}"}, picture]},
-        {"role": "assistant", "content": [use], "api_key": SECRET},
+        {"role": "assistant", "content": [use], "api_key": SECRET, "usage": {SECRET: 3, "total_tokens": 7}},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": SECRET}]},
         {"role": "assistant", "content": None, "tool_calls": [{"id": SECRET, "function": function}]},
         {"role": "tool", "tool_call_id": SECRET, "content": [{"type": "text", "text": f"ok {SECRET}"}]},

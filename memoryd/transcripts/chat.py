@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from memoryd.transcripts.fields import has_words, is_output, output_text, word
-from memoryd.transcripts.messages import SPEAKERS, time_of
+from memoryd.transcripts.messages import COUNTS, SPEAKERS, time_of
 from memoryd.transcripts.turn import Role
 
 Message = Mapping[str, Any]
@@ -119,7 +119,7 @@ def recorded(message: Message) -> dict[str, Any]:
     kept |= {name: found for name in (*_KEYS, "model") if (found := word(message.get(name)))}
     usage = message.get("usage")
     if isinstance(usage, Mapping):
-        kept["usage"] = {name: count for name, count in usage.items() if type(count) is int and word(name)}
+        kept["usage"] = {name: usage[name] for name in COUNTS if type(usage.get(name)) is int}
     at = time_of(dict(message))
     return kept | ({"timestamp": at} if at else {})
 

@@ -51,6 +51,8 @@ _IDS = ("tool_call_id", "tool_use_id", "call_id")
 _UNSPOKEN = frozenset({"thinking", "redacted_thinking", "reasoning"})
 _SPEECH = frozenset({"text", "input_text", "output_text", "refusal"})
 _ID_CHARS_MIN = 16  # a shorter id may be a counter that starts anew in every session
+_INPUTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+COUNTS = (*_INPUTS, "prompt_tokens", "completion_tokens", "output_tokens", "total_tokens")  # what is read of a usage
 
 
 class Messages:
@@ -252,8 +254,6 @@ def _context(usage: object) -> int | None:
     """Prompt and completion in the words of either protocol; Anthropic counts cached input apart."""
     if type(usage) is not dict:
         return None
-    prompt = tokens(usage.get("prompt_tokens")) or sum(
-        tokens(usage.get(key)) for key in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    )
+    prompt = tokens(usage.get("prompt_tokens")) or sum(tokens(usage.get(key)) for key in _INPUTS)
     completion = tokens(usage.get("completion_tokens")) or tokens(usage.get("output_tokens"))
     return (prompt + completion if prompt else tokens(usage.get("total_tokens"))) or None
