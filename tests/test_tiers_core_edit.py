@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from test_tiers_core import FILES, LINES, TEXTS
 
@@ -71,6 +71,7 @@ def test_every_byte_that_is_no_bullets_own_text_stays(drawn):
 
 
 @given(FILES, LINES | st.text(max_size=6), TEXTS)
+@example(b"  ```\n- one\n", "", "0")
 def test_a_bullet_goes_to_the_end_of_its_section(data, heading, text):
     before = normals(bullet.text for bullet in bullets(parse(data)))
     after = normals(bullet.text for bullet in bullets(parse(edit(parse(data), [Insert(text, heading)]))))

@@ -160,20 +160,21 @@ def formats(reader: Reader, agent_id: str) -> list[str]:
 
 
 def find_session(reader: Reader, session_id: str) -> Row:
-    """Read one session; a unique beginning of its id is enough.
+    """Read one session; a beginning of its id is enough that none has but its subagents'.
 
     Raises:
         NotFoundError: none or several have this id.
     """
     rows = reader.rows(
-        "SELECT * FROM session WHERE substr(id, 1, length(?)) = ? ORDER BY id <> ?, id LIMIT 2",
+        "SELECT * FROM session WHERE substr(id, 1, length(?)) = ? ORDER BY id <> ?, parent_id IS NOT NULL, id LIMIT 2",
         session_id, session_id, session_id,
     )  # fmt: skip
-    exact = [row for row in rows if row["id"] == session_id]
-    if not exact and len(rows) != 1:
-        what = f"there is no session {session_id!r}" if not rows else f"{session_id!r} begins several sessions' ids"
-        raise NotFoundError(what, hint="memoryd session list shows them")
-    return (exact or rows)[0]
+    if not rows:
+        raise NotFoundError(f"there is no session {session_id!r}", hint="memoryd session list shows them")
+    first, *others = rows
+    if first["id"] != session_id and any((one["parent_id"] is None) == (first["parent_id"] is None) for one in others):
+        raise NotFoundError(f"{session_id!r} begins several sessions' ids", hint="memoryd session list shows them")
+    return first
 
 
 def messages(reader: Reader, session_id: str, *, after: int = 0, upto: int | None = None) -> list[Row]:

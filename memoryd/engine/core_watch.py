@@ -139,10 +139,10 @@ class CoreWatch:
 
     def _tell_of_loss(self, agent_id: str, brought: Brought, entry: int) -> None:
         """An edit that takes most of the core away is a person's right, and looks just like an accident."""
-        if not is_shortened(brought.data, brought.before):
+        ended = sum(not change.after.is_live for change in brought.changes)
+        if not ended or not is_shortened(brought.data, brought.before):
             self._clear(agent_id, EMPTIED)
             return
-        ended = sum(not change.after.is_live for change in brought.changes)
         back = f"memoryd rollback --to {entry} --agent {agent_id}"
         held = len(brought.before)
         text = f"an edit of MEMORY.md took {ended} of {held} memories away; if that was not meant: {back}"

@@ -36,7 +36,7 @@ def compress(
     there is room for it, comes first, as a message of the system's.
 
     Raises:
-        ValueError: the messages, the budget, which the system's alone must fit, or the strategy is none.
+        ValueError: the messages, the budget, which must fit the system's and one more, or the strategy is none.
     """
     if isinstance(budget_tokens, bool) or not isinstance(budget_tokens, int) or budget_tokens <= 0:
         raise ValueError("budget: expected a whole number of tokens above 0")
@@ -53,6 +53,9 @@ def compress(
     head, used = summary_head(summary, room - MESSAGE_TOKENS, count_tokens)
     room -= used + MESSAGE_TOKENS if head else 0
     kept = staying(turns, tokens, room, strategy, keep_recent)
+    spoken = [tokens[place] for place, turn in enumerate(turns) if turn.role is not Role.SYSTEM]
+    if spoken and min(spoken) > room:
+        raise ValueError(f"budget: of {budget_tokens} tokens {room} are left, in which no message has room")
     told = [{"role": message.role, "content": message.text} for message in head]
     return told + [message for place, message in enumerate(given.messages) if place in kept]
 

@@ -46,7 +46,7 @@ MAX_STEPS = 8
 
 DAILY_SHARE = 0.25  # of the words said by people and assistant, the daily block may take this much, headings included
 HEADING_WORDS = 8  # title and heading of a daily block
-FLOOR_WORDS = 40  # a short session, or the short rest of one, is kept as it was said, speakers and all
+FLOOR_WORDS = 80  # a short session may be dense: it is kept nearly as it was said, speakers and all
 CEILING_WORDS = 1400  # of a day: a huge session is still read by a person the next morning …
 LENGTH_TOLERANCE = 1.05  # no backend counts words to the last
 CEILING_TOKENS = 3000  # … and by an agent within its start-up budget

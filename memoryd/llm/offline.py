@@ -179,11 +179,11 @@ def _memories(said: Sequence[Said], days: dict[str, date | None], known: Known, 
 
 
 def _foremost(found: list[NewMemory], limit: int) -> list[NewMemory]:
-    """Return the most important memories within `limit` words, in order; what was asked to be kept always is."""
+    """Return the most important memories within `limit` words, in order; what the user wishes is kept in any case."""
     kept = []
     for memory in sorted(found, key=lambda memory: (-memory.importance, memory.sources))[:_MOST_MEMORIES]:
         limit -= prose.words(memory.text) + 1
-        if limit >= 0 or memory.importance >= _ASKED_FOR:
+        if limit >= 0 or memory.importance >= _ASKED_FOR or memory.type is MemoryType.PREFERENCE:
             kept.append(memory)
     return sorted(kept, key=lambda memory: memory.sources)
 

@@ -172,9 +172,10 @@ def _classified(data: bytes) -> Iterator[_Line]:
             kind = Kind.TEXT
         else:
             fence = open_fence(None, raw)
-            comment = _COMMENT.match(raw) is not None and b"-->" not in raw
+            remark = _COMMENT.match(raw) is not None
+            comment = remark and b"-->" not in raw
             kind = Kind.TEXT if fence or comment else _kind(raw)
-            goes_on = kind is Kind.TEXT and (indented or not raw.strip() or not blank)
+            goes_on = kind is Kind.TEXT and (indented or not raw.strip() or not (blank or remark))
             in_item = kind is Kind.BULLET or (in_item and goes_on)
             nested = fence is not None and in_item and indented
         blank = not raw.strip()
@@ -279,7 +280,10 @@ def _inserted(file: CoreFile, heading: str, blocks: Sequence[bytes]) -> bytes:
         head = f"{_NEW_TITLE}\n\n{head}"
     lead = _lead(before.removeprefix(_BOM), apart=end is None) + head
     newline = _newline(data)
-    return before + b"".join(_ended(block, newline) for block in (lead.encode(), *blocks)) + data[len(before) :]
+    rest = data[len(before) :]
+    # What is indented would hang below the last bullet: a comment parts them, which nobody sees rendered.
+    apart = [b"<!-- -->\n"] if _INDENTED.match(rest) else []
+    return before + b"".join(_ended(block, newline) for block in (lead.encode(), *blocks, *apart)) + rest
 
 
 def _newline(data: bytes) -> bytes:

@@ -176,6 +176,8 @@ def _checked(where: str, message: object) -> dict[str, Any]:
     calls = message.get("tool_calls")
     if not (calls is None or (isinstance(calls, list) and all(isinstance(call, Mapping) for call in calls))):
         raise ValueError(f"{where}: its tool_calls are no list of mappings")
+    if content is None and not calls and not message.get("function_call"):
+        raise ValueError(f"{where}: it has neither content nor calls")
     try:
         plain = json.loads(json.dumps(dict(message)))
     except (TypeError, ValueError, RecursionError):
