@@ -394,7 +394,7 @@ TOML = st.lists(
 )
 
 
-@example([], "\n", True, '\x7f\U0001f41f"\\')
+@example(lines=[], end="\n", ended=True, strange='\x7f\U0001f41f"\\')
 @given(TOML, st.sampled_from(["\n", "\r\n"]), st.booleans(), st.text(max_size=8))
 def test_any_settings_of_codex_keep_all_but_ours(lines, end, ended, strange):
     text = end.join(lines) + (end if ended else "")
