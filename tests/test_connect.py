@@ -242,13 +242,14 @@ def test_the_shapes_that_the_tools_document(place):
     codex = json.loads((place.home / ".codex/hooks.json").read_text())["hooks"]
     assert {name: list(groups[0]["hooks"][0]) for name, groups in codex.items()} == {
         "SessionStart": ["type", "command", "timeout", "additionalContextLimit"],
+        "UserPromptSubmit": ["type", "command", "timeout"],
         "PreCompact": ["type", "command", "timeout"],
         "SessionEnd": ["type", "command", "timeout"],
     }
     written("gemini", place)
     gemini = json.loads((place.home / ".gemini/settings.json").read_text())["hooks"]
     assert {name: groups[0]["hooks"][0]["timeout"] for name, groups in gemini.items()} == {
-        "SessionStart": 5000, "PreCompress": 5000, "SessionEnd": 5000,
+        "SessionStart": 5000, "BeforeAgent": 5000, "PreCompress": 5000, "SessionEnd": 5000,
     }  # fmt: skip
 
 

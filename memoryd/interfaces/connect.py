@@ -19,7 +19,7 @@ from memoryd.files import foreign_config
 from memoryd.interfaces import service
 from memoryd.interfaces.aider_conf import AiderConf
 from memoryd.interfaces.asking import SOCKET
-from memoryd.interfaces.hook import COMPACT, END, FILES_TOKENS, START
+from memoryd.interfaces.hook import COMPACT, END, FILES_TOKENS, PROMPT, START
 from memoryd.interfaces.hook_settings import HookSettings
 from memoryd.interfaces.hooked import is_within
 from memoryd.interfaces.json_servers import OPENCODE, JsonServers
@@ -188,7 +188,12 @@ def _claude_code(place: Place) -> Sequence[Edit]:
     # The project's own settings are shared by git; these paths are of this machine.
     name = "settings.json" if place.project is None else "settings.local.json"
     path = place.folder(".claude", "CLAUDE_CONFIG_DIR") / name
-    hooks = _hooks(place, "claude-code", path, {"SessionStart": START, "PreCompact": COMPACT, "SessionEnd": END})
+    hooks = _hooks(
+        place,
+        "claude-code",
+        path,
+        {"SessionStart": START, "UserPromptSubmit": PROMPT, "PreCompact": COMPACT, "SessionEnd": END},
+    )
     if (server := place.server()) is None:
         return [hooks]
     own = Path(place.environ.get("CLAUDE_CONFIG_DIR") or place.home).expanduser() / ".claude.json"
@@ -199,7 +204,7 @@ def _codex(place: Place) -> Sequence[Edit]:
     folder = place.folder(".codex", "CODEX_HOME")
     # Codex counts four bytes a token, and shows the model no more than 2,500 of them unless it is told otherwise.
     limit = 2 * (place.settings.injection.max_tokens + place.settings.injection.files_max_tokens)
-    events = {"SessionStart": START, "PreCompact": COMPACT, "SessionEnd": END}
+    events = {"SessionStart": START, "UserPromptSubmit": PROMPT, "PreCompact": COMPACT, "SessionEnd": END}
     hooks = _hooks(place, "codex", folder / "hooks.json", events, at_start={"additionalContextLimit": limit})
     server = place.server()
     return [hooks] if server is None else [hooks, TomlServers(folder / "config.toml", server)]
@@ -207,7 +212,7 @@ def _codex(place: Place) -> Sequence[Edit]:
 
 def _gemini(place: Place) -> Sequence[Edit]:
     path = place.folder(".gemini") / "settings.json"
-    events = {"SessionStart": START, "PreCompress": COMPACT, "SessionEnd": END}
+    events = {"SessionStart": START, "BeforeAgent": PROMPT, "PreCompress": COMPACT, "SessionEnd": END}
     hooks = _hooks(place, "gemini", path, events, timeout=SECONDS * 1000)  # it counts milliseconds
     server = place.server()
     return [hooks if server is None else Both(hooks, JsonServers(path, "mcpServers", server))]
