@@ -362,6 +362,7 @@ def test_a_prompt_is_answered_with_what_is_remembered_of_it_once(busy):
     with busy.served():
         busy.hook("codex", "session-start", CODEX_START)
         assert busy.hook("codex", "prompt", CODEX | asked) == as_json("UserPromptSubmit", f"{told}</memoryd-context>\n")
+        assert busy.hook("codex", "prompt", CODEX | asked | {"prompt": "the server?", "session_id": "s1"}) == b""
         for prompt in (asked["prompt"], "Likes brakes, tabs in all Makefiles", "the server", "yes, go on", 7, ""):
             assert busy.hook("codex", "prompt", CODEX | asked | {"prompt": prompt}) == b"", prompt
         long = asked | {"prompt": "\U0001f41f" * 3_000 + " staging server", "session_id": "s2"}
