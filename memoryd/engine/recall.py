@@ -144,7 +144,7 @@ class Recall:
             return []
         found = _Found([], [])
         for attempt in range(AGAIN):
-            self.indexer.refresh(agent, go_on)
+            self.indexer.refresh(agent, go_on=go_on)
             try:
                 found = self._ask(agent, query, narrowing)
                 if not found.stale:
