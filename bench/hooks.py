@@ -16,6 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from memoryd.interfaces.asking import SOCKET, ask
 
@@ -24,13 +25,14 @@ if TYPE_CHECKING:
 
 TIMES = 40
 LIMIT_MS = 60.0
-PAYLOAD = json.dumps({"session_id": "s", "transcript_path": "/t.jsonl", "cwd": "/p", "source": "startup"}).encode()
+PAYLOAD = {"transcript_path": "/t.jsonl", "cwd": "/p", "source": "startup", "prompt": "How did the kumquat orchard do?"}
 
 
 def milliseconds(command: list[str]) -> tuple[float, bytes]:
-    """One run of a command, and what it said."""
+    """One run of a command, in a session of its own, and what it said."""
+    payload = json.dumps(PAYLOAD | {"session_id": uuid4().hex}).encode()
     started = time.perf_counter()
-    done = subprocess.run(command, input=PAYLOAD, capture_output=True, check=True)
+    done = subprocess.run(command, input=payload, capture_output=True, check=True)
     return (time.perf_counter() - started) * 1000, done.stdout
 
 
@@ -70,6 +72,8 @@ def main() -> int:
         (workspace / "MEMORY.md").write_text(
             "# Memory\n\n" + "- Orders stay in PostgreSQL 16.\n" * 200, encoding="utf-8"
         )
+        (workspace / "memory").mkdir()
+        (workspace / "memory" / "2026-01-05.md").write_text("The kumquat orchard did poorly.\n", encoding="utf-8")
         config = root / "memoryd.yaml"
         config.write_text(json.dumps({"state_dir": str(state), "agents": [{"id": "a", "workspace": str(workspace)}]}))
         command = [sys.executable, "-I", "-m", "memoryd", "hook", "claude-code"]

@@ -6,11 +6,12 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memoryd.config import Agent, Injection, Settings, TranscriptSource
@@ -20,6 +21,9 @@ from memoryd.interfaces import hook as hooks
 from memoryd.interfaces.aider_conf import AiderConf
 from memoryd.interfaces.connect import TOOLS, Place, as_text, connect
 from memoryd.interfaces.hook_settings import HookSettings
+from memoryd.interfaces.json_servers import JsonServers
+from memoryd.interfaces.mcp_server import McpServer, words_of
+from memoryd.interfaces.toml_servers import TomlServers
 
 NOW = "2026-03-04T09:00:00.000Z"
 CLAUDE = ".claude/settings.json"
@@ -30,7 +34,9 @@ def place(tmp_path):
     (tmp_path / "home").mkdir()
     workspace = tmp_path / "my $HOME's ws"
     workspace.mkdir()
-    settings = Settings(state_dir=tmp_path / "state", agents=(Agent(id="demo", workspace=workspace),))
+    (tmp_path / "memoryd.yaml").touch()
+    agents = (Agent(id="demo", workspace=workspace),)
+    settings = Settings(state_dir=tmp_path / "state", agents=agents, source=tmp_path / "memoryd.yaml")
     return Place(settings, settings.agents[0], tmp_path / "home", {}, None)
 
 
@@ -52,7 +58,7 @@ def test_every_tool_is_shown_written_once_and_taken_away(tool, place):
     assert all(one["changed"] and one["backup"] is None for one in shown["files"])
     done = written(tool, place)
     assert [one["diff"] for one in done["files"]] == [one["diff"] for one in shown["files"]]
-    assert done["next"] == list(TOOLS[tool].next)
+    assert done["next"] == [*TOOLS[tool].next, *TOOLS[tool].served]
     for one in done["files"]:
         path = Path(one["path"])
         assert one["diff"].startswith(f"--- /dev/null\n+++ {path}\n")
@@ -182,19 +188,20 @@ def test_a_plugin_of_somebody_elses_is_left_alone(place):
 def test_the_places_that_tools_and_projects_name(place, tmp_path):
     environ = {"CLAUDE_CONFIG_DIR": str(tmp_path / "c"), "CODEX_HOME": "~/x", "XDG_CONFIG_HOME": str(tmp_path / "xdg")}
     there = replace(place, environ=environ)
-    assert paths("claude-code", there) == [tmp_path / "c" / "settings.json"]
-    assert paths("codex", there) == [Path.home() / "x" / "hooks.json"]
-    assert paths("opencode", there) == [tmp_path / "xdg/opencode/plugins/memoryd.js"]
+    assert paths("claude-code", there) == [tmp_path / "c" / "settings.json", tmp_path / "c" / ".claude.json"]
+    assert paths("codex", there) == [Path.home() / "x" / "hooks.json", Path.home() / "x" / "config.toml"]
+    xdg = tmp_path / "xdg/opencode"
+    assert paths("opencode", there) == [xdg / "plugins/memoryd.js", xdg / "opencode.json"]
     project = replace(there, project=tmp_path / "p")
     assert {
         tool: [str(path.relative_to(tmp_path / "p")) for path in paths(tool, project)]
         for tool in TOOLS
         if tool != "openclaw"
     } == {
-        "claude-code": [".claude/settings.local.json"],
-        "codex": [".codex/hooks.json"],
+        "claude-code": [".claude/settings.local.json", ".mcp.json"],
+        "codex": [".codex/hooks.json", ".codex/config.toml"],
         "gemini": [".gemini/settings.json"],
-        "opencode": [".opencode/plugins/memoryd.js"],
+        "opencode": [".opencode/plugins/memoryd.js", "opencode.json"],
         "pi": [".pi/extensions/memoryd.ts"],
         "aider": [".aider.conf.yml"],
     }
@@ -235,14 +242,183 @@ def test_the_shapes_that_the_tools_document(place):
     codex = json.loads((place.home / ".codex/hooks.json").read_text())["hooks"]
     assert {name: list(groups[0]["hooks"][0]) for name, groups in codex.items()} == {
         "SessionStart": ["type", "command", "timeout", "additionalContextLimit"],
+        "UserPromptSubmit": ["type", "command", "timeout"],
         "PreCompact": ["type", "command", "timeout"],
         "SessionEnd": ["type", "command", "timeout"],
     }
     written("gemini", place)
     gemini = json.loads((place.home / ".gemini/settings.json").read_text())["hooks"]
     assert {name: groups[0]["hooks"][0]["timeout"] for name, groups in gemini.items()} == {
-        "SessionStart": 5000, "PreCompress": 5000, "SessionEnd": 5000,
+        "SessionStart": 5000, "BeforeAgent": 5000, "PreCompress": 5000, "SessionEnd": 5000,
     }  # fmt: skip
+
+
+# --- MCP servers ---
+
+
+def servers(tool, place):
+    """What stands in the file that names a tool's MCP servers."""
+    path = {"claude-code": ".claude.json", "codex": ".codex/config.toml", "gemini": ".gemini/settings.json"}
+    path |= {"opencode": ".config/opencode/opencode.json"}
+    text = (place.home / path[tool]).read_text(encoding="utf-8")
+    return (
+        tomllib.loads(text)["mcp_servers"]
+        if tool == "codex"
+        else json.loads(text)["mcpServers" if tool != "opencode" else "mcp"]
+    )
+
+
+def test_the_tools_of_memory_are_started_for_the_agent_by_its_configuration(place):
+    command = [*connecting.service.program(), "--config", str(place.settings.source), "mcp", "--agent", "demo"]
+    for tool in ("claude-code", "codex", "gemini", "opencode"):
+        written(tool, place)
+        ((name, entry),) = servers(tool, place).items()
+        assert (name, words_of(entry)) == ("memoryd", command)
+    assert entry == {"type": "local", "command": command}
+    assert "hooks" in json.loads((place.home / ".gemini/settings.json").read_text()), "both are in one file"
+
+
+def test_sessions_of_other_projects_get_no_tools(place, tmp_path):
+    shop = tmp_path / "shop"
+    shop.mkdir()
+    agent = replace(place.agent, transcripts=(TranscriptSource(path="x", project=shop),))
+    bound = replace(place, agent=agent)
+    for tool, where in (("claude-code", ".mcp.json"), ("codex", "config.toml"), ("opencode", "opencode.json")):
+        done = connect(tool, bound, NOW, write=False, remove=False)
+        assert where not in "".join(one["path"] for one in done["files"])
+        assert "--project" in done["next"][-1]
+        done = connect(tool, replace(bound, project=shop), NOW, write=False, remove=False)
+        assert done["files"][-1]["path"].endswith(where)
+        assert "out of git" in done["next"][-1]
+    assert len(paths("claude-code", replace(bound, project=tmp_path))) == 1
+
+
+def test_a_second_agent_gets_a_name_of_its_own_and_a_moved_configuration_the_old_one(place, tmp_path):
+    second = replace(place, agent=Agent(id="second", workspace=tmp_path))
+    for tool in ("claude-code", "codex", "opencode"):
+        written(tool, place)
+        written(tool, second)
+        assert list(servers(tool, place)) == ["memoryd", "memoryd-second"]
+    place.settings.source.rename(tmp_path / "moved.yaml")
+    moved = replace(place, settings=replace(place.settings, source=tmp_path / "moved.yaml"))
+    for tool in ("claude-code", "codex", "opencode"):
+        written(tool, moved)
+        assert words_of(servers(tool, place)["memoryd"])[-4:] == [
+            str(tmp_path / "moved.yaml"),
+            *(["mcp", "--agent", "demo"]),
+        ]
+        written(tool, moved, remove=True)
+        assert list(servers(tool, place)) == ["memoryd-second"]
+
+
+def test_what_a_person_or_the_tool_adds_to_the_server_stays(place):
+    written("claude-code", place)
+    path = place.home / ".claude.json"
+    document = json.loads(path.read_text())
+    document["mcpServers"]["memoryd"]["timeout"] = 9
+    path.write_text(json.dumps(document))
+    assert not written("claude-code", place)["written"]
+    written("codex", place)
+    path = place.home / ".codex/config.toml"
+    allowed = '\n[mcp_servers.memoryd.tools.memory_search]\napproval_mode = "approve"\n'
+    with path.open("a") as file:
+        file.write(allowed)
+    assert not written("codex", place)["written"]
+    with pytest.raises(RefusedError, match="more of the server 'memoryd'"):
+        written("codex", place, remove=True)
+    path.write_text(path.read_text().replace("command = ", "command = 'x' # "))
+    with pytest.raises(RefusedError, match="has a table"):
+        written("codex", place)
+
+
+SERVER = McpServer(["/usr/bin/python", "-m", "memoryd"], Path("/c/memoryd.yaml"), "demo")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('[mcp_servers.memoryd]\ncommand = "x"\n', "has a server 'memoryd' already"),
+        ("mcp_servers = {}\n", "cannot take another table|no TOML"),
+        ("mcp_servers = 1\n", "something else under"),
+        ("a = \n", "is no TOML"),
+        ("a = '\xff'\n", "no UTF-8"),
+        (
+            (
+                "# memoryd connect: memoryd\n"
+                '[mcp_servers.memoryd]\ncommand = "memoryd"\nargs = ["--config", "/gone", "mcp", "--agent", "demo"]\n'
+            ),
+            "has lost the line",
+        ),
+    ],
+)
+def test_what_codex_has_otherwise_is_refused(text, why):
+    with pytest.raises(RefusedError, match=why):
+        TomlServers(Path("config.toml"), SERVER).put(text.encode("latin-1"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"mcpServers": []}',
+        '{"mcpServers": {"memoryd": {"command": "npx"}}}',
+        '{"mcpServers": {"memoryd": 1}}',
+        "// x\n{}",
+    ],
+)
+def test_what_stands_in_the_list_otherwise_is_refused_with_what_to_paste(text):
+    with pytest.raises(RefusedError) as refused:
+        JsonServers(Path("x"), "mcpServers", SERVER).put(text.encode())
+    assert refused.value.hint.startswith('put this in by hand: "mcpServers": {"memoryd": {"command"')
+
+
+def test_a_list_as_opencode_2_has_it_is_added_to():
+    old = {"mcp": {"servers": {"other": {"type": "local", "command": ["x"]}}, "timeout": {}}}
+    new = json.loads(JsonServers(Path("x"), "mcp", SERVER).put(json.dumps(old).encode()))
+    assert new["mcp"]["servers"].pop("memoryd") == {"type": "local", "command": SERVER.words}
+    assert new == old
+
+
+TOML = st.lists(
+    st.sampled_from(
+        [
+            "# mine",
+            "",
+            "a = 1",
+            "[t]",
+            "[[x]]",
+            '[mcp_servers.other]\ncommand = "x"',
+            's = """\n# memoryd connect: y\n"""',
+            "\r",
+        ]
+    ),
+    max_size=6,
+)
+
+
+@example(lines=[], end="\n", ended=True, strange='\x7f\U0001f41f"\\')
+@given(TOML, st.sampled_from(["\n", "\r\n"]), st.booleans(), st.text(max_size=8))
+def test_any_settings_of_codex_keep_all_but_ours(lines, end, ended, strange):
+    text = end.join(lines) + (end if ended else "")
+    edit = TomlServers(
+        Path("config.toml"),
+        replace(
+            SERVER, config=Path("/c") / strange.replace("/", "").replace("\0", "").encode(errors="ignore").decode()
+        ),
+    )
+    try:
+        was = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        with pytest.raises(RefusedError):
+            edit.put(text.encode())
+        return
+    new = edit.put(text.encode())
+    assert new.startswith(text.encode())
+    assert edit.put(new) == new
+    now = tomllib.loads(new.decode())
+    assert words_of(now["mcp_servers"].pop("memoryd")) == edit.server.words
+    assert now == was | {"mcp_servers": was.get("mcp_servers", {})}
+    assert (edit.take(new) or b"").decode().strip() == text.strip()
+    assert edit.take(text.encode()) == text.encode()
 
 
 # --- aider ---

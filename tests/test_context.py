@@ -34,12 +34,18 @@ def test_the_library_tells_what_fits_without_secrets_as_the_real_tokenizer_count
         app.ingest.scan()
         facts = [NewFact(f"Fact number {n} — día {n} 東京 \U0001f41f.", confidence=0.5 + n / 200) for n in range(80)]
         store_on(app.engine, scratch.workspace, app.clock).create(facts)
-    (scratch.workspace / "MEMORY.md").write_text(f"- The key is {SECRET}.\n" + "- Tabs.\n" * 200, encoding="utf-8")
+    (scratch.workspace / "MEMORY.md").write_text(
+        f"- The key is {SECRET}.\n- Kumquats are sour.\n" + "- Tabs.\n" * 200, encoding="utf-8"
+    )
+    day = scratch.workspace / "memory" / "2026-01-05.md"
+    day.write_text(f"# Daily Memory: 2026-01-05\n\nThe kumquat key is {SECRET}.\n", encoding="utf-8")
     yesterday = (datetime.now(UTC) - timedelta(days=1)).date().isoformat()
     (scratch.workspace / "memory" / f"{yesterday}.md").symlink_to(scratch.config)
-    made = memoryd.Memory(scratch.workspace, scratch.config).context()
+    made = memoryd.Memory(scratch.workspace, scratch.config).context(query="kumquats")
     assert SECRET not in made.text
     assert " - The key is [REDACTED:" in made.text
+    assert "memory/2026-01-05.md, lines 1-3:\n The kumquat key is [REDACTED:" in made.text
+    assert made.text.count("Kumquats are sour") == 1, "what is told already is not told as a hit as well"
     assert "Facts:\n- [context | 0.90] Fact number 79" in made.text
     shown = made.text.count("- [context | ")
     assert made.left_out[0] == f"{80 - shown} of 80 facts"
@@ -60,12 +66,15 @@ def test_the_library_tells_what_fits_without_secrets_as_the_real_tokenizer_count
 
 def test_the_command(scratch):
     scratch.append(said(at=recent()))
-    (scratch.workspace / "MEMORY.md").write_text("- Tabs in all Makefiles.\n" * 50, encoding="utf-8")
-    data = scratch.json("context", "--max-tokens", "120")
+    (scratch.workspace / "MEMORY.md").write_text(
+        "- Tabs in all Makefiles.\n" * 50 + "- Likes figs.\n", encoding="utf-8"
+    )
+    data = scratch.json("context", "--max-tokens", "140", "--query", "figs")
+    assert "line 51:\n - Likes figs.\n" in data["text"], "a hit is not crowded out by the files"
     assert set(data) == {"text", "tokens", "left_out"}
-    assert 90 < data["tokens"] <= 120
+    assert 90 < data["tokens"] <= 140
     assert data["text"].startswith(OPEN)
-    (left,) = data["left_out"]
+    left = data["left_out"][0]
     assert left.startswith("MEMORY.md, lines ")
 
 

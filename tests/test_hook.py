@@ -17,7 +17,7 @@ from scratch import Scratch, in_process, message, recent, said
 
 from memoryd.daemon.loop import Loop
 from memoryd.database import profile, sqlite
-from memoryd.errors import StateError
+from memoryd.errors import NotFoundError, StateError
 from memoryd.files import log_line
 from memoryd.files.log import Log
 from memoryd.interfaces import asking, control, hook
@@ -108,6 +108,14 @@ def world(tmp_path_factory):
 def busy(tmp_path_factory):
     """One whose sessions sleep."""
     made = World(tmp_path_factory.mktemp("busy") / "scratch")
+    with made.app:
+        yield made
+
+
+@pytest.fixture
+def prompted(tmp_path):
+    """One with days and sessions that nothing else is told of."""
+    made = World(tmp_path / "scratch")
     with made.app:
         yield made
 
@@ -343,6 +351,68 @@ def test_what_has_not_changed_is_not_worked_out_again(world):
     store = store_on(world.app.engine, world.workspace, world.app.clock)
     for animal in ("dog", "cat"):
         store.delete(store.search(animal)[0].id)
+
+
+# --- what is told of a prompt ---
+
+
+def test_a_prompt_is_answered_with_what_is_remembered_of_it_once(prompted):
+    """From a day that the start does not tell; not from the session itself, nor what it was told, nor small talk."""
+    day = prompted.workspace / "memory" / "2026-01-05.md"
+    day.parent.mkdir(exist_ok=True)
+    day.write_text("# Daily Memory: 2026-01-05\n\n## Note (09:00)\n\nThe staging server moved to Frankfurt.\n", "utf-8")
+    own = "Our staging server is down, and so is the Frankfurt office."
+    path = prompted.scratch.append([message("user", own, at=recent())], name="prompting")
+    prompted.app.ingest.scan()
+    prompted.app.ingest.flush()
+    asked = {"prompt": "Please look at the staging server again.", "transcript_path": str(path)}
+    told = f"<memoryd-context>\n{LEAD}\nmemory/2026-01-05.md, lines 1-5:\n The staging server moved to Frankfurt.\n"
+    with prompted.served():
+        prompted.hook("codex", "session-start", CODEX_START)
+        assert prompted.hook("codex", "prompt", CODEX | asked) == as_json(
+            "UserPromptSubmit", f"{told}</memoryd-context>\n"
+        )
+        assert prompted.hook("codex", "prompt", CODEX | asked | {"prompt": "the server?", "session_id": "s1"}) == b""
+        for prompt in (asked["prompt"], "Likes brakes, tabs in all Makefiles", "the server", "yes, go on", 7, ""):
+            assert prompted.hook("codex", "prompt", CODEX | asked | {"prompt": prompt}) == b"", prompt
+        long = asked | {"prompt": "\U0001f41f" * 3_000 + " staging server", "session_id": "s2"}
+        gemini = json.loads(prompted.hook("gemini", "prompt", long))["hookSpecificOutput"]
+        assert gemini["hookEventName"] == "BeforeAgent"
+        assert told in gemini["additionalContext"]
+        assert prompted.hook("gemini", "prompt", asked | {"session_id": "s2"}) == b"{}\n", "it was told that before"
+        prompted.hook("codex", "session-start", CODEX_START | {"source": "compact"})
+        assert (
+            told
+            in json.loads(prompted.hook("codex", "prompt", CODEX | asked))["hookSpecificOutput"]["additionalContext"]
+        )
+
+
+def test_a_prompt_is_never_waited_for_without_a_daemon(world):
+    assert world.hook("claude-code", "prompt", CLAUDE_START | {"prompt": "tabs in all Makefiles"}) == b""
+    assert (world.told()[-1]["what"], world.told()[-1]["why"]) == ("prompt", "no daemon answers")
+
+
+def test_what_is_told_of_a_prompt_stays_within_its_budget(prompted):
+    day = prompted.workspace / "memory" / "2026-01-06.md"
+    day.parent.mkdir(exist_ok=True)
+    lines = [
+        f"## Note (09:{number})\n\nThe kumquat orchard {number} {'東京 タワー ' * 90}.\n" for number in range(10, 60)
+    ]
+    day.write_text("# Daily Memory: 2026-01-06\n\n" + "\n".join(lines), encoding="utf-8")
+    about = {"workspace": str(prompted.workspace), "prompt": "how is the kumquat orchard", "session": "kumquat"}
+    text = prompted.hooked.prompt(about)["text"]
+    assert text.count("2026-01-06.md, lines") == 3
+    assert 200 < prompted.app.worker.count([text]).tokens[0] <= 500
+    assert len(prompted.hooked.prompt(about | {"session": "k", "units": 200})["text"].encode("utf-16-le")) // 2 <= 200
+    elsewhere = about | {"workspace": "/elsewhere"}
+    with pytest.raises(NotFoundError):
+        prompted.hooked.prompt(elsewhere)
+    before = len(prompted.hooked._sessions)
+    with patch("memoryd.interfaces.hooked._SESSIONS", 3):
+        for number in range(9):
+            prompted.hooked.prompt(about | {"session": f"k{number}"})
+    assert prompted.hooked._sessions.keys() >= {"k7", "k8"}
+    assert len(prompted.hooked._sessions) <= max(3, before)
 
 
 # --- what is announced ---

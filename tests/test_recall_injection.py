@@ -175,7 +175,7 @@ def worlds(draw):
 
 OURS = {OPEN, LEAD, "User Context:", "History:", FACTS, CLOSE, ""}
 OWN = re.compile(
-    r"memory/\d\.md:|\.\.\.(?: \d+ less sure facts? left out: memoryd facts list --query WORDS"
+    r"memory/\d\.md:|\.\.\.(?: \d+ less sure facts? left out: memoryd search --tier fact WORDS"
     r"| lines? [\d-]+ left out: the file has them)?"
 )
 

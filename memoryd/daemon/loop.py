@@ -374,7 +374,7 @@ class Loop:
         app = self.app
         settle = app.settings.ingest.settle.total_seconds()
         for one in [one for one in self.announced if one.at <= now - settle]:
-            session_id = announcements.session_of(app.engine, one)
+            session_id = announcements.session_of(app.engine, one.agent_id, one.transcript, one.session)
             self.announced.remove(one)
             if session_id in app.ingest.unread and one.looks < MOST_LOOKS:
                 self.announced.append(one._replace(at=now, looks=one.looks + 1))

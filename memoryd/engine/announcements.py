@@ -38,25 +38,24 @@ class Announcement(NamedTuple):
     looks: int = 0  # how often more of the transcript was waited for
 
 
-def session_of(engine: Engine, announcement: Announcement) -> str | None:
-    """Find the session that is meant: of the transcript, else of the id; None where it was not read yet."""
+def session_of(engine: Engine, agent_id: str, transcript: str | None, session: str | None) -> str | None:
+    """Find the session that an agent names: of the transcript, else of the id; None where it was not read yet."""
     with sqlite.reading(engine) as connection:
-        return _by_transcript(connection, announcement) or _by_id(connection, announcement)
+        return _by_transcript(connection, agent_id, transcript or "") or _by_id(connection, agent_id, session or "")
 
 
-def _by_transcript(connection: Connection, announcement: Announcement) -> str | None:
-    path = announcement.transcript or ""
+def _by_transcript(connection: Connection, agent_id: str, path: str) -> str | None:
     found = connection.exec_driver_sql(
         "SELECT session_id FROM transcript WHERE agent_id = ? AND path IN (?, ?) AND session_id IS NOT NULL"
         " ORDER BY id DESC LIMIT 1",
-        (announcement.agent_id, path, os.path.realpath(path)),
+        (agent_id, path, os.path.realpath(path)),
     ).first()
     return None if found is None else str(found[0])
 
 
-def _by_id(connection: Connection, announcement: Announcement) -> str | None:
+def _by_id(connection: Connection, agent_id: str, session: str) -> str | None:
     found = connection.exec_driver_sql(
-        "SELECT id FROM session WHERE agent_id = ? AND id = ?", (announcement.agent_id, announcement.session or "")
+        "SELECT id FROM session WHERE agent_id = ? AND id = ?", (agent_id, session)
     ).first()
     return None if found is None else str(found[0])
 

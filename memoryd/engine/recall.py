@@ -118,13 +118,20 @@ class Recall:
     indexer: Indexer
     now: Callable[[], datetime]
 
-    def search(self, agent: Agent, text: str, narrowing: Narrowing | None = None) -> list[Hit]:
+    def search(
+        self,
+        agent: Agent,
+        text: str,
+        narrowing: Narrowing | None = None,
+        go_on: Callable[[], bool] = lambda: True,
+    ) -> list[Hit]:
         """Return what is found, the most relevant first. Whether it may be shown is for the caller to know.
 
         Args:
             agent: whose memory.
             text: any text: words, `"phrases"`, `prefix*`, names of things.
             narrowing: what of it is wanted.
+            go_on: asked while the index takes in what is new; where it says no, the rest of that is not found yet.
 
         Raises:
             ConfigError: the narrowing cannot be meant.
@@ -137,7 +144,7 @@ class Recall:
             return []
         found = _Found([], [])
         for attempt in range(AGAIN):
-            self.indexer.refresh(agent)
+            self.indexer.refresh(agent, go_on=go_on)
             try:
                 found = self._ask(agent, query, narrowing)
                 if not found.stale:

@@ -16,16 +16,17 @@ _agent = click.option("--agent", "agent_id", metavar="ID", help="The agent, wher
 
 @click.command()
 @click.option("--max-tokens", type=click.IntRange(min=0), metavar="N", help="Of the whole text, its marks among them.")
+@click.option("--query", metavar="TEXT", help="Tell what a search for this finds best as well.")
 @_agent
 @click.pass_obj
-def context(call: Call, max_tokens: int | None, agent_id: str | None) -> None:
+def context(call: Call, max_tokens: int | None, query: str | None, agent_id: str | None) -> None:
     """Show what an agent is told of its memory at its start."""
     from memoryd.interfaces import context as contexts
 
     settings = call.settings()
     agent = call.agent(settings, agent_id)
     grants.require(settings, agent, "context")
-    made = contexts.inject(settings, agent, max_tokens)
+    made = contexts.inject(settings, agent, max_tokens, query)
     data = {"text": made.text, "tokens": made.tokens, "left_out": list(made.left_out)}
     call.output.result(data, made.text.rstrip("\n") or "nothing is remembered yet, or it does not fit")
 

@@ -19,8 +19,12 @@ from memoryd.files import foreign_config
 from memoryd.interfaces import service
 from memoryd.interfaces.aider_conf import AiderConf
 from memoryd.interfaces.asking import SOCKET
-from memoryd.interfaces.hook import COMPACT, END, FILES_TOKENS, START
+from memoryd.interfaces.hook import COMPACT, END, FILES_TOKENS, PROMPT, START
 from memoryd.interfaces.hook_settings import HookSettings
+from memoryd.interfaces.hooked import is_within
+from memoryd.interfaces.json_servers import OPENCODE, JsonServers
+from memoryd.interfaces.mcp_server import McpServer
+from memoryd.interfaces.toml_servers import TomlServers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -68,6 +72,36 @@ class OwnFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Both:
+    """Two edits of one file."""
+
+    first: Edit
+    second: Edit
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self.first.path
+
+    def put(self, old: bytes | None) -> bytes:
+        """The file with both in it.
+
+        Raises:
+            RefusedError: as they do.
+        """
+        return self.second.put(self.first.put(old))
+
+    def take(self, old: bytes) -> bytes | None:
+        """The file with neither.
+
+        Raises:
+            RefusedError: as they do.
+        """
+        left = self.second.take(old)
+        return None if left is None else self.first.take(left)
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """Whose agent is connected, and where its configuration is.
 
@@ -106,6 +140,12 @@ class Place:
         """The hook as a shell's command line."""
         return shlex.join([*service.program(), "hook", tool, event, *self.options()])
 
+    def server(self) -> McpServer | None:
+        """What gives a session the memory's tools; None where sessions would get them that are none of this agent's."""
+        if not is_within(self.agent, None if self.project is None else str(self.project)):
+            return None
+        return McpServer(service.program(), self.settings.source.absolute(), self.agent.id)
+
     def plugin(self, tool: str, name: str) -> str:
         """The text of a plugin, with the hook's command in it."""
         folder = resources.files("memoryd.interfaces") / "plugins"
@@ -118,32 +158,64 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """How one tool is connected."""
+    """How one tool is connected: its edits, and what a person does next.
+
+    Attributes:
+        edits: of its files.
+        next: for all of them.
+        served: for its MCP server; empty where it has none.
+        in_project: whether it has a configuration of a project.
+        shared: for an MCP server that a project's own file names.
+    """
 
     edits: Callable[[Place], Sequence[Edit]]
     next: tuple[str, ...]
+    served: tuple[str, ...] = ()
     in_project: bool = True
+    shared: tuple[str, ...] = ()
+
+    def steps(self, place: Place) -> list[str]:
+        """What a person does next."""
+        if not self.served:
+            return list(self.next)
+        if place.server() is None:
+            tools = "the tools of memory are not in it, for sessions of other projects would get them: --project, there"
+            return [*self.next, tools]
+        return [*self.next, *self.served, *(self.shared if place.project is not None else ())]
 
 
 def _claude_code(place: Place) -> Sequence[Edit]:
     # The project's own settings are shared by git; these paths are of this machine.
     name = "settings.json" if place.project is None else "settings.local.json"
     path = place.folder(".claude", "CLAUDE_CONFIG_DIR") / name
-    return [_hooks(place, "claude-code", path, {"SessionStart": START, "PreCompact": COMPACT, "SessionEnd": END})]
+    hooks = _hooks(
+        place,
+        "claude-code",
+        path,
+        {"SessionStart": START, "UserPromptSubmit": PROMPT, "PreCompact": COMPACT, "SessionEnd": END},
+    )
+    if (server := place.server()) is None:
+        return [hooks]
+    own = Path(place.environ.get("CLAUDE_CONFIG_DIR") or place.home).expanduser() / ".claude.json"
+    return [hooks, JsonServers(own if place.project is None else place.project / ".mcp.json", "mcpServers", server)]
 
 
 def _codex(place: Place) -> Sequence[Edit]:
-    path = place.folder(".codex", "CODEX_HOME") / "hooks.json"
+    folder = place.folder(".codex", "CODEX_HOME")
     # Codex counts four bytes a token, and shows the model no more than 2,500 of them unless it is told otherwise.
     limit = 2 * (place.settings.injection.max_tokens + place.settings.injection.files_max_tokens)
-    events = {"SessionStart": START, "PreCompact": COMPACT, "SessionEnd": END}
-    return [_hooks(place, "codex", path, events, at_start={"additionalContextLimit": limit})]
+    events = {"SessionStart": START, "UserPromptSubmit": PROMPT, "PreCompact": COMPACT, "SessionEnd": END}
+    hooks = _hooks(place, "codex", folder / "hooks.json", events, at_start={"additionalContextLimit": limit})
+    server = place.server()
+    return [hooks] if server is None else [hooks, TomlServers(folder / "config.toml", server)]
 
 
 def _gemini(place: Place) -> Sequence[Edit]:
     path = place.folder(".gemini") / "settings.json"
-    events = {"SessionStart": START, "PreCompress": COMPACT, "SessionEnd": END}
-    return [_hooks(place, "gemini", path, events, timeout=SECONDS * 1000)]  # it counts milliseconds
+    events = {"SessionStart": START, "BeforeAgent": PROMPT, "PreCompress": COMPACT, "SessionEnd": END}
+    hooks = _hooks(place, "gemini", path, events, timeout=SECONDS * 1000)  # it counts milliseconds
+    server = place.server()
+    return [hooks if server is None else Both(hooks, JsonServers(path, "mcpServers", server))]
 
 
 def _hooks(
@@ -162,11 +234,12 @@ def _hooks(
 
 
 def _opencode(place: Place) -> Sequence[Edit]:
+    settings = folder = Path(place.environ.get("XDG_CONFIG_HOME") or place.home / ".config") / "opencode"
     if place.project is not None:
-        folder = place.project / ".opencode"
-    else:
-        folder = Path(place.environ.get("XDG_CONFIG_HOME") or place.home / ".config") / "opencode"
-    return [OwnFile(folder / "plugins" / "memoryd.js", place.plugin("opencode", "opencode.js"))]
+        settings, folder = place.project, place.project / ".opencode"
+    plugin = OwnFile(folder / "plugins" / "memoryd.js", place.plugin("opencode", "opencode.js"))
+    server = place.server()
+    return [plugin] if server is None else [plugin, JsonServers(settings / "opencode.json", OPENCODE, server)]
 
 
 def _pi(place: Place) -> Sequence[Edit]:
@@ -188,17 +261,35 @@ def _aider(place: Place) -> Sequence[Edit]:
 
 
 _ANEW = "start {} anew: it reads its configuration at its start"
+_LEAVE = "{} names paths of this machine: leave it out of git"
 TOOLS = {
-    "claude-code": Tool(_claude_code, (_ANEW.format("Claude Code"), "/hooks shows what it runs")),
+    "claude-code": Tool(
+        _claude_code,
+        (_ANEW.format("Claude Code"), "/hooks shows what it runs"),
+        ("/mcp shows the server memoryd; allow its tools when they are first used",),
+        shared=("allow the server when Claude Code asks: it is the project's", _LEAVE.format(".mcp.json")),
+    ),
     "codex": Tool(
         _codex,
         (
             "start Codex anew and trust the hooks in /hooks: without a word it leaves out those not trusted",
             "trust them again whenever they have changed; those of a project need a trusted project",
         ),
+        ("/mcp shows the server memoryd; allow its tools when they are first used",),
+        shared=(_LEAVE.format(".codex/"),),
     ),
-    "gemini": Tool(_gemini, (_ANEW.format("Gemini CLI"), "/hooks panel shows what it runs")),
-    "opencode": Tool(_opencode, (_ANEW.format("OpenCode"),)),
+    "gemini": Tool(
+        _gemini,
+        (_ANEW.format("Gemini CLI"), "/hooks panel shows what it runs"),
+        ("/mcp list shows the server memoryd; allow its tools when they are first used",),
+        shared=(_LEAVE.format(".gemini/settings.json"),),
+    ),
+    "opencode": Tool(
+        _opencode,
+        (_ANEW.format("OpenCode"),),
+        ("opencode mcp list shows the server memoryd",),
+        shared=(_LEAVE.format("opencode.json"),),
+    ),
     "openclaw": Tool(
         _openclaw,
         ("openclaw hooks enable memoryd", "start the gateway anew: openclaw gateway restart"),
@@ -246,7 +337,7 @@ def connect(tool: str, place: Place, now: str, *, write: bool, remove: bool) -> 
         told = {"path": str(path), "changed": new != old, "diff": _diff(path, old, new)}
         files.append(told | {"backup": None if kept is None else str(kept)})
     changed = any(one["changed"] for one in files)
-    ahead = list(known.next) if changed and not remove else []
+    ahead = known.steps(place) if changed and not remove else []
     return {"tool": tool, "written": write and changed, "files": files, "next": ahead}
 
 

@@ -13,11 +13,14 @@ from memoryd.app import DATABASE
 from memoryd.database import memories, reads
 from memoryd.engine.clock import Clock
 from memoryd.engine.core_import import CORE_FILE
+from memoryd.engine.recall import Narrowing
 from memoryd.engine.scrubbing import Scrubber
 from memoryd.errors import StateError
 from memoryd.files import regular
 from memoryd.files.log import Log
+from memoryd.interfaces import recall
 from memoryd.ledger import facts, profile
+from memoryd.ledger.neutral import neutral
 from memoryd.ledger.profile import Entry, Section
 from memoryd.recall import injection
 from memoryd.worker.client import Worker
@@ -27,7 +30,12 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from memoryd.config import Agent, Settings
+    from memoryd.engine.recall import Hit
     from memoryd.recall.injection import Injection
+
+
+_ELLIPSIS = " …"  # where a snippet was cut
+HITS = 5  # of a search that are told
 
 
 class Remembered(NamedTuple):
@@ -37,6 +45,7 @@ class Remembered(NamedTuple):
     facts: tuple[str, ...]
     parts: tuple[injection.Part, ...]
     unreadable: tuple[str, ...]  # files that are not told, and why
+    found: tuple[injection.Part, ...] = ()  # what a question is about
 
 
 def gather(settings: Settings, agent: Agent, now: datetime) -> Remembered:
@@ -73,18 +82,35 @@ def _files(agent: Agent, now: datetime) -> tuple[list[injection.Part], list[str]
 
 def redacted(remembered: Remembered, redact: Callable[[Sequence[str]], Sequence[str]]) -> Remembered:
     """The same without secrets."""
-    texts = [*remembered.profile, *remembered.facts, *(part.text for part in remembered.parts)]
+    files = (*remembered.parts, *remembered.found)
+    texts = [*remembered.profile, *remembered.facts, *(part.text for part in files)]
     clean = iter(redact(texts))
     return remembered._replace(
         profile=tuple(next(clean) for _ in remembered.profile),
         facts=tuple(next(clean) for _ in remembered.facts),
         parts=tuple(part._replace(text=next(clean)) for part in remembered.parts),
+        found=tuple(part._replace(text=next(clean)) for part in remembered.found),
     )
+
+
+def parts_of(hits: Sequence[Hit]) -> tuple[injection.Part, ...]:
+    """What was found, as parts of an injection."""
+    return tuple(
+        injection.Part(f"{hit.path}, {injection.lines_of(hit.first_line, hit.last_line)}", hit.snippet) for hit in hits
+    )
+
+
+def untold(found: Sequence[injection.Part], text: str) -> list[injection.Part]:
+    """Those of them that an agent was not told in a text."""
+    said = " ".join(text.split())
+    return [part for part in found if neutral(part.text.strip(_ELLIPSIS)) not in said]
 
 
 def told(remembered: Remembered, budget: injection.Budget, count: injection.Count) -> Injection:
     """What an agent is told within a budget; files that cannot be read are named among what is left out."""
     made = injection.render(remembered.profile, remembered.facts, remembered.parts, budget, count)
+    if more := untold(remembered.found, made.text):
+        made = injection.render(remembered.profile, remembered.facts, [*remembered.parts, *more], budget, count)
     return made._replace(left_out=made.left_out + remembered.unreadable)
 
 
@@ -93,22 +119,27 @@ def budget_of(settings: Settings, whole: int | None = None, units: int | None = 
     return injection.Budget(settings.injection.max_tokens, settings.injection.files_max_tokens, whole, units)
 
 
-def inject(settings: Settings, agent: Agent, whole: int | None = None) -> Injection:
-    """What an agent is told, worked out in this process, with a daemon or without.
+def inject(settings: Settings, agent: Agent, whole: int | None = None, query: str | None = None) -> Injection:
+    """What an agent is told, and what a question finds besides; worked out in this process, with a daemon or without.
 
     Raises:
-        StateError: the database or the worker cannot be used.
+        StateError: the database, the index or the worker cannot be used.
     """
-    with _worker(settings) as (count, redact):
-        return told(redacted(gather(settings, agent, Clock().now()), redact), budget_of(settings, whole), count)
+    with _worker(settings) as (count, scrubber):
+        remembered = gather(settings, agent, Clock().now())
+        if query is not None:
+            with recall.opened(settings, scrubber) as opened:
+                hits = opened.search(agent, query, Narrowing(limit=HITS))
+            remembered = remembered._replace(found=parts_of(hits))
+        return told(redacted(remembered, scrubber.redact), budget_of(settings, whole), count)
 
 
 @contextmanager
-def _worker(settings: Settings) -> Iterator[tuple[injection.Count, Callable[[Sequence[str]], list[str]]]]:
+def _worker(settings: Settings) -> Iterator[tuple[injection.Count, Scrubber]]:
     worker = Worker(settings.state_dir)
     scrubber = Scrubber(worker, Log("memoryd").bind(part="scrub"))
     scrubber.configure(settings)
     try:
-        yield (lambda texts: worker.count(texts).tokens), scrubber.redact
+        yield (lambda texts: worker.count(texts).tokens), scrubber
     finally:
         scrubber.close()

@@ -245,17 +245,18 @@ class Memory:
             raise ValueError("give append or replace")
         return recall.written(work.update(self._settings, self._agent, append=append, replace=replace))
 
-    def context(self, max_tokens: int | None = None) -> Injection:
+    def context(self, max_tokens: int | None = None, query: str | None = None) -> Injection:
         """Return what the agent is told of its memory at its start: `text`, `tokens`, `left_out`.
 
         Args:
             max_tokens: of the whole text; by default the configured budgets alone count.
+            query: as `search` takes it; what it finds best is told behind the files, within their budget.
 
         Raises:
             RefusedError: content is not for whoever runs this.
         """
         grants.require(self._settings, self._agent, "python: context")
-        return context.inject(self._settings, self._agent, max_tokens)
+        return context.inject(self._settings, self._agent, max_tokens, query)
 
 
 def _told(on_summary: Callable[[str], object], text: str) -> Exception | None:

@@ -2,8 +2,8 @@
 
 A thin client of the daemon's socket, which an agent waits for: it imports next to nothing, takes two seconds at most
 whatever happens, and ends with 0 and no answer where something fails, which the log then tells. Where no daemon
-answers, the files of the workspace are read here, so that an agent is never without its memory; facts and profile, and
-the second look for secrets, need the daemon.
+answers, the files of the workspace are read here, so that an agent is never without its memory; facts and profile, what
+is told of a prompt, and the second look for secrets, need the daemon.
 
 `memoryd connect` writes the whole command, with the socket and the workspace:
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 ALL_SECONDS = 2.0
 ASK_SECONDS = 1.5  # then the files are read here
 MOST_BYTES = 8 * 1024 * 1024  # of a payload
+MOST_PROMPT = 4_000  # characters of one that are looked at: in JSON they fit a request
 FILES_TOKENS = 12_000
 CLAUDE_UNITS = 10_000  # longer context is put into a file, and the model is shown its first lines
 START, PROMPT, COMPACT, END = EVENTS = ("session-start", "prompt", "pre-compact", "session-end")
@@ -161,15 +162,22 @@ def _answer(hook: Hook, payload: dict[str, Any]) -> str:
     """The text for the agent; empty where there is nothing to say."""
     if os.isatty(1):
         raise HookError("this is for agents: memoryd context shows a person what an agent is told")
-    if hook.event == PROMPT or not _is_meant(hook, payload.get("cwd")):
+    if not _is_meant(hook, payload.get("cwd")):
         return ""
-    about = {"tool": hook.tool, "workspace": hook.workspace, "session": _text(payload, "session_id")}
-    if hook.event == START:
-        more = {"cwd": _text(payload, "cwd"), "units": hook.dialect.units, "files": hook.dialect.files}
-        answer = ask(hook.state_dir, "context", ASK_SECONDS, **about, **more)
+    about: dict[str, Any] = {
+        "tool": hook.tool,
+        "workspace": hook.workspace,
+        "session": _text(payload, "session_id"),
+        "transcript": _text(payload, "transcript_path"),
+    }
+    if hook.event in {START, PROMPT}:
+        verb = "context" if hook.event == START else "prompt"
+        about |= {"cwd": _text(payload, "cwd"), "units": hook.dialect.units, "files": hook.dialect.files}
+        about["prompt"] = (_text(payload, "prompt") or "")[:MOST_PROMPT] if hook.event == PROMPT else None
     else:
-        more = {"event": hook.event, "transcript": _text(payload, "transcript_path")}
-        answer = ask(hook.state_dir, "announce", ASK_SECONDS, **about, **more)
+        verb = "announce"
+        about["event"] = hook.event
+    answer = ask(hook.state_dir, verb, ASK_SECONDS, **about)
     if answer is not None:
         if answer.get("ok"):
             return str(answer["data"].get("text", ""))

@@ -2,26 +2,23 @@
 
     {"hooks": {"SessionStart": [{"matcher": …, "hooks": [{"type": "command", "command": "…", "timeout": 5}]}]}}
 
-All else keeps its value, its order and the file's indentation. A file with comments, with a key twice, or of another
-shape is refused with what a person would put into it: it is not ours to lose.
+A file of another shape is refused with what a person would put into it: it is not ours to lose.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from memoryd.errors import RefusedError
+from memoryd.interfaces import json_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-
-_INDENT = re.compile(r"^([ \t]+)\S", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +54,7 @@ class HookSettings:
                 group["hooks"][place] = dict(hook)
             else:
                 groups.append({"hooks": [dict(hook)]})
-        return _written(document, old) if old is None or json.dumps(document) != before else old
+        return json_settings.written(document, old) if old is None or json.dumps(document) != before else old
 
     def take(self, old: bytes) -> bytes | None:
         """The file without the hooks, None where nothing is left in it; the same bytes where they were not there.
@@ -82,7 +79,7 @@ class HookSettings:
             return old
         if not events:
             del document["hooks"]
-        return _written(document, old) if document else None
+        return json_settings.written(document, old) if document else None
 
     def _is_ours(self, hook: Mapping[str, Any]) -> bool:
         try:
@@ -93,32 +90,19 @@ class HookSettings:
         return ("hook", self.tool) in pairs and ("--workspace", str(self.workspace)) in pairs
 
     def _read(self, old: bytes | None) -> dict[str, Any]:
-        try:
-            document = json.loads(old.decode() or "{}", object_pairs_hook=_unique) if old is not None else {}
-        except ValueError as error:  # no JSON, no UTF-8, or a key twice
-            what = "is no plain JSON (comments, a key twice, a stray comma?)"
-            raise RefusedError(what, str(self.path), self._by_hand()) from error
+        document = json_settings.read(old, self.path, self._by_hand())
         if not _has_shape(document):
-            raise RefusedError(
-                'holds something else under "hooks" than lists of hooks', str(self.path), self._by_hand()
-            )
-        told: dict[str, Any] = document
-        return told
+            what = 'holds something else under "hooks" than lists of hooks'
+            raise RefusedError(what, str(self.path), self._by_hand())
+        return document
 
     def _by_hand(self) -> str:
         wanted = {name: [{"hooks": [dict(hook)]}] for name, hook in self.hooks.items()}
         return f'put this in by hand: "hooks": {json.dumps(wanted, ensure_ascii=False)}'
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        raise ValueError("a key stands twice")
-    return made
-
-
-def _has_shape(document: Any) -> bool:
-    events = document.get("hooks", {}) if isinstance(document, dict) else None
+def _has_shape(document: Mapping[str, Any]) -> bool:
+    events = document.get("hooks", {})
     return isinstance(events, dict) and all(
         isinstance(groups, list)
         and all(
@@ -129,16 +113,3 @@ def _has_shape(document: Any) -> bool:
         )
         for groups in events.values()
     )
-
-
-def _written(document: dict[str, Any], old: bytes | None) -> bytes:
-    """The document as the old file was written."""
-    text = (old or b"").decode()
-    if "\n" not in text.strip() and text.strip() not in {"", "{}"}:
-        compact = (",", ":") if '":' in text and '": ' not in text else (", ", ": ")
-        made = json.dumps(document, ensure_ascii=False, separators=compact)
-    else:
-        found = _INDENT.search(text)
-        made = json.dumps(document, ensure_ascii=False, indent=found[1] if found else 2)
-    ended = "\n" if not text.strip() or text.endswith("\n") else ""
-    return (made + ended).replace("\n", "\r\n" if "\r\n" in text else "\n").encode()

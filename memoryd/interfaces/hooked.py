@@ -11,9 +11,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memoryd.engine.announcements import Announcement, Event
+from memoryd.engine.announcements import Announcement, Event, session_of
+from memoryd.engine.recall import Narrowing
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
 from memoryd.interfaces import context as contexts
+from memoryd.recall.injection import Budget
+from memoryd.recall.query import parse
+from memoryd.recall.ranking import SESSION
+from memoryd.recall.relevance import is_about
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,8 +26,15 @@ if TYPE_CHECKING:
     from memoryd.app import App
     from memoryd.config import Agent
     from memoryd.daemon.loop import Loop
-    from memoryd.recall.injection import Budget, Injection
+    from memoryd.recall.injection import Injection, Part
     from memoryd.scrub.policy import Policy
+
+
+PROMPT_TOKENS = 500  # of what is told beside a prompt
+PROMPT_HITS = 3
+_LOOKED_AT = 10  # hits of which these are chosen
+_INDEX_SECONDS = 0.5  # for what the index has not taken in yet; an agent waits
+_SESSIONS = 200  # of which it is remembered what they were told
 
 
 class _Asked(NamedTuple):
@@ -38,10 +50,11 @@ class Hooked:
         self._app = app
         self._loop = loop
         self._last: dict[_Asked, tuple[contexts.Remembered, Policy, Budget, Injection]] = {}
+        self._sessions: dict[str, str] = {}  # what each was told, by the id that the agent gives it
 
     def verbs(self) -> dict[str, Callable[[Mapping[str, Any]], Any]]:
         """What may be asked."""
-        return {"context": self.context, "announce": self.announce}
+        return {"context": self.context, "prompt": self.prompt, "announce": self.announce}
 
     def context(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Give an agent its memory; no text where the session is of a project that is none of its.
@@ -56,12 +69,62 @@ class Hooked:
         agent = self._agent(request)
         if not is_within(agent, request.get("cwd")):
             return {"text": ""}
-        units = request.get("units")
-        asked = _Asked(agent.id, bool(request.get("files", True)), units if isinstance(units, int) else None)
-        made = self._told(agent, asked)
+        made = self._told(agent, _asked(agent, request))
+        self._note(request, made.text)
+        self._log(agent, request, made)
+        return {"text": made.text}
+
+    def prompt(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Give an agent what it remembers of a prompt, beyond what it was told at its start and what its session holds.
+
+        The request is that of `context`, with the `prompt` and the session's `transcript`. Nothing is told twice to a
+        session; no text where nothing found is about the prompt.
+
+        Raises:
+            NotFoundError: no agent works there.
+            MemorydError: the memory cannot be read, or not without its secrets.
+        """
+        agent = self._agent(request)
+        text = request.get("prompt")
+        if not isinstance(text, str) or not is_within(agent, request.get("cwd")):
+            return {"text": ""}
+        found = self._about(agent, request, text)
+        if not found:
+            return {"text": ""}
+        app, units = self._app, _asked(agent, request).units
+        remembered = contexts.redacted(contexts.Remembered((), (), tuple(found), ()), app.scrubber.redact)
+        budget = Budget(PROMPT_TOKENS, PROMPT_TOKENS, PROMPT_TOKENS, units)
+        made = contexts.told(remembered, budget, lambda texts: app.worker.count(texts).tokens)
+        self._note(request, self._known_to(agent, request) + made.text)
+        self._log(agent, request, made)
+        return {"text": made.text}
+
+    def _known_to(self, agent: Agent, request: Mapping[str, Any]) -> str:
+        """What a session was told; of one that began under another daemon, what it would be told now."""
+        session = _session(request)[1]
+        known = None if session is None else self._sessions.get(session)
+        return self._told(agent, _asked(agent, request)).text if known is None else known
+
+    def _note(self, request: Mapping[str, Any], text: str) -> None:
+        if (session := _session(request)[1]) is not None:
+            self._sessions.pop(session, None)
+            self._sessions[session] = text  # behind the others: the last one told is the last to be forgotten
+            if len(self._sessions) > _SESSIONS:
+                del self._sessions[next(iter(self._sessions))]
+
+    def _about(self, agent: Agent, request: Mapping[str, Any], text: str) -> list[Part]:
+        app = self._app
+        until = app.clock.monotonic() + _INDEX_SECONDS
+        narrowing = Narrowing(limit=_LOOKED_AT)
+        hits = app.recall.search(agent, text, narrowing, lambda: app.clock.monotonic() < until)
+        query = parse(text)
+        own = f"{SESSION}:{session_of(app.engine, agent.id, *_session(request))}"
+        about = [hit for hit in hits if hit.path != own and is_about(hit.snippet, query)]
+        return contexts.untold(contexts.parts_of(about), self._known_to(agent, request))[:PROMPT_HITS]
+
+    def _log(self, agent: Agent, request: Mapping[str, Any], made: Injection) -> None:
         told = {name: request.get(name) for name in ("tool", "session")}
         self._app.log.info("injected", agent=agent.id, tokens=made.tokens, left_out=len(made.left_out), **told)
-        return {"text": made.text}
 
     def refresh(self) -> None:
         """Work out anew what was told before and has changed, while nobody waits: to start a scanner takes a second."""
@@ -97,9 +160,7 @@ class Hooked:
         agent = self._agent(request)
         if request.get("event") not in set(Event):
             raise ConfigError("there is no such event", hint=", ".join(Event))
-        transcript, session = (
-            one if isinstance(one, str) else None for one in map(request.get, ("transcript", "session"))
-        )
+        transcript, session = _session(request)
         event = Event(request["event"])
         self._loop.announce(Announcement(agent.id, event, transcript, session, self._app.clock.monotonic()))
         return {}
@@ -110,6 +171,17 @@ class Hooked:
             if agent.enabled and str(agent.workspace) == wanted:
                 return agent
         raise NotFoundError("no agent works in this workspace", hint="memoryd connect, once more")
+
+
+def _asked(agent: Agent, request: Mapping[str, Any]) -> _Asked:
+    units = request.get("units")
+    return _Asked(agent.id, bool(request.get("files", True)), units if isinstance(units, int) else None)
+
+
+def _session(request: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """The transcript and the id by which an agent names its session."""
+    transcript, session = request.get("transcript"), request.get("session")
+    return transcript if isinstance(transcript, str) else None, session if isinstance(session, str) else None
 
 
 def is_within(agent: Agent, cwd: object) -> bool:

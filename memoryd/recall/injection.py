@@ -8,7 +8,7 @@ The profile and the facts come first, then the files, all between the mark by wh
     - Work: …
     Facts:
     - [preference | 0.95] …
-    ... 12 less sure facts left out: memoryd facts list --query WORDS
+    ... 12 less sure facts left out: memoryd search --tier fact WORDS
     MEMORY.md:
      - a line of the file
     ... lines 81-200 left out: the file has them
@@ -170,7 +170,7 @@ class _Sections:
 
 
 def _fewer(left: int) -> str:
-    return f"... {counted(left, 'less sure fact')} left out: memoryd facts list --query WORDS\n"
+    return f"... {counted(left, 'less sure fact')} left out: memoryd search --tier fact WORDS\n"
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -194,12 +194,13 @@ def _contained(text: str) -> Iterator[tuple[int, str]]:
                 yield number, f" {match[1]}{match[2] or ''}{said}"
 
 
-def _gap(first: int, last: int) -> str:
-    return f"... {_lines(first, last)} left out: the file has them\n"
-
-
-def _lines(first: int, last: int) -> str:
+def lines_of(first: int, last: int) -> str:
+    """How the lines of an excerpt are named."""
     return f"line {first}" if first == last else f"lines {first}-{last}"
+
+
+def _gap(first: int, last: int) -> str:
+    return f"... {lines_of(first, last)} left out: the file has them\n"
 
 
 def _files(blocks: Sequence[_Block], room: int, count: Count) -> _Chosen:
@@ -235,7 +236,7 @@ def _part_of(block: _Block, share: int, need: int, count: Count) -> _Chosen:
     if not kept:
         return _Chosen("", (name,))
     first, last = min(left), max(left)
-    told = (f"{name}, {_lines(first, last)}",)
+    told = (f"{name}, {lines_of(first, last)}",)
     if block.newest_last:
         return _Chosen(block.name + _gap(first, last) + "".join(reversed(kept)), told)
     return _Chosen(block.name + "".join(kept) + _gap(first, last), told)

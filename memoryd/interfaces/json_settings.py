@@ -1,0 +1,49 @@
+"""A tool's settings in JSON: all that is not memoryd's keeps its value, its order and the file's indentation."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from memoryd.errors import RefusedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_INDENT = re.compile(r"^([ \t]+)\S", re.MULTILINE)
+
+
+def read(old: bytes | None, path: Path, by_hand: str) -> dict[str, Any]:
+    """Read a file, empty where there is none; `by_hand` is what a person would put into it.
+
+    Raises:
+        RefusedError: it has comments, a key twice, or is no object: it is not ours to lose.
+    """
+    try:
+        document = json.loads(old.decode() or "{}", object_pairs_hook=_unique) if old is not None else {}
+    except ValueError as error:  # no JSON, no UTF-8, or a key twice
+        raise RefusedError("is no plain JSON (comments, a key twice, a stray comma?)", str(path), by_hand) from error
+    if not isinstance(document, dict):
+        raise RefusedError("is no JSON object", str(path), by_hand)
+    return document
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a key stands twice")
+    return made
+
+
+def written(document: dict[str, Any], old: bytes | None) -> bytes:
+    """The document as the old file was written."""
+    text = (old or b"").decode()
+    if "\n" not in text.strip() and text.strip() not in {"", "{}"}:
+        compact = (",", ":") if '":' in text and '": ' not in text else (", ", ": ")
+        made = json.dumps(document, ensure_ascii=False, separators=compact)
+    else:
+        found = _INDENT.search(text)
+        made = json.dumps(document, ensure_ascii=False, indent=found[1] if found else 2)
+    ended = "\n" if not text.strip() or text.endswith("\n") else ""
+    return (made + ended).replace("\n", "\r\n" if "\r\n" in text else "\n").encode()

@@ -1,0 +1,130 @@
+"""The list of MCP servers of Codex, in its `config.toml`: a block at the file's end, between marks, all else untouched.
+
+    # memoryd connect: memoryd
+    [mcp_servers.memoryd]
+    command = "…"
+    args = ["…"]
+    # end of memoryd connect: memoryd
+
+Codex adds tables of its own to a server, such as what a person has allowed its tools; they stay as long as it is there.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from memoryd.errors import RefusedError
+from memoryd.interfaces.mcp_server import NAME
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from memoryd.interfaces.mcp_server import McpServer
+
+_KEY = "mcp_servers"
+
+
+@dataclass(frozen=True, slots=True)
+class TomlServers:
+    """One table of the list.
+
+    Attributes:
+        path: the file.
+        server: what the table starts.
+    """
+
+    path: Path
+    server: McpServer
+
+    def put(self, old: bytes | None) -> bytes:
+        """The file with the block in it; the same bytes where the server is there already, as it should be.
+
+        Raises:
+            RefusedError: the file is no TOML, or something else has the name, or the table is not from memoryd.
+        """
+        text = self._text(old)
+        was = self._read(text)
+        words = self.server.words
+        wanted = {"command": words[0], "args": words[1:]}
+        name = self.server.name_among(was.get(_KEY, {}), self.path, self._by_hand())
+        there = was.get(_KEY, {}).get(name)
+        if there is not None and {**there, **wanted} == there:
+            return old or b""
+        rest = self._without(text, name)
+        if _KEY in (kept := self._read(rest)) and name in kept[_KEY]:
+            raise RefusedError(f"has a table [{_KEY}.{name}] already", str(self.path), self._by_hand())
+        end = "\r\n" if "\r\n" in text else "\n"
+        lead = "" if not rest else end if rest.endswith("\n") else 2 * end
+        new = f"{rest}{lead}{end.join(self._block(name))}{end}"
+        if self._read(new) != kept | {_KEY: kept.get(_KEY, {}) | {name: wanted}}:
+            raise RefusedError(f"cannot take another table at its end: {_KEY}", str(self.path), self._by_hand())
+        return new.encode()
+
+    def take(self, old: bytes) -> bytes | None:
+        """The file without the block, None where nothing is left in it; the same bytes where it was not there.
+
+        Raises:
+            RefusedError: the file is no TOML, or has more of the server outside of the block.
+        """
+        text = self._text(old)
+        name = self.server.find(self._read(text).get(_KEY, {}))
+        if name is None:
+            return old
+        rest = self._without(text, name)
+        if rest == text:
+            return old
+        if name in self._read(rest).get(_KEY, {}):
+            hint = f"take out all tables [{_KEY}.{name}…] by hand"
+            raise RefusedError(f"has more of the server {name!r} than connect wrote", str(self.path), hint)
+        return rest.encode() if rest.strip() else None
+
+    def _block(self, name: str) -> list[str]:
+        words = [_quoted(word) for word in self.server.words]
+        args = ", ".join(words[1:])
+        begin, end = _marks(name)
+        return [begin, f"[{_KEY}.{name}]", f"command = {words[0]}", f"args = [{args}]", end]
+
+    def _without(self, text: str, name: str) -> str:
+        """The text without the block; as it is where it has none."""
+        first, last = _marks(name)
+        lines = text.splitlines(keepends=True)
+        bare = [line.strip() for line in lines]
+        if first not in bare:
+            return text
+        begin = bare.index(first)
+        if last not in bare[begin:]:
+            raise RefusedError(f"has lost the line {last!r}", str(self.path), "put it back behind memoryd's table")
+        end = bare.index(last, begin)
+        if begin and not bare[begin - 1]:
+            begin -= 1
+        return "".join(lines[:begin] + lines[end + 1 :])
+
+    def _read(self, text: str) -> dict[str, Any]:
+        try:
+            document = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise RefusedError(f"is no TOML: {error}", str(self.path), self._by_hand()) from error
+        if not isinstance(document.get(_KEY, {}), dict):
+            raise RefusedError(f"holds something else under {_KEY} than tables", str(self.path), self._by_hand())
+        return document
+
+    def _text(self, old: bytes | None) -> str:
+        try:
+            return (old or b"").decode()
+        except UnicodeDecodeError as error:
+            raise RefusedError("is no UTF-8 text", str(self.path), self._by_hand()) from error
+
+    def _by_hand(self) -> str:
+        return "put this in by hand: " + "; ".join(self._block(NAME)[1:-1])
+
+
+def _marks(name: str) -> tuple[str, str]:
+    return f"# memoryd connect: {name}", f"# end of memoryd connect: {name}"
+
+
+def _quoted(text: str) -> str:
+    # A JSON string is a TOML one, but for the one control character that JSON lets stand.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

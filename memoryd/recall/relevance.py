@@ -1,0 +1,20 @@
+"""Whether what was found is worth telling to an agent that did not ask: a prompt is no query, most of it is talk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memoryd.recall.query import Kind
+from memoryd.recall.snippet import held
+
+if TYPE_CHECKING:
+    from memoryd.recall.query import Query
+
+_WORDS = 2
+_TELLING = frozenset({Kind.NAME, Kind.PHRASE})
+
+
+def is_about(text: str, prompt: Query) -> bool:
+    """Whether a text holds two words of a prompt, or one name or quoted phrase; stop words are none of its words."""
+    own = set(held(text, [term.text for term in prompt.terms]))
+    return len(own) >= _WORDS or any(term.text in own for term in prompt.terms if term.kind in _TELLING)

@@ -1,0 +1,24 @@
+"""What is told unasked: only what holds enough of the prompt."""
+
+import pytest
+
+from memoryd.recall.query import parse
+from memoryd.recall.relevance import is_about
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text", "is_told"),
+    [
+        ("Please look at the staging server", "The staging servers moved.", True),
+        ("Please look at the staging server", "The server of the café.", False),
+        ("go on", "Go on with the tests.", False),
+        ("why does get_user_name fail?", "get_user_name returns bytes.", True),
+        ("open src/app.py", "It was src/app.py that failed.", True),
+        ('what was "blue" again', "The blue one.", True),
+        ("東京の天気", "東京へ行く。", True),
+        ("server server server", "The server.", False),
+        ("", "anything", False),
+    ],
+)
+def test_two_words_or_one_that_tells(prompt, text, is_told):
+    assert is_about(text, parse(prompt)) == is_told
