@@ -106,7 +106,7 @@ def _bounds(line: bytes, mark: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _value(cell: bytes, mark: bytes) -> bytes:
-    """What a cell says: a quote in a quoted one is written twice (RFC 4180), what stands behind its end belongs to it."""
+    """What a cell says: a quote in a quoted one is written twice (RFC 4180), what is behind its end belongs to it."""
     quoted = None if mark == b"|" else _QUOTED.match(cell)
     if quoted is not None:
         cell = quoted["text"].replace(b'""', b'"') + cell[quoted.end() :]
