@@ -28,7 +28,7 @@ from memoryd.engine.commit import locked, opened
 from memoryd.engine.core_import import CORE_FILE
 from memoryd.engine.scrubbing import strings_of, with_strings
 from memoryd.errors import MemorydError, StateError
-from memoryd.files import durable, late, regular, temporary
+from memoryd.files import durable, late, regular, temporary, trial
 from memoryd.files.open_folder import follow_folder
 
 if TYPE_CHECKING:
@@ -140,6 +140,7 @@ class Sweep(ABC):
         for folder in sorted(self.state_dir.glob("memoryd.replaced-*")):
             self._put_aside(folder)
         self.left += [str(path) for path in sorted(self.state_dir.glob("memoryd.db.damaged-*"))]
+        self.left += map(str, trial.remove_stale(self.state_dir))
         self.left += sorted({*stuck, *self.stuck()})
 
     # --- rows -----------------------------------------------------------------------------------------------------
