@@ -18,7 +18,7 @@ from memoryd.engine.restore import Restorer
 from memoryd.engine.runner import Runner
 from memoryd.engine.scrubbing import Scrubber
 from memoryd.errors import LockedError, StateError, StillLockedError
-from memoryd.files import mounts, trust
+from memoryd.files import mounts, trial, trust
 from memoryd.files.folders import make_private_dir
 from memoryd.files.journal import Journal
 from memoryd.files.locks import Lock
@@ -96,6 +96,7 @@ def open_app(settings: Settings, clock: Clock | None = None, patience: timedelta
     lock = Lock(settings.state_dir / LOCK)
     _take(lock, patience, log)
     try:
+        trial.remove_stale(settings.state_dir)
         return _build(settings, clock, log, lock)
     except BaseException:
         lock.release()

@@ -86,3 +86,18 @@ def test_a_run_that_waits_does_not_wait_for_a_clock_that_was_set_back(scratch, b
         run_once(app)
         assert succeeded(scratch) == 1
         assert scratch.query("SELECT count(*) FROM job_run") == [(1,)]
+
+
+def test_a_run_that_keeps_failing_waits_between_its_attempts_by_a_clock_that_was_set_back(scratch):
+    wall = Wall()
+    write(scratch, "one", "invoices")
+    with in_process(scratch, wall) as app:
+        app.worker.answer = lambda *_arguments, **_more: 1 / 0
+        run_once(app)
+        wall.now -= timedelta(days=1)
+        for _ in range(3):
+            run_once(app)
+        assert scratch.query("SELECT state, attempt FROM job_run") == [("queued", 2)]
+        wall.now += timedelta(hours=1)
+        run_once(app)
+        assert scratch.query("SELECT state, attempt FROM job_run") == [("queued", 3)]

@@ -74,7 +74,7 @@ PURE_PARTS = {
     "urllib": {"parse"},
 }
 # Bytes to values and back, places of words in bytes, how alike two texts are; every other library does something.
-PURE_LIBRARIES = {"ahocorasick_rs", "orjson", "pydantic", "rapidfuzz"}
+PURE_LIBRARIES = {"ahocorasick_rs", "orjson", "pydantic", "pydantic_core", "rapidfuzz"}
 IMPURE_CALLS = {
     "open": "files", "input": "a terminal", "print": "a terminal", "breakpoint": "a terminal",
     "eval": "runs text", "exec": "runs text", "compile": "runs text", "__import__": "hides an import",

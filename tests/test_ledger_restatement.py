@@ -9,7 +9,9 @@ from honest_statements import STATEMENTS
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memoryd.ledger import prose
 from memoryd.ledger.restatement import restates
+from memoryd.ledger.reversal import distances
 from memoryd.ledger.taint import Bench, Candidate, Place, Record, Standing
 from memoryd.ledger.voice import own
 
@@ -156,3 +158,34 @@ def test_what_is_only_handed_on_is_not_the_voice_of_who_hands_it_on():
     left = own(f"{said}Mine.\nThe mail:\nrest")
     assert [word for word in ("a b c d", "pasted", "code", "inside", "rest") if word in left] == []
     assert [word for word in ("Kind regards", "Mine.") if word not in left] == []
+
+
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        ("Run ssh <host> first.\nI prefer tea.", "Run ssh   first.\nI prefer tea."),
+        ("A List<String> is slow.\nI prefer tea.", "A List  is slow.\nI prefer tea."),
+        ("See <page>this</page>: I prefer tea.", "See  : I prefer tea."),
+        ("Mine.\n  <page>\nI prefer tea.", "Mine.\n   "),
+        ("Mine <i>\n</i> <page>\nI prefer tea.", "Mine    "),
+    ],
+)
+def test_a_tag_that_nothing_closes_hides_what_follows_only_where_it_begins_a_line(said, left):
+    assert own(said) == left
+
+
+def test_single_quotes_hold_what_others_say_with_its_apostrophes():
+    assert own("Say 'it's what they always say' and 'rock 'n' roll'.") == "Say   and 'rock 'n' roll'."
+
+
+# Each took minutes or hours where a pattern looked at each place anew: that it ends at all is what is asserted.
+@pytest.mark.parametrize("hard", ["a.b", "'a ", "<host> ", "w<a></b>", "`", "字", "Name "])
+def test_a_megabyte_of_one_thing_is_read_in_one_go(hard):
+    text = "I say " + hard * (1_000_000 // len(hard))
+    assert len(own(text)) <= len(text) + len(hard)
+    assert prose.lines(text) is not None
+
+
+def test_many_signs_behind_a_question_are_read_in_one_go():
+    assert "?" in distances("who" + "?" * 200_000)
+    assert "?" not in distances("?" * 200_000 + "a")

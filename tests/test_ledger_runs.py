@@ -190,16 +190,22 @@ def test_a_job_takes_an_edit_over_before_it_writes(world):
 def test_what_the_agents_own_tool_wrote_is_the_agents_and_says_where_it_did(world):
     world.take()
     at = NOW + timedelta(seconds=1)
+    other = world.path.parent.with_name("by another name")
+    other.symlink_to(world.path.parent)
+    long = "- of a long call\n- of its end" + " and on" * 1000
     calls = [
+        ("Write", {"file_path": str(other / "MEMORY.md"), "content": long}),
         ("Edit", {"file_path": str(world.path), "old_string": "x", "new_string": "- the agent's own line\n"}),
         ("Write", {"file_path": str(world.path.with_name("other.md")), "content": "- of another file, MEMORY.md\n"}),
         ("Write", {"file_path": "MEMORY.md", "content": "- never written\n"}),
     ]
     blocks = [{"type": "tool_use", "id": f"c{n}", "name": name, "input": i} for n, (name, i) in enumerate(calls)]
-    refused = [{"type": "tool_result", "tool_use_id": "c2", "content": "The user doesn't want to proceed"}]
+    refused = [{"type": "tool_result", "tool_use_id": "c3", "content": "The user doesn't want to proceed"}]
     world.scratch.append([message("assistant", blocks, at=at), message("user", refused, at=at)])
     run_once(world.app)
-    world.write(f"{OLD}- the agent's own line\n- a person's\n- of another file, MEMORY.md\n- never written\n")
+    world.write(
+        f"{OLD}- the agent's own line\n- a person's\n- of another file, MEMORY.md\n- never written\n- of a long call\n"
+    )
     world.take()
     told = world.scratch.query(
         "SELECT m.content, a.actor, m.sources <> '[]' FROM memory m JOIN audit a ON a.memory_id = m.id"
@@ -211,6 +217,7 @@ def test_what_the_agents_own_tool_wrote_is_the_agents_and_says_where_it_did(worl
         ("a person's", "human", 0),
         ("of another file, MEMORY.md", "human", 0),
         ("never written", "human", 0),
+        ("of a long call", "agent-tool", 1),
     ]
     (source,) = next(one.sources for one in world.live() if one.sources)
     assert (source.origin, source.transcript.endswith("one.jsonl"), source.last_byte > source.first_byte) == (

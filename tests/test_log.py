@@ -24,6 +24,7 @@ from memoryd.errors import StateError
 from memoryd.files import log
 from memoryd.files.log import Log, clean, configure, log_path, on_record, readable, rotated
 from memoryd.files.log_reader import Wanted, follow, read
+from memoryd.files.open_folder import open_folder
 
 
 class Terminal(io.StringIO):
@@ -391,6 +392,22 @@ def test_a_log_moved_or_removed_by_someone_else_is_made_anew(opened):
     Log("a").info("three")
     assert [each["event"] for each in records(path)] == ["three"]
     assert [each["event"] for each in records(path.with_name("moved"))] == ["one"]
+
+
+def test_a_line_that_is_written_while_the_log_is_exchanged_goes_to_the_new_one(opened, tmp_path):
+    path = opened()
+    Log("a").info("one")
+    with open_folder(path.parent) as folder:
+        with log.at_rest(folder / path.name):
+            writer = threading.Thread(target=Log("a").info, args=("two",))
+            writer.start()
+            # The writer has the old file open; without the lock its line would be in there by now.
+            writer.join(0.05)
+            assert b"two" not in path.read_bytes()
+            (path.parent / "new").write_bytes(path.read_bytes())
+            (path.parent / "new").rename(path)
+        writer.join()
+    assert [json.loads(line)["event"] for line in path.read_text().splitlines()] == ["one", "two"]
 
 
 def test_a_torn_last_line_does_not_take_the_next_one_with_it(opened, tmp_path):

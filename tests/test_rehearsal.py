@@ -7,6 +7,7 @@ from scratch import Scratch, filler, in_process, said
 
 from memoryd import config
 from memoryd.daemon.once import run_once
+from memoryd.files import state_files, trial
 from memoryd.interfaces import work
 
 
@@ -71,3 +72,19 @@ def test_the_command_tells_it_and_shows_a_silo_no_content(scratch):
     assert '"add"' in done.stdout
     assert "PostgreSQL" not in done.stdout
     assert everything(scratch)[1:] == before[1:]
+
+
+@pytest.mark.parametrize("opens", [True, False], ids=["opening", "sweeping"])
+def test_what_a_killed_dry_run_left_is_removed_and_one_that_runs_is_not(scratch, opens):
+    left = scratch.state / "trial-left"
+    (left / "workspace").mkdir(parents=True)
+    (left / "workspace" / "MEMORY.md").write_text("- the same\n")
+    with trial.place(scratch.state, scratch.workspace) as running:
+        assert state_files.uses(scratch.state)["copies"] > 0
+        if opens:
+            in_process(scratch).close()
+        else:
+            assert trial.remove_stale(scratch.state) == [running.state.parent]
+        assert [path.parent for path in scratch.state.glob("trial-*/state")] == [running.state.parent]
+        assert not left.exists()
+    assert list(scratch.state.glob("trial-*")) == []

@@ -8,9 +8,9 @@ from scratch import Scratch, filler, in_process, recent, said, until
 
 from memoryd import config
 from memoryd.daemon.once import run_once
-from memoryd.database import reads, sqlite
+from memoryd.database import reads, runs, sqlite
 from memoryd.engine import verify
-from memoryd.errors import NotFoundError, RefusedError
+from memoryd.errors import MemorydError, NotFoundError, RefusedError
 from memoryd.files.log import Log
 from memoryd.index.database import Index
 from memoryd.index.tables import Where
@@ -111,6 +111,18 @@ def test_a_memory_is_added_once_and_audited_as_a_tools(scratch, memory, capsys):
     assert agrees(scratch)
 
 
+def test_what_was_cancelled_is_not_told_as_done(scratch):
+    def queue(engine, clock):
+        run_id = work.request(engine, clock, "demo", "save", {"day": "2026-03-04", "clock": "10:00"}, text="a note")
+        assert runs.cancel(engine, run_id, clock.text()) == "queued"
+        return [run_id]
+
+    (row,) = work.run_now(config.load(scratch.config), "demo", queue)
+    for require in (work.require_done, work.require_accepted):
+        with pytest.raises(MemorydError, match="ended as cancelled: cancelled by hand"):
+            require(row)
+
+
 def test_what_was_forgotten_is_not_added_again(scratch, memory):
     memory.update(append="Ottilie grows kumquats")
     path = scratch.workspace / "MEMORY.md"
@@ -140,6 +152,7 @@ def test_a_new_text_replaces_the_file_and_goes_back(scratch, memory):
     ended = scratch.query("SELECT content, ended_as FROM memory WHERE deleted_at IS NOT NULL")
     assert ended == [(gone.removeprefix("- "), "replaced")]
     assert agrees(scratch)
+    (scratch.workspace / ".continuum/memory/backup/zzz.txt").write_text("no run's")
     work.run_now(
         config.load(scratch.config),
         "demo",

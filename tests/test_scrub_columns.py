@@ -38,6 +38,18 @@ def test_a_password_below_its_head_is_taken_out_of_each_row(text: str) -> None:
     assert redacted(left) == left
 
 
+@pytest.mark.parametrize(
+    ("cell", "left"),
+    [
+        ('"Zk9#m""Q2!vL"', "[REDACTED:column-value]"), ('"Zk9#m"Q2!vL', "[REDACTED:column-value]"),
+        ('"Zk9#mQ2!vL"""', '"[REDACTED:column-value]"""'),
+    ],
+)  # fmt: skip
+def test_a_password_with_a_quote_in_it_is_taken_out(cell: str, left: str) -> None:
+    head = 'user,password,mail\n"bob, ""x""",'
+    assert redacted(f"{head}{cell},b@x.example\n") == f"{head}{left},b@x.example\n"
+
+
 def test_the_other_columns_stay() -> None:
     left = redacted(f"name,password,mail\nbob,{DRAWN},b@x.example\nann,none,a@x.example\n")
     assert left == "name,password,mail\nbob,[REDACTED:column-value],b@x.example\nann,none,a@x.example\n"

@@ -23,11 +23,12 @@ FINAL = ("succeeded", "skipped", "declined", "failed", "dead", "cancelled")
 REFUSED_CHARACTERS = 65536
 STATES = (*OPEN, *FINAL, "proposed")
 # Which waiting runs may be taken now. A run with an intent is not among them: it is completed, never begun again.
-# One made or tried at a time that is still to come was timed by a clock since set back, which must hold nothing up.
+# One last tried, or else made, at a time that is still to come was timed by a clock since set back, which must hold
+# nothing up; tried since then, it waits between its attempts as any other.
 _TAKEABLE = (
     "job_run r JOIN agent a ON a.id = r.agent_id"
     " WHERE r.state IN ('queued', 'interrupted')"
-    " AND (r.scheduled_for <= :now OR r.created_at > :now OR r.started_at > :now)"
+    " AND (r.scheduled_for <= :now OR coalesce(r.started_at, r.created_at) > :now)"
     " AND r.agent_id IN (SELECT value FROM json_each(:agents))"
     " AND (r.actor IN ('human', 'agent-tool') OR (a.paused = 0 AND a.enabled = 1))"
     " AND NOT EXISTS (SELECT 1 FROM intent i WHERE i.run_id = r.id)"

@@ -11,10 +11,9 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import orjson
-
 from memoryd.database import turns
 from memoryd.tiers import core
+from memoryd.transcripts import fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,15 +63,10 @@ def own_bullets(connection: Connection, agent_id: str, path: Path) -> dict[str, 
 
 
 def _written(text: str, folder: str, path: Path) -> Iterator[str]:
-    """Yield the texts that a tool call writes to the file; none where it was cut, or is about another."""
-    try:
-        given = orjson.loads(text[max(0, text.find("{")) :])
-    except orjson.JSONDecodeError:
-        return
-    if not isinstance(given, dict):
-        return
+    """Yield the texts that a tool call writes to the file, as far as they are shown; none where it is about another."""
+    given = fields.shown_arguments(text)
     named = next((given[key] for key in _PATHS if isinstance(given.get(key), str)), "")
-    if not named or os.path.normpath(Path(folder) / named) != str(path):
+    if not named or os.path.realpath(Path(folder) / named) != os.path.realpath(path):
         return
     edits = given.get("edits")
     for one in (given, *(edits if isinstance(edits, list) else ())):

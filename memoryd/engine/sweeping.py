@@ -28,7 +28,8 @@ from memoryd.engine.commit import locked, opened
 from memoryd.engine.core_import import CORE_FILE
 from memoryd.engine.scrubbing import strings_of, with_strings
 from memoryd.errors import MemorydError, StateError
-from memoryd.files import durable, late, regular, temporary
+from memoryd.files import durable, late, regular, temporary, trial
+from memoryd.files.log import at_rest
 from memoryd.files.open_folder import follow_folder
 
 if TYPE_CHECKING:
@@ -136,10 +137,11 @@ class Sweep(ABC):
         with suppress(FileNotFoundError), follow_folder(self.state_dir / "log") as logs:
             for name in logs.names():
                 if fnmatchcase(name, "memoryd.jsonl*"):
-                    self._file(logs / name, _LINES)
+                    self._file(logs / name, _LINES, partial(at_rest, logs / name))
         for folder in sorted(self.state_dir.glob("memoryd.replaced-*")):
             self._put_aside(folder)
         self.left += [str(path) for path in sorted(self.state_dir.glob("memoryd.db.damaged-*"))]
+        self.left += map(str, trial.remove_stale(self.state_dir))
         self.left += sorted({*stuck, *self.stuck()})
 
     # --- rows -----------------------------------------------------------------------------------------------------

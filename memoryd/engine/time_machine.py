@@ -13,6 +13,7 @@ import base64
 import hashlib
 import json
 import re
+import stat
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -198,6 +199,8 @@ def _kept(continuum: OpenFolder, name: str, sha256: str) -> bytes | None:
         return None
     with continuum.folder("backup") as backups:
         for run_id in sorted(backups.names(), reverse=True):
+            if not stat.S_ISDIR((backups / run_id).lstat().st_mode):
+                continue  # somebody else's
             with backups.folder(run_id) as place:
                 kept = (regular.read(place / file) for file in place.names() if file.startswith(name))
                 found = next((data for data in kept if data is not None and regular.digest(data) == sha256), None)

@@ -19,6 +19,7 @@ Nothing here raises into a caller: a log that cannot be written counts what it l
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import re
@@ -26,7 +27,7 @@ import stat
 import sys
 import threading
 import traceback
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePath
@@ -35,12 +36,14 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from memoryd.errors import MemorydError
+from memoryd.errors import MemorydError, StateError
 from memoryd.files.folders import make_private_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import TextIO
+
+    from memoryd.files.open_folder import Entry
 
 LEVELS: Mapping[str, int] = MappingProxyType(
     {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
@@ -148,9 +151,22 @@ class _RotatingFile:
             self.close()
             with suppress(OSError):  # a folder that cannot be renamed in: a long log is better than none
                 self._rotate()
-        written = os.write(self._open(), line)
+        file = self._held()
+        try:
+            written = os.write(file, line)
+        finally:
+            fcntl.flock(file, fcntl.LOCK_UN)
         if written < len(line):
             raise OSError(None, "the disk is full")
+
+    def _held(self) -> int:
+        """The file that has the name now; it keeps it until the lock on it is let go of, see `at_rest`."""
+        while True:
+            file = self._open()
+            fcntl.flock(file, fcntl.LOCK_SH)
+            if self._is_current():
+                return file
+            self.close()
 
     def _is_current(self) -> bool:
         """False when someone moved or removed the file: a rotation by another tool, or a person."""
@@ -177,6 +193,24 @@ class _RotatingFile:
             with suppress(FileNotFoundError):
                 rotated(self._path, number - 1).replace(rotated(self._path, number))
         self._path.replace(rotated(self._path, 1))
+
+
+@contextmanager
+def at_rest(entry: Entry) -> Iterator[None]:
+    """Hold up who appends to a log, while it is exchanged: their lines go to the file that has its name then.
+
+    Raises:
+        StateError: there is no such file any more, or it cannot be opened.
+    """
+    try:
+        file = entry.open(os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise StateError(f"cannot be opened: {error.strerror}", str(entry), "try again when it rests") from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)
 
 
 def rotated(path: Path, number: int) -> Path:

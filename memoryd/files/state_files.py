@@ -3,7 +3,8 @@
 database   memoryd.db with its -wal and -shm
 index      index.db with the same: what search looks into, made anew where it is missing
 log        log/, with the rotated files
-copies     memoryd.db.damaged-TIME…, memoryd.replaced-TIME/: kept when another database took their place
+copies     memoryd.db.damaged-TIME…, memoryd.replaced-TIME/: kept when another database took their place;
+           trial-…/: what a dry run is carried out in
 other      the journal of watermarks, sessions that programs flushed, the tokenizer's vocabulary, the lock, the socket
 """
 
@@ -15,6 +16,7 @@ import shutil
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from memoryd.files import trial
 from memoryd.files.log import KEPT_FILES, log_path, rotated
 
 if TYPE_CHECKING:
@@ -76,7 +78,8 @@ def _kind(name: str) -> str:
         return "database"
     if _INDEX.fullmatch(name):
         return "index"
-    return "log" if name == "log" else "copies" if _COPY.fullmatch(name) else "other"
+    is_copy = _COPY.fullmatch(name) or name.startswith(trial.PREFIX)
+    return "log" if name == "log" else "copies" if is_copy else "other"
 
 
 def _size(path: Path) -> int:

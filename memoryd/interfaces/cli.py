@@ -291,12 +291,7 @@ def job_run(
     first = rows[0]
     call.output.result(first | ({"also": rows[1:]} if rows[1:] else {}), "\n".join(map(_run_line, rows)))
     for row in rows:
-        _require_done(row)
-
-
-def _require_done(row: dict[str, Any]) -> None:
-    if row["state"] in {"failed", "dead", "blocked", "interrupted", "queued"}:
-        raise MemorydError(f"the run ended as {row['state']}: {row['error'] or row['why']}", where=row["id"])
+        work.require_done(row)
 
 
 @cli.command()
@@ -473,7 +468,7 @@ def session_end(call: Call, session_id: str) -> None:
         row = work.end_session(settings, session_id)
     call.output.result(row, _ended_text(row))
     if row:
-        _require_done(row)
+        work.require_done(row)
 
 
 def _ended_text(row: dict[str, Any]) -> str:

@@ -182,7 +182,7 @@ class Memory:
         _, options = work.forgettable(self._settings, target, lambda _: self._agent)
         if dry_run:
             return work.planned_forgetting(self._settings, self._agent, options)
-        return work.forgotten(work.require_done(work.forget(self._settings, self._agent.id, options)))
+        return work.forgotten(work.require_accepted(work.forget(self._settings, self._agent.id, options)))
 
     def search(
         self,

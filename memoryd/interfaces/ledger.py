@@ -83,7 +83,7 @@ def _own(call: Call, agent_id: str | None, verb: str, memory_id: str) -> None:
         agent.id,
         lambda engine, clock: [work.request(engine, clock, agent.id, ledger_runs.EDIT, options)],
     )
-    work.require_done(rows[0])
+    work.require_accepted(rows[0])
     call.output.result({"id": memory["id"], "run": rows[0]["id"]}, f"{memory['id']} {_DONE[verb]}")
 
 
@@ -213,7 +213,7 @@ def rollback(call: Call, run_id: str | None, audit_id: int | None, dry_run: bool
         agent.id,
         lambda engine, clock: [work.request(engine, clock, agent.id, ledger_runs.ROLLBACK, options)],
     )
-    work.require_done(rows[0])
+    work.require_accepted(rows[0])
     done = rows[0]["receipt"].get("rollback", {})
     call.output.result(rows[0], f"{rows[0]['id']} {rows[0]['why'] or _plan_text(done)}")
 
@@ -240,7 +240,7 @@ def forget(call: Call, target: str, dry_run: bool, yes: bool, agent_id: str | No
             return
         click.echo(visible(_forgotten_text(planned)), err=True)
         click.confirm("There is no way back. Forget it?", abort=True, err=True)
-    told = work.forgotten(work.require_done(work.forget(settings, agent.id, options)))
+    told = work.forgotten(work.require_accepted(work.forget(settings, agent.id, options)))
     call.output.result(told, _forgotten_text(told))
 
 

@@ -64,7 +64,7 @@ POLL_SECONDS = 0.1
 READ_PATIENCE_SECONDS = 60.0  # for a daemon to read what was recorded for it
 SLEEP = "sleep"
 WAITING = ("queued", "running", "interrupted")
-UNDONE = frozenset({"failed", "dead", "blocked", "interrupted", "queued"})
+UNDONE = frozenset({"failed", "dead", "blocked", "interrupted", "queued", "cancelled"})
 
 
 def forever(settings: Settings, relog: Callable[[Settings], None], patience: timedelta) -> bool:
@@ -263,19 +263,28 @@ def run_now(
 
 
 def require_done(row: dict[str, Any]) -> dict[str, Any]:
-    """Turn a run that changed nothing into the error it is for the person who asked; returns the row of another.
+    """Turn a run that did not come to its end into the error it is for the person who asked; returns another's row.
+
+    Raises:
+        MemorydError: it failed, or was cancelled.
+    """
+    if row["state"] in UNDONE:
+        raise MemorydError(f"the run ended as {row['state']}: {row['error'] or row['why']}", where=row["id"])
+    return row
+
+
+def require_accepted(row: dict[str, Any]) -> dict[str, Any]:
+    """As `require_done`, for a run of which all was asked for by a person or a tool: nothing of it may be refused.
 
     Raises:
         RefusedError: a guard or the ledger said no.
-        MemorydError: it failed.
+        MemorydError: it failed, or was cancelled.
     """
     refused = row["receipt"].get("refused", ())
     if row["state"] == "declined" or refused:
         why = row["why"] or "; ".join(f"{one['guard']}: {one['why']}" for one in refused)
         raise RefusedError(str(why), where=row["id"])
-    if row["state"] in UNDONE:
-        raise MemorydError(f"the run ended as {row['state']}: {row['error'] or row['why']}", where=row["id"])
-    return row
+    return require_done(row)
 
 
 def request(
@@ -423,8 +432,7 @@ def _write(settings: Settings, agent: Agent, kind: str, text: str, *, witnessed:
         return [request(engine, clock, agent.id, kind, options, text=clean)]
 
     row = run_now(settings, agent.id, queue, fresh=witnessed)[0]
-    require_done(row)
-    return row
+    return require_accepted(row)
 
 
 def feedback(settings: Settings, agent: Agent, memory_id: str, verdict: str) -> str:

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 
 _FENCE = re.compile(
-    r"^[ \t]*(?P<mark>`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t]*(?P=mark)[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
+    r"^[ \t]*(?P<mark>`{3,}+|~{3,}+)[^\n]*\n.*?(?:^[ \t]*(?P=mark)[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
 )
 _PICTURE = re.compile(r"!\[([^\]\n]{0,200})\]\([^)\n]{0,500}\)")
 _LINK = re.compile(r"\[([^\]\n]{1,200})\]\([^)\n]{1,500}\)")
@@ -18,8 +18,8 @@ _CODE_LINE = re.compile(
 )
 _MARK = re.compile(r"^[\s>]*(?:#{1,6}\s+|[-*+•]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+|[✅❌✓✗⚠🔧📝]\ufe0f?\s*)*")
 _HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*[^*]{1,80}\*\*:?\s*$)")
-_ODD_WORD = re.compile(r"[^\s\d=_<>|{}%@\\/~^$]*[\d=_<>|{}%@\\/~^$]\S*")
-_DIGITS = re.compile(r"[^\s\d]*\d\S*")
+_ODD_WORD = re.compile(r"(?<!\S)[^\s\d=_<>|{}%@\\/~^$]*+[\d=_<>|{}%@\\/~^$]\S*+")
+_DIGITS = re.compile(r"(?<!\S)[^\s\d]*+\d\S*+")
 _MOST_ODD = 0.45  # of the words of a line may hold digits or signs of code before it reads as a machine's
 _REPEATED = 3  # lines of one shape in one message are a log, not speech
 _RULE = re.compile(r"^\W*$")

@@ -79,7 +79,7 @@ _OWN_SAYING = re.compile(
     r"\b(?:as )?(?:i|we)(?: have|'ve)?(?: just| already)? (?:said|say|told|tell|mentioned|wrote|asked|ask)\b(?: you)?"
     r"|\b(?:wie )?ich (?:schon |bereits )?(?:sagte|meinte|schrieb)\b|\b(?:comme )?je (?:l'ai )?dis\b|\btell me\b"
 )
-_QUESTION = re.compile(r"[?？؟]\W*$")  # noqa: RUF001
+_QUESTION = re.compile(r"(?:.*\w)?+\W*?[?？؟]", re.DOTALL)  # noqa: RUF001
 _REQUEST = re.compile(
     r"^\W*(?:(?:please|ok|okay|and|so|also|hey|bitte|por favor)\W+)*(?:"
     r"(?:can|could|would|will|won't|can't) (?:you|we)\b|would you\b|(?:kannst|könntest|könnten|würdest|würden|können) "
@@ -107,5 +107,5 @@ def distances(text: str) -> frozenset[str]:
     folded = _OWN_SAYING.sub(" ", text.casefold())
     marks = _DISTANCES.intersection(_WORD.findall(folded))
     marks |= {*_WIDE_DISTANCE.findall(folded), *_ONCE.findall(folded)}
-    is_asked = _QUESTION.search(folded) and not _REQUEST.search(folded)
+    is_asked = _QUESTION.match(folded) and not _REQUEST.search(folded)
     return frozenset(marks | ({"?"} if is_asked else set()))

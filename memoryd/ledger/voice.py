@@ -8,17 +8,23 @@ a speaker's name before them, and what follows a line that announces a text of s
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 
 from memoryd.ledger import prose
 
 _FEWEST_QUOTED = 4  # words from which on a quotation is a statement, not a name or a phrase
 _FEWEST_WIDE = 8  # characters of a script without spaces
-_TAGGED = re.compile(r"<([a-z][\w-]{0,40})\b[^<>]{0,300}>.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL)
+_TAG = re.compile(r"<([a-z][\w-]{0,40})\b[^<>]{0,300}>", re.IGNORECASE)
+_CLOSING_TAG = re.compile(r"</([a-z][\w-]{0,40})\s*>", re.IGNORECASE)
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _QUOTE = re.compile(
     r"\"([^\"\n]{2,600})\"|[“„”]([^“”„\n]{2,600})[”“]|«([^«»\n]{2,600})»|「([^「」\n]{2,600})」|『([^『』\n]{2,600})』"
-    r"|‘([^‘’\n]{2,600})’(?!\w)|(?<!\w)'([^\n]{2,600}?)'(?!\w)|›([^‹›\n]{2,600})‹|‚([^‚‘\n]{2,600})‘"  # noqa: RUF001
+    r"|‘([^‘’\n]{2,600})’(?!\w)|›([^‹›\n]{2,600})‹|‚([^‚‘\n]{2,600})‘"  # noqa: RUF001
 )
+# An apostrophe within does not end it, so a pattern would look for the end of each anew: it would be slow.
+_QUOTE_OPENS, _QUOTE_ENDS = re.compile(r"(?<!\w)'"), re.compile(r"'(?!\w)")
+_LONGEST_QUOTED = 600
 _PASTED = re.compile(r"^[ \t]*[>|].*$", re.MULTILINE)
 # Labels that people put before their own words; any other short beginning with a colon is somebody's name.
 _OWN_LABEL_LIST = """
@@ -30,7 +36,7 @@ _OWN_LABELS = rf"(?:{'|'.join(_OWN_LABEL_LIST.split())}|(?:about|my|our|mein\w*)
 _WHEN = re.compile(r"^[ \t]*(?:\[[^\]\n]{1,40}\][ \t]*|\(?\d\d?[:.]\d\d\)?[ \t]*)?")
 _SPEAKER = re.compile(
     rf"{_WHEN.pattern}(?!{_OWN_LABELS})"
-    r"(?:[^\W\d_][\w.'-]{0,30}[ \t]?){1,3}(?:\([^)\n]{1,40}\))?[ \t]*:[ \t]+\S",
+    r"(?:[^\W\d_][\w.'-]{0,30}+[ \t]?+){1,3}+(?:\([^)\n]{1,40}\))?[ \t]*:[ \t]+\S",
     re.IGNORECASE,
 )
 _FOREIGN_LIST = """
@@ -53,10 +59,10 @@ def own(text: str) -> str:
     """Return `text` without what is not said in the voice of who sent it; what is left keeps its lines."""
     text = _COMMENT.sub(" ", text)
     text = prose.without_code(text)
-    text = _TAGGED.sub(" ", text)
+    text = _without_tagged(text)
     text = _PASTED.sub("", text)
     text = _QUOTE.sub(_short_quote, text)
-    lines = text.splitlines()
+    lines = [_without_single_quoted(line) for line in text.splitlines()]
     end = next((at for at, line in enumerate(lines) if _ANNOUNCES.search(line)), len(lines))
     speakers = [_speaker(line) for line in lines[: end + 1]]
     # One name at the very beginning is what a bridge from another chat puts before all that its user says.
@@ -71,10 +77,54 @@ def handed_on(text: str) -> str:
     return "\n".join(line for line in text.splitlines() if line.strip() not in mine)
 
 
+def _without_tagged(text: str) -> str:
+    """Return `text` without what stands between tags; of a tag that nothing closes, behind a word, that alone goes.
+
+    One at the beginning of a line opens a block: without its end, all that follows may be in it.
+    """
+    ends: dict[str, list[int]] = defaultdict(list)
+    for closing in _CLOSING_TAG.finditer(text):
+        ends[closing[1].casefold()].append(closing.end())
+    kept = []
+    done, is_line_bare = 0, True
+    for tag in _TAG.finditer(text):
+        if tag.start() < done:
+            continue
+        before = text[done : tag.start()]
+        rest = before.rpartition("\n")[2]
+        is_line_bare = (is_line_bare or rest != before) and not any(map(str.isalnum, rest))
+        kept.append(before)
+        same = ends[tag[1].casefold()]
+        at = bisect_right(same, tag.end())
+        done = same[at] if at < len(same) else len(text) if is_line_bare else tag.end()
+        is_line_bare |= "\n" in text[tag.start() : done]
+    return " ".join([*kept, text[done:]])
+
+
+def _without_single_quoted(line: str) -> str:
+    """Return a line without its longer quotations in straight single quotes."""
+    ends = [end.start() for end in _QUOTE_ENDS.finditer(line)]
+    kept = []
+    done = 0
+    for opening in _QUOTE_OPENS.finditer(line) if ends else ():
+        first = opening.end()
+        at = bisect_left(ends, first + 2)
+        if opening.start() < done or at == len(ends) or ends[at] - first > _LONGEST_QUOTED:
+            continue
+        end = ends[at] + 1
+        kept.append(f"{line[done : opening.start()]} " if _is_statement(line[first : end - 1]) else line[done:end])
+        done = end
+    return "".join([*kept, line[done:]])
+
+
 def _short_quote(found: re.Match[str]) -> str:
     inside = next(group for group in found.groups() if group is not None)
-    wide = sum(1 for char in inside if prose.is_wide(char))
-    return " " if len(inside.split()) >= _FEWEST_QUOTED or wide >= _FEWEST_WIDE else found[0]
+    return " " if _is_statement(inside) else found[0]
+
+
+def _is_statement(quoted: str) -> bool:
+    wide = sum(1 for char in quoted if prose.is_wide(char))
+    return len(quoted.split()) >= _FEWEST_QUOTED or wide >= _FEWEST_WIDE
 
 
 def _speaker(line: str) -> str | None:

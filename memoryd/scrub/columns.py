@@ -6,9 +6,7 @@ head, and the work is linear however many heads there are.
 
 from __future__ import annotations
 
-import csv
 import re
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from memoryd.scrub.finding import Place, Span
@@ -35,6 +33,7 @@ _ITEM = re.compile(
     rb"(?:\([^()]{0,200}\))?)\s{0,8}(?P<behind>[,)])",
     re.DOTALL,
 )
+_QUOTED = re.compile(rb' *"(?P<text>(?:[^"]|"")*+)"?')
 _NEXT_ROW = re.compile(rb"\s{0,8},\s{0,8}(?=\()")
 
 
@@ -82,22 +81,36 @@ def _rows(place: Place, at: int, mark: bytes, kinds: list[str | None]) -> Iterat
             kind and _kind_of_head(cell) == kind for cell, kind in zip(cells, kinds, strict=True)
         ):
             return
-        behind = 0
-        for cell, kind in zip(cells, kinds, strict=True):
-            first = line.find(cell, behind)
-            behind = max(behind, first + len(cell))
-            if first >= 0 and _is_secret(cell, kind):
-                yield Span(at + first, at + first + len(cell), RULE)
+        for cell, kind, (first, last) in zip(cells, kinds, _bounds(line, mark), strict=True):
+            if _is_secret(cell, kind):
+                inside = line.find(cell, first, last)
+                # One that is written in another way than it reads goes with its quotes.
+                begin, behind = (first, last) if inside < 0 else (inside, inside + len(cell))
+                yield Span(at + begin, at + behind, RULE)
         at = end + 1
 
 
 def _cells(line: bytes, mark: bytes) -> list[bytes]:
-    cells = line.split(mark)
-    if b'"' in line and mark != b"|":
-        with suppress(csv.Error):
-            (read,) = csv.reader([line.decode("latin-1")], delimiter=mark.decode(), skipinitialspace=True)
-            cells = [cell.encode("latin-1") for cell in read]
-    return [cell.strip(_PADDING) for cell in cells]
+    return [_value(line[first:last], mark) for first, last in _bounds(line, mark)]
+
+
+def _bounds(line: bytes, mark: bytes) -> Iterator[tuple[int, int]]:
+    """Where the cells of a line lie, without the marks between them; the last one ends with the line."""
+    at = 0
+    while at <= len(line):
+        quoted = None if mark == b"|" else _QUOTED.match(line, at)
+        end = line.find(mark, at if quoted is None else quoted.end())
+        end = len(line) if end < 0 else end
+        yield at, end
+        at = end + 1
+
+
+def _value(cell: bytes, mark: bytes) -> bytes:
+    """What a cell says: a quote in a quoted one is written twice (RFC 4180), what is behind its end belongs to it."""
+    quoted = None if mark == b"|" else _QUOTED.match(cell)
+    if quoted is not None:
+        cell = quoted["text"].replace(b'""', b'"') + cell[quoted.end() :]
+    return cell.strip(_PADDING)
 
 
 def _kind_of_head(name: bytes) -> str | None:

@@ -12,6 +12,7 @@ import orjson
 from memoryd.transcripts.lines import clean
 
 ARGUMENTS_MAX = 4000
+_CUT = re.compile(r"… \[[\d,]+ characters left out\]\Z")
 _WORD_MAX = 256
 _OUTPUTS = ("_result", "_results", "_output")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,39}")
@@ -82,6 +83,25 @@ def arguments(name: object, value: object) -> str:
     if len(text) > ARGUMENTS_MAX:
         text = f"{text[:ARGUMENTS_MAX]}… [{len(text) - ARGUMENTS_MAX:,} characters left out]"
     return clean(f"{word(name) or 'tool'} {text}".rstrip())
+
+
+def shown_arguments(text: str) -> dict[str, Any]:
+    """The arguments in what `arguments` made; of a cut text its whole lines; empty where there are none.
+
+    The last line that is shown is left out with the rest, even where it happens to be whole.
+    """
+    given = text[max(0, text.find("{")) :]
+    cut = _CUT.search(given)
+    try:
+        if cut is None:
+            found = orjson.loads(given)
+        else:
+            from pydantic_core import from_json
+
+            found = from_json(given[: given.rfind("\\n", 0, cut.start())], allow_partial="trailing-strings")
+    except ValueError:
+        return {}
+    return found if type(found) is dict else {}
 
 
 def _compact(value: object) -> str:
