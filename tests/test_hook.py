@@ -288,7 +288,9 @@ def said_to(world, call, payload):
 def test_a_silo_is_open_to_its_agent_and_closed_to_people(tmp_path):
     world = World(tmp_path / "scratch", privacy="silo")
     with world.app, world.served():
-        assert world.hook("opencode", "session-start", {}).decode() == TEXT
+        assert world.hook("opencode", "session-start", {"cwd": str(world.workspace)}).decode() == TEXT
+        # A silo without projects is for sessions in its workspace, wherever the hook is configured.
+        assert [world.hook("opencode", "session-start", one) for one in ({}, {"cwd": str(tmp_path)})] == [b"", b""]
         refused = world.scratch.json("context", code=4)
         assert (refused["code"], refused["hint"]) == ("refused", 'memoryd grant request --purpose "…" --for 30m')
         terminal, end = os.openpty()

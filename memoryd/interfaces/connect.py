@@ -21,7 +21,7 @@ from memoryd.interfaces.aider_conf import AiderConf
 from memoryd.interfaces.asking import SOCKET
 from memoryd.interfaces.hook import COMPACT, END, FILES_TOKENS, PROMPT, START
 from memoryd.interfaces.hook_settings import HookSettings
-from memoryd.interfaces.hooked import is_within
+from memoryd.interfaces.hooked import folders_of, is_within
 from memoryd.interfaces.json_servers import OPENCODE, JsonServers
 from memoryd.interfaces.mcp_server import McpServer
 from memoryd.interfaces.toml_servers import TomlServers
@@ -131,9 +131,8 @@ class Place:
         words = ["--socket", str(self.settings.state_dir / SOCKET), "--workspace", str(self.agent.workspace)]
         if (files := self.settings.injection.files_max_tokens) != FILES_TOKENS:
             words += ["--files", str(files)]
-        projects = [source.project for source in self.agent.transcripts]
-        for project in dict.fromkeys(projects if None not in projects else ()):
-            words += ["--within", str(project)]
+        for folder in folders_of(self.agent):
+            words += ["--within", str(folder)]
         return words
 
     def command(self, tool: str, event: str) -> str:

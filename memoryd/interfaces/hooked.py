@@ -184,12 +184,23 @@ def _session(request: Mapping[str, Any]) -> tuple[str | None, str | None]:
     return transcript if isinstance(transcript, str) else None, session if isinstance(session, str) else None
 
 
+def folders_of(agent: Agent) -> tuple[Path, ...]:
+    """Where the sessions run that are an agent's: in projects its transcripts are read of; none: anywhere.
+
+    A silo without projects is for sessions in its workspace: what it holds is not for all of a user's.
+    """
+    projects = dict.fromkeys(source.project for source in agent.transcripts)
+    if None not in projects and projects:
+        return tuple(project for project in projects if project is not None)
+    return (agent.workspace,) if agent.privacy == "silo" else ()
+
+
 def is_within(agent: Agent, cwd: object) -> bool:
-    """Whether a session in a folder is one of this agent's: of any project, or of those its transcripts are read of."""
-    projects = [source.project for source in agent.transcripts]
-    if None in projects or not projects:
+    """Whether a session in a folder is one of this agent's."""
+    folders = folders_of(agent)
+    if not folders:
         return True
     if not isinstance(cwd, str) or not cwd:
         return False
     folder = Path(cwd).resolve()
-    return any(folder.is_relative_to(project.resolve()) for project in projects if project is not None)
+    return any(folder.is_relative_to(one.resolve()) for one in folders)
