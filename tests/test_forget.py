@@ -268,6 +268,23 @@ def test_what_somebody_wrote_into_its_block_stays(world):
     assert holders(world, "postgresql", "ottilie") == []
 
 
+def test_what_a_person_wrote_stays_where_it_only_quotes_the_session(world):
+    path = next((world.scratch.workspace / "memory").glob("*.md"))
+    mine = f"\n## Mine (23:00)\n\nThey told me: {SUITE}. I never do.\n"
+    path.write_text(path.read_text() + mine)
+    tabs = saying(world, "tabs")
+    longer = f"Anna thinks that {tabs.content.removeprefix('User: ').rstrip('.')}, and the pager rings on Mondays"
+    world.write(world.text() + f"- {longer}\n")
+    world.take()
+    other = saying(world, "pager").id
+    told = forget(world, memory=tabs.id)
+    assert f"- {longer}\n" in world.text()
+    assert told["beside"]["memories"].count(other) == 1
+    forget(world, session=the_session(world))
+    assert path.read_text().endswith(mine)
+    assert f"- {longer}\n" in world.text()
+
+
 def test_what_another_session_says_too_stays(world):
     session = the_session(world)
     world.scratch.append([message(role, text, 40) for role, text in ECHO], name="two")
@@ -380,9 +397,13 @@ def test_copies_that_others_keep_lose_it_as_well(world, tmp_path):
     with sqlite.reading(engine) as connection:
         assert list(chain.check(audit.entries(connection, "demo"))) == []
         assert connection.exec_driver_sql("SELECT count(*) FROM turn WHERE text <> ''").scalar_one() == 6
+    world.scratch.change(
+        "INSERT INTO alarm (kind, agent_id, subject, since, text) VALUES ('waiting', 'demo', 'run-facts', 'x', 'x')"
+    )
     forget(world, session=session)
     assert holders(world, "postgresql", "ottilie") == []
     assert world.scratch.query("SELECT state FROM job_run WHERE id = 'run-facts'") == [("cancelled",)]
+    assert world.scratch.query("SELECT count(*) FROM alarm WHERE cleared_at IS NULL") == [(0,)]
     engine.dispose()
 
 

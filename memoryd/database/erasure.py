@@ -11,7 +11,7 @@ from collections import Counter
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from memoryd.database import audit, texts
+from memoryd.database import audit, runs, texts
 from memoryd.database.turns import FORGOTTEN
 from memoryd.transcripts import now_file
 from memoryd.transcripts.turn import Role
@@ -75,11 +75,12 @@ def erase(connection: Connection, agent_id: str, what: Mapping[str, Any], now: s
         now: the time.
     """
     erase_sessions(connection, what["sessions"])
-    connection.exec_driver_sql(
-        f"UPDATE job_run SET state = 'cancelled', finished_at = ?, why = 'its session was forgotten'"  # noqa: S608
-        f" WHERE {_OF_SESSIONS} AND state IN {_OPEN}",
-        (now, json.dumps(what["sessions"])),
+    waiting = connection.exec_driver_sql(
+        f"SELECT id FROM job_run WHERE {_OF_SESSIONS} AND state IN {_OPEN}",  # noqa: S608
+        (json.dumps(what["sessions"]),),
     )
+    for (run_id,) in waiting.all():
+        runs.withdraw(connection, run_id, now, "its session was forgotten")
     connection.exec_driver_sql(
         f"UPDATE job_run SET reply = NULL, refused = NULL WHERE {_OF_SESSIONS}",  # noqa: S608
         (json.dumps([*what["sessions"], *what["replies"]]),),
