@@ -16,8 +16,9 @@ from test_ledger_runs import World
 
 import memoryd
 from memoryd.daemon.once import read_all, run_once
-from memoryd.database import audit, profile, reads, sqlite, turns
-from memoryd.engine import forgetting, ledger_runs
+from memoryd.database import audit, profile, reads, sqlite, texts, turns
+from memoryd.engine import forgetting, ledger_runs, retry
+from memoryd.errors import StateError
 from memoryd.files import regular
 from memoryd.ledger import audit as chain
 from memoryd.ledger.facts import NewFact
@@ -449,6 +450,19 @@ def test_a_section_of_the_profile_loses_what_only_the_session_said(world):
     forget(world, memory=one)
     assert world.scratch.query("SELECT text FROM profile_section") == []
     assert holders(world, "works by hand") == []
+
+
+def test_what_it_took_out_stays_told_however_often_the_rest_fails(world, monkeypatch):
+    def fails(engine):
+        raise StateError("cannot be written anew")
+
+    tabs = saying(world, "tabs").id
+    with monkeypatch.context() as patch:
+        patch.setattr(texts, "rewrite_file", fails)
+        patch.setattr(retry, "decide", lambda *_, **__: retry.GiveUp())
+        row = world.do(forgetting.KIND, memory=tabs)
+    assert row["state"] == "dead"
+    assert row["receipt"][forgetting.KIND]["memory"] == tabs
 
 
 # --- stopped ---

@@ -468,6 +468,7 @@ class Copies(Sweep):
         self.rows_of(engine, [table for table in ("memory", "profile_section", *copies) if table in there])
         with sqlite.writing(engine) as connection:
             erasure.erase_sessions(connection, self.sessions)
+            erasure.erase_replies(connection, self.sessions)
             if "audit" in there:
                 for agent_id in self.workspaces:
                     _erase_said(connection, agent_id, self.cut)
