@@ -271,7 +271,8 @@ def test_what_somebody_wrote_into_its_block_stays(world):
 
 def test_what_a_person_wrote_stays_where_it_only_quotes_the_session(world):
     path = next((world.scratch.workspace / "memory").glob("*.md"))
-    mine = f"\n## Mine (23:00)\n\nThey told me: {SUITE}. I never do.\n"
+    line = next(line for line in path.read_text().splitlines() if POSTGRES in line)
+    mine = f"\n## Mine (23:00)\n\nThey told me that {line.partition(': ')[2].rstrip('.')} and I never do.\n"
     path.write_text(path.read_text() + mine)
     tabs = saying(world, "tabs")
     longer = f"Anna thinks that {tabs.content.removeprefix('User: ').rstrip('.')}, and the pager rings on Mondays"

@@ -135,15 +135,16 @@ def test_an_agent_is_erased_beyond_recovery_and_the_others_stay(tmp_path):
 
 def test_a_file_that_was_read_before_a_forget_does_not_come_in_behind_it(world):
     world.write("MEMORY.md", "- a quince tree\n")
-    kept, redact = world.recall.indexer, world.recall.indexer.redact
+    kept, redact, seen = world.recall.indexer, world.recall.indexer.redact, []
 
     def meanwhile(texts):
+        seen.append(texts)
         if any("quince" in text for text in texts):  # as `forget` does it: the file first, then the index
             world.write("MEMORY.md", "- another\n")
             world.index.erase(world.agent.id)
         return redact(texts)
 
-    replace(kept, redact=meanwhile).refresh(world.agent)
+    replace(kept, redact=meanwhile).refresh(world.agent, lambda: not seen)
 
     def keys():
         with world.index.reading() as tables:
