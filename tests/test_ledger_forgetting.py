@@ -38,9 +38,9 @@ def became(verdict):
 
 def test_with_a_memory_goes_what_it_was_and_what_says_the_same():
     was = core_memory(1, "uses the tab key", ended_as=Ending.SUPERSEDED, deleted_at="x", successors=("core_00000002",))
-    now = core_memory(2, "indents with tabs")
-    same = core_memory(3, "User: Indents with  TABS.", kind=Kind.FACT)
-    longer = core_memory(4, "Anna never indents with tabs; the production password rotates on Mondays")
+    now = core_memory(2, "indents with tabs everywhere")
+    same = core_memory(3, "User: Indents with  TABS everywhere.", kind=Kind.FACT)
+    longer = core_memory(4, "Anna never indents with tabs everywhere; the production password rotates on Mondays")
     other = core_memory(5, "tabs are nice")
     held = all_of(was, now, same, longer, other)
     verdict = forgetting.of_memory(held, now.id, {}, nothing)
