@@ -16,8 +16,9 @@ from test_ledger_runs import World
 
 import memoryd
 from memoryd.daemon.once import read_all, run_once
-from memoryd.database import audit, profile, reads, sqlite, turns
-from memoryd.engine import forgetting, ledger_runs
+from memoryd.database import audit, profile, reads, sqlite, texts, turns
+from memoryd.engine import forgetting, ledger_runs, retry
+from memoryd.errors import StateError
 from memoryd.files import regular
 from memoryd.ledger import audit as chain
 from memoryd.ledger.facts import NewFact
@@ -268,6 +269,24 @@ def test_what_somebody_wrote_into_its_block_stays(world):
     assert holders(world, "postgresql", "ottilie") == []
 
 
+def test_what_a_person_wrote_stays_where_it_only_quotes_the_session(world):
+    path = next((world.scratch.workspace / "memory").glob("*.md"))
+    line = next(line for line in path.read_text().splitlines() if POSTGRES in line)
+    mine = f"\n## Mine (23:00)\n\nThey told me that {line.partition(': ')[2].rstrip('.')} and I never do.\n"
+    path.write_text(path.read_text() + mine)
+    tabs = saying(world, "tabs")
+    longer = f"Anna thinks that {tabs.content.removeprefix('User: ').rstrip('.')}, and the pager rings on Mondays"
+    world.write(world.text() + f"- {longer}\n")
+    world.take()
+    other = saying(world, "pager").id
+    told = forget(world, memory=tabs.id)
+    assert f"- {longer}\n" in world.text()
+    assert told["beside"]["memories"].count(other) == 1
+    forget(world, session=the_session(world))
+    assert path.read_text().endswith(mine)
+    assert f"- {longer}\n" in world.text()
+
+
 def test_what_another_session_says_too_stays(world):
     session = the_session(world)
     world.scratch.append([message(role, text, 40) for role, text in ECHO], name="two")
@@ -380,9 +399,13 @@ def test_copies_that_others_keep_lose_it_as_well(world, tmp_path):
     with sqlite.reading(engine) as connection:
         assert list(chain.check(audit.entries(connection, "demo"))) == []
         assert connection.exec_driver_sql("SELECT count(*) FROM turn WHERE text <> ''").scalar_one() == 6
+    world.scratch.change(
+        "INSERT INTO alarm (kind, agent_id, subject, since, text) VALUES ('waiting', 'demo', 'run-facts', 'x', 'x')"
+    )
     forget(world, session=session)
     assert holders(world, "postgresql", "ottilie") == []
     assert world.scratch.query("SELECT state FROM job_run WHERE id = 'run-facts'") == [("cancelled",)]
+    assert world.scratch.query("SELECT count(*) FROM alarm WHERE cleared_at IS NULL") == [(0,)]
     engine.dispose()
 
 
@@ -428,6 +451,19 @@ def test_a_section_of_the_profile_loses_what_only_the_session_said(world):
     forget(world, memory=one)
     assert world.scratch.query("SELECT text FROM profile_section") == []
     assert holders(world, "works by hand") == []
+
+
+def test_what_it_took_out_stays_told_however_often_the_rest_fails(world, monkeypatch):
+    def fails(engine):
+        raise StateError("cannot be written anew")
+
+    tabs = saying(world, "tabs").id
+    with monkeypatch.context() as patch:
+        patch.setattr(texts, "rewrite_file", fails)
+        patch.setattr(retry, "decide", lambda *_, **__: retry.GiveUp())
+        row = world.do(forgetting.KIND, memory=tabs)
+    assert row["state"] == "dead"
+    assert row["receipt"][forgetting.KIND]["memory"] == tabs
 
 
 # --- stopped ---

@@ -3,6 +3,7 @@
 import json
 import random
 import stat
+from dataclasses import replace
 
 import pytest
 from recall_world import World
@@ -130,6 +131,30 @@ def test_an_agent_is_erased_beyond_recovery_and_the_others_stay(tmp_path):
     world.index.erase(None)
     assert not any(b"zqxsecret" in path.read_bytes() for path in parts(world))
     world.close()
+
+
+def test_a_file_that_was_read_before_a_forget_does_not_come_in_behind_it(world):
+    world.write("MEMORY.md", "- a quince tree\n")
+    kept, redact, seen = world.recall.indexer, world.recall.indexer.redact, []
+
+    def meanwhile(texts):
+        seen.append(texts)
+        if any("quince" in text for text in texts):  # as `forget` does it: the file first, then the index
+            world.write("MEMORY.md", "- another\n")
+            world.index.erase(world.agent.id)
+        return redact(texts)
+
+    replace(kept, redact=meanwhile).refresh(world.agent, lambda: not seen)
+
+    def keys():
+        with world.index.reading() as tables:
+            number = tables.find_number(world.agent.id)
+            return [one.key for one in tables.held(tables.sources(number, "core")["MEMORY.md"].id)]
+
+    found = keys()
+    world.index.erase(world.agent.id)
+    kept.refresh(world.agent)
+    assert found == keys()
 
 
 def test_what_others_read_while_it_is_erased_is_gone_as_well(world):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ledger_world import World, core_memory, source, time_of
 
 from memoryd.ledger import forgetting
-from memoryd.ledger.cut import MARK, Block, Cut, cut_of, cut_of_row
+from memoryd.ledger.cut import MARK, Block, Cut, cut_of, cut_of_row, lines_of, sparing
 from memoryd.ledger.forgetting import Version
 from memoryd.ledger.memory import Ending, Kind
 from memoryd.ledger.operation import Add, Delete, Merge, Update
@@ -38,14 +38,14 @@ def became(verdict):
 
 def test_with_a_memory_goes_what_it_was_and_what_says_the_same():
     was = core_memory(1, "uses the tab key", ended_as=Ending.SUPERSEDED, deleted_at="x", successors=("core_00000002",))
-    now = core_memory(2, "indents with tabs")
-    same = core_memory(3, "User: Indents with  TABS.", kind=Kind.FACT)
-    longer = core_memory(4, "always indents with tabs, never otherwise")
+    now = core_memory(2, "indents with tabs everywhere")
+    same = core_memory(3, "User: Indents with  TABS everywhere.", kind=Kind.FACT)
+    longer = core_memory(4, "Anna never indents with tabs everywhere; the production password rotates on Mondays")
     other = core_memory(5, "tabs are nice")
     held = all_of(was, now, same, longer, other)
     verdict = forgetting.of_memory(held, now.id, {}, nothing)
     assert verdict.erased == {
-        now.id: forgetting.NAMED, was.id: forgetting.BECAME, same.id: forgetting.SAYS_IT, longer.id: forgetting.SAYS_IT,
+        now.id: forgetting.NAMED, was.id: forgetting.BECAME, same.id: forgetting.SAYS_IT,
     }  # fmt: skip
     assert forgetting.of_memory(held, other.id, {other.id: ["Uses the tab key"]}, nothing).erased.keys() == {
         other.id,
@@ -168,24 +168,57 @@ def test_a_section_loses_the_sentences_that_only_the_session_brought():
 @pytest.mark.parametrize(
     ("forgotten", "text", "left"),
     [
-        ("uses tabs", "He USES\n  tabs, they say.", f"He {MARK}, they say."),
+        ("uses tabs for all", "He USES\n  tabs for all, they say.", f"He {MARK}, they say."),
+        ("uses tabs", "He uses tabs, they say.", "He uses tabs, they say."),
         ("uses tabs", "- Uses tabs.\n- and more\n", "- and more\n"),
         ("User: Uses tabs.", "uses tabs\r\nmore\r\n", "more\r\n"),
         ("Uses tabs.", "- User: uses tabs.\n", ""),
-        ("uses tabs", "she uses tabs2 and misuses tabs", "she uses tabs2 and misuses tabs"),
+        ("Uses tabs.", "Hello. I see: uses tabs. User: uses tabs. Bye.", f"Hello. I see: uses tabs. {MARK}. Bye."),
+        ("she uses tabs here", "she uses tabs here2 and misshe uses tabs here", None),
         ("tea", "- tea\n* Tea.\nteas and tea alone\ntea\n", "teas and tea alone\n"),
-        ("a+b (c)?", "is a+b (c)? so", f"is {MARK}? so"),
-        ("用标签", "我用标签缩进", "我用标签缩进"),
-        ("caf\u00e9 at noon", "the cafe\u0301 at noon", f"the {MARK}"),
+        ("a+b (c)? or so", "is a+b (c)? or so", f"is {MARK}"),
+        ("用标签", "我用标签缩进", None),
+        ("我住在柏林", "你好。我住在柏林。我喜欢绿茶。", f"你好。{MARK}。我喜欢绿茶。"),
+        ("我住在柏林", "现在我住在柏林很久了", f"现在{MARK}很久了"),
+        ("caf\u00e9 at noon or later", "the cafe\u0301 at noon or later", f"the {MARK}"),
+        ("at noon in the cafe", "at noon in the caf\u00e9, at noon in the cafe\u0301", None),
+        ("he lives in the stra\u00dfe", "so HE LIVES IN THE STRASSE", f"so {MARK}"),
+        ("always writes \u2039article> tags", "I always writes <article> tags", f"I {MARK}"),
+        ("it\u2019s not what we do", "no, it's not what we do", f"no, {MARK}"),
     ],
 )
 def test_a_text_is_found_as_a_whole_and_nothing_else_changes(forgotten, text, left):
-    assert cut_of([forgotten]).of_text(text) == left
+    assert cut_of([forgotten]).of_text(text) == (text if left is None else left)
 
 
-_WORDS = st.lists(st.sampled_from(["tabs", "Tea", "über", "a-b", "x.", "(y)", "9"]), min_size=2, max_size=5).map(
-    " ".join
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("- User: Run all of the tests.\nrun all of the tests\n", ""),
+        ("- [x] Run all of the tests\n**Focus**: run all of the tests\n", f"- [x] {MARK}\n**Focus**: {MARK}\n"),
+        ("Never run all of the tests on the production host.", None),
+        ("I am told to: run all of the tests", None),
+        ("Run all of the tests. Then rest.", None),
+    ],
 )
+def test_of_lines_nothing_goes_that_only_quotes_them(text, left):
+    assert lines_of(["User: Run all of the tests."]).of_text(text) == (text if left is None else left)
+
+
+def test_what_stays_keeps_what_it_says():
+    longer = "Anna never uses tabs in any file; the password rotates"
+    cut = sparing(cut_of(["Uses tabs in any file."]), [longer, "other"])
+    assert cut.spared == (longer,)
+    text = f"- {longer}\n- He uses tabs in any file\n"
+    assert cut.of_text(text) == f"- {longer}\n- He {MARK}\n"
+    assert cut_of_row(cut.row()) == cut
+    same = sparing(lines_of(["User: likes green tea"]), ["Likes green tea."])
+    assert same.of_text("- User: likes green tea\n") == "- User: likes green tea\n"
+
+
+_WORDS = st.lists(
+    st.sampled_from(["tabs", "Tea", "über", "a-b", "x.", "(y)", "9", "我住在柏林"]), min_size=2, max_size=5
+).map(" ".join)
 
 
 @given(st.lists(_WORDS, max_size=3), st.lists(_WORDS, max_size=6))
@@ -200,7 +233,7 @@ def test_nothing_is_left_and_a_second_cut_finds_nothing(forgotten, lines):
         assert left == text
     data = cut.of_core(text.encode())
     assert [one.text for one in core.bullets(core.parse(data))] == [
-        one.text for one in core.bullets(core.parse(text.encode())) if not cut.says(one.text)
+        kept for one in core.bullets(core.parse(text.encode())) if (kept := cut.of_text(one.text))
     ]
 
 
@@ -210,19 +243,38 @@ def block(body, clock="10:00"):
 
 
 def test_a_block_goes_by_its_hash_and_what_others_wrote_stays():
-    ours, ours_block = block("- uses tabs\n- and tea")
-    theirs, theirs_block = block("- uses tabs", "11:00")
-    mine = b"\n## Mine (12:00)\n\n\xff caf\xe9 uses tabs\n\n## Empty (13:00)\n"
+    ours, ours_block = block("- uses tabs all day\n- and tea")
+    theirs, theirs_block = block("- uses tabs all day", "11:00")
+    mine = b"\n## Mine (12:00)\n\n\xff caf\xe9 uses tabs all day\n\n## Empty (13:00)\n"
     head = b"# Daily Memory: 2026-03-04\n"
-    cut = Cut(("uses tabs",), (ours_block,), (theirs_block,))
+    cut = Cut(("uses tabs all day",), (ours_block,), (theirs_block,))
     data = head + ours + theirs + mine
-    assert cut.of_daily("memory/x.md", data) == head + theirs + mine.replace(b"uses tabs", MARK.encode())
-    assert cut.of_daily("memory/y.md", data) == head + ours.replace(b"- uses tabs\n", b"") + mine.replace(
-        b"uses tabs", MARK.encode()
+    assert cut.of_daily("memory/x.md", data) == head + theirs + mine.replace(b"uses tabs all day", MARK.encode())
+    assert cut.of_daily("memory/y.md", data) == head + ours.replace(b"- uses tabs all day\n", b"") + mine.replace(
+        b"uses tabs all day", MARK.encode()
     )
-    assert cut.edited("memory/x.md", data) == []
+    of_lines = lines_of(["uses tabs all day", "and tea"], [ours_block], [theirs_block])
+    assert of_lines.edited("memory/x.md", data) == []
     edited = data.replace(b"- and tea", b"- and green tea")
-    assert cut.edited("memory/x.md", edited) == ["uses tabs", "and green tea", "\ufffd caf\ufffd uses tabs"]
+    assert of_lines.edited("memory/x.md", edited) == ["uses tabs all day", "and green tea"]
+
+
+def test_of_lines_only_what_is_left_of_a_block_loses_them_inside_a_line():
+    ours, ours_block = block("- User: Run all of the tests.\n- uses tabs all day\n- Uses Vim.")
+    mine = b"\n## Mine (12:00)\n\nnever run all of the tests on the production host\n- Uses Vim.\n"
+    cut = lines_of(["User: Run all of the tests.", "uses tabs all day", "Uses Vim."], [ours_block])
+    head = b"# Daily Memory: 2026-03-04\n"
+    edited = ours.replace(b"- uses tabs all day", b"- she uses tabs all day and never uses Vim, mine")
+    rest = b"\n## Trimmed Context (10:00)\n\n- she [forgotten] and never uses Vim, mine\n"
+    kept = mine.replace(b"- Uses Vim.\n", b"")
+    assert cut.of_daily("memory/x.md", head + mine + edited) == head + kept + rest
+    assert cut.of_daily("memory/x.md", head + ours + mine) == head + kept
+
+
+def test_thousands_of_texts_with_one_beginning_are_found_at_once():
+    texts = [f"we agreed on the plan number {number}" for number in range(3000)]
+    text = "".join(f"- so {one}, he said\n" for one in texts)
+    assert cut_of(texts).of_text(text) == f"- so {MARK}, he said\n" * 3000
 
 
 def test_a_rollback_takes_no_grant_and_no_forgotten_session_for_a_memory():

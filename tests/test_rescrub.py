@@ -419,6 +419,15 @@ def test_a_disk_too_full_to_write_the_database_anew_costs_no_attempt(scratch):
         texts.rewrite_file(app.engine)
 
 
+def test_a_reader_that_stays_costs_no_attempt(scratch, monkeypatch):
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_MS", 1)  # of connections that are opened from now on
+    with in_process(scratch) as app, sqlite.reading(app.engine) as reader:
+        reader.exec_driver_sql("SELECT count(*) FROM turn").all()
+        with pytest.raises(StateError, match="its log cannot be emptied") as caught:
+            texts.rewrite_file(app.engine)
+        assert isinstance(retry.decide(caught.value, attempt=5, attempts=5), retry.RetryAfter)
+
+
 def test_a_file_in_utf_16_keeps_all_but_its_secret_and_what_is_no_text_is_named(scratch):
     folder = scratch.workspace / "memory"
     folder.mkdir(exist_ok=True)

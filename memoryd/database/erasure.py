@@ -11,7 +11,7 @@ from collections import Counter
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from memoryd.database import audit, texts
+from memoryd.database import audit, runs, texts
 from memoryd.database.turns import FORGOTTEN
 from memoryd.transcripts import now_file
 from memoryd.transcripts.turn import Role
@@ -75,15 +75,13 @@ def erase(connection: Connection, agent_id: str, what: Mapping[str, Any], now: s
         now: the time.
     """
     erase_sessions(connection, what["sessions"])
-    connection.exec_driver_sql(
-        f"UPDATE job_run SET state = 'cancelled', finished_at = ?, why = 'its session was forgotten'"  # noqa: S608
-        f" WHERE {_OF_SESSIONS} AND state IN {_OPEN}",
-        (now, json.dumps(what["sessions"])),
+    waiting = connection.exec_driver_sql(
+        f"SELECT id FROM job_run WHERE {_OF_SESSIONS} AND state IN {_OPEN}",  # noqa: S608
+        (json.dumps(what["sessions"]),),
     )
-    connection.exec_driver_sql(
-        f"UPDATE job_run SET reply = NULL, refused = NULL WHERE {_OF_SESSIONS}",  # noqa: S608
-        (json.dumps([*what["sessions"], *what["replies"]]),),
-    )
+    for (run_id,) in waiting.all():
+        runs.withdraw(connection, run_id, now, "its session was forgotten")
+    erase_replies(connection, [*what["sessions"], *what["replies"]])
     # A step back is not worth looking through, text within text: after it the summary begins anew.
     connection.exec_driver_sql(
         "UPDATE session_summary SET earlier = NULL WHERE session_id IN (SELECT id FROM session WHERE agent_id = ?)",
@@ -92,6 +90,17 @@ def erase(connection: Connection, agent_id: str, what: Mapping[str, Any], now: s
     for name in what["names"]:
         audit.erase_states(connection, agent_id, name)
     audit.erase(connection, what["states"])
+
+
+def erase_replies(connection: Connection, sessions: Sequence[str]) -> None:
+    """Erase what models answered in runs over sessions."""
+    there = texts.columns(connection, "job_run")  # a database that was put aside may be older
+    for column in ("reply", "refused"):
+        if column in there:
+            connection.exec_driver_sql(
+                f"UPDATE job_run SET {column} = NULL WHERE {_OF_SESSIONS}",  # noqa: S608
+                (json.dumps(list(sessions)),),
+            )
 
 
 def erase_sessions(connection: Connection, sessions: Sequence[str]) -> None:

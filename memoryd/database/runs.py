@@ -317,15 +317,19 @@ def cancel(engine: Engine, run_id: str, now: str) -> str | None:
         if state in OPEN and has_intent(connection, run_id):
             return "committing"
         if state in WAITING or state == "blocked":
-            _clear_alarms(connection, run_id, now)
-            connection.exec_driver_sql(
-                "UPDATE job_run SET state = 'cancelled', finished_at = ?, why = 'cancelled by hand', reply = NULL"
-                " WHERE id = ?",
-                (now, run_id),
-            )
+            withdraw(connection, run_id, now, "cancelled by hand")
         elif state == "running":
             connection.exec_driver_sql("UPDATE job_run SET cancel_requested = 1 WHERE id = ?", (run_id,))
     return state
+
+
+def withdraw(connection: Connection, run_id: str, now: str, why: str) -> None:
+    """Cancel a run that waits, inside the caller's transaction."""
+    _clear_alarms(connection, run_id, now)
+    connection.exec_driver_sql(
+        "UPDATE job_run SET state = 'cancelled', finished_at = ?, why = ?, reply = NULL WHERE id = ?",
+        (now, why, run_id),
+    )
 
 
 def _clear_alarms(connection: Connection, run_id: str, now: str) -> None:

@@ -234,8 +234,10 @@ def rewrite_file(engine: Engine) -> None:
         raise StateError(f"cannot be written anew: {error}", str(engine.url.database), hint) from error
     finally:
         raw.close()
-    if busy:
-        raise StateError("its log cannot be emptied", str(engine.url.database), "others read it; try again")
+    if busy:  # in SQLite's own words, so that it is known for what passes by itself
+        locked = library().OperationalError("database is locked")
+        hint = "another program reads it: close that, or wait"
+        raise StateError("its log cannot be emptied", str(engine.url.database), hint) from locked
 
 
 def tables(engine: Engine) -> Sequence[str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.database import audit, erasure, memories, profile, sqlite, texts, turns
@@ -31,7 +31,7 @@ from memoryd.jobs.evidence import moment
 from memoryd.jobs.job import MoveWatermark
 from memoryd.ledger import audit as chain
 from memoryd.ledger import forgetting, grounding
-from memoryd.ledger.cut import MARK, Block, Cut, cut_of
+from memoryd.ledger.cut import MARK, Block, Cut, cut_of, lines_of, sparing
 from memoryd.ledger.forgetting import OPERATION, Version
 from memoryd.ledger.memory import PREFIXES, draw_salt, sources_from_json
 from memoryd.ledger.profile import Entry, Section
@@ -237,7 +237,10 @@ class _Held(NamedTuple):
 
 
 def _cut(connection: Connection, agent_id: str, workspace: OpenFolder, held: _Held) -> Cut:
-    """What is looked for. What a memory says that stays is not: it has reasons of its own."""
+    """What is looked for, but where a memory says it that stays: it has reasons of its own.
+
+    What a session said is no text that a person chose: only whole lines of it go.
+    """
     blocks = _blocks(connection, agent_id, held.sessions)
     said = held.said()
     said += [
@@ -245,13 +248,12 @@ def _cut(connection: Connection, agent_id: str, workspace: OpenFolder, held: _He
         for summary in erasure.summaries(connection, held.sessions)
         for line in summary.splitlines()
     ]
-    edited = [line for path, data in _read_dailies(workspace) for line in cut_of((), *blocks).edited(path, data)]
+    edited = [line for path, data in _read_dailies(workspace) for line in lines_of(said, *blocks).edited(path, data)]
     if edited:
         ground = grounding.Ground(_turns(connection, held.sessions))
         said += [line for line in edited if ground.missing(line) is None]
     staying = held.staying()
-    texts_of = [text for text in cut_of(said).texts if not any(cut_of([text]).says(one) for one in staying)]
-    return cut_of(texts_of, *blocks)
+    return lines_of(said, *blocks, staying) if held.sessions else sparing(cut_of(said), staying)
 
 
 def _turns(connection: Connection, sessions: Sequence[str]) -> list[grounding.Source]:
@@ -307,10 +309,15 @@ def _told(connection: Connection, found: Planned) -> dict[str, Any]:
     became |= {one: {"became": "restored", "why": forgetting.MERGED} for one in verdict.restored}
     named = found.target.memory_id
     records = {(s.record_id, s.part) for one in verdict.erased for s in held[one].sources} if named else set()
+    said = replace(found.cut, spared=())
     beside = [
         one.id
         for one in held.values()
-        if one.is_live and one.id not in became and not records.isdisjoint((s.record_id, s.part) for s in one.sources)
+        if one.id not in became
+        and (
+            (one.is_live and not records.isdisjoint((s.record_id, s.part) for s in one.sources))
+            or (named and said.says(one.content))
+        )
     ]
     counts = Counter(str(one["became"]) for one in became.values())
     return {
@@ -319,7 +326,7 @@ def _told(connection: Connection, found: Planned) -> dict[str, Any]:
         "sessions": list(found.sessions),
         "memories": dict(sorted(became.items())),
         "protected": list(verdict.protected),
-        # What a person may want to forget as well: it was learned from the same records.
+        # What a person may want to forget as well: it says this among other things, or has the same records.
         "beside": {"sessions": list(found.replies), "memories": beside},
         "counts": {
             **{name: counts[name] for name in ("erased", "kept", "restored")},
@@ -343,6 +350,8 @@ class Forgetter:
         tz: of the agent's days.
         now: tells the time as the database writes it.
         new_hex: draws eight hex digits.
+        made: what daily files come to, by cut, path and digest: made ahead of the commit's transaction, which holds
+            everybody up.
     """
 
     agent_id: str
@@ -350,6 +359,7 @@ class Forgetter:
     tz: tzinfo
     now: Callable[[], str]
     new_hex: Callable[[], str]
+    made: dict[tuple[Cut, str, str], bytes] = field(default_factory=dict)
 
     def plan(self, engine: Engine, workspace: Path) -> Planned:
         """How to do it, as things are now.
@@ -362,6 +372,12 @@ class Forgetter:
             found = plan(connection, self.agent_id, folder, self.target, self.tz)
         found.check()
         return found
+
+    def prepare(self, workspace: Path, cut: Cut) -> None:
+        """Make what the daily files come to, as they are now; one that changes later is made in the commit."""
+        with open_folder(workspace) as folder:
+            for _ in self._dailies(folder, cut):
+                pass
 
     def revise(self, connection: Connection, folders: tuple[OpenFolder, OpenFolder], _brought: object) -> Revision:
         """What rows and files are to become; planned anew on what is there now: an edit may just have been imported."""
@@ -377,7 +393,7 @@ class Forgetter:
             changes=changes,
             sections=tuple((str(section), row) for section, row in sections),
             notes=tuple((OPERATION, name, state) for name, state in states),
-            rewrites=tuple(dailies(folders[0], found.cut)),
+            rewrites=tuple(self._dailies(folders[0], found.cut)),
             cut=found.cut,
             erasure={
                 "sessions": list(found.sessions),
@@ -387,17 +403,19 @@ class Forgetter:
             },
         )
 
+    def _dailies(self, workspace: OpenFolder, cut: Cut) -> Iterator[tuple[str, bytes, bytes]]:
+        """The daily files that change: path, bytes before, bytes after."""
+        for path, data in _read_dailies(workspace):
+            key = (cut, path, regular.digest(data))
+            if key not in self.made:
+                self.made[key] = cut.of_daily(path, data)
+            if self.made[key] != data:
+                yield path, data, self.made[key]
+
     def _section(self, section: Section, text: str, sources: Iterable[Source], now: str) -> dict[str, Any] | None:
         if not text:
             return None
         return profile.values(section, Entry(text, now), sources=sources, run_id=None, new_hex=self.new_hex)
-
-
-def dailies(workspace: OpenFolder, cut: Cut) -> Iterator[tuple[str, bytes, bytes]]:
-    """The daily files that change: path, bytes before, bytes after."""
-    for path, data in _read_dailies(workspace):
-        if (new := cut.of_daily(path, data)) != data:
-            yield path, data, new
 
 
 def _read_dailies(workspace: OpenFolder) -> Iterator[tuple[str, bytes]]:
@@ -450,6 +468,7 @@ class Copies(Sweep):
         self.rows_of(engine, [table for table in ("memory", "profile_section", *copies) if table in there])
         with sqlite.writing(engine) as connection:
             erasure.erase_sessions(connection, self.sessions)
+            erasure.erase_replies(connection, self.sessions)
             if "audit" in there:
                 for agent_id in self.workspaces:
                     _erase_said(connection, agent_id, self.cut)

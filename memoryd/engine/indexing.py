@@ -46,6 +46,7 @@ BATCH = 20_000  # turns of one transaction …
 BATCH_BYTES = 8_000_000  # … unless they are long
 AGAIN = 3
 _UNSETTLED_NS = 2_000_000_000  # a file changed this shortly ago may change again within one tick of its clock
+_UNSETTLED = "unsettled "
 _DAY = re.compile(r"(?:MEMORY-)?(\d{4}-\d\d-\d\d)")
 _FRONT_TAGS = re.compile(r"^tags:[ \t]*\[([^\]\n]*)\]|^tags:[ \t]*\n((?:[ \t]*-[ \t]+.*\n)*)", re.MULTILINE)
 _TURN = "seq, role, origin, kind, text, at, sidechain"
@@ -157,9 +158,9 @@ class Indexer:
     def _file(self, agent_id: str, path: str, entry: Entry, tier: str, known: Source | None) -> None:
         """Take one file in as it is now; texts that are in already stay."""
         file = self._read(path, entry, tier, known)
-        if file is None:
-            return
         for _ in range(AGAIN):
+            if file is None:
+                return
             with self.index.reading() as tables:
                 number = tables.find_number(agent_id)
                 there = {} if number is None else tables.sources(number, tier)
@@ -171,8 +172,12 @@ class Indexer:
                 self.log.warning("file not indexed", agent=agent_id, path=path, why=str(error))
                 return
             with self.index.writing() as tables:
-                if self._put(tables, tables.number(agent_id), file, shown):
+                # What was read before `forget` has erased the index must not come in behind it.
+                is_same = _is_as(entry, file.stamp)
+                if is_same and self._put(tables, tables.number(agent_id), file, shown):
                     return
+            if not is_same:
+                file = self._read(path, entry, tier, known)
 
     def _read(self, path: str, entry: Entry, tier: str, known: Source | None) -> _File | None:
         try:
@@ -403,7 +408,15 @@ def _stamp(found: os.stat_result, *, settles: bool) -> str:
     mode, links = found.st_mode, found.st_nlink
     stamp = f"{found.st_dev} {found.st_ino} {mode} {links} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
     age = utc_now().timestamp() * 1e9 - max(found.st_ctime_ns, found.st_mtime_ns)
-    return f"unsettled {stamp}" if settles and age < _UNSETTLED_NS else stamp
+    return _UNSETTLED + stamp if settles and age < _UNSETTLED_NS else stamp
+
+
+def _is_as(entry: Entry, stamp: str) -> bool:
+    """Whether a file is still in the state a stamp is of."""
+    try:
+        return _stamp(entry.lstat(), settles=False) == stamp.removeprefix(_UNSETTLED)
+    except FileNotFoundError:
+        return False
 
 
 def _day(name: str) -> date | None:

@@ -311,6 +311,7 @@ class Runner:
             transcripts=planned.transcripts,
         )
         copies.through()
+        forgetter.prepare(workspace, planned.cut)
         swept = {name: copies.counts[name] for name in ("rows", "files")}
         told = planned.told | {"copies": swept, "left": copies.left}
         outcome = committing.Outcome(committing.RUNNING, receipt={forgetting.KIND: told})
@@ -491,14 +492,15 @@ class Runner:
         receipt: Mapping[str, Any] | None = None,
     ) -> bool:
         spent = spend.spent_by_run(self.engine, run.id)
-        values = {
+        values: dict[str, Any] = {
             "why": why,
             "error": error,
             "tokens_in": spent.tokens_in,
             "tokens_out": spent.tokens_out,
-            "receipt": dict(receipt or {}),
         }
         with sqlite.writing(self.engine) as connection:
+            # What a run did before it failed stays told.
+            values["receipt"] = dict(receipt) if receipt is not None else runs.receipt(connection, run.id)
             ended = runs.finish(connection, run, state=state, now=self.clock.text(), values=values)
         if ended:
             self.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=state, why=why)

@@ -250,7 +250,7 @@ def _forgotten_text(told: dict[str, Any]) -> str:
     lines = [f"{one} {became['became']}: {became['why']}" for one, became in told["memories"].items()]
     lines += [", ".join(f"{counts[name]} {word}" for name, word in counted.items() if counts[name])]
     lines += [f"protected, so nothing is forgotten: {one}" for one in told["protected"]]
-    lines += [f"learned from the same records, and stays: {one}" for one in told["beside"]["memories"]]
+    lines += [f"says it too, or is from the same records, and stays: {one}" for one in told["beside"]["memories"]]
     sessions = ", ".join(told["sessions"] or told["beside"]["sessions"])
     if sessions:
         lines.append(f"the transcripts of {sessions} are the agent's own, and stay")

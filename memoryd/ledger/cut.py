@@ -1,9 +1,9 @@
 """A cut: what is taken out of texts when something is forgotten, so that nothing else of them changes.
 
 A forgotten text is found however its words are cased and spaced, where it stands alone or in the middle of a longer
-one, but not inside a word. What is too short to mean one thing only (`tea`) is found only where it is a whole line or
-bullet. Who said it (`User: …`) makes no difference. A line with nothing left goes; in the middle of a longer one
-`[forgotten]` says that something was there.
+one, but not inside a word. What is too short to mean one thing only (`uses Vim`) is found only where it is a whole
+line, bullet or sentence. Who said it (`User: …`) makes no difference. A line with nothing left goes; in the middle of a
+longer one `[forgotten]` says that something was there.
 """
 
 from __future__ import annotations
@@ -11,21 +11,48 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import IntEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ahocorasick_rs import AhoCorasick
+
+from memoryd.ledger import prose
 from memoryd.ledger.grounding import LABELS
 from memoryd.tiers import core, daily
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 MARK = "[forgotten]"
-_SHORT = 8  # characters below which one word alone is not looked for inside longer texts
+_FEWEST_WORDS = 4  # of a text that is looked for inside lines; fewer say many things
+_FEWEST_WIDE = 5  # characters of one in a script without spaces
 _LABEL = rf"(?:\b(?:{LABELS}):\s+)"
 _LABELLED = re.compile(rf"{_LABEL}(?=\S)", re.IGNORECASE)
-_EMPTY = re.compile(r"^[ \t]*(?:[-*+][ \t]+)?(?:\[forgotten\][ \t.,;:!?]*)+(?:\r?\n|\Z)", re.MULTILINE)
+_BEFORE = re.compile(rf"{_LABEL}\Z", re.IGNORECASE)
+_FARTHEST = 80  # characters that may stand between the beginning of a line and what it says
+_LEAD = r"^[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:\[[ xX]\][ \t]+)?(?:\*\*[^*\n]{1,30}\*\*:?[ \t]+)?"
+_LINE_BEGINS = re.compile(rf"{_LEAD}{_LABEL}?\Z", re.IGNORECASE | re.MULTILINE)
+_LINE_ENDS = re.compile(r"[.!?\u3002\uff01\uff1f]*[ \t]*(?:\r?\n|\Z)")
+_SENTENCE_BEGINS = re.compile(r"(?:[.!?][\"')\]]?\s+|[\u3002\uff01\uff1f]\s*)\Z")
+_SENTENCE_ENDS = re.compile(r"[.!?]+(?=\s|\Z)|[\u3002\uff01\uff1f]")
+_STOPS = ".!?\u3002\uff01\uff1f"
+_EMPTY = re.compile(
+    r"^[ \t]*(?:[-*+][ \t]+)?(?:\[forgotten\][ \t.,;:!?\u3002\uff01\uff1f]*)+(?:\r?\n|\Z)", re.MULTILINE
+)
+# What `neutral` and typography make of a sign is that sign.
+_ALIKE = str.maketrans({
+    "\u2039": "<", "\u203a": ">", "\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u201e": '"', "(": "[",
+})  # fmt: skip
+
+
+class _Where(IntEnum):
+    """Where a text is looked for."""
+
+    LINE = 1  # where it is all that a line or bullet says
+    SENTENCE = 2  # or all that a sentence says
+    INSIDE = 3  # anywhere but inside a word
 
 
 class Block(NamedTuple):
@@ -41,32 +68,45 @@ class Cut:
     """What is forgotten.
 
     Attributes:
-        texts: as they were kept, none of them blank.
+        texts: as they were kept, none of them blank; looked for inside longer ones.
         blocks: of daily files, as a whole.
         others: blocks that say what they say for another reason: in them no text is looked for.
+        lines: texts that go where they are all that a line or bullet says: who quotes them has written a text of
+            their own. Only in what is left of `blocks` they are looked for as `texts` are.
+        spared: texts that stay, with whatever of the forgotten ones they say.
     """
 
     texts: tuple[str, ...] = ()
     blocks: tuple[Block, ...] = ()
     others: tuple[Block, ...] = ()
+    lines: tuple[str, ...] = ()
+    spared: tuple[str, ...] = ()
 
     def says(self, text: str) -> bool:
         """Whether a text says one of the forgotten ones."""
-        found = _pattern(self.texts)
-        return found is not None and found.search(text) is not None
+        return next(_spans(self, text), None) is not None
+
+    def equals(self, text: str) -> bool:
+        """Whether a text is one of the forgotten ones, and says nothing else."""
+        return _bare(text) in _searched(self).keys
 
     def of_text(self, text: str) -> str:
         """The text without what is forgotten."""
-        found = _pattern(self.texts)
-        if found is None:
-            return text
-        cut, count = found.subn(MARK, text)
-        return _EMPTY.sub("", cut) if count else text
+        kept: list[str] = []
+        end = 0
+        for first, last in _spans(self, text):
+            kept += [text[end:first], MARK]
+            end = last
+        return _EMPTY.sub("", "".join((*kept, text[end:]))) if kept else text
 
     def of_core(self, data: bytes) -> bytes:
-        """The bytes of `MEMORY.md` without it: bullets that say it go, what hangs below them stays as it is."""
+        """The bytes of `MEMORY.md` without it: bullets that say only it go, what hangs below them stays as it is."""
         file = core.parse(data)
-        going = [core.Remove(bullet.position) for bullet in core.bullets(file) if self.says(bullet.text)]
+        going = [
+            core.Remove(bullet.position)
+            for bullet in core.bullets(file)
+            if self.equals(bullet.text) and self.says(bullet.text)
+        ]
         return self._of_bytes(core.edit(file, going) if going else data)
 
     def of_daily(self, path: str, data: bytes) -> bytes:
@@ -76,30 +116,48 @@ class Cut:
             at = daily.find_block(new, block.sha256, block.size) if block.path == path else None
             if at is not None:
                 new = new[:at] + new[at + block.size :]
-        if self._of_bytes(new) == new:
-            return new
+        inside = replace(self, texts=(*self.texts, *self.lines), lines=())
         kept: list[bytes] = []
         end = 0
-        for first, last in self._spans(path, new):
-            kept += [self._of_bytes(new[end:first]), new[first:last]]
+        for first, last in self._left(path, data, new):
+            kept += [self.of_part(path, new[end:first]), inside.of_part(path, new[first:last])]
             end = last
-        return _without_empty(new, b"".join((*kept, self._of_bytes(new[end:]))))
+        cut = b"".join((*kept, self.of_part(path, new[end:])))
+        return new if cut == new else _without_empty(new, cut)
 
-    def edited(self, path: str, data: bytes) -> list[str]:
-        """The lines of a daily file that may be what is left of `blocks` which are not there as they were written."""
-        found = (daily.find_block(data, one.sha256, one.size) is None for one in self.blocks if one.path == path)
-        if not any(found):
+    def of_part(self, path: str, data: bytes) -> bytes:
+        """A part of a daily file without it; what others' blocks say stays."""
+        if self._of_bytes(data) == data:
+            return data
+        kept: list[bytes] = []
+        end = 0
+        for first, last in self._spans(path, data):
+            kept += [self._of_bytes(data[end:first]), data[first:last]]
+            end = last
+        return b"".join((*kept, self._of_bytes(data[end:])))
+
+    def _left(self, path: str, data: bytes, new: bytes) -> list[tuple[int, int]]:
+        """Where what is left of `blocks` stands that somebody has changed: what holds most of the lines."""
+        missing = sum(daily.find_block(data, one.sha256, one.size) is None for one in self.blocks if one.path == path)
+        if not missing or not self.lines:
             return []
-        lines: list[str] = []
-        spans = self._spans(path, data)
-        file = daily.parse(data)
+        file = daily.parse(new)
+        others = self._spans(path, new)
+        found: list[tuple[int, int, int]] = []
         begin = len(file.head)
         for block in file.blocks:
-            is_others = any(first <= begin < last for first, last in spans)
-            if block.clock is not None and not is_others:
-                lines += [line.removeprefix("- ").strip() for line in block.body.splitlines() if line.strip()]
-            begin += len(block.raw)
-        return lines
+            end = begin + len(block.raw)
+            held = sum(map(self.equals, block.body.splitlines()))
+            if held and block.clock is not None and not any(first <= begin < last for first, last in others):
+                found.append((-held, begin, end))
+            begin = end
+        return sorted((first, last) for _, first, last in sorted(found)[:missing])
+
+    def edited(self, path: str, data: bytes) -> list[str]:
+        """The lines of what is left of `blocks` in a daily file, which are not there as they were written."""
+        left = b"".join(data[first:last] for first, last in self._left(path, data, data))
+        bodies = (block.body for block in daily.parse(left).blocks)
+        return [line.removeprefix("- ").strip() for body in bodies for line in body.splitlines() if line.strip()]
 
     def _spans(self, path: str, data: bytes) -> list[tuple[int, int]]:
         """Where the others' blocks are, in order; blocks never overlap."""
@@ -116,41 +174,184 @@ class Cut:
             "texts": list(self.texts),
             "blocks": [list(one) for one in self.blocks],
             "others": [list(one) for one in self.others],
+            "lines": list(self.lines),
+            "spared": list(self.spared),
         }
 
 
 def cut_of_row(row: Mapping[str, Any]) -> Cut:
     """What `Cut.row` was made from."""
     return Cut(
-        tuple(row["texts"]), tuple(Block(*one) for one in row["blocks"]), tuple(Block(*one) for one in row["others"])
+        tuple(row["texts"]),
+        tuple(Block(*one) for one in row["blocks"]),
+        tuple(Block(*one) for one in row["others"]),
+        tuple(row.get("lines", ())),
+        tuple(row.get("spared", ())),
     )
 
 
 def cut_of(texts: Iterable[str], blocks: Iterable[Block] = (), others: Iterable[Block] = ()) -> Cut:
     """A cut of these texts; blank ones and those said twice are left out."""
+    return Cut(_once(texts), tuple(blocks), tuple(others))
+
+
+def lines_of(
+    texts: Iterable[str], blocks: Iterable[Block] = (), others: Iterable[Block] = (), spared: Iterable[str] = ()
+) -> Cut:
+    """A cut of what these texts are whole lines of."""
+    return sparing(Cut((), tuple(blocks), tuple(others), _once(texts)), spared)
+
+
+def sparing(cut: Cut, texts: Iterable[str]) -> Cut:
+    """The cut that leaves these texts whole."""
+    return replace(cut, spared=_once(text for text in texts if cut.says(text)))
+
+
+def _once(texts: Iterable[str]) -> tuple[str, ...]:
     said = {core.normal(text): " ".join(text.split()) for text in texts if text.strip()}
-    return Cut(tuple(sorted(said.values(), key=lambda one: (-len(one), one))), tuple(blocks), tuple(others))
+    return tuple(sorted(said.values(), key=lambda one: (-len(one), one)))
+
+
+# --- searching --------------------------------------------------------------------------------------------------------
+
+
+class _Searched(NamedTuple):
+    """The texts of a cut, made ready: all are looked for at once."""
+
+    automaton: AhoCorasick | None
+    wheres: Sequence[_Where | None]  # of each pattern; None: it is spared
+    keys: frozenset[str]
 
 
 @lru_cache(maxsize=8)
-def _pattern(texts: tuple[str, ...]) -> re.Pattern[str] | None:
-    forms = dict.fromkeys(form for text in texts for form in _forms(text))
-    return re.compile("|".join(forms), re.IGNORECASE | re.MULTILINE) if forms else None
+def _ready(texts: tuple[str, ...], lines: tuple[str, ...], spared: tuple[str, ...]) -> _Searched:
+    patterns: dict[str, _Where | None] = {_bare(text): _Where.LINE for text in lines}
+    patterns |= {key: _Where.INSIDE if _is_long(key) else _Where.SENTENCE for key in map(_bare, texts)}
+    keys = frozenset(patterns)
+    # What is spared as it is and forgotten as well is looked for twice: the automaton tells both.
+    every = [*patterns.items(), *((_bare(text), None) for text in spared)]
+    automaton = AhoCorasick([key for key, _ in every]) if keys else None
+    return _Searched(automaton, [where for _, where in every], keys)
 
 
-def _forms(text: str) -> list[str]:
-    label = _LABELLED.match(text.strip())
-    told = text.strip()[label.end() if label else 0 :]
-    bare = told.rstrip(".!?").rstrip() or told
-    found = []
-    for form in dict.fromkeys(unicodedata.normalize(name, bare) for name in ("NFC", "NFD")):
-        words = [re.escape(word) for word in form.split()]
-        pattern = r"\s+".join(words)
-        if len(words) < 2 and len(form) < _SHORT:
-            found.append(rf"(?:^|(?<=^- )|(?<=^\* )|(?<=^\+ )){_LABEL}?{pattern}(?=[.!?]*[ \t]*\r?$)")
+def _searched(cut: Cut) -> _Searched:
+    return _ready(cut.texts, cut.lines, cut.spared)
+
+
+def _is_long(key: str) -> bool:
+    """Whether a text says enough to be one thing only, wherever it stands."""
+    wide = sum(len(run) for run in prose.wide_runs(key) if prose.is_wide(run))
+    return wide >= _FEWEST_WIDE or len(key.split()) >= _FEWEST_WORDS
+
+
+def _spans(cut: Cut, text: str) -> Iterator[tuple[int, int]]:
+    """Where what is forgotten stands in a text, in order."""
+    searched = _searched(cut)
+    if searched.automaton is None or not searched.automaton.find_matches_as_indexes(_folded(text)):
+        return
+    hits: list[tuple[int, int, _Where]] = []
+    spared: list[tuple[int, int]] = []
+    folded, places = _placed(text)
+    for index, begin, end in searched.automaton.find_matches_as_indexes(folded, overlapping=True):
+        first, last = places[begin], places[end - 1] + 1
+        where = searched.wheres[index]
+        if _is_within(folded, places, begin) or _is_within(folded, places, end) or not _is_apart(text, first, last):
+            continue
+        if where is None:
+            spared.append((first, last))
         else:
-            found.append(rf"{_LABEL}?(?<!\w){pattern}(?!\w)")
-    return found
+            hits.append((first, last, where))
+    end = 0
+    wholes = (_whole(text, *hit) for hit in _outside(hits, sorted(spared)))
+    for first, last in sorted((whole for whole in wholes if whole), key=lambda span: (span[0], -span[1])):
+        if first >= end:
+            yield first, last
+            end = last
+
+
+def _is_within(folded: str, places: Sequence[int], at: int) -> bool:
+    """Whether what begins here belongs to the character before."""
+    return 0 < at < len(folded) and (places[at] == places[at - 1] or unicodedata.combining(folded[at]) > 0)
+
+
+def _outside(
+    hits: Iterable[tuple[int, int, _Where]], spared: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, int, _Where]]:
+    """The hits that lie in none of the spared spans."""
+    number, reach = 0, 0
+    for first, last, where in sorted(hits):
+        while number < len(spared) and spared[number][0] <= first:
+            reach = max(reach, spared[number][1])
+            number += 1
+        if last > reach:
+            yield first, last, where
+
+
+def _whole(text: str, first: int, last: int, where: _Where) -> tuple[int, int] | None:
+    """The span with who said it, where the text stands as it is looked for."""
+    near = max(0, first - _FARTHEST)
+    label = _BEFORE.search(text, near, first)
+    begin = label.start() if label else first
+    if where is _Where.INSIDE:
+        return begin, last
+    begins = _LINE_BEGINS.search(text, near, first) is not None
+    ends = _LINE_ENDS.match(text, last) is not None
+    if where is _Where.SENTENCE:
+        begins = begins or _SENTENCE_BEGINS.search(text, near, begin) is not None
+        ends = ends or _SENTENCE_ENDS.match(text, last) is not None
+    return (begin, last) if begins and ends else None
+
+
+def _is_apart(text: str, first: int, last: int) -> bool:
+    """Whether a span begins and ends with words; a script without spaces does not show where they do."""
+    before, after = text[first - 1 : first], text[last : last + 1]
+    begins = not _is_word(before) or not _is_word(text[first]) or prose.is_wide(text[first])
+    return begins and (not _is_word(after) or not _is_word(text[last - 1]) or prose.is_wide(text[last - 1]))
+
+
+def _is_word(char: str) -> bool:
+    return char.isalnum() or char == "_"
+
+
+def _bare(text: str) -> str:
+    """What is looked for: the text folded, without who said it, its bullet and its full stop."""
+    told = text.strip().removeprefix("- ").strip()
+    label = _LABELLED.match(told)
+    told = told[label.end() if label else 0 :]
+    return _folded(told.rstrip(_STOPS).rstrip() or told)
+
+
+def _folded(text: str) -> str:
+    return " ".join("".join(map(_FOLDS.__getitem__, text)).split())
+
+
+def _placed(text: str) -> tuple[str, list[int]]:
+    """The text folded, and where each character of that stands."""
+    out: list[str] = []
+    places: list[int] = []
+    for place, char in enumerate(text):
+        for one in _FOLDS[char]:
+            if not one.isspace():
+                out.append(one)
+            elif out and out[-1] != " ":
+                out.append(" ")
+            else:
+                continue
+            places.append(place)
+    return "".join(out), places
+
+
+class _Folds(dict[str, str]):
+    """Each character as it is compared: decomposed, without case, signs that look alike as one."""
+
+    def __missing__(self, given: str) -> str:
+        char = "\ufffd" if "\ud800" <= given <= "\udfff" else given  # a byte that is no UTF-8
+        folded = unicodedata.normalize("NFD", unicodedata.normalize("NFD", char).casefold()).translate(_ALIKE)
+        self[given] = folded
+        return folded
+
+
+_FOLDS = _Folds()
 
 
 def _without_empty(old: bytes, new: bytes) -> bytes:

@@ -1,8 +1,8 @@
 """Forgetting: which memories lose their text when one of them, or a session, is to be forgotten, and which stay.
 
-With a memory go those that became it, and those that say what it says. What was derived from a memory, or learned from
-a session, stays where its other sources hold it; where nothing else does, it goes as well, and what had been merged
-into it comes back. What is ended already is treated like what is live: its text is still there.
+With a memory go those that became it, and those that say what it says and nothing else. What was derived from a
+memory, or learned from a session, stays where its other sources hold it; where nothing else does, it goes as well, and
+what had been merged into it comes back. What is ended already is treated like what is live: its text is still there.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def of_memory(
     }:
         gone |= more
     cut = cut_of(text for one in gone for text in (memories[one].content, *versions.get(one, ())))
-    gone |= {one.id: SAYS_IT for one in memories.values() if one.id not in gone and cut.says(one.content)}
+    gone |= {one.id: SAYS_IT for one in memories.values() if one.id not in gone and cut.equals(one.content)}
     return _verdict(memories, gone, frozenset(), grounded)
 
 

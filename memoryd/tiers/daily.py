@@ -123,7 +123,8 @@ def find_block(data: bytes, sha256: str, size: int) -> int | None:
     for end in ends:
         # A block begins with a newline: the blank line above its heading, or the end of a line that had none.
         for at in {max(0, end), end + 1}:
-            if at + size <= len(data) and hashlib.sha256(data[at : at + size]).hexdigest() == sha256:
+            begins = data.startswith((b"\n## ", b"\n\n## "), at)
+            if begins and at + size <= len(data) and hashlib.sha256(data[at : at + size]).hexdigest() == sha256:
                 return at
     return None
 
