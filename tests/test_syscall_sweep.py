@@ -23,7 +23,7 @@ SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 SEED = int(os.environ.get("MEMORYD_SWEEP_SEED") or random.randrange(1_000_000))
 JOB = "swept_sleep:SLEEP"
 KILLED = -9
-EVERY = {"kill": 8, "short": 1, "lie": 1}  # of the points of each fault, in `make test`
+EVERY = {"kill": 16, "short": 1, "lie": 1}  # of the points of each fault, in `make test`
 EVERY_OTHER = 64
 WHY_NOT = syscall_sweep.available()
 
