@@ -203,11 +203,13 @@ def test_no_way_leads_back(world):
     entry = world.scratch.query("SELECT max(id) FROM audit")[0][0]
     forget(world, memory=tabs)
     mine = world.scratch.query("SELECT id FROM job_run WHERE kind = 'forget'")[0][0]
-    for options in ({"run": sleep}, {"run": mine}, {"to": entry}):
+    for options, why in (({"run": sleep}, f"{tabs} erased"), ({"run": mine}, mine)):
         row = world.do(ledger_runs.ROLLBACK, **options)
         assert row["state"] == "declined"
-        assert f"{tabs} erased" in row["why"]
+        assert why in row["why"]
         assert "cannot be brought back" in row["why"]
+    row = world.do(ledger_runs.ROLLBACK, to=entry)
+    assert (row["state"], tabs in row["receipt"]["rollback"]["stayed"]) == ("skipped", True)
     row = world.own("restore", tabs)
     assert row["state"] == "declined"
     assert "erased" in row["why"]
@@ -218,6 +220,72 @@ def test_no_way_leads_back(world):
         ("forget", "", "erased"),
     ]
     assert holders(world, TABS) == []
+
+
+WALRUS = (
+    ("user", "Is the walrus-umbrella build in src/walrus.py red today?"),
+    ("assistant", "The walrus-umbrella build was red: src/walrus.py line 44 failed, I fixed the parser there."),
+)
+
+
+def slept_apart(world):
+    """Another session, of which a sleep leaves nothing but a block; its id and that of the sleep."""
+    core, before = world.text(), {row[0] for row in world.scratch.query("SELECT id FROM job_run")}
+    world.scratch.append([*(message(role, text, 40) for role, text in WALRUS), filler(minute=41)], name="two")
+    run_once(world.app)
+    (sleep,) = {row[0] for row in world.scratch.query("SELECT id FROM job_run WHERE kind = 'sleep'")} - before
+    assert world.text() == core
+    assert "walrus" in "".join(world.scratch.dailies().values())
+    return world.scratch.query("SELECT session_id FROM job_run WHERE id = ?", sleep)[0][0], sleep
+
+
+def rolled_back(world, **target):
+    row = world.do(ledger_runs.ROLLBACK, **target)
+    assert row["state"] == "succeeded", row
+    return row["id"]
+
+
+def test_no_rollback_of_a_rollback_brings_a_block_back(world):
+    session, sleep = slept_apart(world)
+    daily = next((world.scratch.workspace / "memory").glob("*.md"))
+    conflict = daily.with_name(f"{daily.name}.conflict-deadbeef")
+    conflict.write_bytes(daily.read_bytes())
+    back = rolled_back(world, run=sleep)
+    kept = world.scratch.workspace / ".continuum/memory/backup" / back / daily.name
+    whole = kept.read_bytes()
+    forget(world, session=session)
+    assert POSTGRES in kept.read_text()  # of the same file another session's block stays
+    assert POSTGRES in conflict.read_text()
+    assert holders(world, "walrus") == []
+    kept.write_bytes(whole)  # as somebody has it who puts an old copy of the workspace back
+    marks = world.scratch.query("SELECT consumer, seq FROM watermark WHERE session_id = ? ORDER BY 1", session)
+    rolled_back(world, run=back)
+    assert [name for name, _ in holders(world, "walrus")] == [str(kept.relative_to(world.scratch.root))]
+    assert world.scratch.query("SELECT consumer, seq FROM watermark WHERE session_id = ? ORDER BY 1", session) == marks
+    assert world.problems() == []
+
+
+def test_behind_an_entry_of_the_audit_all_is_taken_back_but_forgetting(world):
+    start = world.scratch.query("SELECT max(id) FROM audit")[0][0]
+    session, _ = slept_apart(world)
+    tabs = saying(world, "tabs").id
+    forget(world, session=session)
+    forget(world, memory=tabs)
+    world.write(world.text() + "- mine, later\n")
+    world.take()
+    marks = world.scratch.query("SELECT session_id, consumer, seq FROM watermark ORDER BY 1, 2")
+    mine = world.scratch.query("SELECT id FROM job_run WHERE kind = 'forget' AND session_id IS NULL")
+    for (run_id,) in mine:
+        row = world.do(ledger_runs.ROLLBACK, run=run_id)
+        assert (row["state"], "cannot be brought back" in row["why"]) == ("declined", True)
+    row = world.do(ledger_runs.ROLLBACK, to=start)
+    assert row["state"] == "succeeded", row
+    assert tabs in row["receipt"]["rollback"]["stayed"]
+    assert "mine, later" not in world.text()
+    assert holders(world, "walrus", TABS) == []
+    assert world.scratch.query("SELECT session_id, consumer, seq FROM watermark ORDER BY 1, 2") == marks
+    assert [row[8] for row in world.rows() if row[0] == tabs] == [Ending.ERASED]
+    assert world.problems() == []
 
 
 def test_what_is_left_of_a_sentence_is_not_remembered_as_one(world):

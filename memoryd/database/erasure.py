@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.database import audit, runs, texts
 from memoryd.database.turns import FORGOTTEN
+from memoryd.ledger import audit as chain
+from memoryd.ledger.cut import Block
+from memoryd.ledger.forgetting import OPERATION
 from memoryd.transcripts import now_file
 from memoryd.transcripts.turn import Role
 
@@ -53,6 +56,28 @@ def counts(connection: Connection, sessions: Sequence[str]) -> dict[str, int]:
         "replies": f"SELECT count(*) FROM job_run WHERE {_OF_SESSIONS} AND coalesce(reply, refused) IS NOT NULL",  # noqa: S608
     }
     return {name: int(connection.exec_driver_sql(sql, given).scalar_one()) for name, sql in asked.items()}
+
+
+def blocks(connection: Connection, agent_id: str, sessions: Sequence[str]) -> tuple[list[Block], list[Block]]:
+    """What was appended to daily files of these sessions or of such as were forgotten since, and what else was."""
+    rows = connection.exec_driver_sql(
+        "SELECT memory_id, max(id) FROM audit WHERE agent_id = ? AND operation = ? GROUP BY memory_id",
+        (agent_id, OPERATION),
+    )
+    gone = {row[0]: row[1] for row in rows}
+    appended = connection.exec_driver_sql(
+        "SELECT r.session_id, json_extract(r.receipt, '$.files'),"
+        " (SELECT max(a.id) FROM audit a WHERE a.run_id = r.id) FROM job_run r"
+        " WHERE r.agent_id = ? AND json_extract(r.receipt, '$.files') IS NOT NULL",
+        (agent_id,),
+    )
+    ours: list[Block] = []
+    others: list[Block] = []
+    for session_id, files, last in appended:
+        found = [Block(one["path"], one["appended"], one["bytes"]) for one in json.loads(files) if "appended" in one]
+        is_gone = session_id in sessions or gone.get(chain.session(session_id or ""), 0) > (last or 0)
+        (ours if is_gone else others).extend(found)
+    return ours, others
 
 
 def summaries(connection: Connection, sessions: Sequence[str]) -> list[str]:
