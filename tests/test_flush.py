@@ -8,6 +8,7 @@ import sys
 import threading
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import platformdirs
@@ -20,8 +21,8 @@ from memoryd import app
 from memoryd.engine import recording
 from memoryd.errors import LockedError, RefusedError, StateError
 from memoryd.files.locks import Lock
+from memoryd.interfaces import asking, work
 from memoryd.interfaces import door as doors
-from memoryd.interfaces import work
 from memoryd.transcripts.format import Identity
 from memoryd.transcripts.lines import Pass, decode, split
 from memoryd.transcripts.messages import Messages
@@ -199,6 +200,23 @@ def test_two_threads_that_flush_the_same_record_it_once(scratch):
         with Lock(folder / ".lock"), patch.object(recording, "PATIENCE", timedelta()), pytest.raises(LockedError):
             recording.record(settings.state_dir, "demo", [*TALK, LATER], opened.scrubber, opened.clock)
     assert [len(lines) for lines in recorded(scratch).values()] == [len(TALK)]
+
+
+def test_a_thread_that_flushes_waits_for_another_of_its_process(scratch):
+    memory, done, asked = door(scratch), [], threading.Event()
+    memory.flush(TALK)
+
+    def ask(*args, **kwargs):
+        asked.set()
+        return asking.ask(*args, **kwargs)
+
+    thread = threading.Thread(target=lambda: done.append(memory.flush([LATER])))
+    with patch.object(work, "asking", SimpleNamespace(ask=ask)), app.open_app(memory._settings):
+        thread.start()
+        assert asked.wait(30)
+        thread.join(3 * work.POLL_SECONDS)  # it looks who holds the lock
+    thread.join()
+    assert [(one.state, one.added) for one in done] == [("succeeded", 1)]
 
 
 def test_nothing_is_recorded_while_what_is_recorded_changes(scratch):

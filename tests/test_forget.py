@@ -594,6 +594,8 @@ def test_the_commands_tell_no_content_and_what_stays(world):
     world.app.close()
     scratch = world.scratch
     text = scratch.config.read_text().replace('"redact"', '"off"')  # a daemon takes a second to load the rules
+    ingest = '"ingest": {"polling": "always", "rescan": "60s"}'  # so that it sees no line before it is told to look
+    text = text.replace('"scrub"', f'{ingest}, "scrub"')
     scratch.config.write_text(text.replace('"context_window"', '"privacy": "silo", "context_window"'))
     tabs, session = saying(world, "tabs").id, the_session(world)
     assert list(scratch.json("forget", tabs[:9], "--dry-run")["memories"]) == [tabs]
@@ -603,17 +605,24 @@ def test_the_commands_tell_no_content_and_what_stays(world):
     scratch.json("core", "protect", tabs)
     assert scratch.json("forget", tabs, "--yes", code=4)["code"] == "refused"
     scratch.json("core", "unprotect", tabs)
+    scratch.append([message("user", "My boat is called Albatros.", 44)], name="two")
     with scratch.daemon():
         done = scratch.run("forget", tabs)
         assert done.returncode == 0, done.stderr
         assert all(words in done.stdout for words in ("erased", "transcripts", "backup"))
         assert "Ottilie" not in done.stdout
         assert scratch.json("core", "restore", tabs, code=4)["code"] == "refused"
-        told = memoryd.Memory(scratch.workspace, scratch.config).forget(session)
+        memory = memoryd.Memory(scratch.workspace, scratch.config)
+        told = memory.forget(session)
         assert (told["session"], told["counts"]["turns"]) == (session, 6)
+        path = scratch.append([message("user", "And there is no other.", 45)], name="two")
+        with path.open("a") as file:
+            file.write('{"role": "user", "content": "a line that is not whole')
+        other = scratch.query("SELECT session_id FROM turn WHERE text LIKE '%Albatros%'")[0][0]
+        assert memory.forget(other)["counts"]["turns"] == 2
         assert scratch.json("session", "messages", session) == []
         assert scratch.json("verify")["ok"] is True
-    assert holders(world, "ottilie") == []
+    assert holders(world, "ottilie", "albatros") == []
 
 
 def test_on_a_terminal_it_asks(world, monkeypatch):
