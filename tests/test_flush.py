@@ -219,6 +219,23 @@ def test_a_thread_that_flushes_waits_for_another_of_its_process(scratch):
     assert [(one.state, one.added) for one in done] == [("succeeded", 1)]
 
 
+def test_a_conversation_that_branches_off_brings_nothing_back_that_was_forgotten(scratch):
+    memory, asked = door(scratch), {"role": "user", "content": "Which parser do we take?"}
+    system = {"role": "system", "content": "You help Albatros Ltd."}
+    yes = {"role": "user", "content": "yes"}
+    first = memory.flush([system, *TALK, yes])
+    memory.forget(first.session)
+    branches = ([system, *TALK[:-1], {"role": "assistant", "content": "Another answer."}], [*TALK[2:], asked])
+    for branch in branches:
+        assert memory.flush(branch).added
+    memory.flush([asked, yes])
+    lines = [json.loads(line) for name in recorded(scratch) for line in recorded(scratch)[name]]
+    said = [line["content"] for line in lines if line["content"]]
+    assert sorted(said) == sorted(["Another answer.", asked["content"], "yes"])
+    assert sorted(texts(scratch)) == sorted(said)
+    assert [path for path in scratch.root.rglob("*") if path.is_file() and b"Albatros" in path.read_bytes()] == []
+
+
 def test_nothing_is_recorded_while_what_is_recorded_changes(scratch):
     door(scratch).flush(TALK)
     settings = door(scratch)._settings
