@@ -12,12 +12,12 @@ import pytest
 from facts_world import store_on
 from scratch import STARTED, Scratch, filler, message, said
 from sweep import KILLED, Point, forked
-from test_ledger_runs import World
+from test_ledger_runs import NOW, World
 
 import memoryd
 from memoryd.daemon.once import read_all, run_once
-from memoryd.database import audit, profile, reads, sqlite, texts, turns
-from memoryd.engine import forgetting, ledger_runs, retry
+from memoryd.database import audit, profile, reads, runs, sqlite, texts, turns
+from memoryd.engine import forgetting, ledger_runs, retry, saving, sleeping
 from memoryd.errors import StateError
 from memoryd.files import regular
 from memoryd.ledger import audit as chain
@@ -436,6 +436,33 @@ def test_a_database_that_is_made_anew_has_not_learned_it_again(world):
         run_once(world.app)
         assert world.scratch.query("SELECT count(*), min(withheld) FROM turn") == [(7, "forgotten")]
         assert holders(world, "postgresql") == []
+
+
+def test_a_note_that_a_tool_wrote_in_it_goes_with_it(world):
+    session, words = the_session(world), "We decided to keep the orders in PostgreSQL 16."
+    witness = {"now": NOW.isoformat(), "since": "2026"}
+
+    def save(text, **more):
+        run_id = sleeping.new_run_id(world.app.clock)
+        options = {"day": "2026-03-04", "clock": "09:45", **more}
+        row = {"id": run_id, "kind": saving.SAVE, "agent_id": "demo", "actor": "agent-tool", "trigger": "agent"}
+        row |= {"created_at": world.app.clock.text(), "scheduled_for": world.app.clock.text(), "options": options}
+        with sqlite.writing(world.app.engine) as connection:
+            runs.enqueue(connection, row)
+            runs.give_text(connection, run_id, text)
+        world.app.runner.run_next(only=run_id)
+        return run_id
+
+    save(words, witness=witness)
+    world.scratch.append([message("user", "What about lunch?", 44)], name="two")
+    read_all(world.app)
+    unsure = save("The kitchen was painted blue.", witness=witness)
+    save("A person writes of PostgreSQL.")
+    told = forget(world, session=session)
+    text = "".join(world.scratch.dailies().values())
+    assert [words in text, "kitchen" in text, "A person writes" in text] == [False, True, True]
+    assert told["beside"]["notes"] == [unsure]
+    assert told["counts"]["blocks"] == 2
 
 
 # --- wherever it is ---

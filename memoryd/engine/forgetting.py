@@ -173,7 +173,7 @@ def plan(connection: Connection, agent_id: str, workspace: OpenFolder, target: T
         marks=_marks(connection, sessions),
         transcripts=frozenset(turns.paths(connection, sessions)),
     )
-    found.told.update(_told(connection, found))
+    found.told.update(_told(connection, agent_id, found))
     return found
 
 
@@ -287,7 +287,7 @@ def _marks(connection: Connection, sessions: Sequence[str]) -> dict[str, int]:
     return {row[0]: row[1] for row in rows}
 
 
-def _told(connection: Connection, found: Planned) -> dict[str, Any]:
+def _told(connection: Connection, agent_id: str, found: Planned) -> dict[str, Any]:
     verdict, held = found.verdict, found.memories
     became = {one: {"became": "erased", "why": why} for one, why in verdict.erased.items()}
     became |= {one: {"became": "kept", "why": forgetting.GROUNDED} for one in verdict.kept}
@@ -312,7 +312,11 @@ def _told(connection: Connection, found: Planned) -> dict[str, Any]:
         "memories": dict(sorted(became.items())),
         "protected": list(verdict.protected),
         # What a person may want to forget as well: it says this among other things, or has the same records.
-        "beside": {"sessions": list(found.replies), "memories": beside},
+        "beside": {
+            "sessions": list(found.replies),
+            "memories": beside,
+            "notes": erasure.shared(connection, agent_id, found.sessions),
+        },
         "counts": {
             **{name: counts[name] for name in ("erased", "kept", "restored")},
             "sections": len(found.sections),
