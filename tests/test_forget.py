@@ -465,6 +465,29 @@ def test_a_note_that_a_tool_wrote_in_it_goes_with_it(world):
     assert told["counts"]["blocks"] == 2
 
 
+def test_records_without_a_time_are_known_again_as_often_as_they_were_said(world):
+    said_twice = {"role": "user", "content": "My boat is called Albatros."}
+    path = world.scratch.append([said_twice, said_twice], name="two")
+    read_all(world.app)
+    session = world.scratch.query("SELECT session_id FROM turn ORDER BY id DESC")[0][0]
+    forget(world, session=session)
+
+    def albatros():
+        return world.scratch.query("SELECT count(*), sum(text <> '') FROM turn WHERE session_id = ?", session)
+
+    assert albatros() == [(2, 0)]
+    world.app.close()
+    (world.scratch.state / "memoryd.db").write_bytes(b"damaged" * 99)
+    with world.open():
+        run_once(world.app)
+        assert albatros() == [(2, 0)]
+        assert holders(world, "albatros") == []
+        with path.open("a") as file:
+            file.write(json.dumps(said_twice) + "\n")
+        read_all(world.app)
+        assert albatros() == [(3, 1)]
+
+
 # --- wherever it is ---
 
 
