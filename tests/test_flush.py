@@ -8,6 +8,7 @@ import sys
 import threading
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import platformdirs
@@ -20,8 +21,8 @@ from memoryd import app
 from memoryd.engine import recording
 from memoryd.errors import LockedError, RefusedError, StateError
 from memoryd.files.locks import Lock
+from memoryd.interfaces import asking, work
 from memoryd.interfaces import door as doors
-from memoryd.interfaces import work
 from memoryd.transcripts.format import Identity
 from memoryd.transcripts.lines import Pass, decode, split
 from memoryd.transcripts.messages import Messages
@@ -199,6 +200,40 @@ def test_two_threads_that_flush_the_same_record_it_once(scratch):
         with Lock(folder / ".lock"), patch.object(recording, "PATIENCE", timedelta()), pytest.raises(LockedError):
             recording.record(settings.state_dir, "demo", [*TALK, LATER], opened.scrubber, opened.clock)
     assert [len(lines) for lines in recorded(scratch).values()] == [len(TALK)]
+
+
+def test_a_thread_that_flushes_waits_for_another_of_its_process(scratch):
+    memory, done, asked = door(scratch), [], threading.Event()
+    memory.flush(TALK)
+
+    def ask(*args, **kwargs):
+        asked.set()
+        return asking.ask(*args, **kwargs)
+
+    thread = threading.Thread(target=lambda: done.append(memory.flush([LATER])))
+    with patch.object(work, "asking", SimpleNamespace(ask=ask)), app.open_app(memory._settings):
+        thread.start()
+        assert asked.wait(30)
+        thread.join(3 * work.POLL_SECONDS)  # it looks who holds the lock
+    thread.join()
+    assert [(one.state, one.added) for one in done] == [("succeeded", 1)]
+
+
+def test_a_conversation_that_branches_off_brings_nothing_back_that_was_forgotten(scratch):
+    memory, asked = door(scratch), {"role": "user", "content": "Which parser do we take?"}
+    system = {"role": "system", "content": "You help Albatros Ltd."}
+    yes = {"role": "user", "content": "yes"}
+    first = memory.flush([system, *TALK, yes])
+    memory.forget(first.session)
+    branches = ([system, *TALK[:-1], {"role": "assistant", "content": "Another answer."}], [*TALK[2:], asked])
+    for branch in branches:
+        assert memory.flush(branch).added
+    memory.flush([asked, yes])
+    lines = [json.loads(line) for name in recorded(scratch) for line in recorded(scratch)[name]]
+    said = [line["content"] for line in lines if line["content"]]
+    assert sorted(said) == sorted(["Another answer.", asked["content"], "yes"])
+    assert sorted(texts(scratch)) == sorted(said)
+    assert [path for path in scratch.root.rglob("*") if path.is_file() and b"Albatros" in path.read_bytes()] == []
 
 
 def test_nothing_is_recorded_while_what_is_recorded_changes(scratch):

@@ -12,12 +12,12 @@ import pytest
 from facts_world import store_on
 from scratch import STARTED, Scratch, filler, message, said
 from sweep import KILLED, Point, forked
-from test_ledger_runs import World
+from test_ledger_runs import NOW, World
 
 import memoryd
 from memoryd.daemon.once import read_all, run_once
-from memoryd.database import audit, profile, reads, sqlite, texts, turns
-from memoryd.engine import forgetting, ledger_runs, retry
+from memoryd.database import audit, profile, reads, runs, sqlite, texts, turns
+from memoryd.engine import forgetting, ledger_runs, retry, saving, sleeping
 from memoryd.errors import StateError
 from memoryd.files import regular
 from memoryd.ledger import audit as chain
@@ -203,11 +203,13 @@ def test_no_way_leads_back(world):
     entry = world.scratch.query("SELECT max(id) FROM audit")[0][0]
     forget(world, memory=tabs)
     mine = world.scratch.query("SELECT id FROM job_run WHERE kind = 'forget'")[0][0]
-    for options in ({"run": sleep}, {"run": mine}, {"to": entry}):
+    for options, why in (({"run": sleep}, f"{tabs} erased"), ({"run": mine}, mine)):
         row = world.do(ledger_runs.ROLLBACK, **options)
         assert row["state"] == "declined"
-        assert f"{tabs} erased" in row["why"]
+        assert why in row["why"]
         assert "cannot be brought back" in row["why"]
+    row = world.do(ledger_runs.ROLLBACK, to=entry)
+    assert (row["state"], tabs in row["receipt"]["rollback"]["stayed"]) == ("skipped", True)
     row = world.own("restore", tabs)
     assert row["state"] == "declined"
     assert "erased" in row["why"]
@@ -218,6 +220,72 @@ def test_no_way_leads_back(world):
         ("forget", "", "erased"),
     ]
     assert holders(world, TABS) == []
+
+
+WALRUS = (
+    ("user", "Is the walrus-umbrella build in src/walrus.py red today?"),
+    ("assistant", "The walrus-umbrella build was red: src/walrus.py line 44 failed, I fixed the parser there."),
+)
+
+
+def slept_apart(world):
+    """Another session, of which a sleep leaves nothing but a block; its id and that of the sleep."""
+    core, before = world.text(), {row[0] for row in world.scratch.query("SELECT id FROM job_run")}
+    world.scratch.append([*(message(role, text, 40) for role, text in WALRUS), filler(minute=41)], name="two")
+    run_once(world.app)
+    (sleep,) = {row[0] for row in world.scratch.query("SELECT id FROM job_run WHERE kind = 'sleep'")} - before
+    assert world.text() == core
+    assert "walrus" in "".join(world.scratch.dailies().values())
+    return world.scratch.query("SELECT session_id FROM job_run WHERE id = ?", sleep)[0][0], sleep
+
+
+def rolled_back(world, **target):
+    row = world.do(ledger_runs.ROLLBACK, **target)
+    assert row["state"] == "succeeded", row
+    return row["id"]
+
+
+def test_no_rollback_of_a_rollback_brings_a_block_back(world):
+    session, sleep = slept_apart(world)
+    daily = next((world.scratch.workspace / "memory").glob("*.md"))
+    conflict = daily.with_name(f"{daily.name}.conflict-deadbeef")
+    conflict.write_bytes(daily.read_bytes())
+    back = rolled_back(world, run=sleep)
+    kept = world.scratch.workspace / ".continuum/memory/backup" / back / daily.name
+    whole = kept.read_bytes()
+    forget(world, session=session)
+    assert POSTGRES in kept.read_text()  # of the same file another session's block stays
+    assert POSTGRES in conflict.read_text()
+    assert holders(world, "walrus") == []
+    kept.write_bytes(whole)  # as somebody has it who puts an old copy of the workspace back
+    marks = world.scratch.query("SELECT consumer, seq FROM watermark WHERE session_id = ? ORDER BY 1", session)
+    rolled_back(world, run=back)
+    assert [name for name, _ in holders(world, "walrus")] == [str(kept.relative_to(world.scratch.root))]
+    assert world.scratch.query("SELECT consumer, seq FROM watermark WHERE session_id = ? ORDER BY 1", session) == marks
+    assert world.problems() == []
+
+
+def test_behind_an_entry_of_the_audit_all_is_taken_back_but_forgetting(world):
+    start = world.scratch.query("SELECT max(id) FROM audit")[0][0]
+    session, _ = slept_apart(world)
+    tabs = saying(world, "tabs").id
+    forget(world, session=session)
+    forget(world, memory=tabs)
+    world.write(world.text() + "- mine, later\n")
+    world.take()
+    marks = world.scratch.query("SELECT session_id, consumer, seq FROM watermark ORDER BY 1, 2")
+    mine = world.scratch.query("SELECT id FROM job_run WHERE kind = 'forget' AND session_id IS NULL")
+    for (run_id,) in mine:
+        row = world.do(ledger_runs.ROLLBACK, run=run_id)
+        assert (row["state"], "cannot be brought back" in row["why"]) == ("declined", True)
+    row = world.do(ledger_runs.ROLLBACK, to=start)
+    assert row["state"] == "succeeded", row
+    assert tabs in row["receipt"]["rollback"]["stayed"]
+    assert "mine, later" not in world.text()
+    assert holders(world, "walrus", TABS) == []
+    assert world.scratch.query("SELECT session_id, consumer, seq FROM watermark ORDER BY 1, 2") == marks
+    assert [row[8] for row in world.rows() if row[0] == tabs] == [Ending.ERASED]
+    assert world.problems() == []
 
 
 def test_what_is_left_of_a_sentence_is_not_remembered_as_one(world):
@@ -368,6 +436,56 @@ def test_a_database_that_is_made_anew_has_not_learned_it_again(world):
         run_once(world.app)
         assert world.scratch.query("SELECT count(*), min(withheld) FROM turn") == [(7, "forgotten")]
         assert holders(world, "postgresql") == []
+
+
+def test_a_note_that_a_tool_wrote_in_it_goes_with_it(world):
+    session, words = the_session(world), "We decided to keep the orders in PostgreSQL 16."
+    witness = {"now": NOW.isoformat(), "since": "2026"}
+
+    def save(text, **more):
+        run_id = sleeping.new_run_id(world.app.clock)
+        options = {"day": "2026-03-04", "clock": "09:45", **more}
+        row = {"id": run_id, "kind": saving.SAVE, "agent_id": "demo", "actor": "agent-tool", "trigger": "agent"}
+        row |= {"created_at": world.app.clock.text(), "scheduled_for": world.app.clock.text(), "options": options}
+        with sqlite.writing(world.app.engine) as connection:
+            runs.enqueue(connection, row)
+            runs.give_text(connection, run_id, text)
+        world.app.runner.run_next(only=run_id)
+        return run_id
+
+    save(words, witness=witness)
+    world.scratch.append([message("user", "What about lunch?", 44)], name="two")
+    read_all(world.app)
+    unsure = save("The kitchen was painted blue.", witness=witness)
+    save("A person writes of PostgreSQL.")
+    told = forget(world, session=session)
+    text = "".join(world.scratch.dailies().values())
+    assert [words in text, "kitchen" in text, "A person writes" in text] == [False, True, True]
+    assert told["beside"]["notes"] == [unsure]
+    assert told["counts"]["blocks"] == 2
+
+
+def test_records_without_a_time_are_known_again_as_often_as_they_were_said(world):
+    said_twice = {"role": "user", "content": "My boat is called Albatros."}
+    path = world.scratch.append([said_twice, said_twice], name="two")
+    read_all(world.app)
+    session = world.scratch.query("SELECT session_id FROM turn ORDER BY id DESC")[0][0]
+    forget(world, session=session)
+
+    def albatros():
+        return world.scratch.query("SELECT count(*), sum(text <> '') FROM turn WHERE session_id = ?", session)
+
+    assert albatros() == [(2, 0)]
+    world.app.close()
+    (world.scratch.state / "memoryd.db").write_bytes(b"damaged" * 99)
+    with world.open():
+        run_once(world.app)
+        assert albatros() == [(2, 0)]
+        assert holders(world, "albatros") == []
+        with path.open("a") as file:
+            file.write(json.dumps(said_twice) + "\n")
+        read_all(world.app)
+        assert albatros() == [(3, 1)]
 
 
 # --- wherever it is ---
@@ -526,6 +644,8 @@ def test_the_commands_tell_no_content_and_what_stays(world):
     world.app.close()
     scratch = world.scratch
     text = scratch.config.read_text().replace('"redact"', '"off"')  # a daemon takes a second to load the rules
+    ingest = '"ingest": {"polling": "always", "rescan": "60s"}'  # so that it sees no line before it is told to look
+    text = text.replace('"scrub"', f'{ingest}, "scrub"')
     scratch.config.write_text(text.replace('"context_window"', '"privacy": "silo", "context_window"'))
     tabs, session = saying(world, "tabs").id, the_session(world)
     assert list(scratch.json("forget", tabs[:9], "--dry-run")["memories"]) == [tabs]
@@ -535,17 +655,24 @@ def test_the_commands_tell_no_content_and_what_stays(world):
     scratch.json("core", "protect", tabs)
     assert scratch.json("forget", tabs, "--yes", code=4)["code"] == "refused"
     scratch.json("core", "unprotect", tabs)
+    scratch.append([message("user", "My boat is called Albatros.", 44)], name="two")
     with scratch.daemon():
         done = scratch.run("forget", tabs)
         assert done.returncode == 0, done.stderr
         assert all(words in done.stdout for words in ("erased", "transcripts", "backup"))
         assert "Ottilie" not in done.stdout
         assert scratch.json("core", "restore", tabs, code=4)["code"] == "refused"
-        told = memoryd.Memory(scratch.workspace, scratch.config).forget(session)
+        memory = memoryd.Memory(scratch.workspace, scratch.config)
+        told = memory.forget(session)
         assert (told["session"], told["counts"]["turns"]) == (session, 6)
+        path = scratch.append([message("user", "And there is no other.", 45)], name="two")
+        with path.open("a") as file:
+            file.write('{"role": "user", "content": "a line that is not whole')
+        other = scratch.query("SELECT session_id FROM turn WHERE text LIKE '%Albatros%'")[0][0]
+        assert memory.forget(other)["counts"]["turns"] == 2
         assert scratch.json("session", "messages", session) == []
         assert scratch.json("verify")["ok"] is True
-    assert holders(world, "ottilie") == []
+    assert holders(world, "ottilie", "albatros") == []
 
 
 def test_on_a_terminal_it_asks(world, monkeypatch):

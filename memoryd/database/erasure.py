@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.database import audit, runs, texts
 from memoryd.database.turns import FORGOTTEN
+from memoryd.ledger import audit as chain
+from memoryd.ledger.cut import Block
+from memoryd.ledger.forgetting import OPERATION
 from memoryd.transcripts import now_file
 from memoryd.transcripts.turn import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from sqlalchemy import Connection, RowMapping
 
@@ -53,6 +56,46 @@ def counts(connection: Connection, sessions: Sequence[str]) -> dict[str, int]:
         "replies": f"SELECT count(*) FROM job_run WHERE {_OF_SESSIONS} AND coalesce(reply, refused) IS NOT NULL",  # noqa: S608
     }
     return {name: int(connection.exec_driver_sql(sql, given).scalar_one()) for name, sql in asked.items()}
+
+
+def blocks(connection: Connection, agent_id: str, sessions: Sequence[str]) -> tuple[list[Block], list[Block]]:
+    """What was appended to daily files of these sessions or of such as were forgotten since, and what else was."""
+    ours: list[Block] = []
+    others: list[Block] = []
+    for _, owners, gone, files in _appended(connection, agent_id, sessions):
+        found = [Block(one["path"], one["appended"], one["bytes"]) for one in files if "appended" in one]
+        (ours if owners and owners == gone else others).extend(found)
+    return ours, others
+
+
+def shared(connection: Connection, agent_id: str, sessions: Sequence[str]) -> list[str]:
+    """The runs that wrote something of which nobody knows whether it is of these sessions or of others."""
+    found = _appended(connection, agent_id, sessions)
+    return [run_id for run_id, owners, gone, _ in found if owners != gone and not owners.isdisjoint(sessions)]
+
+
+def _appended(
+    connection: Connection, agent_id: str, sessions: Sequence[str]
+) -> Iterator[tuple[str, set[str], set[str], list[dict[str, Any]]]]:
+    """Runs that wrote files: of which sessions, which of those are among the given or forgotten since, and the files.
+
+    A run of a tool is of the sessions it may have been called in.
+    """
+    rows = connection.exec_driver_sql(
+        "SELECT memory_id, max(id) FROM audit WHERE agent_id = ? AND operation = ? GROUP BY memory_id",
+        (agent_id, OPERATION),
+    )
+    forgotten_at = {row[0]: row[1] for row in rows}
+    runs = connection.exec_driver_sql(
+        "SELECT r.id, r.session_id, json_extract(r.receipt, '$.witnesses'), json_extract(r.receipt, '$.files'),"
+        " (SELECT max(a.id) FROM audit a WHERE a.run_id = r.id) FROM job_run r"
+        " WHERE r.agent_id = ? AND json_extract(r.receipt, '$.files') IS NOT NULL",
+        (agent_id,),
+    )
+    for run_id, session_id, witnesses, files, last in runs:
+        owners = set(json.loads(witnesses or "[]")) if session_id is None else {session_id}
+        gone = {one for one in owners if one in sessions or forgotten_at.get(chain.session(one), 0) > (last or 0)}
+        yield run_id, owners, gone, json.loads(files)
 
 
 def summaries(connection: Connection, sessions: Sequence[str]) -> list[str]:

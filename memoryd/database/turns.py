@@ -273,6 +273,15 @@ def transcripts_of(connection: Connection, agent_id: str) -> list[Mapping[str, A
     return [dict(row) for row in rows.mappings()]
 
 
+def forgotten_again(connection: Connection, session_id: str, sha256: bytes, part: int) -> int:
+    """Count the turns of a session that are known from these bytes and whose text is forgotten."""
+    row = connection.exec_driver_sql(
+        "SELECT count(*) FROM turn WHERE session_id = ? AND sha256 = ? AND part = ? AND withheld = ?",
+        (session_id, sha256, part, FORGOTTEN),
+    )
+    return int(row.scalar_one())
+
+
 def paths(connection: Connection, sessions: Sequence[str]) -> list[str]:
     """List the paths of the transcripts of sessions."""
     rows = connection.exec_driver_sql(

@@ -12,6 +12,7 @@ without a text, so that no record is read twice; what is appended to a transcrip
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,7 +22,7 @@ from memoryd.engine import recording
 from memoryd.engine.clock import text_of, utc_now
 from memoryd.engine.core_import import CORE_FILE
 from memoryd.engine.gate import HUMAN
-from memoryd.engine.sweeping import Sweep
+from memoryd.engine.sweeping import PARTS, Sweep
 from memoryd.engine.time_machine import Revision
 from memoryd.errors import NotFoundError, RefusedError, StateError
 from memoryd.files import regular
@@ -31,7 +32,7 @@ from memoryd.jobs.evidence import moment
 from memoryd.jobs.job import MoveWatermark
 from memoryd.ledger import audit as chain
 from memoryd.ledger import forgetting, grounding
-from memoryd.ledger.cut import MARK, Block, Cut, cut_of, lines_of, sparing
+from memoryd.ledger.cut import MARK, Cut, cut_of, lines_of, sparing
 from memoryd.ledger.forgetting import OPERATION, Version
 from memoryd.ledger.memory import PREFIXES, draw_salt, sources_from_json
 from memoryd.ledger.profile import Entry, Section
@@ -52,6 +53,7 @@ KIND = "forget"
 _MEMORY = tuple(PREFIXES.values())
 _PROFILE = chain.profile("")
 _DAILIES = "memory"
+_DAILY = re.compile(r"\d{4}-\d\d-\d\d\.md(?=\Z|[.~-])")  # also of what is kept of one, under a longer name
 # Rows that may say what a memory says; the ledger's own are the commit's.
 _COPIES = ("turn", "session_summary", "job_run", "alarm", "grant")
 
@@ -171,7 +173,7 @@ def plan(connection: Connection, agent_id: str, workspace: OpenFolder, target: T
         marks=_marks(connection, sessions),
         transcripts=frozenset(turns.paths(connection, sessions)),
     )
-    found.told.update(_told(connection, found))
+    found.told.update(_told(connection, agent_id, found))
     return found
 
 
@@ -241,7 +243,7 @@ def _cut(connection: Connection, agent_id: str, workspace: OpenFolder, held: _He
 
     What a session said is no text that a person chose: only whole lines of it go.
     """
-    blocks = _blocks(connection, agent_id, held.sessions)
+    blocks = erasure.blocks(connection, agent_id, held.sessions) if held.sessions else ([], [])
     said = held.said()
     said += [
         line.removeprefix("- ")
@@ -260,23 +262,6 @@ def _turns(connection: Connection, sessions: Sequence[str]) -> list[grounding.So
     today = utc_now().date()
     turns_of = (turns.stored_turns(connection, one) for one in sessions)
     return [grounding.Source(turn.text, today, turn.role) for found in turns_of for turn in found if turn.text]
-
-
-def _blocks(connection: Connection, agent_id: str, sessions: Sequence[str]) -> tuple[list[Block], list[Block]]:
-    """What runs over these sessions appended to daily files, and what runs over others did."""
-    if not sessions:
-        return [], []
-    ours: list[Block] = []
-    others: list[Block] = []
-    rows = connection.exec_driver_sql(
-        "SELECT session_id, json_extract(receipt, '$.files') FROM job_run WHERE agent_id = ?"
-        " AND json_extract(receipt, '$.files') IS NOT NULL",
-        (agent_id,),
-    )
-    for session_id, files in rows:
-        found = [Block(one["path"], one["appended"], one["bytes"]) for one in json.loads(files) if "appended" in one]
-        (ours if session_id in sessions else others).extend(found)
-    return ours, others
 
 
 def _sections(
@@ -302,7 +287,7 @@ def _marks(connection: Connection, sessions: Sequence[str]) -> dict[str, int]:
     return {row[0]: row[1] for row in rows}
 
 
-def _told(connection: Connection, found: Planned) -> dict[str, Any]:
+def _told(connection: Connection, agent_id: str, found: Planned) -> dict[str, Any]:
     verdict, held = found.verdict, found.memories
     became = {one: {"became": "erased", "why": why} for one, why in verdict.erased.items()}
     became |= {one: {"became": "kept", "why": forgetting.GROUNDED} for one in verdict.kept}
@@ -327,7 +312,11 @@ def _told(connection: Connection, found: Planned) -> dict[str, Any]:
         "memories": dict(sorted(became.items())),
         "protected": list(verdict.protected),
         # What a person may want to forget as well: it says this among other things, or has the same records.
-        "beside": {"sessions": list(found.replies), "memories": beside},
+        "beside": {
+            "sessions": list(found.replies),
+            "memories": beside,
+            "notes": erasure.shared(connection, agent_id, found.sessions),
+        },
         "counts": {
             **{name: counts[name] for name in ("erased", "kept", "restored")},
             "sections": len(found.sections),
@@ -487,6 +476,11 @@ class Copies(Sweep):
         """A message keeps its id, by which its turn is known, and its digest, by which it is known from a program."""
         cut = (lambda _: "") if str(path) in self.transcripts else self.cut.of_text
         return [recording.without(message, cut) for message in messages]
+
+    def of_file(self, name: str, data: bytes, parting: re.Pattern[str] = PARTS) -> bytes:
+        """Of a copy of a daily file whole blocks go, as of the file itself."""
+        day = _DAILY.match(name)
+        return self.of_bytes(data, parting) if day is None else self.cut.of_daily(f"{_DAILIES}/{day[0]}", data)
 
     def is_spared(self, path: Path) -> bool:
         """Files that the commit rewrites."""

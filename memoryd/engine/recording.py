@@ -32,6 +32,7 @@ FOLDER = "sessions"
 NEWEST = 50  # sessions that are looked at for one that goes on
 PATIENCE = timedelta(seconds=30)  # for another process that records
 _HEAD_CHARS = 16
+_SYSTEM = "system"  # stands for the neighbour of a message of the system's
 
 
 class Recorded(NamedTuple):
@@ -73,7 +74,7 @@ def record(
     folder = make_private_dir(folder_of(make_private_dir(state_dir), agent_id))
     with _alone(folder):
         session = _session_of(folder, given)
-        new = _news(session, given)
+        new = _news(session, _as_kept(folder, given))
         at = clock.text()
         if new:
             stamped = ({"timestamp": at} | message | {"uuid": str(uuid.uuid4())} for message in new)
@@ -131,6 +132,45 @@ def _session_of(folder: Path, given: Sequence[dict[str, Any]]) -> _Session:
             if known is not None:
                 return _Session(path, recorded, known)
     return _Session(folder / f"flushed-{head}-{secrets.token_hex(4)}.jsonl", [], 0)
+
+
+def _as_kept(folder: Path, given: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Messages without what was forgotten of them in any session that is recorded.
+
+    Each is known by its digest and by a neighbour, or by being the first: a conversation that branches off from a
+    forgotten one brings nothing of it back, and what is said anew elsewhere, be it but a word, is kept.
+    """
+    left: dict[tuple[str, str], dict[str, Any]] = {}
+    for path in folder.glob("*.jsonl"):
+        if f'"{chat.FORGOTTEN}"'.encode() not in path.read_bytes():
+            continue
+        recorded = [entry for entry in Journal(path).entries() if "role" in entry]
+        for message, links in zip(recorded, _links(recorded), strict=True):
+            if chat.FORGOTTEN in message:
+                left |= dict.fromkeys(links, message)
+    if not left:
+        return list(given)
+    found = ([left[link] for link in links if link in left] for links in _links(given))
+    return [_in_its_place(message, kept[0]) if kept else message for message, kept in zip(given, found, strict=True)]
+
+
+def _in_its_place(message: dict[str, Any], left: dict[str, Any]) -> dict[str, Any]:
+    stamp = {name: message[name] for name in ("timestamp",) if name in message}
+    return {name: value for name, value in left.items() if name not in {"uuid", "timestamp"}} | stamp
+
+
+def _links(messages: Sequence[dict[str, Any]]) -> Iterator[list[tuple[str, str]]]:
+    """By what each message is known: with the one before it, and with the one after; the system's by itself."""
+    digests = _spoken(messages)
+    place = 0
+    for message in messages:
+        if chat.role_of(message) is Role.SYSTEM:
+            yield [(_SYSTEM, chat.digest(message))]
+            continue
+        before = digests[place - 1] if place else ""
+        after = [(digests[place], f"{digests[place + 1]}>")] if place + 1 < len(digests) else []
+        yield [(before, digests[place]), *after]
+        place += 1
 
 
 def _spoken(messages: Sequence[dict[str, Any]]) -> list[str]:

@@ -88,13 +88,14 @@ def decide(writer: Writer, run: Run) -> Decided:
     if weighed.place is Place.REFUSED:
         hint = "say it to the user first, or save what happened in other words"
         raise RefusedError(f"{Guard.TAINT}: {weighed.why}", run.id, hint)
+    # For whom it is forgotten with: the session that holds it, else any it may have been written in.
+    heard = {"witnesses": list(witness.sessions) if weighed.session is None else [weighed.session]}
     lacks = {"why": weighed.why, "reported": weighed.reported, "left_out": weighed.left_out}
     if run.kind == SAVE:
-        return Decided(
-            Done((_note(run, weighed.text),), {"unsupported": lacks} if weighed.reported or weighed.left_out else {})
-        )
+        told = {"unsupported": lacks} if weighed.reported or weighed.left_out else {}
+        return Decided(Done((_note(run, weighed.text),), heard | told))
     if weighed.place is Place.DAILY:
-        return Decided(Done((_note(run, weighed.text),), {"unsupported": lacks | {"reported": 1}}))
+        return Decided(Done((_note(run, weighed.text),), heard | {"unsupported": lacks | {"reported": 1}}))
     with sqlite.reading(writer.engine) as connection:
         cites = turns.sources(connection, weighed.session or "", weighed.seqs)
     return Decided(Done((_lasting(weighed.text, cites),)))

@@ -21,7 +21,6 @@ from memoryd.transcripts.turn import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
 
     from sqlalchemy import Connection, Engine
 
@@ -306,14 +305,14 @@ def _unseen(
     """Pass on what is new; a record whose text was changed under its id is new under an id of its own."""
     confirmed: list[tuple[int, int, int, bytes, str, str, int]] = []
     waiting: dict[tuple[str, int], list[Found]] = {}  # passed on in this batch, by the record's own id
-    forgotten = erasure.forgotten_by(connection, listed[0].cursor.agent_id)
+    forgotten = _Forgotten(connection, listed[0].cursor.agent_id)
     for found in listed:
         generation = batch.rows[id(found.cursor)]["generation"]
         key = found.turn.record_id, found.turn.part
         known, earlier = seen.rows.get(key), waiting.get(key, [])
         if known is None and not earlier:
             waiting[key] = [found]
-            yield _as_kept(found, forgotten)
+            yield forgotten.as_kept(found, batch.rows[id(found.cursor)]["session_id"] or "")
             continue
         if any(_says_the_same(one, found) for one in earlier):
             continue
@@ -339,12 +338,30 @@ def _unseen(
     turns.confirm_spans(connection, confirmed)
 
 
-def _as_kept(found: Found, forgotten: AbstractSet[str]) -> Found:
-    """A turn without its text, where that was forgotten; one without a time may say it once more."""
-    turn = found.turn
-    if not (forgotten and turn.at and erasure.text_key(turn.role, turn.at, turn.text) in forgotten):
-        return found
-    return found._replace(turn=turn._replace(text=""), withheld=turns.FORGOTTEN)
+class _Forgotten:
+    """What an agent has forgotten, while a batch is being looked through."""
+
+    def __init__(self, connection: Connection, agent_id: str) -> None:
+        self.connection = connection
+        self.keys = erasure.forgotten_by(connection, agent_id)
+        self.left: dict[tuple[str, str], int] = {}  # how often a text without a time may still be met, by session
+
+    def as_kept(self, found: Found, session_id: str) -> Found:
+        """A turn without its text, where that was forgotten; one without a time may say it once more."""
+        turn = found.turn
+        key = erasure.text_key(turn.role, turn.at, turn.text) if self.keys else ""
+        if key not in self.keys or not (turn.at or self._is_left(found, session_id, key)):
+            return found
+        return found._replace(turn=turn._replace(text=""), withheld=turns.FORGOTTEN)
+
+    def _is_left(self, found: Found, session_id: str, key: str) -> bool:
+        left = self.left.get((session_id, key))
+        if left is None:
+            left = erasure.forgotten_of(self.connection, session_id)[key] - turns.forgotten_again(
+                self.connection, session_id, found.sha256, found.turn.part
+            )
+        self.left[session_id, key] = left - 1
+        return left > 0
 
 
 def _says_the_same(one: Found, other: Found) -> bool:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 AGAIN = 20  # times a file or a row that moves is read again
 # Where a person's text of one file is parted: no secret spans two of these, and what hides the rest of a message must
 # not hide the rest of a file.
-_PARTS = re.compile(r"^(?=#{1,6} |[-*+] )", re.MULTILINE)
+PARTS = re.compile(r"^(?=#{1,6} |[-*+] )", re.MULTILINE)
 _LINES = re.compile(r"(?<=\n)")
 
 
@@ -111,6 +111,10 @@ class Sweep(ABC):
     @abstractmethod
     def recorded(self, path: Path, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The messages of a session that memoryd recorded itself, as they are to be."""
+
+    def of_file(self, name: str, data: bytes, parting: re.Pattern[str] = PARTS) -> bytes:  # noqa: ARG002 - for others
+        """A file's bytes as they are to be, by its name and where its text is parted."""
+        return self.of_bytes(data, parting)
 
     def is_spared(self, path: Path) -> bool:  # noqa: ARG002 - for those who spare some
         """Whether a file is not meant."""
@@ -265,7 +269,7 @@ class Sweep(ABC):
         found = False
         for one in late.kept(place.continuum):
             data = regular.read(one.entry)
-            if data is not None and self._of_bytes(data, _PARTS) != data:
+            if data is not None and self.of_file(one.name, data) != data:
                 with hold():
                     late.settle(one, place.workspace / one.name, is_over=True)
                 found = True
@@ -289,7 +293,7 @@ class Sweep(ABC):
                 if self.is_spared(entry.path):
                     continue
                 self.go_on()
-                self._file(entry, _PARTS, hold)
+                self._file(entry, PARTS, hold)
 
     def _leftover(self, folder: OpenFolder, left: Leftover) -> None:
         """What a stopped run left beside a file: the old bytes of one that is cleaned by now, or somebody's edit."""
@@ -297,7 +301,7 @@ class Sweep(ABC):
         then, now = regular.read(left.entry), regular.read(entry)
         if then is None or now is None:
             return
-        before = regular.digest(then) if self._of_bytes(then, _PARTS) == now else regular.digest(now)
+        before = regular.digest(then) if self.of_file(left.target, then) == now else regular.digest(now)
         durable.settle(entry, before, regular.digest(now))
 
     def _file(self, entry: Entry, parting: re.Pattern[str], hold: Hold = nullcontext) -> None:
@@ -313,7 +317,7 @@ class Sweep(ABC):
             if _encoding(old) is None:
                 self.left.append(str(entry))
                 return
-            new = self._of_bytes(old, parting)
+            new = self.of_file(entry.name, old, parting)
             if new == old:
                 return
             try:
@@ -325,7 +329,7 @@ class Sweep(ABC):
             return
         raise StateError("the file changes faster than it can be read", str(entry), "try again when it rests")
 
-    def _of_bytes(self, data: bytes, parting: re.Pattern[str]) -> bytes:
+    def of_bytes(self, data: bytes, parting: re.Pattern[str]) -> bytes:
         """Return a file's bytes cleaned; all others stay as they are, whatever their encoding and line ends."""
         encoding = _encoding(data)
         if encoding is None:

@@ -4,7 +4,8 @@ Memories and watermarks get their audited states back, value for value. `MEMORY.
 gets the bytes back that were backed up; where somebody has, only the bullets concerned are changed. A block that a run
 appended to a daily file is cut out where it still stands as it was written, and put in again by who takes the rollback
 back; a file that the run had made, and that has nothing else in it then, goes. A session's running summary, and when it
-slept, are what they were before. Nothing is taken back where a later run stands on it.
+slept, are what they were before. Nothing is taken back where a later run stands on it, and nothing comes back that was
+forgotten meanwhile: no block of a session, nor an old version that holds one.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from memoryd.database import audit, memories
+from memoryd.database import audit, erasure, memories
 from memoryd.engine.core_import import CORE_FILE, digest_of
 from memoryd.engine.gate import HUMAN
 from memoryd.errors import NotFoundError, StateError
 from memoryd.files import regular
 from memoryd.ledger import audit as chain
-from memoryd.ledger import rollback
+from memoryd.ledger import forgetting, rollback
+from memoryd.ledger.cut import cut_of
 from memoryd.ledger.memory import PREFIXES, from_json, to_json
 from memoryd.ledger.operation import Change
 from memoryd.tiers import daily
@@ -153,7 +155,7 @@ def revise(
         notes=tuple((rollback.OPERATION, step.memory_id, step.after) for step in others),
         core=back,
         core_goes=back == b"" and any(map(_made_core, receipts)),
-        rewrites=tuple(_dailies(receipts, workspace, continuum)),
+        rewrites=tuple(_dailies(receipts, workspace, continuum, cut_of((), *erasure.blocks(connection, agent_id, ())))),
         undone=tuple(run_id for run_id, _ in undone),
     )
 
@@ -216,11 +218,11 @@ def _made_core(receipt: Mapping[str, Any]) -> bool:
 
 
 def _dailies(
-    receipts: Sequence[Mapping[str, Any]], workspace: OpenFolder, continuum: OpenFolder
+    receipts: Sequence[Mapping[str, Any]], workspace: OpenFolder, continuum: OpenFolder, forgotten: Cut
 ) -> Iterator[tuple[str, bytes | None, bytes | None]]:
     """The daily files without what the runs appended to them, and with what they had cut out of them.
 
-    One that they had made, and that has nothing else in it, goes; one that went comes back.
+    One that they had made, and that has nothing else in it, goes; one that went comes back, without what is forgotten.
     """
     held: dict[str, bytes | None] = {}
     new: dict[str, bytes | None] = {}
@@ -231,9 +233,12 @@ def _dailies(
             held[path] = new[path] = regular.read_below(workspace, path)
         data = new[path]
         if data is not None:
-            new[path] = _without_block(data, item) if "appended" in item else _with_cut(data, item, continuum)
+            new[path] = (
+                _without_block(data, item) if "appended" in item else _with_cut(data, item, continuum, forgotten)
+            )
         elif "appended" not in item and item["after"] is None:
-            new[path] = _kept(continuum, PurePath(path).name, item["before"])
+            back = _back(continuum, item, forgotten)
+            new[path] = back if back is None or daily.has_content(daily.parse(back)) else None
     made = {item["path"] for item in items if item.get("made")}
     for path, data in new.items():
         if data != held[path]:
@@ -246,7 +251,13 @@ def _without_block(data: bytes, item: Mapping[str, Any]) -> bytes:
     return data if at is None else data[:at] + data[at + item["bytes"] :]
 
 
-def _with_cut(data: bytes, item: Mapping[str, Any], continuum: OpenFolder) -> bytes:
+def _back(continuum: OpenFolder, item: Mapping[str, Any], forgotten: Cut) -> bytes | None:
+    """The bytes a rollback took a file from; None where they are gone, or are others since something was forgotten."""
+    before = _kept(continuum, PurePath(item["path"]).name, item["before"])
+    return None if before is None else forgotten.of_daily(item["path"], before)
+
+
+def _with_cut(data: bytes, item: Mapping[str, Any], continuum: OpenFolder, forgotten: Cut) -> bytes:
     """A file as it was before a rollback cut blocks out of it, with what was appended since."""
     read = hashlib.sha256()
     end = 0
@@ -254,7 +265,7 @@ def _with_cut(data: bytes, item: Mapping[str, Any], continuum: OpenFolder) -> by
         read.update(piece)
         end += len(piece)
         if read.hexdigest() == item["after"]:
-            before = _kept(continuum, PurePath(item["path"]).name, item["before"])
+            before = _back(continuum, item, forgotten)
             return data if before is None else before + data[end:]
     return data
 
@@ -266,8 +277,8 @@ def _receipts(connection: Connection, agent_id: str, target: Target) -> list[tup
         last = rollback.last_of_change(audit.entries(connection, agent_id), target.audit_id)
     rows = connection.exec_driver_sql(
         "SELECT r.id, r.receipt FROM job_run r JOIN audit a ON a.run_id = r.id WHERE r.agent_id = ?"
-        " GROUP BY r.id HAVING r.id = ? OR max(a.id) > ? ORDER BY max(a.id)",
-        (agent_id, target.run_id, last),
+        " AND r.kind <> ? GROUP BY r.id HAVING r.id = ? OR max(a.id) > ? ORDER BY max(a.id)",
+        (agent_id, forgetting.OPERATION, target.run_id, last),
     )
     return [(row[0], json.loads(row[1])) for row in rows]
 

@@ -183,13 +183,19 @@ def _appended(reader: Reader, agent_id: str) -> dict[str, list[tuple[str, dict[s
     """What runs appended to which file, with the run; without what went, and what something was forgotten of since."""
     gone = _taken_back(reader, agent_id)
     found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+    owner: dict[str, str | None] = {}
     rows = reader.stream(
-        "SELECT r.id, r.kind, json_extract(r.receipt, '$.files') FROM job_run r JOIN audit a ON a.run_id = r.id"
-        " WHERE r.agent_id = ? AND r.state = 'succeeded' AND json_extract(r.receipt, '$.files') <> '[]'"
+        "SELECT r.id, r.kind, r.session_id, json_extract(r.receipt, '$.files'),"
+        " json_extract(r.receipt, '$.forget.sessions') FROM job_run r JOIN audit a ON a.run_id = r.id"
+        " WHERE r.agent_id = ? AND r.state = 'succeeded' AND (r.kind = ? OR json_extract(r.receipt, '$.files') <> '[]')"
         " GROUP BY r.id ORDER BY max(a.id)",
-        agent_id,
-    )
-    for run_id, kind, files in rows:
+        agent_id, forgetting.OPERATION,
+    )  # fmt: skip
+    for run_id, kind, session_id, files, sessions in rows:
+        forgotten = json.loads(sessions or "[]")
+        for path, blocks in found.items():
+            found[path] = [one for one in blocks if owner[one[0]] not in forgotten]
+        owner[run_id] = session_id
         for item in json.loads(files):
             if kind == forgetting.OPERATION:
                 found.pop(item["path"], None)

@@ -251,6 +251,9 @@ def _forgotten_text(told: dict[str, Any]) -> str:
     lines += [", ".join(f"{counts[name]} {word}" for name, word in counted.items() if counts[name])]
     lines += [f"protected, so nothing is forgotten: {one}" for one in told["protected"]]
     lines += [f"says it too, or is from the same records, and stays: {one}" for one in told["beside"]["memories"]]
+    lines += [
+        f"may be of it or of another session, and stays: the note of {one}" for one in told["beside"].get("notes", ())
+    ]
     sessions = ", ".join(told["sessions"] or told["beside"]["sessions"])
     if sessions:
         lines.append(f"the transcripts of {sessions} are the agent's own, and stay")

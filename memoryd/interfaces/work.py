@@ -6,6 +6,8 @@ import os
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import memoryd
@@ -13,7 +15,7 @@ from memoryd.app import DATABASE, LOCK, open_app
 from memoryd.counted import counted
 from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import read_all, run_once
-from memoryd.database import reads, runs, snapshot, sqlite, turns
+from memoryd.database import erasure, reads, runs, snapshot, sqlite, turns
 from memoryd.engine import (
     extraction,
     forgetting,
@@ -50,7 +52,6 @@ from memoryd.transcripts.turn import Role
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import timedelta
-    from pathlib import Path
 
     from sqlalchemy import Engine
 
@@ -62,6 +63,10 @@ if TYPE_CHECKING:
 RELOAD = "reload it: SIGHUP, or stop and start it"
 POLL_SECONDS = 0.1
 READ_PATIENCE_SECONDS = 60.0  # for a daemon to read what was recorded for it
+FORGET_PATIENCE_SECONDS = (
+    10.0  # for it to read a session that is to be forgotten; one that cannot be read must not stay
+)
+_TAIL = 1 << 20  # bytes in which the end of a transcript's last line is looked for
 SLEEP = "sleep"
 WAITING = ("queued", "running", "interrupted")
 UNDONE = frozenset({"failed", "dead", "blocked", "interrupted", "queued", "cancelled"})
@@ -226,7 +231,12 @@ def _queued(app: App, kind: str, agent_id: str, session_id: str | None, *, force
 
 
 def run_now(
-    settings: Settings, agent_id: str, queue: Callable[[Engine, Clock], list[str]], *, fresh: bool = False
+    settings: Settings,
+    agent_id: str,
+    queue: Callable[[Engine, Clock], list[str]],
+    *,
+    fresh: bool = False,
+    beside: Callable[[Engine, Clock], list[str]] | None = None,
 ) -> list[dict[str, Any]]:
     """Have runs carried out, by the daemon or here, and wait for them; returns their rows.
 
@@ -235,6 +245,7 @@ def run_now(
         agent_id: whose runs they are.
         queue: puts them into the job table; returns their ids.
         fresh: the transcripts are to be read first.
+        beside: does so instead of `queue` where another process or thread is to carry them out.
 
     Raises:
         NotFoundError: the daemon does not know the agent.
@@ -245,7 +256,7 @@ def run_now(
             app = open_app(settings)
         except LockedError:
             if not queued:
-                queued = _queue_beside(settings, agent_id, queue)
+                queued = _queue_beside(settings, agent_id, beside or queue)
                 asking.ask(settings.state_dir, "wake")
             rows = _wait(settings, queued)
             if rows is not None:
@@ -521,12 +532,12 @@ def flush(settings: Settings, agent: Agent, messages: Sequence[dict[str, Any]]) 
         before = {run["id"] for run in reads.runs_over(reader, agent.id, path, SLEEP)}
     rows: list[dict[str, Any]] = []
 
-    def queue(engine: Engine, clock: Clock) -> list[str]:
-        session_id = _read_until(settings, agent.id, recorded)
+    def queue(engine: Engine, clock: Clock, patience: float = 0.0) -> list[str]:
+        session_id = _read_until(settings, agent.id, recorded, patience)
         return [] if session_id is None else _queue(engine, clock, agent.id, session_id, force=True)
 
     while not rows:  # nobody was left to read them: then it is done here
-        rows = run_now(settings, agent.id, queue, fresh=True)
+        rows = run_now(settings, agent.id, queue, fresh=True, beside=partial(queue, patience=READ_PATIENCE_SECONDS))
     with reads.open_reader(database(settings)) as reader:
         read = reads.read_until(reader, agent.id, path)
         runs_since = [run for run in reads.runs_over(reader, agent.id, path, SLEEP) if run["id"] not in before]
@@ -535,11 +546,14 @@ def flush(settings: Settings, agent: Agent, messages: Sequence[dict[str, Any]]) 
     return Flushed(read and read[0], recorded.added, rows[0], blocks, len(bodies) - len(blocks))
 
 
-def _read_until(settings: Settings, agent_id: str, recorded: Recorded) -> str | None:
-    """Wait until a recorded session is read; its id, None where nobody is left who would read it."""
+def _read_until(settings: Settings, agent_id: str, recorded: Recorded, patience: float) -> str | None:
+    """Wait until a recorded session is read; its id, None where nobody is left who would read it.
+
+    Whoever holds the lock may be another thread of this process.
+    """
     asking.ask(settings.state_dir, "read", path=str(recorded.path))
     lock = Lock(settings.state_dir / LOCK)
-    until = time.monotonic() + READ_PATIENCE_SECONDS
+    until = time.monotonic() + patience
     while True:
         holder = lock.holder()
         with reads.open_reader(database(settings)) as reader:
@@ -548,7 +562,7 @@ def _read_until(settings: Settings, agent_id: str, recorded: Recorded) -> str | 
             return read[0]
         if holder is None:
             return None
-        if holder == os.getpid() or time.monotonic() > until:
+        if time.monotonic() >= until:
             hint = "they are kept, and are read and slept over as soon as they can be; see the log"
             raise StateError("the messages are recorded and could not be read yet", str(recorded.path), hint)
         time.sleep(POLL_SECONDS)
@@ -606,7 +620,40 @@ def forget(settings: Settings, agent_id: str, options: dict[str, Any]) -> dict[s
     def queue(engine: Engine, clock: Clock) -> list[str]:
         return [request(engine, clock, agent_id, forgetting.KIND, options, key=key)]
 
-    return run_now(settings, agent_id, queue, fresh="session" in options)[0]
+    def beside(engine: Engine, clock: Clock) -> list[str]:
+        # What the session has said by now goes with it; read later, it would come in as new.
+        if "session" in options:
+            with sqlite.reading(engine) as connection:
+                paths = turns.paths(connection, erasure.family(connection, agent_id, options["session"]))
+            until = time.monotonic() + FORGET_PATIENCE_SECONDS
+            for path, size in [(path, _whole_lines(Path(path))) for path in paths]:
+                _let_read(settings, agent_id, path, size, until)
+        return queue(engine, clock)
+
+    return run_now(settings, agent_id, queue, fresh="session" in options, beside=beside)[0]
+
+
+def _whole_lines(path: Path) -> int:
+    """Up to which byte a transcript can be read by now: a line without an end waits for it."""
+    try:
+        with path.open("rb") as file:
+            at = max(0, file.seek(0, os.SEEK_END) - _TAIL)
+            file.seek(at)
+            return at + file.read().rfind(b"\n") + 1
+    except OSError:
+        return 0  # it is gone, or nobody can read it: there is nothing to wait for
+
+
+def _let_read(settings: Settings, agent_id: str, path: str, size: int, until: float) -> None:
+    """Have a transcript read up to a byte by whoever holds the lock, while that one is there and there is time."""
+    asking.ask(settings.state_dir, "read", path=path)
+    lock = Lock(settings.state_dir / LOCK)
+    while time.monotonic() < until and lock.holder() is not None:
+        with reads.open_reader(database(settings)) as reader:
+            read = reads.read_until(reader, agent_id, path)
+        if read is None or read[1] >= size:
+            return
+        time.sleep(POLL_SECONDS)
 
 
 def forgotten(row: Mapping[str, Any]) -> dict[str, Any]:

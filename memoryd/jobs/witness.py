@@ -72,6 +72,7 @@ class Witness:
             now: with the offset of the zone whose days are meant.
             accepted: texts that count as the user's words, because they are memories already.
         """
+        self.sessions = tuple(one.id for one in heard)
         own = frozenset(taint.digest(line) for line in known if line.strip())
         zone = timezone(now.utcoffset() or timedelta())
         self._benches = []

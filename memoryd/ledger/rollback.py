@@ -5,7 +5,7 @@ Where now is as after, it goes back to as before. Where a later run changed a me
 conflict, and nothing is rolled back. A memory that the run added does not vanish; it ends as `undone`.
 
 A rollback is a run of its own, audited like any other; the fact itself is the state of `run:ID`, and goes back when the
-rollback is rolled back.
+rollback is rolled back. What was forgotten since stays forgotten, whatever is taken back.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from memoryd.errors import NotFoundError, RefusedError
+from memoryd.ledger import forgetting
 from memoryd.ledger.audit import rolled_back, state
 from memoryd.ledger.memory import Ending, from_json, to_json
 
@@ -24,9 +25,11 @@ if TYPE_CHECKING:
 
 OPERATION = "rollback"  # as the audit names it
 
+_TELLS_MORE = "memoryd job show tells what that was, without its text"
 _FILE = "file:"
 _MOVING = ("watermark:", _FILE)
-_STAYS = ("grant:", "session:")  # who was let in, and what they read, cannot be taken back; nor what was forgotten
+_SESSION = "session:"
+_STAYS = ("grant:", _SESSION)  # who was let in, and what they read, cannot be taken back; nor what was forgotten
 _NO_MEMORY = (*_MOVING, *_STAYS, "run:", "profile:")
 
 
@@ -62,7 +65,8 @@ class Plan:
         steps: in the order to be done and audited; none where it is done already.
         conflicts: where there is one, nothing may be done.
         stayed: watermarks and files that later runs moved on: the watermark stays, so that nothing is consumed
-            twice; of the file only what belongs to the memories of the steps goes back.
+            twice; of the file only what belongs to the memories of the steps goes back. Behind an entry of the audit
+            also what was forgotten since.
         already: the run was rolled back before.
     """
 
@@ -112,11 +116,14 @@ def plan(entries: Iterable[Entry], texts: Callable[[str], str | None], *, run_id
 
     Raises:
         NotFoundError: the run changed nothing that was audited.
+        RefusedError: it forgot something.
     """
     traces: dict[str, _Trace] = {}
     ends: dict[str, Entry] = {}
     mark, marked = rolled_back(run_id), None
     for entry in entries:
+        if entry.run_id == run_id and entry.operation == forgetting.OPERATION:
+            raise RefusedError("what a run has forgotten cannot be brought back", where=run_id, hint=_TELLS_MORE)
         if entry.memory_id == mark:
             marked = entry.after
         if traces and entry.run_id != run_id:
@@ -153,6 +160,8 @@ def _is_one_edit(entry: Entry, following: Entry) -> bool:
 def plan_to(entries: Sequence[Entry], texts: Callable[[str], str | None], *, audit_id: int, now: str) -> Plan:
     """How to bring everything back to as it was when an entry, and what was changed with it, had just been written.
 
+    But for what was forgotten since: that is left as it is.
+
     Args:
         entries: all of one agent, by id.
         texts: gives the state of a digest; None where it is erased.
@@ -164,17 +173,28 @@ def plan_to(entries: Sequence[Entry], texts: Callable[[str], str | None], *, aud
     """
     traces: dict[str, _Trace] = {}
     found = False
+    forgot = {entry.run_id for entry in entries if entry.operation == forgetting.OPERATION}
     last = last_of_change(entries, audit_id)
+    forgotten: dict[str, None] = {}
     for entry in entries:
         found = found or entry.id == audit_id
         if entry.id > last:
-            _note(traces, entry, of_run=True)
+            if entry.run_id in forgot and not entry.memory_id.startswith((*_MOVING, *_STAYS)):
+                forgotten[entry.memory_id] = None
+            _note(traces, entry, of_run=entry.run_id not in forgot)
     if not found:
         raise NotFoundError("the audit has no such entry", where=str(audit_id), hint="list the audit of this agent")
-    return _plan(traces, {}, texts, now, None)
+    planned = _plan(traces, {}, texts, now, None)
+    back = {*planned.stayed, *(step.memory_id for step in planned.steps)}
+    return replace(planned, stayed=(*planned.stayed, *(one for one in forgotten if one not in back)))
 
 
 def _note(traces: dict[str, _Trace], entry: Entry, *, of_run: bool) -> None:
+    if entry.memory_id.startswith(_SESSION) and entry.operation == forgetting.OPERATION:
+        # Nothing of it is left to be consumed: its watermarks stay like those that others have moved on.
+        for name, marked in traces.items():
+            if name.rpartition(":")[0] == f"watermark:{entry.memory_id.removeprefix(_SESSION)}":
+                marked.later.append((entry.id, entry.run_id))
     if entry.memory_id.startswith(_STAYS):
         return
     trace = traces.get(entry.memory_id)
@@ -207,12 +227,15 @@ def _plan(
         ):
             continue
         if trace.between or trace.now != trace.after:
-            if memory_id.startswith(_MOVING):
+            is_erased = _ended_as(memory_id, trace.now, texts) is Ending.ERASED
+            if memory_id.startswith(_MOVING) or (flag is None and (is_erased or trace.before is not None)):
                 stayed.append(memory_id)
-            else:
-                why = "erased" if _ended_as(memory_id, trace.now, texts) is Ending.ERASED else "changed"
-                conflicts.append(Conflict(memory_id, why, (*trace.between, *trace.later)))
-            continue
+                continue
+            if flag is not None:
+                conflicts.append(
+                    Conflict(memory_id, "erased" if is_erased else "changed", (*trace.between, *trace.later))
+                )
+                continue
         step = _step(memory_id, trace, texts, now)
         if step is None:
             conflicts.append(Conflict(memory_id, "erased"))
