@@ -110,7 +110,9 @@ def test_stopped_or_disturbed_at_each_step_it_comes_to_the_same_in_the_other_way
     check_mode(tmp_path, mode)
 
 
-@pytest.mark.parametrize("part", ["", pytest.param("memory", marks=pytest.mark.soak), ".continuum"])
+@pytest.mark.parametrize(
+    "part", ["", *(pytest.param(part, marks=pytest.mark.soak) for part in ("memory", ".continuum"))]
+)
 def test_a_folder_swapped_for_a_link_at_each_step_leads_nowhere(tmp_path, part):
     undisturbed, points = sweep(tmp_path, f"swaps@{part}")
     assert {point["step"] for point in points} >= {*REPLACE_STEPS, *PLACE_STEPS, *APPEND_STEPS, *TRANSACTIONS}

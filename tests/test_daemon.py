@@ -93,7 +93,7 @@ def stopped(process, name):
     return pids
 
 
-@pytest.mark.parametrize("name", ["worker", "scanner"])
+@pytest.mark.parametrize("name", ["worker", pytest.param("scanner", marks=pytest.mark.soak)])
 def test_it_ends_in_time_though_a_child_hangs(scratch, name):
     scratch.write_config(scrub={"secrets": "redact"})
     with scratch.daemon() as process:
@@ -214,7 +214,9 @@ def goes_on(scratch, server):
     assert sum(text.count("## Trimmed Context") for text in scratch.dailies().values()) == 1
 
 
-@pytest.mark.parametrize(("name", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("name", "code"), [(signal.SIGTERM, 0), pytest.param(signal.SIGINT, 130, marks=pytest.mark.soak)]
+)
 def test_it_ends_in_order_while_the_model_is_asked(asked, name, code):
     scratch, server, process = asked
     process.send_signal(name)
@@ -421,7 +423,8 @@ def test_a_job_by_hand_comes_to_the_same(scratch, beside):
     assert [item["path"] for item in row["receipt"]["files"]] == ["MEMORY.md", "memory/2026-03-04.md"]
     assert scratch.dailies()["2026-03-04.md"].startswith("# Daily Memory: 2026-03-04\n\n## Trimmed Context (09:00)\n")
     rule = "- User: Please always run the whole test suite before every commit in this repository."
-    assert scratch.core == f"# Memory\n\n## Preferences\n\n{rule}\n"
+    tabs = "- User: My name is Ottilie Brandt and I prefer tabs over spaces in all Makefiles."
+    assert sorted(scratch.core.splitlines()) == sorted(["# Memory", "", "## Preferences", "", rule, tabs])
     assert scratch.json("job", "run", "sleep")["state"] == "skipped"
 
 
