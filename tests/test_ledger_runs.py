@@ -310,6 +310,16 @@ def test_a_protected_copy_stays_whichever_is_older(world):
     assert world.text() == "- same\n"
 
 
+def test_a_copy_that_somebody_has_added_to_since_is_none_any_more(world):
+    world.write("- green tea\n- green tea\n")
+    world.take()
+    world.write("- green tea\n- green tea\nand words of mine\n")
+    assert world.do(ledger_runs.DEDUP)["state"] == "succeeded"
+    assert world.text() == "- green tea\n- green tea\nand words of mine\n"
+    assert len(world.live()) == 2
+    assert world.problems() == []
+
+
 # --- the time machine ---
 
 

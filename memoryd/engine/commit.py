@@ -22,7 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.database import audit, erasure, memories, profile, runs, sqlite, summaries, turns
-from memoryd.engine import gate, learned
+from memoryd.engine import dedup, gate, learned
 from memoryd.engine.core_import import CORE_FILE, Hand, agree, bring, bullets_of, digest_of, places
 from memoryd.engine.time_machine import encoded
 from memoryd.errors import MemorydError, StateError
@@ -35,7 +35,7 @@ from memoryd.ledger.cut import cut_of_row
 from memoryd.ledger.facts import Limits as FactLimits
 from memoryd.ledger.guards import Door, Limits
 from memoryd.ledger.memory import Kind, from_json, to_json
-from memoryd.ledger.operation import Add, Change
+from memoryd.ledger.operation import Add, Change, Delete
 from memoryd.ledger.places import placed
 from memoryd.ledger.projection import edits_of
 from memoryd.tiers import core, daily
@@ -425,7 +425,10 @@ def _operations(
     if fresh:
         yield fresh, Door.EXTRACTION
     for edit in edits:
-        if isinstance(edit, Operate):
+        if isinstance(edit, Operate) and edit.door is Door.DEDUP:
+            deletes = [one for one in edit.operations if isinstance(one, Delete)]
+            yield list(dedup.still_same(connection, run.agent_id, deletes)), edit.door
+        elif isinstance(edit, Operate):
             yield list(edit.operations), edit.door
 
 

@@ -11,7 +11,7 @@ import hashlib
 from itertools import groupby, islice
 from typing import TYPE_CHECKING
 
-from memoryd.database import audit, sqlite
+from memoryd.database import audit, memories, sqlite
 from memoryd.engine import gate
 from memoryd.jobs.job import Done, NothingToDo, Operate
 from memoryd.ledger.duplicates import Copy, redundant
@@ -20,7 +20,7 @@ from memoryd.ledger.memory import Ending, Kind
 from memoryd.ledger.operation import Delete
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from sqlalchemy import Connection, Engine
 
@@ -78,6 +78,13 @@ def run(
     if not bullets:
         return Done((), receipt)
     return Done((Operate(tuple(_deletes(bullets)), Door.DEDUP),), receipt)
+
+
+def still_same(connection: Connection, agent_id: str, deletes: Sequence[Delete]) -> list[Delete]:
+    """Those of a run's decisions that hold: an edit that was imported since may have made a copy another memory."""
+    held = memories.by_ids(connection, agent_id, {name for one in deletes for name in (one.id, *one.successors)})
+    texts = {memory.id: memory.content for memory in held.values() if memory.is_live}
+    return [one for one in deletes if one.id in texts and all(texts.get(n) == texts[one.id] for n in one.successors)]
 
 
 def _deletes(pairs: list[tuple[str, str]]) -> list[Delete]:
