@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+PREFIX = ".memoryd-staging-"
+
 
 @contextlib.contextmanager
 def staging(folder: Path) -> Iterator[Path]:
@@ -23,7 +25,7 @@ def staging(folder: Path) -> Iterator[Path]:
     Raises:
         StateError: it cannot be made.
     """
-    made = folder / f".memoryd-staging-{secrets.token_hex(8)}"
+    made = folder / f"{PREFIX}{secrets.token_hex(8)}"
     with as_state_error("cannot be made", made):
         made.mkdir(mode=0o700)
     try:
