@@ -102,6 +102,29 @@ def erasure(guards):
         assert judged(guards, door, rows, Delete(A, Ending.EVICTED), **FREE)[1] == {}
 
 
+def edited(guards):
+    rows = memories(10, 10, 10)
+    rows[D] = ended(core_memory(3, "d" * 10), Ending.ARCHIVED)
+    seen = {memory_id: memory.content for memory_id, memory in rows.items()}
+    other = seen | {A: "what it said then"}
+    for door in guards.Door:
+        for operation in (Update(A, content="x"), Update(A, heading="H"), Merge((A, B), "x"), Merge((B, A), "x")):
+            assert judged(guards, door, rows, operation, seen=seen, **FREE) == ([operation], {})
+            assert judged(guards, door, rows, operation, seen={B: seen[B]}, **FREE) == ([operation], {})
+            assert judged(guards, door, rows, operation, seen=other, **FREE) == ([], {"edited": (A,)})
+        for operation in (Delete(A), Delete(B, Ending.SUPERSEDED, (A,))):
+            assert judged(guards, door, rows, operation, seen=seen, **FREE) == ([operation], {})
+            assert judged(guards, door, rows, operation, seen=other, **FREE) == ([], {"edited": (A,)})
+        new = Add(Kind.CORE, "new", id=NEW)
+        stands = (new, Delete(A, Ending.SUPERSEDED, (NEW,)))
+        assert judged(guards, door, rows, *stands, seen=other, **FREE)[0] == []
+        both = (Update(A, content="x"), Update(B, content="y"))
+        assert judged(guards, door, rows, *both, seen=other, **FREE) == ([both[1]], {"edited": (A,)})
+        assert judged(guards, door, rows, Update(D, content="x"), seen=seen, **FREE) == ([], {"edited": (D,)})
+        gone = {memory_id: memory for memory_id, memory in rows.items() if memory_id != C}
+        assert judged(guards, door, gone, Delete(C), seen=seen, **FREE) == ([], {"edited": (C,)})
+
+
 def tombstone(guards):
     rows = memories(10, 10)
     rows[B] = ended(rows[B], Ending.DELETED)
@@ -224,7 +247,8 @@ def checked(guards):
 
 
 TABLE = (
-    constitutional, protection, erasure, tombstone, retention, erosion, window, cap, accounted, falling, checked,
+    constitutional, protection, erasure, edited, tombstone,
+    retention, erosion, window, cap, accounted, falling, checked,
 )  # fmt: skip
 
 

@@ -250,7 +250,8 @@ class Storage(RuleBasedStateMachine):
             if not meant & named:
                 chosen.append(operation)
                 named |= meant
-        self.run("sleep", Operate(tuple(chosen), door))
+        seen = {memory.id: memory.content for memory in self.live()}
+        self.run("sleep", Operate(tuple(chosen), door, seen))
 
     @rule(verb=st.sampled_from(["protect", "protect", "unprotect"]), data=st.data())
     @precondition(lambda self: self.live())
@@ -365,3 +366,23 @@ def test_people_jobs_and_the_time_machine_in_any_order(pristine):
         run_state_machine_as_test(
             Storage, settings=settings(stateful_step_count=6, phases=PHASES, derandomize=DERANDOMIZE)
         )
+
+
+@pytest.mark.parametrize("copies", [1, 2, 3])
+def test_what_a_person_has_changed_since_a_job_decided_is_left_alone(pristine, copies):
+    Storage.scratch, Storage.copy = pristine
+    with patch.dict(runner.KINDS, sleep=SCRIPTED):
+        machine = Storage()
+        with closing(machine.app):
+            machine.path.write_bytes(b"- tea\n" * copies + b"- Friday\n")
+            machine.world.take()
+            rows = machine.live()
+            seen = {memory.id: memory.content for memory in rows}
+            machine.path.write_bytes(b"- tea\n" * copies + b"  of mine\n- Friday\n")
+            changed = tuple(Update(memory.id, content=f"coffee {at}") for at, memory in enumerate(rows))
+            done = machine.run("sleep", Operate(changed, Door.REFINEMENT, seen))
+            mine = rows[copies - 1].id
+            (refused,) = done["receipt"]["refused"]
+            assert (refused["guard"], refused["memories"]) == ("edited", [mine])
+            assert machine.data.endswith(b"- tea\n  of mine\n- coffee %d\n" % copies)
+            machine.everything_agrees()

@@ -371,7 +371,7 @@ def _plan_core(
     cut = None if revision is None else revision.cut
     changes = list(revision.changes) if revision is not None else []
     refusals: list[Refusal] = []
-    for operations, door in _operations(connection, run, edits, file):
+    for operations, door, seen in _operations(connection, run, edits, file):
         passed = gate.judge(
             connection,
             run.agent_id,
@@ -380,6 +380,7 @@ def _plan_core(
             now=writer.now(),
             new_hex=writer.new_id,
             limits=writer.limits,
+            seen=seen,
         )
         changes += passed.changes
         refusals += passed.refusals
@@ -402,7 +403,7 @@ def _plan_core(
 
 def _operations(
     connection: Connection, run: Run, edits: Sequence[Edit], file: core.CoreFile
-) -> Iterator[tuple[list[Operation], Door]]:
+) -> Iterator[tuple[list[Operation], Door, Mapping[str, str]]]:
     """What the edits ask of the ledger; what the file holds already is not added."""
     there = {core.normal(bullet.text) for bullet in core.bullets(file)}
     fresh: list[Operation] = []
@@ -423,13 +424,13 @@ def _operations(
             )
         )
     if fresh:
-        yield fresh, Door.EXTRACTION
+        yield fresh, Door.EXTRACTION, {}
     for edit in edits:
         if isinstance(edit, Operate) and edit.door is Door.DEDUP:
             deletes = [one for one in edit.operations if isinstance(one, Delete)]
-            yield list(dedup.still_same(connection, run.agent_id, deletes)), edit.door
+            yield list(dedup.still_same(connection, run.agent_id, deletes)), edit.door, edit.seen
         elif isinstance(edit, Operate):
-            yield list(edit.operations), edit.door
+            yield list(edit.operations), edit.door, edit.seen
 
 
 def _comes(change: Change) -> bool:

@@ -50,6 +50,7 @@ def judge(
     new_hex: Callable[[], str],
     limits: Limits,
     said_anew: Collection[str] = (),
+    seen: Mapping[str, str] | None = None,
 ) -> Passed:
     """What of the operations the guards let through, as changes still to be written.
 
@@ -62,6 +63,7 @@ def judge(
         new_hex: draws eight random hex digits.
         limits: of the configuration.
         said_anew: hashes of forgotten texts that the job found said again, besides those their sources show.
+        seen: texts by id, as they were when the operations were decided.
 
     Raises:
         OperationError: an operation names what is not there, or cannot be done to it.
@@ -82,6 +84,7 @@ def judge(
         eroded=guards.eroded([Ended(one.deleted_at or now, estimate(one.content)) for one in losses], now),
         tombstones=graves.keys(),
         said_anew=_said_anew(operations, graves).union(said_anew),
+        seen=seen or {},
     )
     judged = guards.judge(context, operations)
     changes = apply(

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import date
 
     from memoryd.ledger.guards import Door
@@ -94,10 +95,15 @@ class AddMemories:
 
 @dataclass(frozen=True, slots=True)
 class Operate:
-    """Change the ledger by operations, guards permitting, and `MEMORY.md` with it."""
+    """Change the ledger by operations, guards permitting, and `MEMORY.md` with it.
+
+    `seen` holds the texts, by id, of the memories that the decision was made on: what somebody has changed since is
+    left as it is.
+    """
 
     operations: tuple[Operation, ...]
     door: Door
+    seen: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,7 @@ class Guard(StrEnum):
     TAINT = "taint"
     TOMBSTONE = "tombstone"
     ERASURE = "erasure"
+    EDITED = "edited"  # since the decision was made
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,7 @@ class Context:
         said_anew: hashes of texts that a person has said since.
         protected_by_agent: ids of memories that are constitutional because a refinement made them so.
         rewrite: what a rewrite speaks of; None where this is none.
+        seen: texts by id, as they were when the operations were decided; what is not in it may be as it likes.
     """
 
     door: Door
@@ -147,6 +149,7 @@ class Context:
     said_anew: Collection[str] = frozenset()
     protected_by_agent: Collection[str] = frozenset()
     rewrite: Rewrite | None = None
+    seen: Mapping[str, str] = field(default_factory=dict)
 
 
 class Ended(NamedTuple):
@@ -213,7 +216,7 @@ def _refused(
     barred: Collection[str],
     checks: Sequence[Callable[[Operation], RefusedOperation | None]],
 ) -> RefusedOperation | None:
-    for guard in (_constitutional, _protection, _erasure, _tombstone):
+    for guard in (_constitutional, _protection, _erasure, _edited, _tombstone):
         why = guard(context, operation, barred)
         if why is not None:
             return RefusedOperation(why[0], why[1], why[2], operation=operation)
@@ -252,6 +255,18 @@ def _erasure(context: Context, operation: Operation, _barred: Collection[str]) -
     if isinstance(operation, Delete) and operation.ended_as is Ending.ERASED and context.door is not Door.OWNER:
         return Guard.ERASURE, (operation.id,), "erasing a text is a person's act"
     return None
+
+
+def _edited(context: Context, operation: Operation, _barred: Collection[str]) -> _Why:
+    """What somebody has changed or ended since is no longer what was decided about."""
+    named = (*ids_of(operation), *(operation.successors if isinstance(operation, Delete) else ()))
+    moved = tuple(memory_id for memory_id in named if memory_id in context.seen and _has_moved(context, memory_id))
+    return (Guard.EDITED, moved, "it was changed since the decision was made") if moved else None
+
+
+def _has_moved(context: Context, memory_id: str) -> bool:
+    memory = context.memories.get(memory_id)
+    return memory is None or not memory.is_live or memory.content != context.seen[memory_id]
 
 
 def _tombstone(context: Context, operation: Operation, _barred: Collection[str]) -> _Why:
