@@ -21,7 +21,7 @@ def edited(draw):
     for position in draw(st.lists(places, unique=True, max_size=3)):
         kind = draw(st.sampled_from([Replace, Remove, Move]))
         if kind is Replace:
-            edits.append(Replace(position, draw(TEXTS)))
+            edits.append(Replace(position, draw(TEXTS), draw(st.booleans())))
             texts[position] = edits[-1].text
         elif kind is Remove:
             edits.append(Remove(position))
@@ -101,6 +101,10 @@ def test_what_is_removed_and_put_back_is_there_again(data, drawn):
     [
         (b"- a\n- b\n", [Replace(1, "c")], b"- a\n- c\n"),
         (b"* a\r\n  goes on\r\n  - deeper\r\n", [Replace(0, "c")], b"* c\r\n  - deeper\r\n"),
+        (b"- a\nmine\n  - deeper\n", [Replace(0, "a", keeps=True)], b"- a\n\nmine\n  - deeper\n"),
+        (b"* a\r\n  b c\r\nmine", [Replace(0, "a B c d", keeps=True)], b"* a B c d\r\n\r\nmine"),
+        (b"- a\n  b", [Replace(0, "x b", keeps=True)], b"- x b"),
+        (b"- a\n  b", [Replace(0, "xb", keeps=True)], b"- xb\n\n  b"),
         (b"\xef\xbb\xbf-  a", [Replace(0, "# c\n- d")], b"\xef\xbb\xbf-  \\# c - d"),
         (b"- a\n  ```\n  x\n  ```\n\nWords.\n- b", [Remove(0)], b"  ```\n  x\n  ```\n\nWords.\n- b"),
         (b"# T\n\n- a\n  - deeper\n- b\n", [Remove(0), Remove(1)], b"# T\n\n  - deeper\n"),

@@ -265,12 +265,13 @@ def _make_intent(
     brought = bring(writer.hand(), place.workspace, run.agent_id, settled=how.settled)
     # Ahead of the transaction, which would hold everybody up while a text is scanned. What only adds names no bullet.
     names_some = how.revise is not None or any(isinstance(edit, Operate) for edit in edits)
-    bullets = bullets_of(core.parse(brought.data or b""), writer.redact) if names_some else []
+    file = core.parse(core.edit(core.parse(brought.data or b""), [one.edit for one in brought.put_back]))
+    bullets = bullets_of(file, writer.redact) if names_some else []
     appends = [_plan_append(place.workspace, edit) for edit in edits if isinstance(edit, AppendDaily)]
     with sqlite.writing(writer.engine) as connection:
         folders_of = (place.workspace, place.continuum)
         revision = None if how.revise is None else how.revise(connection, folders_of, brought)
-        planned = _plan_core(connection, writer, run, edits, brought, _Told(bullets, revision))
+        planned = _plan_core(connection, writer, run, edits, brought, _Told(file, bullets, revision))
         intent = {
             "fence": run.fence,
             "actor": revision.actor if revision is not None else actor_of(edits),
@@ -352,8 +353,12 @@ class _Planned:
 
 
 class _Told(NamedTuple):
-    """The bullets of `MEMORY.md` as the ledger may hold them, where some are named; and what is to go back, if any."""
+    """What a plan goes by: `MEMORY.md` with what has to go back into it, its bullets, and what is to go back, if any.
 
+    The bullets are as the ledger may hold them, and there where some are named.
+    """
+
+    file: core.CoreFile
     bullets: Sequence[core.Bullet]
     revision: Revision | None
 
@@ -367,7 +372,7 @@ def _plan_core(
     told: _Told,
 ) -> _Planned:
     """Plan what becomes of the ledger and of `MEMORY.md` on what both hold now."""
-    file, revision = core.parse(brought.data or b""), told.revision
+    file, revision = told.file, told.revision
     cut = None if revision is None else revision.cut
     changes = list(revision.changes) if revision is not None else []
     refusals: list[Refusal] = []
@@ -389,10 +394,9 @@ def _plan_core(
         rewrite = encoded(CORE_FILE, brought.data, None if revision.core_goes else revision.core)
         return _Planned((rewrite, *others), tuple(changes), tuple(refusals))
     live = memories.standing(connection, run.agent_id)
-    file_edits = [*(one.edit for one in brought.put_back), *_file_edits(live, changes, told.bullets)]
-    new = core.edit(file, file_edits) if file_edits else brought.data or b""
+    new = core.edit(file, list(_file_edits(live, changes, told.bullets)))
     new = new if cut is None else cut.of_core(new)
-    if not file_edits and new == (brought.data or b""):
+    if new == (brought.data or b""):
         return _Planned(others, tuple(changes), tuple(refusals))
     lines = [(one.after.heading or "", one.after.content) for one in changes if _comes(one)]
     rewrite = encoded(CORE_FILE, brought.data, new, cut) | {"additions": [list(line) for line in lines]}
@@ -587,7 +591,7 @@ def _remove(
     if found == rewrite["before"] and old is not None and found is not None:
         folders.backup(place.continuum, run_id, entry.name, old)
         durable.remove(entry, found, writer.step)
-    elif not settling:
+    elif not settling and found != rewrite["before"]:
         raise durable.MovedError("was changed by somebody else meanwhile", str(entry.path))
 
 

@@ -281,7 +281,9 @@ class _Import:
         text = core.unescaped(bullet.text)
         content = None if _same(text, memory.content) else text
         if memory.constitutional and content is not None:
-            self.put_back.append(PutBack(memory.id, "changed", core.Replace(bullet.position, memory.content)))
+            self.put_back.append(
+                PutBack(memory.id, "changed", core.Replace(bullet.position, memory.content, keeps=True))
+            )
             content = None
         joined = tuple(pairing.old[old].id for old, new in pairing.joined_to.items() if new == index)
         update = Update(

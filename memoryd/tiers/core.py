@@ -322,10 +322,14 @@ def _lead(before: bytes, *, apart: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Another text for a bullet; its mark and what hangs below it stay."""
+    """Another text for a bullet; its mark and what hangs below it stay.
+
+    With `keeps`, so do those of its further lines that the other text does not hold: as a paragraph below it.
+    """
 
     position: int
     text: str
+    keeps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,7 +415,7 @@ class _Draft:
         piece = self._pieces[place]
         if isinstance(edit, Replace):
             self._texts[place] = _escaped(edit.text)
-            self._raws[place] = self._replaced(piece, _escaped(edit.text))
+            self._raws[place] = self._replaced(piece, _escaped(edit.text), keeps=edit.keeps)
             return
         self._cut.add(place)
         self._texts[place] = None
@@ -434,12 +438,14 @@ class _Draft:
             self._leads[place].append(_ended(block, self._newline))
             self._lead_texts[place].append(text)
 
-    def _replaced(self, piece: Piece, line: str) -> bytes:
+    def _replaced(self, piece: Piece, line: str, *, keeps: bool) -> bytes:
         own = piece.raw[: piece.own]
         match = _BULLET.match(own)
         mark = own[: match.start(1)] if match else b"- "
         end = own[len(own.rstrip(b"\r\n")) :]
-        return mark + line.encode() + end + piece.raw[piece.own :]
+        further = [raw for raw in lines_of(own)[1:] if not _holds(line, raw)] if keeps else []
+        below = b"".join((self._newline, *further)) if further else b""
+        return mark + line.encode() + (self._newline if below else end) + below + piece.raw[piece.own :]
 
     def file(self) -> CoreFile:
         """The file as edited, what hung below a bullet that is gone kept what it was."""
@@ -470,6 +476,10 @@ class _Draft:
         if last is None or not (last.fence or last.open):
             return raw
         return _whole(raw) + (b"  " + last.fence if last.fence else b"-->") + self._newline
+
+
+def _holds(text: str, line: bytes) -> bool:
+    return f" {normal(line.decode(errors='replace'))} " in f" {normal(text)} "
 
 
 def _whole(block: bytes) -> bytes:
