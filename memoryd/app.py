@@ -18,7 +18,7 @@ from memoryd.engine.restore import Restorer
 from memoryd.engine.runner import Runner
 from memoryd.engine.scrubbing import Scrubber
 from memoryd.errors import LockedError, StateError, StillLockedError
-from memoryd.files import mounts, trial, trust
+from memoryd.files import held_folder, mounts, staging, trial, trust
 from memoryd.files.folders import make_private_dir
 from memoryd.files.journal import Journal
 from memoryd.files.locks import Lock
@@ -96,7 +96,8 @@ def open_app(settings: Settings, clock: Clock | None = None, patience: timedelta
     lock = Lock(settings.state_dir / LOCK)
     _take(lock, patience, log)
     try:
-        trial.remove_stale(settings.state_dir)
+        for prefix in (trial.PREFIX, staging.PREFIX):
+            held_folder.remove_left(settings.state_dir, prefix)
         return _build(settings, clock, log, lock)
     except BaseException:
         lock.release()

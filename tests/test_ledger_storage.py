@@ -205,7 +205,10 @@ class Storage(RuleBasedStateMachine):
         if kind != ledger_runs.ROLLBACK:
             assert self.data.startswith(BOM) == old.startswith(BOM)
             self.nobodys_line_is_lost(lines_of(old), run_id)
-        self.imported = self.world.scratch.query("SELECT 1 FROM audit WHERE operation = 'import' AND at >= ?", now)
+        # What went back into the file stays there, whatever is taken back.
+        self.imported = self.world.scratch.query(
+            "SELECT 1 FROM audit WHERE operation IN ('import', 'put back') AND at >= ?", now
+        )
         changed = self.world.scratch.query("SELECT 1 FROM audit WHERE run_id = ?", run_id)
         self.last = (run_id, before) if changed and not self.imported and done["state"] == "succeeded" else None
         return done

@@ -7,7 +7,7 @@ from scratch import Scratch, filler, in_process, said
 
 from memoryd import config
 from memoryd.daemon.once import run_once
-from memoryd.files import state_files, trial
+from memoryd.files import held_folder, staging, state_files, trial
 from memoryd.interfaces import work
 
 
@@ -79,12 +79,16 @@ def test_what_a_killed_dry_run_left_is_removed_and_one_that_runs_is_not(scratch,
     left = scratch.state / "trial-left"
     (left / "workspace").mkdir(parents=True)
     (left / "workspace" / "MEMORY.md").write_text("- the same\n")
+    killed = scratch.state / f"{staging.PREFIX}left"  # by a backup
+    killed.mkdir()
+    (killed / "memoryd.db").write_bytes(b"a copy")
     with trial.place(scratch.state, scratch.workspace) as running:
         assert state_files.uses(scratch.state)["copies"] > 0
         if opens:
             in_process(scratch).close()
+            assert not killed.exists()
         else:
-            assert trial.remove_stale(scratch.state) == [running.state.parent]
+            assert held_folder.remove_left(scratch.state, trial.PREFIX) == [running.state.parent]
         assert [path.parent for path in scratch.state.glob("trial-*/state")] == [running.state.parent]
         assert not left.exists()
     assert list(scratch.state.glob("trial-*")) == []

@@ -28,7 +28,7 @@ from memoryd.engine.commit import locked, opened
 from memoryd.engine.core_import import CORE_FILE
 from memoryd.engine.scrubbing import strings_of, with_strings
 from memoryd.errors import MemorydError, StateError
-from memoryd.files import durable, late, regular, staging, temporary, trial
+from memoryd.files import durable, held_folder, late, regular, staging, temporary, trial
 from memoryd.files.log import at_rest
 from memoryd.files.open_folder import follow_folder
 
@@ -145,9 +145,9 @@ class Sweep(ABC):
         for folder in sorted(self.state_dir.glob("memoryd.replaced-*")):
             self._put_aside(folder)
         self.left += [str(path) for path in sorted(self.state_dir.glob("memoryd.db.damaged-*"))]
-        self.left += map(str, trial.remove_stale(self.state_dir))
-        # Of a backup or restore that is under way, or was killed: a copy of the database that nobody goes through.
-        self.left += map(str, sorted(self.state_dir.glob(f"{staging.PREFIX}*")))
+        # Of a dry run, backup or restore that is under way: a copy of the database that nobody goes through.
+        for prefix in (trial.PREFIX, staging.PREFIX):
+            self.left += map(str, held_folder.remove_left(self.state_dir, prefix))
         self.left += sorted({*stuck, *self.stuck()})
 
     # --- rows -----------------------------------------------------------------------------------------------------

@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import secrets
 from typing import TYPE_CHECKING
 
 from memoryd.files.durable import sync_folder
+from memoryd.files.held_folder import held
 from memoryd.files.open_folder import follow_folder
 from memoryd.files.regular import as_state_error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 PREFIX = ".memoryd-staging-"
 
 
-@contextlib.contextmanager
-def staging(folder: Path) -> Iterator[Path]:
+def staging(folder: Path) -> AbstractContextManager[Path]:
     """A new empty folder (0700) below `folder`; gone afterwards with all that is still in it.
 
     Raises:
         StateError: it cannot be made.
     """
-    made = folder / f"{PREFIX}{secrets.token_hex(8)}"
-    with as_state_error("cannot be made", made):
-        made.mkdir(mode=0o700)
-    try:
-        yield made
-    finally:
-        for path in made.iterdir():
-            path.unlink()
-        made.rmdir()
+    return held(folder, PREFIX)
 
 
 def exchange(staged: Path, folder: Path, names: Sequence[str], sides: Sequence[str], kept: str) -> Path | None:

@@ -1,0 +1,74 @@
+"""A private folder that is locked while it is in use, and gone when it is over.
+
+One that a killed process has left, which nobody holds, is removed by the next who looks.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memoryd.files.regular import as_state_error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def held(parent: Path, prefix: str) -> Iterator[Path]:
+    """A new empty folder (0700) below `parent`, whose name begins with `prefix`.
+
+    Raises:
+        StateError: it cannot be made.
+    """
+    with as_state_error("cannot be made", parent / f"{prefix}*"):
+        folder, fd = _made(parent, prefix)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(fd)
+
+
+def remove_left(parent: Path, prefix: str) -> list[Path]:
+    """Remove the folders that no process holds any more; returns those that stay: in use, or not to be removed."""
+    stay = []
+    for folder in sorted(parent.glob(f"{prefix}*")):
+        try:
+            fd = _opened(folder)
+        except FileNotFoundError:
+            continue
+        except OSError:  # no folder: somebody else's
+            stay.append(folder)
+            continue
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder)
+        except FileNotFoundError:  # its own process was quicker
+            pass
+        except OSError:
+            stay.append(folder)
+        finally:
+            os.close(fd)
+    return stay
+
+
+def _made(parent: Path, prefix: str) -> tuple[Path, int]:
+    """A new folder and a descriptor that locks it."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+        with suppress(FileNotFoundError):  # taken for a left one, before it was locked
+            fd = _opened(folder)
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            if folder.is_dir():
+                return folder, fd
+            os.close(fd)
+
+
+def _opened(folder: Path) -> int:
+    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
