@@ -70,8 +70,6 @@ SCRIPTED = runner.JobKind(
     resume=lambda *_: None,
     merge=lambda replies: replies[0],
 )
-# The same examples every time in the default run, other ones at each soak, where a failure can be looked into.
-DERANDOMIZE = os.environ.get("HYPOTHESIS_PROFILE") != "soak"
 PHASES = [phase for phase in Phase if phase is not Phase.explain]  # which traces every line, and there are many
 SCRIPTS = {}  # what the runs of a kind decide, by the run's id: the commit and all below it are the real ones
 
@@ -366,9 +364,7 @@ class Storage(RuleBasedStateMachine):
 def test_people_jobs_and_the_time_machine_in_any_order(pristine):
     Storage.scratch, Storage.copy = pristine
     with patch.dict(runner.KINDS, sleep=SCRIPTED):
-        run_state_machine_as_test(
-            Storage, settings=settings(stateful_step_count=6, phases=PHASES, derandomize=DERANDOMIZE)
-        )
+        run_state_machine_as_test(Storage, settings=settings(stateful_step_count=6, phases=PHASES))
 
 
 @pytest.mark.parametrize("copies", [1, 2, 3])
