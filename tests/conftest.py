@@ -4,7 +4,9 @@ Tests marked `soak` run only with the second, those marked `real_model` only wit
 """
 
 import os
+import sys
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # No deadline: a machine that is busy is no bug. Slow generation is one, so only that check is relaxed for soaking.
@@ -14,6 +16,22 @@ settings.register_profile(
 )
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
 settings.load_profile(PROFILE)
+
+# Where Python is told to keep no bytecode, each daemon and command would compile memoryd anew, each worker all tests.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+@pytest.fixture(scope="session")
+def workers(tmp_path_factory):
+    """The children of a `model_world`, with the key that its server takes."""
+    from model_world import KEY, VARIABLE, Workers
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VARIABLE, KEY)
+        shared = Workers(tmp_path_factory.mktemp("workers"))
+        yield shared
+        shared.close()
 
 
 def pytest_collection_modifyitems(config, items):

@@ -67,14 +67,13 @@ class Workers:
     """Children for all tests of a module: they keep nothing of what they were asked, and are slow to start."""
 
     def __init__(self, folder: Path) -> None:
-        self._worker = Worker(folder)
-        self._pool = Pool(lambda: Worker(folder))
-        self.counting = Lent(self._worker)
-        self.models = Lent(self._pool)
+        owned = Worker(folder), Pool(lambda: Worker(folder)), Worker(folder)
+        self.counting, self.models, self.scanning = map(Lent, owned)
+        self._owned = owned
 
     def close(self) -> None:
-        self._worker.close()
-        self._pool.close()
+        for one in self._owned:
+            one.close()
 
 
 @dataclass
@@ -118,6 +117,8 @@ class World:
             answerer = app.runner.answerer
             app.worker = app.runner.worker = self.workers.counting
             answerer.models = self.workers.models
+            app.scrubber.close()  # what it began in recovering
+            app.scrubber._scanner = self.workers.scanning
         return app
 
     @property

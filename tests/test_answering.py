@@ -13,7 +13,7 @@ from datetime import timedelta
 
 import pytest
 from chat_server import DONE, ChatServer, chunk, good, refuse, say, send, sensible, speak
-from model_world import KEY, SAID, VARIABLE, Workers, World, another, queue, rows, the_run, with_llm
+from model_world import SAID, VARIABLE, World, another, queue, rows, the_run, with_llm
 
 from memoryd import config
 from memoryd.database import reads, runs, spend
@@ -25,15 +25,6 @@ OVERFLOW = "This model's maximum context length is 4096 tokens"
 
 class CrashError(BaseException):
     """The process ends here."""
-
-
-@pytest.fixture(scope="module")
-def workers(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, KEY)
-        shared = Workers(tmp_path_factory.mktemp("workers"))
-        yield shared
-        shared.close()
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from chat_server import ChatServer, speak
 from facts_world import store_on
-from model_world import KEY, VARIABLE, Workers, World, rows
+from model_world import World, rows
 from scratch import Scratch, message, recent, said, until
 
 from memoryd.daemon.once import read_all, run_once
@@ -26,15 +26,6 @@ LATER = (
     ("user", "Actually I no longer prefer tea over coffee, I prefer water."),
     ("assistant", "Understood, water from now on."),
 )
-
-
-@pytest.fixture(scope="module")
-def workers(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, KEY)
-        shared = Workers(tmp_path_factory.mktemp("workers"))
-        yield shared
-        shared.close()
 
 
 def reply(value):

@@ -11,7 +11,7 @@ import pytest
 from chat_server import ChatServer
 from hostile_attacks import attacks, sessions
 from hostile_world import Aftermath, Hijacked, play
-from model_world import KEY, VARIABLE, Workers, World, rows
+from model_world import World, rows
 
 from memoryd.engine import ledger_runs
 from memoryd.engine.core_watch import CoreWatch
@@ -24,23 +24,19 @@ ROWS = {row: tuple(found) for row, found in groupby(sorted(ATTACKS, key=lambda o
 
 
 @pytest.fixture(scope="module")
-def after(tmp_path_factory):
+def after(tmp_path_factory, workers):
     """All attacks, one after another, on one memory."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, KEY)
-        root = tmp_path_factory.mktemp("hostile")
-        workers = Workers(tmp_path_factory.mktemp("workers"))
-        with ChatServer(Hijacked(ATTACKS)) as server:
-            world = World(root, server.url, workers=workers)
-            (world.workspace / "MEMORY.md").write_text(f"- {PROTECTED}\n- An old one\n")
-            (world.workspace / "claude").mkdir()
-            for talk in sessions(ATTACKS):
-                lines = "".join(json.dumps(one) + "\n" for one in talk.found)
-                (world.workspace / "claude" / f"{talk.session}.jsonl").write_text(lines)
-            with world.open(transcripts=[{"path": "claude/*.jsonl", "format": "claude-code"}]) as app:
-                play(app, _protect)
-                yield Aftermath(app, world)
-        workers.close()
+    root = tmp_path_factory.mktemp("hostile")
+    with ChatServer(Hijacked(ATTACKS)) as server:
+        world = World(root, server.url, workers=workers)
+        (world.workspace / "MEMORY.md").write_text(f"- {PROTECTED}\n- An old one\n")
+        (world.workspace / "claude").mkdir()
+        for talk in sessions(ATTACKS):
+            lines = "".join(json.dumps(one) + "\n" for one in talk.found)
+            (world.workspace / "claude" / f"{talk.session}.jsonl").write_text(lines)
+        with world.open(transcripts=[{"path": "claude/*.jsonl", "format": "claude-code"}]) as app:
+            play(app, _protect)
+            yield Aftermath(app, world)
 
 
 def _protect(app):

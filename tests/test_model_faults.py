@@ -10,16 +10,7 @@ from datetime import timedelta
 
 import pytest
 from chat_server import FAULTS, ChatServer, good
-from model_world import KEY, VARIABLE, Workers, World, queue, rows, the_run, with_llm
-
-
-@pytest.fixture(scope="module")
-def workers(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, KEY)
-        shared = Workers(tmp_path_factory.mktemp("workers"))
-        yield shared
-        shared.close()
+from model_world import KEY, World, queue, rows, the_run, with_llm
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from chat_server import ChatServer, good, sensible, speak
 from ingest_world import OwnRules
-from model_world import VARIABLE, Workers, World, queue, rows, the_run
+from model_world import VARIABLE, World, queue, rows, the_run
 from planted_secrets import planted
 
 from memoryd.config import Scrub, Settings
@@ -27,13 +27,6 @@ if TYPE_CHECKING:
     from chat_server import Connection, Request
 
 SECRET = next(one for one in planted("second scan") if one.name == "github-classic").secret
-
-
-@pytest.fixture(scope="module")
-def workers(tmp_path_factory):
-    made = Workers(tmp_path_factory.mktemp("workers"))
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -2,7 +2,8 @@
 
 `unicode61` (https://sqlite.org/fts5.html, §4.3.1) takes letters and digits for words and parts them at anything else.
 It takes a Chinese sentence for one word, and `getUserName` as well; so scripts that are written without spaces are
-indexed character by character, and the parts of such names are indexed beside them.
+indexed character by character, and the parts of such names are indexed beside them. To its tables, which are of Unicode
+6.1, all that is newer is a letter: an emoji or a currency sign parts words here because it is left out.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3100-\u318f"
     "\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
 )
-_CHARACTER = re.compile(f"([{_UNSPACED}])")
-_RUN = re.compile(f"[{_UNSPACED}]+|[^\\W_{_UNSPACED}]+")
+# The accents that FTS5 reads over within a word (`sqlite3Fts5UnicodeIsdiacritic`); any other mark parts words.
+_ACCENTS = "\u0300-\u0304\u0306-\u030c\u030f\u0311\u031b\u0323-\u0328\u032d\u032e\u0330\u0331"
+_CHARACTER = re.compile(f"[{_UNSPACED}]")
+_APART = re.compile(f"([{_UNSPACED}])|[^\\w\\s\\x00-\\x7f{_ACCENTS}]")
+_RUN = re.compile(f"[{_UNSPACED}]+|[^\\W_{_UNSPACED}]+(?:[{_ACCENTS}]+[^\\W_{_UNSPACED}]*)*")
 _HUMP = re.compile(r"[A-Z](?:(?<=[a-z0-9][A-Z])|[A-Z][a-z])")
 _NAME = re.compile(r"[A-Za-z0-9]{3,64}")
 _BETWEEN = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -42,8 +46,8 @@ def folded(text: str) -> str:
 
 
 def indexable(text: str) -> str:
-    """The text as it is put into the index: characters of unspaced scripts are words of their own."""
-    return text.replace("\0", " ") if text.isascii() else _CHARACTER.sub(r" \1 ", folded(text))
+    """The text as it is put into the index: characters of unspaced scripts are words of their own, signs are spaces."""
+    return text.replace("\0", " ") if text.isascii() else _APART.sub(r" \1 ", folded(text))
 
 
 def runs(text: str) -> list[str]:
