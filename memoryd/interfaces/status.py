@@ -214,6 +214,8 @@ def _agent_lines(agent: dict[str, Any]) -> list[str]:
     lines += [
         f"  proposal {one['kind']} {one['run']} since {one['since']}: {one_line(one['path'])}" for one in proposals
     ]
-    lines += [f"  held     {one['kind']} to {one['mode']} since {one['since']}: {one['why']}" for one in agent.get("held", ())]
+    lines += [
+        f"  held     {one['kind']} to {one['mode']} since {one['since']}: {one['why']}" for one in agent.get("held", ())
+    ]
     lines += [f"  next     {kind} at {at}" for kind, at in sorted(agent["next"].items())]
     return lines
