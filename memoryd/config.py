@@ -204,6 +204,7 @@ class Hooks:
     """Commands of the user's own."""
 
     on_summary: str | None = _key(values.or_null(values.text), None)
+    on_alarm: str | None = _key(values.or_null(values.text), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

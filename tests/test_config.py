@@ -207,7 +207,7 @@ def test_one_problem_is_told_in_one_line(tmp_path):
         ("idle_end: 2h", "idle_end", "did you mean sessions.idle_end?"),
         ("sleep: {keep-recent: 1}", "sleep.keep-recent", "did you mean sleep.keep_recent?"),
         ("dream: {schedule: x}", "dream", "known here: state_dir, timezone, agents, ingest"),
-        ("hooks: {on_alarm: x}", "hooks.on_alarm", "known here: on_summary"),
+        ("hooks: {on_error: x}", "hooks.on_error", "known here: on_summary, on_alarm"),
         ("llm: {budget: 1}", "llm.budget", "did you mean sleep.budget?"),
         ("modes: {refine: auto}", "modes.refine", "known here: sleep, facts"),
         ("zone: x", "zone", "did you mean timezone?"),

@@ -57,6 +57,11 @@ class Run:
     input_hash: str | None = None
     created_at: str = ""
 
+    @property
+    def subject(self) -> str:
+        """What its alarms are about: the next run that does the same clears them."""
+        return self.key or self.kind
+
 
 def _run(row: RowMapping) -> Run:
     return Run(
@@ -342,8 +347,8 @@ def withdraw(connection: Connection, run_id: str, now: str, why: str) -> None:
 def _clear_alarms(connection: Connection, run_id: str, now: str) -> None:
     """What a run waited for, or was blocked by, is no concern of anybody's once it is cancelled."""
     connection.exec_driver_sql(
-        "UPDATE alarm SET cleared_at = ? WHERE kind IN ('waiting', 'blocked') AND cleared_at IS NULL"
-        ' AND (agent_id, subject) IN (SELECT agent_id, coalesce("key", id) FROM job_run WHERE id = ?)',
+        "UPDATE alarm SET cleared_at = ? WHERE kind IN ('waiting', 'blocked', 'secret') AND cleared_at IS NULL"
+        ' AND (agent_id, subject) IN (SELECT agent_id, coalesce("key", kind) FROM job_run WHERE id = ?)',
         (now, run_id),
     )
 

@@ -69,7 +69,8 @@ if TYPE_CHECKING:
 MAX_STEPS = 64
 SETTLE_AGAIN_SECONDS = 30.0
 UNTOLD_MAX = 20
-PROTECTED = "constitutional"  # the alarm of an edit that took a protected memory away
+PROTECTED = "constitutional"  # the alarm of an edit that took a protected memory away …
+EMPTIED = "emptied"  # … and of one that took most of the core away
 OWN_KINDS = (*ledger_runs.KINDS, *proposing.KINDS, forgetting.KIND)  # about which no model is asked
 LATER_KINDS = ("rollover", "dream", "refine")
 
@@ -352,6 +353,8 @@ class Runner:
         self.step("after:vacuum")
         self._end(run, "succeeded", receipt=receipt)
         self._clear_alarms_of(run)
+        with sqlite.writing(self.engine) as connection:
+            alarms.clear_of_sessions(connection, receipt[forgetting.KIND]["sessions"], self.clock.text())
 
     def _take_out(self, run: Run, workspace: Path) -> dict[str, Any]:
         writer = self.writer(workspace)
@@ -483,6 +486,8 @@ class Runner:
             self.log.warning("refused by a guard", run=run.id, agent=run.agent_id, **refusal)
         self._record_watermarks(run)
         self._clear_alarms_of(run)
+        if run.kind == ledger_runs.ROLLBACK and outcome.state == "succeeded":
+            self._clear(EMPTIED, run.agent_id, "")
         self.log.info(
             "run finished",
             run=run.id,
@@ -559,8 +564,7 @@ class Runner:
         result = run_hook(
             self.settings.hooks.on_summary or "",
             text,
-            agent_id=agent_id,
-            session_id=session_id,
+            {"MEMORYD_AGENT": agent_id, "MEMORYD_SESSION": session_id or ""},
             is_stopping=lambda: self.stopping,
         )
         if result.stopped:
@@ -609,18 +613,19 @@ class Runner:
             due = self.clock.text(ahead=verdict.delay)
             waits = runs.put_back(self.engine, run, state="queued", due=due, error=text, refund=verdict.refund)
             if waits and verdict.refund:
-                self._alarm("waiting", f"{run.kind} run {run.id} waits: {text}", run.agent_id, run.key or run.id)
+                self._alarm("waiting", f"{run.kind} run {run.id} waits: {text}", run.agent_id, run.subject)
         elif isinstance(verdict, retry.Block):
             kind = "secret" if isinstance(error, SecretError) else "config"
             blocked = runs.block(self.engine, run, due=self.clock.text(ahead=verdict.delay), why=f"{kind}: {text}")
             if blocked and kind == "secret":
-                self._alarm("secret", f"{run.kind} run {run.id} {error_text(error)}", run.agent_id, run.key or run.id)
+                self._alarm("secret", f"{run.kind} run {run.id} {error_text(error)}", run.agent_id, run.subject)
         elif self._end(run, "dead", error=text):
+            self._clear_alarms_of(run)  # it waits for nothing any more
             self._alarm_dead(run)
 
     def _alarm_dead(self, run: Run) -> None:
         text = f"{run.kind} run {run.id} failed {run.attempt} times and was given up"
-        self._alarm("dead", text, run.agent_id, run.key or run.id)
+        self._alarm("dead", text, run.agent_id, run.subject)
 
     def _alarm(self, kind: str, text: str, agent_id: str, subject: str) -> None:
         with sqlite.writing(self.engine) as connection:
@@ -638,7 +643,7 @@ class Runner:
 
     def _clear_alarms_of(self, run: Run) -> None:
         for kind in ("dead", "waiting", "blocked", "secret"):
-            self._clear(kind, run.agent_id, run.key or run.id)
+            self._clear(kind, run.agent_id, run.subject)
 
     def _workspace(self, agent_id: str) -> Path | None:
         return next((agent.workspace for agent in self.settings.agents if agent.id == agent_id), None)

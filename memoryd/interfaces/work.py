@@ -210,7 +210,7 @@ def rehearse(
             settings,
             state_dir=place.state,
             agents=(replace(agent, workspace=place.workspace, transcripts=()),),
-            hooks=replace(settings.hooks, on_summary=None),
+            hooks=replace(settings.hooks, on_summary=None, on_alarm=None),
         )
         close = log.configure(place.state, level=settings.log.level, text=False, terminal=None)
         try:
