@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from memoryd.database import alarms, schema, sqlite
+from memoryd.engine import alarms as alarming
 from memoryd.engine import owner
 from memoryd.engine.answering import Answerer
 from memoryd.engine.clock import Clock
@@ -167,5 +168,7 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock) -> App:
         new_id=lambda: secrets.token_hex(4),
     )
     runner.recover()
+    alarming.started(runner)
+    alarming.review(runner)
     recall = Recall(indexer, clock.now)
     return App(settings, clock, log, lock, engine, worker, scrubber, ingest, runner, recall, path, path.stat().st_ino)

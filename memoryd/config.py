@@ -194,9 +194,9 @@ class Llm:
 class Modes:
     """What each kind of job may do by itself."""
 
-    sleep: str = _key(values.one_of("off", "auto", later=("propose",)), "auto")
-    facts: str = _key(values.one_of("off", "auto", later=("propose",)), "auto")
-    dedup: str = _key(values.one_of("off", "auto", later=("propose",)), "auto")
+    sleep: str = _key(values.one_of("off", "propose", "auto"), "auto")
+    facts: str = _key(values.one_of("off", "propose", "auto"), "auto")
+    dedup: str = _key(values.one_of("off", "propose", "auto"), "auto")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +204,7 @@ class Hooks:
     """Commands of the user's own."""
 
     on_summary: str | None = _key(values.or_null(values.text), None)
+    on_alarm: str | None = _key(values.or_null(values.text), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -365,6 +366,16 @@ def _refuse_state_in_reach(reading: _Reading, state_dir: Path | None, agents: Se
             reading.refuse(line, "state_dir", f"lies in the workspace of {agent.id}", "put it where no agent works")
 
 
+def _refuse_proposals_of_silos(reading: _Reading, settings: Settings) -> None:
+    """What a silo remembers is for no person's routine review."""
+    silos = [agent.id for agent in settings.agents or () if agent is not None and agent.privacy == "silo"]
+    for name in keys_of(Modes) if silos and settings.modes is not None else ():
+        if getattr(settings.modes, name) == "propose":
+            at = f"modes.{name}"
+            hint = f"off or auto, or a configuration without {', '.join(silos)}"
+            reading.refuse(reading.lines[at], at, f"propose shows a person what {silos[0]} remembers: a silo", hint)
+
+
 def _located(agent: Agent) -> Agent:
     sources = []
     for source in agent.transcripts:
@@ -411,6 +422,7 @@ def _settings(reading: _Reading) -> Settings | None:
     if settings is not None:
         _refuse_twins(reading, settings.agents)
         _refuse_nameless_model(reading, settings)
+        _refuse_proposals_of_silos(reading, settings)
         _refuse_state_in_reach(reading, settings.state_dir, settings.agents)
     return settings
 

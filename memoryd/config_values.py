@@ -22,7 +22,7 @@ from memoryd.errors import ConfigError
 from memoryd.yaml_reader import Marked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     Parser: TypeAlias = Callable[["Place", Any], Any]
 
@@ -107,14 +107,12 @@ def _text(value: object) -> str:
     return value
 
 
-def one_of(*names: str, later: Sequence[str] = ()) -> Parser:
-    """One of a few words; a word in `later` is refused as not there yet."""
+def one_of(*names: str) -> Parser:
+    """One of a few words."""
 
     def parse(_: Place, value: object) -> str:
         if isinstance(value, str) and value in names:
             return value
-        if value in later:
-            raise RefusedValueError(f"{shown(value)} comes with a later version", f"one of {', '.join(names)}")
         near = difflib.get_close_matches(str(value).lower(), names, n=1)
         hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(names)}"
         raise RefusedValueError(f"{shown(value)} is not known", hint)

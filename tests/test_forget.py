@@ -518,7 +518,7 @@ def test_copies_that_others_keep_lose_it_as_well(world, tmp_path):
         assert list(chain.check(audit.entries(connection, "demo"))) == []
         assert connection.exec_driver_sql("SELECT count(*) FROM turn WHERE text <> ''").scalar_one() == 6
     world.scratch.change(
-        "INSERT INTO alarm (kind, agent_id, subject, since, text) VALUES ('waiting', 'demo', 'run-facts', 'x', 'x')"
+        "INSERT INTO alarm (kind, agent_id, subject, since, text) VALUES ('waiting', 'demo', 'facts', 'x', 'x')"
     )
     forget(world, session=session)
     assert holders(world, "postgresql", "ottilie") == []

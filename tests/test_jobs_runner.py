@@ -697,7 +697,7 @@ def test_the_hook_is_told_after_a_stop_between_commit_and_hook(hooked, scratch, 
 def test_a_hook_that_takes_too_long_is_killed_with_all_it_started(tmp_path):
     pids = tmp_path / "pids"
     command = f"sleep 60 & echo $! > {pids}; wait"
-    result = hooks.run_hook(command, "text", agent_id="a", session_id=None, timeout_seconds=0.5)
+    result = hooks.run_hook(command, "text", {"MEMORYD_AGENT": "a"}, timeout_seconds=0.5)
     assert result == hooks.HookResult(ok=False, why="took longer than 0.5 s")
     pid = int(pids.read_text())
     until(lambda: not alive(pid), why="what the hook started is gone")
@@ -711,12 +711,12 @@ def alive(pid):
 
 
 def test_a_hook_is_cut_short_by_a_stop():
-    result = hooks.run_hook("sleep 60", "x" * 300_000, agent_id="a", session_id=None, is_stopping=lambda: True)
+    result = hooks.run_hook("sleep 60", "x" * 300_000, {"MEMORYD_AGENT": "a"}, is_stopping=lambda: True)
     assert result.stopped
 
 
 def test_a_hook_that_does_not_read_is_fine():
-    result = hooks.run_hook("exit 0", "x" * 3_000_000, agent_id="a", session_id=None)
+    result = hooks.run_hook("exit 0", "x" * 3_000_000, {"MEMORYD_AGENT": "a"})
     assert result.ok
 
 

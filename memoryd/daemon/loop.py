@@ -6,7 +6,6 @@ tending. The database is the schedule; the loop holds no plan of its own.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import threading
@@ -21,6 +20,7 @@ from memoryd.counted import counted
 from memoryd.daemon import readiness, schedule, slots
 from memoryd.daemon.watch import Watcher
 from memoryd.database import alarms, runs, sqlite
+from memoryd.engine import alarms as alarming
 from memoryd.engine import announcements, extraction, owner, retention, retry, sleeping
 from memoryd.engine.core_watch import CoreWatch
 from memoryd.engine.runner import error_text
@@ -128,6 +128,8 @@ class Loop:
         self.announced: list[Announcement] = []
         self.beside: list[Callable[[], None]] = []  # done at each tick, on a thread of its own
         self.core = CoreWatch(app.runner)
+        self.teller = alarming.Teller(app.runner)
+        self.telling: Future[None] | None = None
         self.disk_is_well = True
         self.stop_asked = False
         self.hurried = False
@@ -245,7 +247,7 @@ class Loop:
         self.counting.shutdown(wait=False, cancel_futures=True)
         self.pool.shutdown(wait=False, cancel_futures=True)
         threads: list[Future[Any]] = [*self.running, *self.counts.values()]
-        threads += [one for one in (self.chores, self.indexing) if one is not None]
+        threads += [one for one in (self.chores, self.indexing, self.telling) if one is not None]
         if not self._ended(threads, STOP_SECONDS, unless=lambda: self.hurried):
             self.app.worker.close()
             self.app.runner.answerer.models.close()
@@ -488,8 +490,18 @@ class Loop:
         self.watcher.tend()
         if self.check.is_due(now):
             self.watcher.check_limits()
+            alarming.review(app.runner)
+        self._tell_alarms()
         if (self.watcher.watching, self.watcher.polling_why) != before:
             self._note_watching()
+
+    def _tell_alarms(self) -> None:
+        """Tell the user's command of alarms beside all else: it may take a minute each."""
+        if not self.teller.is_wanted() or (self.telling is not None and not self.telling.done()):
+            return
+        if self.telling is not None and (error := self.telling.exception()) is not None:
+            self.app.log.error("alarms not told", error_type=type(error).__name__)
+        self.telling = self.pool.submit(self.teller.tell)
 
     def _start_indexing(self) -> None:
         """Bring the index up to date beside the loop, so that a search finds little left to do."""
@@ -548,13 +560,17 @@ class Loop:
         if not well:
             self.app.log.error("ingest paused", why="the state folder cannot be written")
             self.scan.at = self.clock.monotonic() + TICK_SECONDS
-        with contextlib.suppress(Exception), sqlite.writing(self.app.engine) as connection:
-            if well:
-                alarms.clear_alarm(connection, kind="disk", now=now)
-            else:
-                alarms.raise_alarm(
-                    connection, kind="disk", text="the state folder cannot be written; ingest waits", now=now
-                )
+        text = "the state folder cannot be written; ingest waits"
+        try:
+            with sqlite.writing(self.app.engine) as connection:
+                if well:
+                    alarms.clear_alarm(connection, kind=alarming.DISK, now=now)
+                else:
+                    alarms.raise_alarm(connection, kind=alarming.DISK, text=text, now=now)
+        except Exception:  # noqa: BLE001 - a disk that takes no alarm is what it would be about
+            if not well and self.teller.is_wanted():
+                self.teller.unstored[alarming.DISK] = text
+                self._tell_alarms()
         self.disk_is_well = well
         if well:
             self.app.log.info("ingest goes on")
@@ -577,16 +593,18 @@ class Loop:
         except MemorydError as error:
             app.log.error("configuration not reloaded", why=str(error))  # noqa: TRY400 - the error says where
             with sqlite.writing(app.engine) as connection:
-                alarms.raise_alarm(connection, kind="config", text=str(error), now=self.clock.text())
+                alarms.raise_alarm(connection, kind=alarming.CONFIG, text=str(error), now=self.clock.text())
             return
         with sqlite.writing(app.engine) as connection:
-            alarms.clear_alarm(connection, kind="config", now=self.clock.text())
+            alarms.clear_alarm(connection, kind=alarming.CONFIG, now=self.clock.text())
         app.settings = app.runner.settings = fresh
         app.recall = replace(app.recall, indexer=replace(app.recall.indexer, zone=fresh.zone))
         self.relog(fresh)
         app.ingest.configure(fresh)
         self._configure(fresh)
         app.runner.answerer.renew()
+        app.runner.tend_proposals()
+        alarming.review(app.runner)
         self._reconsider_all()
         self.hints.all()
         app.log.info("configuration reloaded", path=fresh.source)

@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from memoryd.daemon import schedule, slots
+from memoryd.engine import alarms as alarming
 from memoryd.engine import extraction, sleeping
 from memoryd.engine.core_watch import CoreWatch
 
@@ -27,6 +28,7 @@ def run_once(app: App) -> dict[str, Any]:
     app.ingest.changed.update(sleeping.unfinished(app.engine, app.settings, app.clock))
     app.ingest.changed.update(extraction.unfinished(app.engine, app.settings, app.clock))
     app.runner.tell_pending()
+    teller = alarming.Teller(app.runner)
     carried_out: list[str] = []
     while True:
         changed, app.ingest.changed = app.ingest.changed, set()
@@ -41,6 +43,8 @@ def run_once(app: App) -> dict[str, Any]:
         carried_out.append(run.id)
         if run.session_id is not None:
             app.ingest.changed.add(run.session_id)
+    if teller.is_wanted():
+        teller.tell()
     return {"turns": sleeping.count_turns(app.engine) - before, "runs": carried_out}
 
 

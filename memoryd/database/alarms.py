@@ -2,10 +2,47 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sqlalchemy import Connection
+
+
+class Alarm(NamedTuple):
+    """An open alarm."""
+
+    id: int
+    kind: str
+    agent_id: str  # empty where it is of none
+    subject: str
+    text: str
+    since: str
+    told: str | None  # what came of telling the user's command
+
+
+def opened(connection: Connection) -> list[Alarm]:
+    """List the open alarms, the oldest first."""
+    rows = connection.exec_driver_sql(
+        "SELECT id, kind, agent_id, subject, text, since, told FROM alarm WHERE cleared_at IS NULL ORDER BY id"
+    )
+    return [Alarm(*row) for row in rows]
+
+
+def note_told(connection: Connection, alarm_id: int, told: str) -> None:
+    """Record what came of telling the user's command of an alarm."""
+    connection.exec_driver_sql("UPDATE alarm SET told = ? WHERE id = ?", (told, alarm_id))
+
+
+def clear_of_sessions(connection: Connection, sessions: Sequence[str], now: str) -> None:
+    """Close the alarms about runs over these sessions: nothing of them is left to be done."""
+    connection.exec_driver_sql(
+        "UPDATE alarm SET cleared_at = ? WHERE cleared_at IS NULL AND subject IN"
+        ' (SELECT "key" FROM job_run WHERE session_id IN (SELECT value FROM json_each(?)))',
+        (now, json.dumps(list(sessions))),
+    )
 
 
 def raise_alarm(

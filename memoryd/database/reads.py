@@ -344,6 +344,20 @@ def last_runs(reader: Reader, agent_id: str) -> dict[str, Row]:
     return {row["kind"]: {name: row[name] for name in ("run", "state", "why", "finished_at")} for row in rows}
 
 
+def proposals(reader: Reader, agent_id: str) -> list[Row]:
+    """Read the proposals of an agent that wait for an answer, the oldest first."""
+    return reader.rows(
+        "SELECT id AS run, kind, finished_at AS since, json_extract(receipt, '$.proposal.path') AS path FROM job_run"
+        " WHERE agent_id = ? AND state = 'proposed' ORDER BY finished_at, id",
+        agent_id,
+    )
+
+
+def held_jobs(reader: Reader, agent_id: str) -> list[Row]:
+    """Read which kinds of jobs of an agent are held back, to what, since when and why."""
+    return reader.rows("SELECT kind, mode, since, why FROM job_mode WHERE agent_id = ? ORDER BY kind", agent_id)
+
+
 def core_counts(reader: Reader, agent_id: str) -> Row:
     """Count the live core memories of an agent, with estimated tokens."""
     rows = reader.stream(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.database import sqlite
 
@@ -21,7 +21,10 @@ WAITING = ("queued", "interrupted")
 OPEN = ("queued", "interrupted", "running", "blocked")
 FINAL = ("succeeded", "skipped", "declined", "failed", "dead", "cancelled")
 REFUSED_CHARACTERS = 65536
-STATES = (*OPEN, *FINAL, "proposed")
+PROPOSED = "proposed"
+STATES = (*OPEN, *FINAL, PROPOSED)
+ACCEPT, REJECT = "accept", "reject"  # kinds of runs that answer a proposal …
+ANSWERS = {ACCEPT: "succeeded", REJECT: "declined"}  # … and what it ends as
 # Which waiting runs may be taken now. A run with an intent is not among them: it is completed, never begun again.
 # One last tried, or else made, at a time that is still to come was timed by a clock since set back, which must hold
 # nothing up; tried since then, it waits between its attempts as any other.
@@ -53,6 +56,11 @@ class Run:
     key: str | None = None
     input_hash: str | None = None
     created_at: str = ""
+
+    @property
+    def subject(self) -> str:
+        """What its alarms are about: the next run that does the same clears them."""
+        return self.key or self.kind
 
 
 def _run(row: RowMapping) -> Run:
@@ -140,7 +148,8 @@ def finish(
         run: the run.
         state: how it ends.
         now: the time.
-        values: why, error, tokens and receipt for its row.
+        values: why, error, tokens and receipt for its row; `kept`: what stays on it, out of sight;
+            `input_hash`: where no question has set one.
         states: the states it may have now.
 
     Returns:
@@ -148,7 +157,8 @@ def finish(
     """
     result = connection.exec_driver_sql(
         "UPDATE job_run SET state = ?, finished_at = ?, why = ?, error = ?, tokens_in = ?, tokens_out = ?,"
-        " receipt = ?, owner = NULL, reply = NULL, refused = CASE ? WHEN 'succeeded' THEN NULL ELSE refused END"
+        " receipt = ?, owner = NULL, reply = ?, input_hash = coalesce(?, input_hash),"
+        " refused = CASE ? WHEN 'succeeded' THEN NULL ELSE refused END"
         " WHERE id = ? AND fence = ? AND state IN (SELECT value FROM json_each(?))",
         (
             state,
@@ -158,6 +168,8 @@ def finish(
             values.get("tokens_in", 0),
             values.get("tokens_out", 0),
             json.dumps(values.get("receipt", {}), sort_keys=True),
+            values.get("kept"),
+            values.get("input_hash"),
             state,
             run.id,
             run.fence,
@@ -335,8 +347,8 @@ def withdraw(connection: Connection, run_id: str, now: str, why: str) -> None:
 def _clear_alarms(connection: Connection, run_id: str, now: str) -> None:
     """What a run waited for, or was blocked by, is no concern of anybody's once it is cancelled."""
     connection.exec_driver_sql(
-        "UPDATE alarm SET cleared_at = ? WHERE kind IN ('waiting', 'blocked') AND cleared_at IS NULL"
-        ' AND (agent_id, subject) IN (SELECT agent_id, coalesce("key", id) FROM job_run WHERE id = ?)',
+        "UPDATE alarm SET cleared_at = ? WHERE kind IN ('waiting', 'blocked', 'secret') AND cleared_at IS NULL"
+        ' AND (agent_id, subject) IN (SELECT agent_id, coalesce("key", kind) FROM job_run WHERE id = ?)',
         (now, run_id),
     )
 
@@ -540,11 +552,70 @@ def interrupt(engine: Engine, run: Run, now: str) -> bool:
 
 
 def open_by_key(connection: Connection, key: str) -> str | None:
-    """Find the run with this key that waits, runs or is blocked."""
+    """Find the run with this key that waits, runs or is blocked, or that waits for a person's answer."""
     run_id: str | None = connection.exec_driver_sql(
-        "SELECT id FROM job_run WHERE key = ? AND state IN ('queued', 'running', 'interrupted', 'blocked')", (key,)
+        "SELECT id FROM job_run WHERE key = ? AND state IN ('queued', 'running', 'interrupted', 'blocked', 'proposed')"
+        " ORDER BY state = 'proposed' LIMIT 1",
+        (key,),
     ).scalar_one_or_none()
     return run_id
+
+
+# --- proposals --------------------------------------------------------------------------------------------------------
+
+
+class Proposal(NamedTuple):
+    """A run whose edits wait for a person's answer."""
+
+    id: str
+    kind: str
+    agent_id: str
+    session_id: str | None
+    kept: str | None  # JSON; None where they were erased
+
+
+def proposals(connection: Connection, agent_id: str | None = None) -> list[Proposal]:
+    """List the proposals of an agent, or of all, that nobody has answered, the oldest first."""
+    rows = connection.exec_driver_sql(
+        "SELECT id, kind, agent_id, session_id, reply FROM job_run WHERE state = 'proposed'"
+        " AND (? IS NULL OR agent_id = ?) ORDER BY finished_at, id",
+        (agent_id, agent_id),
+    )
+    return [Proposal(*row) for row in rows]
+
+
+def proposal(connection: Connection, run_id: str) -> Proposal | None:
+    """Read a proposal that nobody has answered; None where it is none, or no more."""
+    return next((one for one in proposals(connection) if one.id == run_id), None)
+
+
+def answer(connection: Connection, run_id: str, *, state: str, by: str) -> bool:
+    """End a proposal as accepted or rejected by another run; False where it was answered already."""
+    word = "accepted" if state == ANSWERS[ACCEPT] else "rejected"
+    result = connection.exec_driver_sql(
+        "UPDATE job_run SET state = ?, why = ?, reply = NULL, receipt = json_set(receipt, '$.' || ?, ?)"
+        " WHERE id = ? AND state = 'proposed'",
+        (state, f"{word}: {by}", f"{word}_by", by, run_id),
+    )
+    return result.rowcount == 1
+
+
+def take_proposal_back(connection: Connection, run_id: str, why: str) -> None:
+    """End a proposal that nobody can answer any more; what it was about may be proposed again."""
+    connection.exec_driver_sql(
+        "UPDATE job_run SET state = 'declined', why = ?, reply = NULL WHERE id = ? AND state = 'proposed'",
+        (why, run_id),
+    )
+
+
+def rejected_like(connection: Connection, agent_id: str, kind: str, input_hash: str) -> str | None:
+    """Find the proposal made from the same input, as the newest of its kind, that a person rejected."""
+    row = connection.exec_driver_sql(
+        "SELECT id, input_hash, json_extract(receipt, '$.rejected_by') FROM job_run WHERE agent_id = ? AND kind = ?"
+        " AND state IN ('succeeded', 'declined') ORDER BY finished_at DESC, id DESC LIMIT 1",
+        (agent_id, kind),
+    ).first()
+    return None if row is None or row[1] != input_hash or row[2] is None else str(row[0])
 
 
 def knows_agent(connection: Connection, agent_id: str) -> bool:
@@ -556,3 +627,12 @@ def set_paused(connection: Connection, agent_id: str, *, paused: bool) -> bool:
     """Let an agent's automatic runs wait, or go on; False where there is no such agent."""
     changed = connection.exec_driver_sql("UPDATE agent SET paused = ? WHERE id = ?", (paused, agent_id))
     return changed.rowcount == 1
+
+
+def states(connection: Connection, agent_id: str, run_ids: Sequence[str]) -> dict[str, str]:
+    """Read the states of those of these runs that are the agent's, by id."""
+    rows = connection.exec_driver_sql(
+        "SELECT id, state FROM job_run WHERE agent_id = ? AND id IN (SELECT value FROM json_each(?))",
+        (agent_id, json.dumps(list(run_ids))),
+    )
+    return {row[0]: row[1] for row in rows}

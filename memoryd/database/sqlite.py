@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import URL, create_engine, event
@@ -94,6 +94,18 @@ def writing(engine: Engine) -> Iterator[Connection]:
     finally:
         if has_turn:
             turn.release()
+
+
+class _TriedError(Exception):
+    """Nothing is to stay of a transaction."""
+
+
+@contextmanager
+def trying(engine: Engine) -> Iterator[Connection]:
+    """Open one write transaction of which nothing stays: what a change would come to is read inside it."""
+    with suppress(_TriedError), writing(engine) as connection:
+        yield connection
+        raise _TriedError
 
 
 @contextmanager

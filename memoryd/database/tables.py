@@ -354,6 +354,19 @@ class Alarm(SQLModel, table=True):
     since: str
     text: str
     cleared_at: str | None = None
+    told: str | None = None  # what came of telling the user's command of it
+
+
+class JobMode(SQLModel, table=True):
+    """A kind of job that is held to less than the configuration lets it do, for one agent."""
+
+    __tablename__ = "job_mode"
+
+    agent_id: str = Field(primary_key=True, foreign_key="agent.id")
+    kind: str = Field(primary_key=True)
+    mode: str
+    since: str
+    why: str
 
 
 class Daemon(SQLModel, table=True):

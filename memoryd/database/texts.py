@@ -97,8 +97,9 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
     "intent": {"run_id": Kind.OURS, "agent_id": Kind.OURS, "made_at": Kind.OURS, "plan": Kind.OURS},
     "alarm": {
         "kind": Kind.OURS, "agent_id": Kind.OURS, "subject": Kind.TEXT, "since": Kind.OURS, "text": Kind.TEXT,
-        "cleared_at": Kind.OURS,
+        "cleared_at": Kind.OURS, "told": Kind.OURS,
     },
+    "job_mode": {"agent_id": Kind.OURS, "kind": Kind.OURS, "mode": Kind.OURS, "since": Kind.OURS, "why": Kind.OURS},
     "daemon": {
         "owner": Kind.OURS, "version": Kind.OURS, "started_at": Kind.OURS, "watching": Kind.OURS,
         "watching_note": Kind.TEXT,

@@ -257,7 +257,7 @@ class Answerer:
         """The error of a run that only a person can help; an alarm says so where nothing else answers instead."""
         if not self._may_fall_back(asked, Trouble.BLOCKED):
             run = asked.run
-            self._alarm("blocked", run.key or run.id, f"{run.kind} run {run.id} waits: {what}", run.agent_id)
+            self._alarm("blocked", run.subject, f"{run.kind} run {run.id} waits: {what}", run.agent_id)
         return ModelError(Failure(Trouble.BLOCKED, what), endpoint.name)
 
     # --- the circuit ----------------------------------------------------------------------------------------------

@@ -178,26 +178,73 @@ def commit(
 
 def _commit_rows(writer: Writer, run: Run, edits: Sequence[Edit], outcome: Outcome) -> Committed:
     """Carry out edits that touch no file: one transaction is all it takes."""
-    changes: list[Change] = []
-    refusals: list[Refusal] = []
-    evicted: list[str] = []
     with sqlite.writing(writer.engine) as connection:
-        for edit in edits:
-            if isinstance(edit, EditFacts):
-                hand = learned.Hand(writer.now(), writer.new_id, writer.facts, writer.limits, ACTOR, run.id)
-                cited = partial(turns.sources, connection, edit.session_id)
-                done = learned.carry_out(connection, run.agent_id, edit, cited, hand)
-                changes += done.changes
-                refusals += done.refusals
-                evicted += done.evicted
+        done = _learn(connection, writer, run, edits)
         _write_rows(connection, writer, _rows(writer, edits), run, ACTOR)
-        planned = _Planned((), tuple(changes), tuple(refusals))
-        told = outcome if not evicted else replace(outcome, receipt={**outcome.receipt, "evicted": evicted})
+        planned = _Planned((), done.changes, done.refusals)
+        told = outcome if not done.evicted else replace(outcome, receipt={**outcome.receipt, "evicted": done.evicted})
         _finish(connection, writer, run, told, planned)
         writer.step("before:rows")
     writer.step("after:rows")
     return Committed(
-        memories=sum(change.before is None for change in changes), refused=tuple(gate.refusal_rows(refusals))
+        memories=sum(change.before is None for change in done.changes), refused=tuple(gate.refusal_rows(done.refusals))
+    )
+
+
+def _learn(connection: Connection, writer: Writer, run: Run, edits: Sequence[Edit]) -> learned.Carried:
+    """Write what the edits say of facts and the profile."""
+    changes: list[Change] = []
+    refusals: list[Refusal] = []
+    evicted: list[str] = []
+    for edit in edits:
+        if isinstance(edit, EditFacts):
+            hand = learned.Hand(writer.now(), writer.new_id, writer.facts, writer.limits, ACTOR, run.id)
+            cited = partial(turns.sources, connection, edit.session_id)
+            done = learned.carry_out(connection, run.agent_id, edit, cited, hand)
+            changes += done.changes
+            refusals += done.refusals
+            evicted += done.evicted
+    return learned.Carried(tuple(changes), tuple(refusals), tuple(evicted))
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a commit would do, as things are now.
+
+    Attributes:
+        files: (path, bytes before, bytes after); None for `before` where there is none.
+        changes: of memories, in order.
+        refusals: of guards.
+    """
+
+    files: tuple[tuple[str, bytes | None, bytes], ...]
+    changes: tuple[Change, ...]
+    refusals: tuple[Refusal, ...]
+
+
+def preview(writer: Writer, run: Run, edits: Sequence[Edit]) -> Preview:
+    """Plan a run's edits as `commit` does, and write none of them; an edit of `MEMORY.md` is imported first.
+
+    Raises:
+        StateError: a memory file cannot be read.
+    """
+    with held(writer.workspace) as place:
+        brought = bring(writer.hand(), place.workspace, run.agent_id)
+        bullets = bullets_of(core.parse(brought.data or b""), writer.redact)
+        files: dict[str, tuple[bytes | None, bytes]] = {}
+        for append in [_plan_append(place.workspace, edit) for edit in edits if isinstance(edit, AppendDaily)]:
+            path = append["path"]
+            old = files[path] if path in files else (regular.read_below(place.workspace, path), b"")
+            files[path] = (old[0], (old[1] or old[0] or append["create"].encode()) + append["block"].encode())
+        with sqlite.trying(writer.engine) as connection:
+            planned = _plan_core(connection, writer, run, edits, brought, _Told(bullets, None))
+            facts = _learn(connection, writer, run, edits)
+    if planned.rewrites:
+        files = {CORE_FILE: (brought.data, base64.b64decode(planned.rewrites[0]["bytes"])), **files}
+    return Preview(
+        files=tuple((path, *both) for path, both in files.items()),
+        changes=(*planned.changes, *facts.changes),
+        refusals=(*planned.refusals, *facts.refusals),
     )
 
 
@@ -720,7 +767,12 @@ def _finish_row(
         ended = runs.finish(connection, run, state=outcome["state"], now=writer.now(), values=outcome, states=states)
     if not ended:
         raise StaleRunError("the run belongs to another claim by now", where=run.id)
-    if outcome["state"] == "succeeded" and run.session_id is not None and run.kind == SLEEP:
+    if run.kind in runs.ANSWERS:
+        told = runs.ANSWERS[run.kind]
+        if not runs.answer(connection, run.options["run"], state=told, by=run.id):
+            raise StaleRunError("the proposal is answered already", where=run.options["run"])
+    is_sleep = SLEEP in {run.kind, run.options.get("of") if run.kind == runs.ACCEPT else None}
+    if outcome["state"] == "succeeded" and run.session_id is not None and is_sleep:
         connection.exec_driver_sql("UPDATE session SET slept_at = ? WHERE id = ?", (writer.now(), run.session_id))
 
 

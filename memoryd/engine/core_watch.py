@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.database import alarms, audit, memories, runs, sqlite
 from memoryd.engine import ledger_runs, sleeping
+from memoryd.engine.alarms import LATE
 from memoryd.engine.commit import held
 from memoryd.engine.core_import import CORE_FILE, ConflictedError, bring, digest_of, is_shortened
-from memoryd.engine.runner import PROTECTED
+from memoryd.engine.runner import EMPTIED, PROTECTED
 from memoryd.errors import MemorydError
 from memoryd.files import late, regular
 from memoryd.ledger.memory import Kind
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 _Stat = tuple[int, ...] | None
 CONFLICT = "conflict"
-EMPTIED = "emptied"
-LATE = "late-edit"
 CONTINUUM = ".continuum/memory"
 GRACE_SECONDS = 30.0  # an editor that takes longer to write what it has open is not at work but hung
 
@@ -79,7 +78,7 @@ class CoreWatch:
                 conflict = late.settle(one, place.workspace / one.name, is_over=is_over)
                 if conflict is not None:
                     text = f"{one.name} was written by somebody who had an older version open: {conflict.name}"
-                    self._alarm(agent.id, LATE, text)
+                    self._alarm(agent.id, LATE, text, conflict.name)
 
     def _look(self, agent: Agent) -> None:
         stat = _stat(agent.workspace / CORE_FILE)
@@ -176,9 +175,10 @@ class CoreWatch:
                 },
             )
 
-    def _alarm(self, agent_id: str, kind: str, text: str) -> None:
+    def _alarm(self, agent_id: str, kind: str, text: str, subject: str = "") -> None:
         with sqlite.writing(self.runner.engine) as connection:
-            alarms.raise_alarm(connection, kind=kind, text=text, now=self.runner.clock.text(), agent_id=agent_id)
+            now = self.runner.clock.text()
+            alarms.raise_alarm(connection, kind=kind, text=text, now=now, agent_id=agent_id, subject=subject)
 
     def _clear(self, agent_id: str, kind: str) -> None:
         with sqlite.reading(self.runner.engine) as connection:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 ACTOR = "memoryd"
 BATCH = 1000
 _MIDDLE = 1 << 62
+_NONE = "no memory says what another says"
 
 # Texts are looked at only where another has the same hash of its normalised form.
 _CANDIDATES = (
@@ -74,10 +75,19 @@ def run(
         bullets = [(one.id, one.kept) for one in duplicates(connection, run.agent_id, Kind.CORE)]
     receipt = {"dedup": ended | {str(Kind.CORE): len(bullets)}}
     if not bullets and not any(ended.values()):
-        return NothingToDo("no memory says what another says", receipt=receipt)
+        return NothingToDo(_NONE, receipt=receipt)
     if not bullets:
         return Done((), receipt)
     return Done((Operate(tuple(_deletes(bullets)), Door.DEDUP),), receipt)
+
+
+def found(engine: Engine, agent_id: str) -> Done | NothingToDo:
+    """All duplicates as one decision, of which nothing is carried out yet."""
+    with sqlite.reading(engine) as connection:
+        pairs = {str(kind): [(one.id, one.kept) for one in duplicates(connection, agent_id, kind)] for kind in Kind}
+    receipt = {"dedup": {kind: len(some) for kind, some in pairs.items()}}
+    deletes = tuple(_deletes([pair for some in pairs.values() for pair in some]))
+    return Done((Operate(deletes, Door.DEDUP),), receipt) if deletes else NothingToDo(_NONE, receipt=receipt)
 
 
 def still_same(connection: Connection, agent_id: str, deletes: Sequence[Delete]) -> list[Delete]:

@@ -85,9 +85,11 @@ def request(
     delay: timedelta = timedelta(0),
     actor: str = "memoryd",
 ) -> str | None:
-    """Queue the question about a session's turns past `mark`; None where one waits or runs, or died lately, already."""
+    """Queue the question about a session's turns past `mark`; None where one is open already, or died lately."""
     run_id, key = new_run_id(clock), _key(row["id"], mark)
     with sqlite.writing(engine) as connection:
+        if runs.open_by_key(connection, key) is not None:
+            return None
         if actor != "human" and runs.gave_up_at(connection, key, text_of(clock.now() - ASK_AGAIN)):
             return None
         queued = runs.enqueue(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 TIMEOUT_SECONDS = 60.0
 _LOOK_SECONDS = 0.25
@@ -29,18 +29,17 @@ class HookResult:
 def run_hook(
     command: str,
     text: str,
+    names: Mapping[str, str],
     *,
-    agent_id: str,
-    session_id: str | None,
     is_stopping: Callable[[], bool] = lambda: False,
     timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> HookResult:
     """Run a hook command by the shell with `text` on its standard input.
 
-    The environment has `MEMORYD_AGENT` and `MEMORYD_SESSION` added. What the hook started is killed with it when it
-    takes longer than `timeout_seconds`, or when memoryd stops.
+    The environment has `names` added. What the hook started is killed with it when it takes longer than
+    `timeout_seconds`, or when memoryd stops.
     """
-    environment = {**os.environ, "MEMORYD_AGENT": agent_id, "MEMORYD_SESSION": session_id or ""}
+    environment = {**os.environ, **names}
     null = subprocess.DEVNULL
     try:
         child = subprocess.Popen(

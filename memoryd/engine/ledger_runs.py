@@ -39,14 +39,22 @@ KINDS = (IMPORT, EDIT, DEDUP, ROLLBACK, *saving.KINDS)
 VERBS: dict[str, type[Protect | Unprotect | Restore]] = {"protect": Protect, "unprotect": Unprotect, "restore": Restore}
 
 
-def decide(writer: Writer, journal: Journal, run: Run) -> Decided:
+def decide(writer: Writer, journal: Journal, run: Run, *, at_once: bool = True) -> Decided:
     """Say what a run is to do.
+
+    Args:
+        writer: what its commit works with.
+        journal: of the watermarks.
+        run: the run.
+        at_once: what is in no file may be done ahead of the commit, in portions; else all of it is for the commit.
 
     Raises:
         RefusedError: later runs stand on what is to be taken back, or there is nothing to write.
         NotFoundError: there is nothing of that name to take back.
     """
     if run.kind == DEDUP:
+        if not at_once:
+            return Decided(dedup.found(writer.engine, run.agent_id))
         return Decided(dedup.run(writer.engine, run, now=writer.now, new_hex=writer.new_id, limits=writer.limits))
     if run.kind == ROLLBACK:
         return _rollback(writer, journal, run)

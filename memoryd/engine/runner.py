@@ -13,8 +13,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from memoryd.database import alarms, runs, spend, sqlite, texts
 from memoryd.engine import commit as committing
-from memoryd.engine import extraction, forgetting, ledger_runs, rescrub, restore, retry, saving, sleeping
-from memoryd.engine.answering import OFFLINE, Answerer, Asked
+from memoryd.engine import (
+    extraction,
+    forgetting,
+    ledger_runs,
+    modes,
+    proposing,
+    rescrub,
+    restore,
+    retry,
+    saving,
+    sleeping,
+)
+from memoryd.engine.answering import OFFLINE, Answerer, Asked, question_hash
 from memoryd.engine.hooks import run_hook
 from memoryd.engine.scrubbing import SecretError, strings_of
 from memoryd.errors import MemorydError, NotFoundError, RefusedError, StateError
@@ -58,8 +69,9 @@ if TYPE_CHECKING:
 MAX_STEPS = 64
 SETTLE_AGAIN_SECONDS = 30.0
 UNTOLD_MAX = 20
-PROTECTED = "constitutional"  # the alarm of an edit that took a protected memory away
-OWN_KINDS = (*ledger_runs.KINDS, forgetting.KIND)  # which the ledger alone decides about
+PROTECTED = "constitutional"  # the alarm of an edit that took a protected memory away …
+EMPTIED = "emptied"  # … and of one that took most of the core away
+OWN_KINDS = (*ledger_runs.KINDS, *proposing.KINDS, forgetting.KIND)  # about which no model is asked
 LATER_KINDS = ("rollover", "dream", "refine")
 
 
@@ -137,6 +149,7 @@ class Runner:
     claim_lock: threading.Lock = field(default_factory=threading.Lock)
     unsettled: dict[str, float] = field(default_factory=dict)  # agent → when, monotonic, its files are tried again
     stopping: bool = False
+    proposes: bool = True  # a rehearsal shows what would be written as it is
 
     def recover(self) -> None:
         """After a start: give runs of dead processes back, carry leftover intents through, mend the watermarks."""
@@ -151,6 +164,23 @@ class Runner:
         self.answerer.renew()
         self.settle()
         restore.reconcile(self.engine, self.journal, self.clock.text())
+        self.tend_proposals()
+
+    def tend_proposals(self) -> None:
+        """After a start or a change of the configuration: take back what nobody is to be asked about any more."""
+        for agent in self.settings.agents:
+            by_themselves = [
+                kind for kind in modes.KINDS if modes.mode_of(self.engine, self.settings, agent.id, kind) == modes.AUTO
+            ]
+            try:
+                why = "its job runs by itself now"
+                count = proposing.take_back(self.engine, agent.workspace, agent.id, why, by_themselves)
+                proposing.tidy(self.engine, agent.workspace, agent.id)
+            except (MemorydError, OSError) as error:
+                self.log.warning("proposals not tended", agent=agent.id, why=error_text(error))
+                continue
+            if count:
+                self.log.info("proposals taken back", agent=agent.id, count=count, why=why)
 
     def settle(self) -> None:
         """Carry leftover intents through. The runs of an agent with one that cannot be wait; it is tried again."""
@@ -256,11 +286,21 @@ class Runner:
         if run.kind == forgetting.KIND:
             self._forget(run, workspace)
             return
+        if run.kind in proposing.KINDS:
+            self._commit(run, proposing.decide(self.engine, run), [], None, workspace)
+            proposing.tidy(self.engine, workspace, run.agent_id)
+            return
+        if unanswered := self._unanswered(run):
+            self._commit(run, unanswered, [], None, workspace)
+            return
         if run.kind in ledger_runs.KINDS:
-            decided = ledger_runs.decide(self.writer(workspace), self.journal, run)
+            at_once = not self._proposes(run)
+            decided = ledger_runs.decide(self.writer(workspace), self.journal, run, at_once=at_once)
             self._commit(run, decided.step, [], None, workspace, decided)
             return
-        kind = KINDS[check_kind(run.kind)]
+        self._work(run, KINDS[check_kind(run.kind)], workspace)
+
+    def _work(self, run: Run, kind: JobKind, workspace: Path) -> None:
         source = sleeping.Source(self.engine, self.settings, self.worker, self.scrubber, self.clock, workspace)
         inputs = kind.gather(source, run)
         if isinstance(inputs, NothingToDo):
@@ -271,6 +311,28 @@ class Runner:
         if isinstance(step, Rejected):
             raise RejectedReplyError(step.why)
         self._commit(run, step, phases, reply, workspace)
+
+    def _proposes(self, run: Run) -> bool:
+        """Say whether a run is to propose what it decides."""
+        if not self.proposes or run.kind not in modes.KINDS:
+            return False
+        return modes.mode_of(self.engine, self.settings, run.agent_id, run.kind) == proposing.PROPOSE
+
+    def _unanswered(self, run: Run) -> NothingToDo | None:
+        """Nothing, where the same job has proposed something that waits for an answer."""
+        if not self._proposes(run):
+            return None
+        with sqlite.reading(self.engine) as connection:
+            waiting = proposing.waiting(connection, run)
+        return None if waiting is None else NothingToDo(f"{waiting} waits for an answer: memoryd job accept, or reject")
+
+    def _was_rejected(self, run: Run, input_hash: str) -> NothingToDo | None:
+        """Nothing, where a person has rejected what came of the same input and has not asked for it again."""
+        if run.session_id is not None or run.actor == "human":
+            return None
+        with sqlite.reading(self.engine) as connection:
+            rejected = runs.rejected_like(connection, run.agent_id, run.kind, input_hash)
+        return None if rejected is None else NothingToDo(f"{rejected} was made from the same, and rejected")
 
     def _go_on(self, run: Run) -> None:
         """Raise where a run is to stop."""
@@ -291,9 +353,12 @@ class Runner:
         self.step("after:vacuum")
         self._end(run, "succeeded", receipt=receipt)
         self._clear_alarms_of(run)
+        with sqlite.writing(self.engine) as connection:
+            alarms.clear_of_sessions(connection, receipt[forgetting.KIND]["sessions"], self.clock.text())
 
     def _take_out(self, run: Run, workspace: Path) -> dict[str, Any]:
         writer = self.writer(workspace)
+        proposing.take_back(self.engine, workspace, run.agent_id, proposing.FORGOTTEN)
         target = forgetting.target_of(run.options)
         forgetter = forgetting.Forgetter(run.agent_id, target, self.settings.zone, writer.now, writer.new_id)
         planned = forgetter.plan(self.engine, workspace)
@@ -365,6 +430,8 @@ class Runner:
                 phases.append({"phase": step.phase, "began": self.clock.monotonic()})
                 step = kind.resume(inputs, step, None)
             elif isinstance(step, Ask):
+                if self._proposes(run) and (rejected := self._was_rejected(run, question_hash(step))):
+                    return rejected, None
                 asked = Asked(run, step, self.settings, self.worker, kind.merge, self.step)
                 reply = self.answerer.answer(asked)
                 step = kind.resume(inputs, asked.ask, reply)
@@ -402,6 +469,8 @@ class Runner:
         )
         texts = [*_texts(step.edits, receipt, outcome.why), *(decided.texts if decided is not None else ())]
         self.scrubber.require_clean(texts, f"what run {run.id} would write")
+        if isinstance(step, Done) and self._proposes(run) and self._propose(run, step, outcome, workspace):
+            return
         done = committing.commit(
             self.writer(workspace),
             run,
@@ -417,6 +486,8 @@ class Runner:
             self.log.warning("refused by a guard", run=run.id, agent=run.agent_id, **refusal)
         self._record_watermarks(run)
         self._clear_alarms_of(run)
+        if run.kind == ledger_runs.ROLLBACK and outcome.state == "succeeded":
+            self._clear(EMPTIED, run.agent_id, "")
         self.log.info(
             "run finished",
             run=run.id,
@@ -429,6 +500,29 @@ class Runner:
         )
         if receipt.get("on_summary"):
             self._tell(run.id, run.agent_id, run.session_id, "\n".join(block.body for block in blocks))
+
+    def _propose(self, run: Run, step: Done, outcome: committing.Outcome, workspace: Path) -> bool:
+        """Put to a person what a run has decided; False where nothing that people see would change."""
+        drafted = proposing.draft(self.writer(workspace), run, step, self.settings.zone)
+        if drafted is None:
+            return False
+        self._go_on(run)
+        if rejected := self._was_rejected(run, drafted.digest):
+            self._end(run, "skipped", why=rejected.why)
+            return True
+        receipt = {**outcome.receipt, **outcome.late(), "proposal": drafted.told}
+        receipt.pop("on_summary", None)
+        values = {
+            "why": "; ".join(part for part in ("waits for an answer", outcome.why) if part),
+            "tokens_in": outcome.tokens_in,
+            "tokens_out": outcome.tokens_out,
+            "receipt": receipt,
+        }
+        if not proposing.store(self.writer(workspace), run, drafted, values):
+            raise committing.StaleRunError("the run belongs to another claim by now", where=run.id)
+        self._clear_alarms_of(run)
+        self.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=runs.PROPOSED)
+        return True
 
     def _durations(self, phases: list[dict[str, Any]]) -> list[dict[str, Any]]:
         ends = [phase["began"] for phase in phases[1:]] + [self.clock.monotonic()]
@@ -470,8 +564,7 @@ class Runner:
         result = run_hook(
             self.settings.hooks.on_summary or "",
             text,
-            agent_id=agent_id,
-            session_id=session_id,
+            {"MEMORYD_AGENT": agent_id, "MEMORYD_SESSION": session_id or ""},
             is_stopping=lambda: self.stopping,
         )
         if result.stopped:
@@ -520,18 +613,19 @@ class Runner:
             due = self.clock.text(ahead=verdict.delay)
             waits = runs.put_back(self.engine, run, state="queued", due=due, error=text, refund=verdict.refund)
             if waits and verdict.refund:
-                self._alarm("waiting", f"{run.kind} run {run.id} waits: {text}", run.agent_id, run.key or run.id)
+                self._alarm("waiting", f"{run.kind} run {run.id} waits: {text}", run.agent_id, run.subject)
         elif isinstance(verdict, retry.Block):
             kind = "secret" if isinstance(error, SecretError) else "config"
             blocked = runs.block(self.engine, run, due=self.clock.text(ahead=verdict.delay), why=f"{kind}: {text}")
             if blocked and kind == "secret":
-                self._alarm("secret", f"{run.kind} run {run.id} {error_text(error)}", run.agent_id, run.key or run.id)
+                self._alarm("secret", f"{run.kind} run {run.id} {error_text(error)}", run.agent_id, run.subject)
         elif self._end(run, "dead", error=text):
+            self._clear_alarms_of(run)  # it waits for nothing any more
             self._alarm_dead(run)
 
     def _alarm_dead(self, run: Run) -> None:
         text = f"{run.kind} run {run.id} failed {run.attempt} times and was given up"
-        self._alarm("dead", text, run.agent_id, run.key or run.id)
+        self._alarm("dead", text, run.agent_id, run.subject)
 
     def _alarm(self, kind: str, text: str, agent_id: str, subject: str) -> None:
         with sqlite.writing(self.engine) as connection:
@@ -549,7 +643,7 @@ class Runner:
 
     def _clear_alarms_of(self, run: Run) -> None:
         for kind in ("dead", "waiting", "blocked", "secret"):
-            self._clear(kind, run.agent_id, run.key or run.id)
+            self._clear(kind, run.agent_id, run.subject)
 
     def _workspace(self, agent_id: str) -> Path | None:
         return next((agent.workspace for agent in self.settings.agents if agent.id == agent_id), None)

@@ -281,11 +281,13 @@ def request(
     upto: int | None = None,
     actor: str = "memoryd",
 ) -> str | None:
-    """Queue a sleep over a session's turns past `mark`; None where one waits or runs, or died lately, already."""
+    """Queue a sleep over a session's turns past `mark`; None where one is open already, or died lately."""
     now = clock.text()
     run_id = new_run_id(clock)
     key = _key(row["id"], mark)
     with sqlite.writing(engine) as connection:
+        if runs.open_by_key(connection, key) is not None:
+            return None
         if actor != "human" and runs.gave_up_at(connection, key, text_of(clock.now() - ASK_AGAIN)):
             return None
         queued = runs.enqueue(

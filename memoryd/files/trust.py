@@ -46,7 +46,8 @@ def violations(settings: Settings) -> list[ConfigError]:
     """Look at the configuration file, its folder and the workspaces of all enabled agents."""
     source = settings.source.resolve()
     # As root any owner's workspaces are served, but commands are taken from root alone.
-    strangers = os.geteuid() == 0 and settings.hooks.on_summary is None
+    commands = settings.hooks.on_summary or settings.hooks.on_alarm
+    strangers = os.geteuid() == 0 and commands is None
     found = [_violation(source, stranger=strangers), _violation(source.parent, stranger=strangers, shared=True)]
     found += [_violation(agent.workspace, stranger=os.geteuid() == 0) for agent in settings.agents if agent.enabled]
     return [problem for problem in found if problem is not None]

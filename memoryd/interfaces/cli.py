@@ -388,6 +388,34 @@ def job_cancel(call: Call, run_id: str) -> None:
     call.output.result(row, _run_line(row))
 
 
+@job.command("accept")
+@click.argument("run_id", metavar="RUN")
+@passed
+def job_accept(call: Call, run_id: str) -> None:
+    """Have a proposal written, guards permitting, on what the files hold now."""
+    _answer(call, run_id, "accept")
+
+
+@job.command("reject")
+@click.argument("run_id", metavar="RUN")
+@passed
+def job_reject(call: Call, run_id: str) -> None:
+    """Drop a proposal; the same is not proposed again."""
+    _answer(call, run_id, "reject")
+
+
+def _answer(call: Call, run_id: str, verb: str) -> None:
+    from memoryd.interfaces import work
+
+    settings = call.settings()
+    with _logging(settings):
+        row = work.answer(settings, run_id, verb)
+    refused = row["receipt"].get("refused", ())
+    lines = [_run_line(row), *(f"refused: {one['guard']}: {one['why']}" for one in refused)]
+    call.output.result(row, "\n".join(lines))
+    work.require_answered(row)
+
+
 # --- sessions ---------------------------------------------------------------------------------------------------------
 
 

@@ -194,7 +194,9 @@ def rollback(call: Call, run_id: str | None, audit_id: int | None, dry_run: bool
     with reads.open_reader(work.database(settings)) as reader:
         if run_id is not None:
             row = reads.job_run(reader, run_id)
-            options, chosen = {"run": row["id"]}, str(row["agent_id"])
+            # What a proposal came to was done by the run that answered it.
+            answer = row["receipt"].get("accepted_by") or row["receipt"].get("rejected_by")
+            options, chosen = {"run": answer or row["id"]}, str(row["agent_id"])
         else:
             entry = reader.row("SELECT agent_id FROM audit WHERE id = ?", audit_id)
             if entry is None:

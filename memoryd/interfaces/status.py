@@ -70,6 +70,8 @@ def _agent(settings: Settings, reader: Reader, agent: Agent, row: Row | None, ev
         "loads": _loads(reader, agent),
         "facts": reads.facts(reader, agent.id),
         "runs": reads.last_runs(reader, agent.id),
+        "proposals": reads.proposals(reader, agent.id),
+        "held": reads.held_jobs(reader, agent.id),
         "next": _next(settings) if agent.enabled else {},
     }
 
@@ -208,5 +210,12 @@ def _agent_lines(agent: dict[str, Any]) -> list[str]:
     for kind, run in sorted(agent["runs"].items()):
         why = f": {one_line(run['why'])}" if run["why"] else ""
         lines.append(f"  {kind:8} {run['state']} {run['finished_at'] or 'now'} {run['run']}{why}")
+    proposals = agent.get("proposals", ())
+    lines += [
+        f"  proposal {one['kind']} {one['run']} since {one['since']}: {one_line(one['path'])}" for one in proposals
+    ]
+    lines += [
+        f"  held     {one['kind']} to {one['mode']} since {one['since']}: {one['why']}" for one in agent.get("held", ())
+    ]
     lines += [f"  next     {kind} at {at}" for kind, at in sorted(agent["next"].items())]
     return lines

@@ -210,11 +210,12 @@ def rehearse(
             settings,
             state_dir=place.state,
             agents=(replace(agent, workspace=place.workspace, transcripts=()),),
-            hooks=replace(settings.hooks, on_summary=None),
+            hooks=replace(settings.hooks, on_summary=None, on_alarm=None),
         )
         close = log.configure(place.state, level=settings.log.level, text=False, terminal=None)
         try:
             with open_app(tried) as app:
+                app.runner.proposes = False
                 queued = _queued(app, kind, agent.id, session_id, force=force)
                 return [rehearsal.rehearse(app.runner, run_id, place.workspace) for run_id in queued]
         finally:
@@ -298,6 +299,38 @@ def require_accepted(row: dict[str, Any]) -> dict[str, Any]:
     return require_done(row)
 
 
+def answer(settings: Settings, run_id: str, verb: str) -> dict[str, Any]:
+    """Accept or reject a proposal, and wait for it; returns the row of the run that does it.
+
+    Raises:
+        NotFoundError: there is no run with this id.
+        RefusedError: it is no proposal, or was answered already.
+    """
+    with reads.open_reader(database(settings)) as reader:
+        row = reads.job_run(reader, run_id)
+    if row["state"] != runs.PROPOSED:
+        raise RefusedError(f"the run is {row['state']}, no proposal that waits", row["id"], "memoryd status lists them")
+    options = {"run": row["id"], "of": row["kind"]}
+
+    def queue(engine: Engine, clock: Clock) -> list[str]:
+        key = f"answer:{row['id']}"
+        return [request(engine, clock, row["agent_id"], verb, options, key=key, session_id=row["session_id"])]
+
+    return run_now(settings, row["agent_id"], queue)[0]
+
+
+def require_answered(row: dict[str, Any]) -> None:
+    """As `require_done`, for an answer; what guards refused of a proposal is told, and no error.
+
+    Raises:
+        RefusedError: the proposal cannot be answered so.
+        MemorydError: it failed, or was cancelled.
+    """
+    if row["state"] == "declined":
+        raise RefusedError(str(row["why"]), where=row["id"])
+    require_done(row)
+
+
 def request(
     engine: Engine,
     clock: Clock,
@@ -307,6 +340,7 @@ def request(
     *,
     key: str | None = None,
     text: str | None = None,
+    session_id: str | None = None,
 ) -> str:
     """Queue a run that a person or a tool asks for; one of its key that waits already is theirs then.
 
@@ -318,13 +352,14 @@ def request(
         options: what it is about.
         key: what makes two runs the same; by default those of a kind without options are.
         text: what a tool gives it to write, without its secrets.
+        session_id: which session it is about.
     """
     now = clock.text()
     key = key or (f"{kind}:{agent_id}" if options is None else None)
     run_id = sleeping.new_run_id(clock)
     by = ("human", "manual") if text is None else (AGENT_TOOL, "agent")
     row: dict[str, Any] = {"id": run_id, "kind": kind, "agent_id": agent_id, "actor": by[0], "trigger": by[1]}
-    row |= {"key": key, "created_at": now, "scheduled_for": now, "options": options or {}}
+    row |= {"key": key, "created_at": now, "scheduled_for": now, "options": options or {}, "session_id": session_id}
     with sqlite.writing(engine) as connection:
         if not runs.enqueue(connection, row) and key is not None:
             run_id = runs.open_by_key(connection, key) or run_id
@@ -782,6 +817,8 @@ def cancel(settings: Settings, run_id: str) -> dict[str, Any]:
         row = reads.job_run(reader, full)
     if was == ["committing"]:
         raise RefusedError("the run is writing its files and is completed in any case", where=full)
+    if was == [runs.PROPOSED]:
+        raise RefusedError("the run has proposed something", full, "memoryd job reject drops it")
     if was[0] in runs.FINAL and was != ["cancelled"]:
         raise RefusedError(f"the run has ended already: {was[0]}", where=full)
     return row

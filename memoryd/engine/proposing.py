@@ -1,0 +1,212 @@
+"""Proposals: what a run decided waits for a person's answer, in `memory/proposals/RUN.md` for reading.
+
+The decided edits lie where replies of models do, out of sight: scrubbing goes through them, and forgetting takes every
+open proposal of the agent back, since nobody can say of a decision what it stood on. Accepting is a run of its own: it
+carries the edits out as things are then, guards and all. Rejecting is one too: it moves the watermarks alone, so that
+the same turns are not proposed again. The file is no memory: it is never indexed, injected or quoted to a model; one
+whose run is answered, or never came to propose, is cleared away by whoever looks next.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from memoryd.database import runs, sqlite, turns
+from memoryd.database.runs import ACCEPT
+from memoryd.engine.clock import moment_of
+from memoryd.engine.commit import held, preview
+from memoryd.errors import RefusedError
+from memoryd.files import durable, folders, regular
+from memoryd.jobs import decided
+from memoryd.jobs.job import Done, EditFacts, MoveWatermark
+from memoryd.ledger.memory import Kind
+from memoryd.tiers import proposal as tier
+from memoryd.tiers.proposal import FileDiff
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import tzinfo
+    from pathlib import Path
+
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.database.runs import Run
+    from memoryd.engine.commit import Writer
+    from memoryd.jobs.job import Edit
+    from memoryd.ledger.operation import Change
+
+PROPOSE = "propose"
+KINDS = tuple(runs.ANSWERS)
+FORGOTTEN = "something was forgotten meanwhile: it is decided anew"
+
+
+@dataclass(frozen=True, slots=True)
+class Drafted:
+    """A proposal that is not stored yet.
+
+    Attributes:
+        path: of its file in the workspace.
+        data: the file's bytes.
+        kept: the edits, as the row keeps them.
+        digest: the same for equal edits.
+        told: for the receipt: names and numbers, never a text.
+    """
+
+    path: str
+    data: bytes
+    kept: str
+    digest: str
+    told: dict[str, Any]
+
+
+def draft(writer: Writer, run: Run, done: Done, tz: tzinfo) -> Drafted | None:
+    """Plan what a run decided, for a person to read; None where nothing that people see would change.
+
+    Raises:
+        StateError: a memory file cannot be read.
+    """
+    planned = preview(writer, run, done.edits)
+    files = [
+        FileDiff(path, None if before is None else _text(before), _text(after))
+        for path, before, after in planned.files
+        if before != after
+    ]
+    operations = [*map(_told, planned.changes), *_sections(done.edits)]
+    if not files and not operations:
+        return None
+    shown = tier.Proposal(
+        run_id=run.id,
+        kind=run.kind,
+        made_at=f"{moment_of(writer.now()).astimezone(tz):%Y-%m-%d %H:%M}",
+        files=files,
+        operations=operations,
+        refused=[(str(one.guard), one.why) for one in planned.refusals],
+    )
+    with sqlite.reading(writer.engine) as connection:
+        marks = list(_marks(connection, done.edits))
+    kept = {"edits": decided.dump(done.edits), "marks": marks, "receipt": done.receipt}
+    counted: dict[str, int] = {}
+    for what, _, _ in operations:
+        counted[what] = counted.get(what, 0) + 1
+    path = tier.path_of(run.id)
+    told = {"path": path, "files": [one.path for one in files], "operations": counted, "refused": len(shown.refused)}
+    digest = decided.digest(done.edits)
+    return Drafted(path, tier.render(shown), json.dumps(kept, ensure_ascii=False), digest, told)
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _told(change: Change) -> tuple[str, str, str]:
+    before, after = change.before, change.after
+    if not after.is_live:
+        return str(after.ended_as or change.operation), str(after.kind), f"{after.id} {after.content}"
+    known = "" if before is None else f"{after.id} "
+    category = f"{after.kind} {after.category}" if after.kind is Kind.FACT else str(after.kind)
+    return change.operation, category, f"{known}{after.content}"
+
+
+def _sections(edits: Sequence[Edit]) -> Iterator[tuple[str, str, str]]:
+    for edit in edits:
+        if isinstance(edit, EditFacts):
+            yield from (("rewrite", f"profile {one.section}", one.text) for one in edit.sections)
+
+
+def _marks(connection: Connection, edits: Sequence[Edit]) -> Iterator[tuple[str, str, int]]:
+    """How far the sessions are consumed that the edits consume further."""
+    for edit in edits:
+        if isinstance(edit, MoveWatermark):
+            yield edit.session_id, edit.consumer, turns.watermark(connection, edit.session_id, edit.consumer)
+
+
+def store(writer: Writer, run: Run, drafted: Drafted, values: Mapping[str, Any]) -> bool:
+    """Write a proposal's file and end its run as proposed; False where the run belongs to another claim by now.
+
+    The file comes first: one without its row is cleared away, a row without its file would be a question nobody sees.
+    """
+    with held(writer.workspace) as place, folders.made_way(place.workspace, drafted.path) as entry:
+        old = regular.read(entry)
+        if old != drafted.data:
+            durable.replace(entry, drafted.data, None if old is None else regular.digest(old), writer.step)
+    writer.step("before:rows")
+    with sqlite.writing(writer.engine) as connection:
+        ended = runs.finish(
+            connection,
+            run,
+            state=runs.PROPOSED,
+            now=writer.now(),
+            values={**values, "kept": drafted.kept, "input_hash": None if run.input_hash else drafted.digest},
+        )
+    writer.step("after:rows")
+    return ended
+
+
+def decide(engine: Engine, run: Run) -> Done:
+    """What an answer comes to: all of the proposal's edits, or its watermarks alone.
+
+    Raises:
+        RefusedError: it was answered or taken back already, or what it is about was written or forgotten meanwhile.
+    """
+    proposal_id = str(run.options["run"])
+    with sqlite.reading(engine) as connection:
+        found = runs.proposal(connection, proposal_id)
+        if found is None or found.kept is None:
+            raise RefusedError("this is no proposal that waits for an answer", proposal_id, "memoryd status lists them")
+        kept = json.loads(found.kept)
+        try:
+            edits = decided.load(kept["edits"])
+        except ValueError as error:
+            hint = "reject it: it is decided anew"
+            raise RefusedError("was made by another version of memoryd", proposal_id, hint) from error
+        if run.kind == ACCEPT and [list(one) for one in _marks(connection, edits)] != kept["marks"]:
+            hint = "memoryd job reject drops it"
+            raise RefusedError("what it is about was written meanwhile", proposal_id, hint)
+    if run.kind == ACCEPT:
+        return Done(edits, kept["receipt"] | {"accepts": proposal_id})
+    return Done(tuple(one for one in edits if isinstance(one, MoveWatermark)), {"rejects": proposal_id})
+
+
+def waiting(connection: Connection, run: Run) -> str | None:
+    """The proposal of the same job, about no session, that waits for an answer; None where there is none."""
+    if run.session_id is not None:
+        return None
+    return next((one.id for one in runs.proposals(connection, run.agent_id) if one.kind == run.kind), None)
+
+
+def take_back(engine: Engine, workspace: Path, agent_id: str, why: str, kinds: Sequence[str] | None = None) -> int:
+    """Take open proposals of an agent back, of these kinds or all; returns how many. Their files go first."""
+    with sqlite.reading(engine) as connection:
+        found = [one for one in runs.proposals(connection, agent_id) if kinds is None or one.kind in kinds]
+    for one in found:
+        _clear_away(workspace, one.id)
+        with sqlite.writing(engine) as connection:
+            runs.take_proposal_back(connection, one.id, why)
+    return len(found)
+
+
+def tidy(engine: Engine, workspace: Path, agent_id: str) -> None:
+    """Clear away the files of runs that propose nothing, or nothing any more; others in that folder are a person's."""
+    try:
+        names = sorted(path.stem for path in (workspace / tier.FOLDER).glob("*.md"))
+    except OSError:
+        return
+    if not names:
+        return
+    with sqlite.reading(engine) as connection:
+        known = runs.states(connection, agent_id, names)
+    for run_id in names:
+        if run_id in known and known[run_id] not in {runs.PROPOSED, *runs.OPEN}:
+            _clear_away(workspace, run_id)
+
+
+def _clear_away(workspace: Path, run_id: str) -> None:
+    path = tier.path_of(run_id)
+    if not (workspace / path).exists():
+        return
+    with held(workspace) as place, folders.made_way(place.workspace, path) as entry:
+        old = regular.read(entry)
+        if old is not None:
+            durable.remove(entry, regular.digest(old))

@@ -1,0 +1,98 @@
+"""A proposal, `memory/proposals/RUN.md`: what a run would write, for a person to read and answer. It is no memory.
+
+Its own format: a title, how to answer, for each file a unified diff as GNU diffutils' manual describes it ("Detailed
+Description of Unified Format"), then the operations on the ledger. What is quoted stands in fences (CommonMark 0.31,
+section 4.5) longer than any run of tildes in it, so that no text of a memory ends its fence or forges a heading.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FOLDER = "memory/proposals"
+_TILDES = re.compile("~{3,}")
+_LINE_ENDS = re.compile("\r\n|[\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
+
+
+@dataclass(frozen=True, slots=True)
+class FileDiff:
+    """A file as it is and as it would be; None where there is, or would be, none."""
+
+    path: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a run would do.
+
+    Attributes:
+        run_id: of the run.
+        kind: of its job.
+        made_at: YYYY-MM-DD HH:MM in the configured zone.
+        files: that it would change.
+        operations: (what, where, text) of the ledger and the profile, in order.
+        refused: what guards refused of it: name and reason, never a text.
+    """
+
+    run_id: str
+    kind: str
+    made_at: str
+    files: Sequence[FileDiff]
+    operations: Sequence[tuple[str, str, str]]
+    refused: Sequence[tuple[str, str]] = ()
+
+
+def path_of(run_id: str) -> str:
+    """Where a run's proposal lies in the workspace."""
+    return f"{FOLDER}/{run_id}.md"
+
+
+def render(proposal: Proposal) -> bytes:
+    """The file's bytes."""
+    parts = [
+        f"# Proposal: {proposal.kind} {proposal.run_id} ({proposal.made_at})",
+        "Nothing of this is written yet. To have it written, or dropped:",
+        _fenced("sh", f"memoryd job accept {proposal.run_id}\nmemoryd job reject {proposal.run_id}"),
+    ]
+    parts += [f"## {one.path}\n\n{_fenced('diff', diff(one))}" for one in proposal.files]
+    if proposal.operations:
+        lines = "\n".join(_item(*one) for one in proposal.operations)
+        parts.append(f"## Memories\n\n{_fenced('', lines)}")
+    if proposal.refused:
+        lines = "\n".join(f"- {guard}: {why}" for guard, why in proposal.refused)
+        parts.append(f"## Refused by guards\n\n{lines}")
+    return ("\n\n".join(parts) + "\n").encode(errors="replace")
+
+
+def diff(change: FileDiff) -> str:
+    """A unified diff of one file."""
+    old = "/dev/null" if change.before is None else f"a/{change.path}"
+    new = "/dev/null" if change.after is None else f"b/{change.path}"
+    found = difflib.unified_diff(_lines(change.before), _lines(change.after), old, new, lineterm="")
+    return "\n".join(found)
+
+
+def _lines(text: str | None) -> list[str]:
+    return [] if text is None else _visible(text).removesuffix("\n").split("\n")
+
+
+def _item(what: str, where: str, text: str) -> str:
+    head, *rest = _visible(text).split("\n")
+    return "\n".join([f"{what} {where}: {head}", *(f"  {line}" for line in rest)])
+
+
+def _visible(text: str) -> str:
+    return _LINE_ENDS.sub("\n", text)
+
+
+def _fenced(language: str, text: str) -> str:
+    fence = "~" * max([3, *(len(run) + 1 for run in _TILDES.findall(text))])
+    return f"{fence}{language}\n{text}\n{fence}"

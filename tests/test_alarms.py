@@ -1,0 +1,230 @@
+"""Alarms: told once to whom the user names, and gone when what they are about is over."""
+
+import dataclasses
+from datetime import timedelta
+
+import pytest
+from scratch import STARTED, Scratch, filler, in_process, recent, said, until
+
+from memoryd.daemon.once import run_once
+from memoryd.database import alarms, runs, sqlite
+from memoryd.engine import alarms as alarming
+from memoryd.engine import forgetting, ledger_runs, sleeping
+from memoryd.engine.alarms import Teller, review
+from memoryd.engine.clock import Clock
+from memoryd.engine.core_watch import CoreWatch
+from memoryd.interfaces import work
+
+NOW = STARTED + timedelta(minutes=45)
+
+
+class World:
+    def __init__(self, root, **settings):
+        self.scratch = Scratch(root, **settings)
+        self.now, self.ticks = NOW, 1000.0
+
+    def open(self):
+        self.app = in_process(self.scratch, lambda: self.now)
+        self.app.runner.clock = Clock(now=lambda: self.now, monotonic=lambda: self.ticks)
+        return self.app
+
+    def alarm(self, kind, subject="", agent="", text="something is wrong"):
+        with sqlite.writing(self.app.engine) as connection:
+            return alarms.raise_alarm(
+                connection, kind=kind, text=text, now=self.app.clock.text(), agent_id=agent, subject=subject
+            )
+
+    def open_ones(self):
+        return [row[0] for row in self.scratch.query("SELECT kind FROM alarm WHERE cleared_at IS NULL ORDER BY id")]
+
+    def queue(self, kind, actor="memoryd", **more):
+        run_id = sleeping.new_run_id(self.app.clock)
+        now = self.app.clock.text()
+        row = {"id": run_id, "kind": kind, "agent_id": "demo", "actor": actor, "trigger": "schedule"}
+        with sqlite.writing(self.app.engine) as connection:
+            assert runs.enqueue(connection, row | {"created_at": now, "scheduled_for": now} | more)
+        return run_id
+
+
+@pytest.fixture
+def world(tmp_path):
+    made = World(tmp_path / "scratch")
+    with made.open():
+        run_once(made.app)
+        yield made
+
+
+def told(world):
+    path = world.scratch.root / "told"
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def with_hook(world, command):
+    hooks = dataclasses.replace(world.app.settings.hooks, on_alarm=command)
+    world.app.settings = world.app.runner.settings = dataclasses.replace(world.app.settings, hooks=hooks)
+
+
+TELL = 'echo "$MEMORYD_AGENT $MEMORYD_ALARM $(cat)" >> {}/told'
+
+
+# --- telling ---
+
+
+def test_each_alarm_is_told_once_and_by_whom_it_is(world):
+    with_hook(world, TELL.format(world.scratch.root))
+    world.alarm("dead", "x", "demo", "it was given up")
+    teller = Teller(world.app.runner)
+    for _ in range(3):
+        teller.tell()
+        world.alarm("dead", "x", "demo", "it was given up once more")  # the same one
+    assert told(world) == "demo dead dead: it was given up\n"
+    with sqlite.writing(world.app.engine) as connection:
+        alarms.clear_alarm(connection, kind="dead", now="x", agent_id="demo", subject="x")
+    world.alarm("dead", "x", "demo", "again")
+    Teller(world.app.runner).tell()  # after a restart
+    assert told(world).splitlines() == ["demo dead dead: it was given up", "demo dead dead: again"]
+
+
+def test_what_the_command_fails_at_is_tried_again_and_then_left(world):
+    with_hook(world, f"echo x >> {world.scratch.root}/told; exit 3")
+    world.alarm("disk")
+    teller = Teller(world.app.runner)
+    for _ in range(8):
+        teller.tell()
+        teller.tell()  # not at once
+        world.ticks += 3600
+    assert told(world) == "x\n" * alarming.TRIES
+    assert world.scratch.query("SELECT told FROM alarm") == [("failed: exit code 3",)]
+
+
+def test_a_stop_cuts_the_telling_short_and_the_next_start_tells(world):
+    with_hook(world, "sleep 60")
+    world.alarm("disk")
+    teller = Teller(world.app.runner)
+    world.app.runner.stopping = True
+    teller.tell()
+    teller._run("disk", "", "x")  # a command under way is ended
+    assert world.scratch.query("SELECT told FROM alarm") == [(None,)]
+    world.app.runner.stopping = False
+    with_hook(world, TELL.format(world.scratch.root))
+    Teller(world.app.runner).tell()
+    assert told(world) == " disk disk: something is wrong\n"
+
+
+def test_nobody_waits_for_a_command_that_hangs(world, monkeypatch):
+    monkeypatch.setattr(alarming, "TIMEOUT_SECONDS", 0.3)
+    with_hook(world, "sleep 60")
+    world.alarm("disk")
+    Teller(world.app.runner).tell()
+    world.ticks += 3600
+    Teller(world.app.runner, failed={1: (alarming.TRIES - 1, 0.0)}).tell()
+    assert world.scratch.query("SELECT told FROM alarm") == [("failed: took longer than 0.3 s",)]
+
+
+def test_a_daemon_tells_and_goes_on(tmp_path):
+    """One daemon: a command that hangs holds nothing up; one that disk trouble keeps untold is told all the same."""
+    scratch = Scratch(tmp_path / "scratch", ingest={"settle": "20ms", "rescan": "1s"})
+    scratch.write_config(hooks={"on_alarm": f'echo "$MEMORYD_ALARM" >> {scratch.root}/told; sleep 30'})
+    with scratch.daemon():
+        scratch.change("INSERT INTO alarm (kind, agent_id, subject, since, text) VALUES ('dead', '', 'x', 'x', 'x')")
+        until((scratch.root / "told").exists, why="it was told")
+        scratch.append([*said(at=recent()), filler(at=recent())])
+        until(
+            lambda: scratch.query("SELECT 1 FROM job_run WHERE state = 'succeeded'"), why="a session sleeps meanwhile"
+        )
+    assert (scratch.root / "told").read_text(encoding="utf-8") == "dead\n"
+    assert scratch.query("SELECT told FROM alarm WHERE kind = 'dead'") == [(None,)]
+
+
+def test_what_the_disk_does_not_take_is_told_all_the_same(world):
+    with_hook(world, TELL.format(world.scratch.root))
+    teller = Teller(world.app.runner, unstored={"disk": "the state folder cannot be written"})
+    teller.tell()
+    teller.tell()
+    assert told(world) == " disk disk: the state folder cannot be written\n"
+
+
+# --- clearing ---
+
+
+def test_what_is_over_is_cleared_at_a_look_and_the_rest_stays(world):
+    late = world.scratch.workspace / "MEMORY.md.conflict-1"
+    late.write_text("x")
+    (world.scratch.state / "memoryd.db.damaged-1").write_text("x")
+    world.alarm("late-edit", late.name, "demo")
+    world.alarm("database", "memoryd.db.damaged-1")
+    world.alarm("model", "old-1 at gone.example:443")
+    world.alarm("spend", "daily_tokens")
+    world.alarm("dead", "sleep:x:0", "gone")
+    world.alarm("dead", "sleep:x:0", "demo")
+    review(world.app.runner)
+    assert world.open_ones() == ["late-edit", "database", "spend", "dead"]
+    late.unlink()
+    (world.scratch.state / "memoryd.db.damaged-1").unlink()
+    world.now += timedelta(days=1)
+    review(world.app.runner)
+    assert world.scratch.query("SELECT kind, agent_id FROM alarm WHERE cleared_at IS NULL") == [("dead", "demo")]
+
+
+def test_the_model_that_is_configured_keeps_its_alarm(world):
+    llm = dataclasses.replace(world.app.settings.llm, provider="openai", model="m", base_url="http://localhost:1/v1")
+    world.app.runner.settings = dataclasses.replace(world.app.settings, llm=llm)
+    world.alarm("model", "m at localhost:1")
+    world.alarm("model", "other at localhost:1")
+    review(world.app.runner)
+    assert world.scratch.query("SELECT subject FROM alarm WHERE cleared_at IS NULL") == [("m at localhost:1",)]
+
+
+def test_a_start_proves_that_the_configuration_and_the_disk_are_well(world):
+    world.alarm("config")
+    world.alarm("disk")
+    world.app.close()
+    with world.open():
+        assert world.open_ones() == []
+
+
+def test_a_job_without_a_key_clears_what_an_earlier_one_of_its_kind_came_to(world, monkeypatch):
+    monkeypatch.setattr(ledger_runs.dedup, "run", lambda *_, **__: 1 / 0)
+    attempts = dataclasses.replace(world.app.settings.jobs, attempts=1)
+    world.app.runner.settings = dataclasses.replace(world.app.settings, jobs=attempts)
+    world.queue(ledger_runs.DEDUP, slot="1")
+    world.app.runner.run_next()
+    assert world.open_ones() == ["dead"]
+    monkeypatch.undo()
+    world.queue(ledger_runs.DEDUP, slot="2")
+    world.app.runner.run_next()
+    assert world.open_ones() == []
+
+
+def test_a_run_that_is_given_up_waits_for_nothing_any_more(world):
+    run_id = world.queue("sleep", session_id="nobody", key="sleep:nobody:0", state="x")
+    world.alarm("waiting", "sleep:nobody:0", "demo")
+    run = runs.claim(world.app.engine, owner="a", now=world.app.clock.text(), agents=["demo"], only=run_id)
+    run = dataclasses.replace(run, attempt=99)
+    world.app.runner._failed(run, ValueError("x"))
+    assert world.open_ones() == ["dead"]
+
+
+def test_forgetting_a_session_ends_what_its_runs_came_to(world):
+    world.scratch.append([*said(), filler()])
+    run_once(world.app)
+    ((session, key),) = world.scratch.query("SELECT session_id, key FROM job_run WHERE kind = 'sleep'")
+    world.alarm("dead", key, "demo")
+    asked = work.request(world.app.engine, world.app.clock, "demo", forgetting.KIND, {"session": session})
+    world.app.runner.run_next(only=asked)
+    assert world.open_ones() == []
+
+
+def test_taking_an_accident_back_ends_its_alarm(world):
+    path = world.scratch.workspace / "MEMORY.md"
+    path.write_text("".join(f"- memory number {number} of many\n" for number in range(9)), encoding="utf-8")
+    watch = CoreWatch(world.app.runner)
+    assert watch.take(world.app.settings.agents[0])
+    entry = world.scratch.query("SELECT max(id) FROM audit")[0][0]
+    path.write_text("", encoding="utf-8")
+    assert watch.take(world.app.settings.agents[0])
+    assert world.open_ones() == ["emptied"]
+    asked = work.request(world.app.engine, world.app.clock, "demo", ledger_runs.ROLLBACK, {"to": entry})
+    world.app.runner.run_next(only=asked)
+    assert path.read_text(encoding="utf-8").count("memory number") == 9
+    assert world.open_ones() == []
