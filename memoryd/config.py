@@ -166,6 +166,7 @@ class Injection:
 
     max_tokens: int = _key(values.whole(0), 2_000)
     files_max_tokens: int = _key(values.whole(0), 12_000)
+    handover_max_tokens: int = _key(values.whole(0), 800)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,6 +60,7 @@ class Codex:
     """The reader. A session is known by the id in its first `session_meta`, which is also in its file's name."""
 
     name = "codex"
+    program = "Codex"
 
     def sniff(self, records: Values, path: PurePosixPath) -> bool:
         """Whether any record is one that only Codex writes."""

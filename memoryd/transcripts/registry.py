@@ -43,6 +43,11 @@ def by_name(name: str) -> LineFormat:
     raise ConfigError(f"unknown transcript format {name!r}", hint=hint)
 
 
+def program_of(name: str) -> str | None:
+    """What people call the program that writes a format; None where many do, or there is no such format."""
+    return FORMATS[name].program if name in FORMATS else None
+
+
 def detect(records: Values, path: PurePosixPath, head: bytes = b"") -> LineFormat | Unsupported | None:
     """The format of a file.
 
