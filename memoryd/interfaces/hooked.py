@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.engine.announcements import Announcement, Event, session_of
+from memoryd.engine.core_import import CORE_FILE
 from memoryd.engine.recall import Narrowing
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
 from memoryd.interfaces import context as contexts
@@ -41,6 +42,7 @@ class _Asked(NamedTuple):
     agent_id: str
     files: bool
     units: int | None
+    imported: bool  # the tool loads MEMORY.md by itself
     own: str | None = None  # the session that asks, where it has something to hand over itself
 
 
@@ -61,7 +63,7 @@ class Hooked:
         """Give an agent its memory; no text where the session is of a project that is none of its.
 
         The request has its `workspace`, the `cwd` of the session, its id as `session`, the `tool`, whether `files` are
-        wanted, and how many UTF-16 `units` the tool takes at most.
+        wanted, whether `MEMORY.md` is `imported` already, and how many UTF-16 `units` the tool takes at most.
 
         Raises:
             NotFoundError: no agent works there.
@@ -151,6 +153,8 @@ class Hooked:
             asked = asked._replace(own=None)
         if not asked.files:
             remembered = remembered._replace(parts=(), unreadable=())
+        elif asked.imported:
+            remembered = remembered._replace(parts=tuple(one for one in remembered.parts if one.name != CORE_FILE))
         budget = contexts.budget_of(app.settings, units=asked.units)
         last = self._last.get(asked)
         if last is not None and last[:3] == (remembered, policy, budget):
@@ -185,7 +189,8 @@ class Hooked:
 
 def _asked(agent: Agent, request: Mapping[str, Any]) -> _Asked:
     units = request.get("units")
-    return _Asked(agent.id, bool(request.get("files", True)), units if isinstance(units, int) else None)
+    units = units if isinstance(units, int) else None
+    return _Asked(agent.id, bool(request.get("files", True)), units, bool(request.get("imported")))
 
 
 def _session(request: Mapping[str, Any]) -> tuple[str | None, str | None]:
