@@ -24,7 +24,7 @@ from memoryd.yaml_reader import read as read_yaml
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-KNOWN_FORMATS = ("auto", "claude-code", "messages", "now")
+KNOWN_FORMATS = ("auto", "claude-code", "codex", "messages", "now")
 KNOWN_STRATEGIES = ("sliding-window", "progressive-summary", "importance-based", "hybrid")
 
 _SYSTEM_FILE = Path("/etc/memoryd/memoryd.yaml")
@@ -166,6 +166,7 @@ class Injection:
 
     max_tokens: int = _key(values.whole(0), 2_000)
     files_max_tokens: int = _key(values.whole(0), 12_000)
+    handover_max_tokens: int = _key(values.whole(0), 800)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -581,3 +581,119 @@ def test_the_plugins_give_the_text_and_announce(place, tmp_path):
     ]
     assert all(call[1]["session_id"] == "s1" and call[1]["cwd"] == "/p" for call in calls)
     assert all(call[1].get("transcript_path") == "/t" for call in calls if call[0][0] == "pi")
+
+
+# --- the files of instructions ---
+
+NAMED = {"claude-code": ".claude/CLAUDE.md", "codex": ".codex/AGENTS.md", "opencode": ".config/opencode/AGENTS.md",
+         "pi": ".pi/agent/AGENTS.md"}  # fmt: skip
+
+
+@pytest.fixture
+def plain(place, tmp_path):
+    """A place whose workspace can be imported."""
+    (tmp_path / "ws").mkdir()
+    return replace(place, agent=Agent(id="demo", workspace=tmp_path / "ws"))
+
+
+def instructed(tool, place, **how):
+    return connect(tool, place, NOW, **{"write": True, "remove": False, "instruct": True} | how)
+
+
+@pytest.mark.parametrize("tool", NAMED)
+@pytest.mark.parametrize("text", ["# Mine\n\nUse tabs.\n", "no end of line", "# Mine\r\n", "\n\n", "", None])
+def test_the_memory_is_named_in_instructions_when_asked_and_goes_to_the_byte(tool, text, plain):
+    path = plain.home / NAMED[tool]
+    if text is not None:
+        put(plain, NAMED[tool], text)
+    before = {one: one.read_bytes() for one in plain.home.rglob("*") if one.is_file()}
+    assert str(path) not in [one["path"] for one in written(tool, plain)["files"]], "not without being asked"
+    shown = instructed(tool, plain, write=False)
+    assert path.exists() == (text is not None), "a look changes nothing"
+    done = instructed(tool, plain)
+    assert [one["diff"] for one in done["files"]] == [one["diff"] for one in shown["files"]]
+    diff = next(one["diff"] for one in done["files"] if one["path"] == str(path))
+    assert f"+<!-- memoryd connect: {tool} demo -->" in diff
+    assert path.read_bytes().startswith((text or "").encode())
+    assert str(plain.agent.workspace) in path.read_text()
+    assert "no second look for secrets" in done["next"][-1]
+    for again in (instructed(tool, plain), written(tool, plain)):
+        assert not again["written"], "once it is there it stays"
+        assert str(path) in [one["path"] for one in again["files"]]
+    written(tool, plain, remove=True)
+    assert {one: one.read_bytes() for one in plain.home.rglob("*") if one.is_file()} == before
+
+
+def test_what_a_person_wrote_since_into_instructions_stays(plain):
+    path = put(plain, NAMED["codex"], "# Mine\n")
+    instructed("codex", plain)
+    path.write_text(f"# First\n{path.read_text()}\n# Last\n", encoding="utf-8")
+    moved = replace(plain, agent=replace(plain.agent, workspace=plain.home))
+    instructed("codex", moved)
+    assert json.dumps(str(plain.home)) in path.read_text(encoding="utf-8")
+    assert path.read_text(encoding="utf-8").count("memoryd connect") == 2
+    written("codex", moved, remove=True)
+    assert path.read_text(encoding="utf-8") == "# First\n# Mine\n\n# Last\n"
+    other = replace(plain, agent=replace(plain.agent, id="other"))
+    instructed("codex", plain)
+    instructed("codex", other)
+    written("codex", plain, remove=True)
+    assert "memoryd connect: codex other -->" in path.read_text(encoding="utf-8")
+    assert "codex demo" not in path.read_text(encoding="utf-8")
+
+
+def test_what_is_imported_is_not_told_by_the_hook_as_well(plain):
+    instructed("claude-code", plain)
+    assert f"\n@{plain.agent.workspace}/MEMORY.md\n" in (plain.home / NAMED["claude-code"]).read_text()
+    for group in json.loads((plain.home / CLAUDE).read_text())["hooks"]["SessionStart"]:
+        words = shlex.split(group["hooks"][0]["command"])
+        call = hooks.parsed(words[words.index("hook") + 1 :])
+        assert call.imported
+    (plain.agent.workspace / "MEMORY.md").write_text("- Tabs.\n")
+    day = plain.agent.workspace / hooks._days()[0]
+    day.parent.mkdir()
+    day.write_text("It rained.\n")
+    assert hooks._from_files(call).count("\n") == 5
+    assert "Tabs" in hooks._from_files(call._replace(imported=False))
+    instructed("codex", plain)
+    assert "--imported" not in (plain.home / ".codex/hooks.json").read_text(), "Codex imports nothing"
+
+
+def test_a_project_imports_by_a_path_of_its_own(plain, tmp_path):
+    (tmp_path / "p" / ".codex").mkdir(parents=True)
+    inside = replace(plain, project=tmp_path / "p", agent=replace(plain.agent, workspace=tmp_path / "p" / "ws"))
+    outside = replace(plain, project=tmp_path / "p")
+    for tool, name in (("claude-code", "CLAUDE.md"), ("gemini", "GEMINI.md")):
+        instructed(tool, inside)
+        assert (
+            f"-->\n@ws/MEMORY.md\n<!-- end of memoryd connect: {tool} demo -->\n" in (tmp_path / "p" / name).read_text()
+        )
+        written(tool, inside, remove=True)
+        assert not (tmp_path / "p" / name).exists()
+    instructed("claude-code", outside)
+    assert f"@{tmp_path}/ws/MEMORY.md\n" in (tmp_path / "p" / "CLAUDE.md").read_text()
+    (tmp_path / "p" / "AGENTS.override.md").touch()
+    assert str(tmp_path / "p" / "AGENTS.override.md") in [one["path"] for one in instructed("codex", outside)["files"]]
+
+
+def test_what_a_tool_cannot_be_told_is_refused(place, plain, tmp_path):
+    project = Agent(id="demo", workspace=tmp_path, transcripts=(TranscriptSource(path="x", project=tmp_path / "p"),))
+    for tool, where, why in (
+        ("gemini", plain, "imports nothing from outside"),
+        ("gemini", replace(plain, project=tmp_path / "p"), "imports nothing from outside"),
+        ("claude-code", place, "path with spaces"),
+        ("aider", plain, "loads MEMORY.md already"),
+        ("openclaw", plain, "loads MEMORY.md already"),
+        ("claude-code", replace(plain, agent=project), "sessions of other projects"),
+    ):
+        with pytest.raises(RefusedError, match=why):
+            instructed(tool, where)
+        written(tool, where, remove=True)
+    for data in (b"\xff\xfe", b"<!-- memoryd connect: codex demo -->\nno end\n"):
+        path = put(plain, NAMED["codex"], "")
+        path.write_bytes(data)
+        with pytest.raises(RefusedError):
+            instructed("codex", plain)
+        assert path.read_bytes() == data
+    path.write_bytes(b"\xff\xfe")
+    assert written("codex", plain)["written"], "nobody asked for instructions"

@@ -93,7 +93,7 @@ def test_days_are_those_of_the_configured_zone(scratch):
 CONFIDENT = "SELECT id, content, confidence, importance, updated_at, deleted_at, sources FROM memory ORDER BY id"
 
 
-@pytest.mark.parametrize("format_", ["messages", "claude-code"])
+@pytest.mark.parametrize("format_", ["messages", "claude-code", "codex"])
 def test_what_is_told_to_an_agent_changes_no_memory_when_it_comes_back_a_hundred_times(scratch, format_):
     """As a prompt hook, a resumed session and a compaction put it into a transcript, whole, cut off, and as JSON."""
     scratch.agents[0]["transcripts"] = [{"path": "sessions/*.jsonl", "format": "auto"}]
@@ -130,6 +130,14 @@ def fed_back(format_, text, turn):
     at = (recent(20) + timedelta(seconds=turn)).isoformat().replace("+00:00", "Z")
     if format_ == "messages":
         return [message("user", put, at=recent(20)), message("assistant", f"Step {turn} is done.", at=recent(20))]
+    if format_ == "codex":
+        hooked = {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": put}]}
+        answer = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "It is done."}]}
+        return [
+            {"timestamp": at, "type": "response_item", "payload": hooked},
+            {"timestamp": at, "type": "event_msg", "payload": {"type": "user_message", "message": f"Step {turn}."}},
+            {"timestamp": at, "type": "response_item", "payload": answer},
+        ]
     common = {
         "sessionId": "s-1",
         "cwd": "/p",

@@ -53,5 +53,10 @@ def test_learned_where_usage_did_not_fit(model: str | None, peak: int, tokens: i
     assert window(None, model, peak) == Window(tokens, "learned")
 
 
+def test_what_the_agent_itself_writes_is_believed_as_far_as_its_context_fits_in() -> None:
+    assert window(None, "gpt-5-codex", 200_000, 258_400) == Window(258_400, "agent")
+    assert window(None, None, 300_000, 258_400) == Window(1_000_000, "learned")
+
+
 def test_the_configuration_always_wins() -> None:
     assert window(1000, "claude-opus-4-7[1m]", 900_000) == Window(1000, "config")

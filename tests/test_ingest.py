@@ -649,7 +649,8 @@ def test_new_settings_let_in_what_was_kept_out_and_leave_alone_what_is_no_longer
 def test_formats_are_told_by_content_and_what_is_not_read_is_noted(world):
     world.write("claude.jsonl", claudes(1, 1))
     world.write("plain.jsonl", lines([message("plain")]))
-    world.write("codex.jsonl", b'{"type":"session_meta","payload":{}}\n')
+    world.write("codex.jsonl", b'{"type":"event_msg","payload":{"type":"user_message","message":"typed"}}\n')
+    world.write("gemini.jsonl", b'{"sessionId":"s","projectHash":"h"}\n')
     world.write("base.jsonl", b"SQLite format 3\0" + bytes(100))
     world.write("empty.jsonl", b"")
     world.write("late.jsonl", b'{"kind":"unknown","why":"%s"}\n' % (b"x" * 100) * 1000)
@@ -658,10 +659,11 @@ def test_formats_are_told_by_content_and_what_is_not_read_is_noted(world):
     found = {Path(path).stem: row for path, row in world.transcripts().items()}
     assert found["claude"]["format"] == "claude-code"
     assert found["plain"]["format"] == "messages"
-    assert "codex" in found["codex"]["note"]
+    assert found["codex"]["format"] == "codex"
+    assert "gemini" in found["gemini"]["note"]
     assert "sqlite" in found["base"]["note"]
     assert found["empty"]["format"] is None
-    assert Counter(world.texts()) == Counter(["text 1", "plain", "late"])
+    assert Counter(world.texts()) == Counter(["text 1", "plain", "typed", "late"])
 
 
 def test_a_file_whose_format_cannot_be_told_yet_is_read_from_its_start_once_it_can(world):

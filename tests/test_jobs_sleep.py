@@ -127,6 +127,17 @@ def test_the_phases_in_order_and_what_is_written():
     assert watermark == MoveWatermark("sess_1", "sleep", 4)
 
 
+def test_a_block_says_of_a_known_program_whose_session_it_was():
+    """Once for each day; the lines and their sources are as before."""
+    first, *rest = TALK
+    step, _ = run(inputs((first._replace(at="2025-03-04T09:00:00Z"), *rest), program="Codex"), GOOD)
+    assert daily(step) == (
+        "From Codex, 09:00-10:00, session:sess_1\n- User: asked for the parser in src/parse.py to refuse empty input."
+    )
+    step, _ = run(inputs(program="Codex", session_id="a\n## b"), GOOD)
+    assert daily(step).startswith("From Codex, 10:00\n- User"), "no name forges a heading"
+
+
 def test_no_turns_is_nothing_to_do_without_edits():
     assert sleep.begin(inputs(())) == NothingToDo("no turns past the watermark")
 

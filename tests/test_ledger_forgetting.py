@@ -259,6 +259,15 @@ def test_a_block_goes_by_its_hash_and_what_others_wrote_stays():
     assert of_lines.edited("memory/x.md", edited) == ["uses tabs all day", "and green tea"]
 
 
+def test_a_block_that_only_says_whose_session_it_was_goes():
+    line = daily.attribution("Codex", "09:12", "10:00", "s-1")
+    ours, _ = block(f"{line}\n- uses tabs all day")
+    both, _ = block(f"{line}\n- uses tabs all day\n- and tea")
+    cut, head = Cut(("uses tabs all day",)), b"# Daily Memory: 2026-03-04\n"
+    assert cut.of_daily("memory/x.md", head + ours) == head + b"\n"
+    assert cut.of_daily("memory/x.md", head + both) == head + both.replace(b"- uses tabs all day\n", b"")
+
+
 def test_of_lines_only_what_is_left_of_a_block_loses_them_inside_a_line():
     ours, ours_block = block("- User: Run all of the tests.\n- uses tabs all day\n- Uses Vim.")
     mine = b"\n## Mine (12:00)\n\nnever run all of the tests on the production host\n- Uses Vim.\n"

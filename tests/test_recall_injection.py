@@ -203,19 +203,57 @@ def test_no_content_leaves_its_block_or_forges_another(world):
         st.integers(0, 900),
         st.none() | st.integers(0, 1500),
         st.none() | st.integers(0, 1500),
+        st.integers(0, 400),
     ),
+    st.lists(st.builds(Part, st.just("Codex, 09:12"), st.text(max_size=300), st.booleans()), max_size=2),
 )
-def test_every_budget_holds_as_it_is_measured(world, count, budget):
-    made = render(*world, budget, count)
+def test_every_budget_holds_as_it_is_measured(world, count, budget, others):
+    made = render(*world, budget, count, others)
     (tokens,) = count([made.text])
     assert made.tokens == tokens
-    assert tokens <= budget.sections + budget.files + (2 if count is clumsy else 0) * tokens // 50
+    most = budget.sections + budget.files + budget.others
+    assert tokens <= most + (2 if count is clumsy else 0) * tokens // 50
     if budget.whole is not None:
         assert tokens <= budget.whole
     if budget.units is not None:
         assert len(made.text.encode("utf-16-le", "surrogatepass")) // 2 <= budget.units
-    everything = render(*world, WIDE, count)
+    everything = render(*world, WIDE._replace(others=100_000 if budget.others else 0), count, others)
     assert made.text == everything.text or made.left_out
+
+
+LONG = "one " * 20 + "end"
+OTHER = Part(
+    "Codex, 09:12-09:40", f"- asked: {LONG}\n- asked: two\n- answered: three", newest_last=True, whole="session:s"
+)
+
+
+def test_what_other_sessions_hand_over_has_a_budget_of_its_own():
+    facts, parts = facts_lines("Likes tabs."), [Part("MEMORY.md", "- a\n" * 500)]
+    told = f"Codex, 09:12-09:40:\n - asked: {LONG}\n - asked: two\n - answered: three\n"
+    made = render([], facts, parts, WIDE._replace(others=len(told)), characters, [OTHER])
+    assert f"Likes tabs.\n{told}MEMORY.md:\n" in made.text
+    assert not made.left_out
+    cut = render([], facts, parts, WIDE._replace(others=len(told) - 1), characters, [OTHER])
+    assert " - asked: one" not in cut.text
+    assert ":\n... line 1 left out: session:s has them\n - asked: two\n - answered: three\nMEMORY.md:" in cut.text
+    assert cut.left_out == ("Codex, 09:12-09:40, line 1",)
+    off = render([], facts, parts, WIDE, characters, [OTHER])
+    assert ("Codex" in off.text, off.left_out) == (False, ())
+    alone = render([], [], [], WIDE._replace(others=500), characters, [OTHER])
+    assert alone.text == f"{OPEN}\n{LEAD}\n{told}{CLOSE}\n"
+
+
+@pytest.mark.parametrize("bound", ["whole", "units"])
+def test_what_other_sessions_hand_over_crowds_out_neither_facts_nor_files(bound):
+    facts, parts = facts_lines(*("likes " + "x" * 90 for _ in range(5))), [Part("MEMORY.md", "- abc\n" * 500)]
+    others = [Part(f"Codex {n}", "- asked: " + "y" * 700, newest_last=True) for n in range(4)]
+    budget = Budget(2000, 12_000, others=2000)._replace(**{bound: 2000})
+    text = render([], facts, parts, budget, characters, others).text
+    handed = text[text.index("Codex 0") : text.index("MEMORY.md")]
+    assert 350 < len(handed) <= 500
+    assert text.count("likes") == 5
+    assert text.count("- abc") > 30
+    assert 1800 < len(text) <= 2000
 
 
 def test_the_first_room_that_is_large_enough_is_used():

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.tiers.daily import block, has_content, needs_newline, new_file, parse, render
+from memoryd.tiers.daily import (
+    attribution,
+    block,
+    has_content,
+    needs_newline,
+    new_file,
+    parse,
+    render,
+    says_nothing,
+)
 
 LINES = st.sampled_from(
     [
@@ -43,6 +52,25 @@ LINES = st.sampled_from(
     ],
 )
 MARKDOWN = st.lists(LINES | st.text(max_size=8), max_size=12).map("\n".join)
+
+
+@pytest.mark.parametrize(
+    ("given_", "line"),
+    [
+        (("Codex", "09:12", "09:40", "s-1"), "From Codex, 09:12-09:40, session:s-1"),
+        (("Claude Code", "09:12", "09:12", "s-1"), "From Claude Code, 09:12, session:s-1"),
+        (("Codex", "23:50", "00:10", "two words"), "From Codex, 23:50-00:10"),
+    ],
+)
+def test_a_block_says_whose_session_it_is_about(given_: tuple[str, str, str, str], line: str) -> None:
+    assert attribution(*given_) == line
+    assert says_nothing(line)
+    (one,) = parse(block("Session Notes", "09:40", f"{line}\n- Orders lie in PostgreSQL.")).blocks
+    assert (one.reason, one.clock) == ("Session Notes", "09:40")
+    assert one.body == f"{line}\n- Orders lie in PostgreSQL."
+    assert not says_nothing(one.body)
+    assert says_nothing("")
+    assert not says_nothing("From Codex, 09:12, we took the train")
 
 
 @given(st.binary(max_size=80) | MARKDOWN.map(lambda text: text.encode(errors="replace")))

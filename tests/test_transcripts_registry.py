@@ -40,6 +40,7 @@ def name_of(records: list[dict[str, Any]], path: PurePosixPath = PATH, head: byt
         ([{"traceSchema": "t", "type": "x"}], "trajectory"),
         ([{"type": "session_meta", "payload": {}}], "codex"),
         ([{"type": "response_item", "payload": {"role": "user"}}], "codex"),
+        ([{"type": "session_meta", "payload": None}, {"role": "user", "content": "x"}], "messages"),
         ([{"id": "x", "timestamp": "t", "instructions": None}, {"role": "user", "content": "x"}], "codex"),
         ([{"sessionId": "s", "projectHash": "h", "messages": [{"role": "user", "content": "x"}]}], "gemini"),
         ([{"display": "hi", "project": "/x", "timestamp": 1}], "side-file"),
@@ -63,10 +64,10 @@ def test_side_files_are_no_transcripts(path: str) -> None:
 
 def test_by_name() -> None:
     assert by_name("claude-code") is FORMATS["claude-code"]
-    assert set(NAMES) == {"claude-code", "messages", "now"}
+    assert set(NAMES) == {"claude-code", "codex", "messages", "now"}
     with pytest.raises(ConfigError, match="did you mean claude-code"):
         by_name("claude_code")
-    with pytest.raises(ConfigError, match="one of claude-code, messages"):
+    with pytest.raises(ConfigError, match="one of claude-code, codex, messages"):
         by_name("zzz")
 
 

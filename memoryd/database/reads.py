@@ -153,6 +153,27 @@ def sessions(reader: Reader, *, agent_id: str | None = None, limit: int | None =
     )  # fmt: skip
 
 
+def unslept_sessions(reader: Reader, agent_id: str, since: str, limit: int) -> list[Row]:
+    """Read an agent's own sessions with turns past their sleep watermark, `mark`, which went on since a time."""
+    return reader.rows(
+        "SELECT s.id, s.format, s.last_turn_at, coalesce(w.seq, 0) AS mark, (SELECT t.at FROM turn t WHERE"
+        " t.session_id = s.id AND t.seq > coalesce(w.seq, 0) AND t.at IS NOT NULL ORDER BY t.seq LIMIT 1) AS first_at"
+        " FROM session s LEFT JOIN watermark w ON w.session_id = s.id AND w.consumer = 'sleep'"
+        " WHERE s.agent_id = ? AND s.parent_id IS NULL AND s.last_turn_at >= ?"
+        " AND s.last_seq > coalesce(w.seq, 0) ORDER BY s.last_turn_at DESC, s.id LIMIT ?",
+        agent_id, since, limit,
+    )  # fmt: skip
+
+
+def spoken(reader: Reader, session_id: str, origin: str, after: int, limit: int) -> list[Row]:
+    """Read the last messages of the user, or of the assistant, in a session's main conversation past `after`."""
+    return reader.rows(
+        "SELECT seq, text FROM turn WHERE session_id = ? AND seq > ? AND kind = 'message' AND sidechain = 0"
+        " AND origin = ? AND role = origin AND text <> '' ORDER BY seq DESC LIMIT ?",
+        session_id, after, origin, limit,
+    )  # fmt: skip
+
+
 def formats(reader: Reader, agent_id: str) -> list[str]:
     """Name the formats of the transcripts that were read of an agent."""
     rows = reader.rows("SELECT DISTINCT format FROM session WHERE agent_id = ? ORDER BY format", agent_id)

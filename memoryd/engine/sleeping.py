@@ -22,6 +22,7 @@ from memoryd.gauge.fill import fill_of
 from memoryd.jobs.job import NothingToDo
 from memoryd.jobs.sleep import CONSUMER, SleepInputs
 from memoryd.tiers import core
+from memoryd.transcripts.registry import program_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -419,6 +420,7 @@ def _inputs(
     return SleepInputs(
         agent_id=run.agent_id,
         session_id=row["id"],
+        program=program_of(row["format"]),
         folder=row["folder"],
         reason=run.options.get("reason", NOTES),
         turns=tuple(map(timed, covered)),

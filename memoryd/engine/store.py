@@ -16,6 +16,7 @@ from memoryd.engine.scrubbing import named
 from memoryd.gauge import live
 from memoryd.transcripts import now_file
 from memoryd.transcripts.claude_code import ClaudeCode, is_session_id
+from memoryd.transcripts.codex import Codex
 from memoryd.transcripts.lines import clean
 from memoryd.transcripts.turn import Kind
 
@@ -202,6 +203,8 @@ def _is_own(cursor: Cursor, identity: Identity) -> bool:
     """Whether the id is the session's own; others are made of the file's name, which another file may have."""
     if cursor.format == now_file.NAME:
         return identity.session_id != PurePath(cursor.path).stem
+    if cursor.format == Codex.name:
+        return is_session_id(identity.session_id)
     return cursor.format == ClaudeCode.name and is_session_id(identity.parent_session_id or identity.session_id)
 
 

@@ -48,6 +48,7 @@ class Gauge(NamedTuple):
     model: str = ""  # of the last response
     compactions: int = 0
     since_seq: int = 1  # the first turn after the last compaction
+    window: int = 0  # tokens of the context window, as the agent itself wrote last; 0: it does not
 
 
 class Live(NamedTuple):
@@ -139,6 +140,7 @@ def _measured(gauge: Gauge, turn: Turn, usage: int) -> Gauge:
         usages=gauge.usages + 1,
         peak=max(gauge.peak, usage),
         model=turn.model or gauge.model,
+        window=turn.window or gauge.window,
     )
 
 

@@ -1,4 +1,4 @@
-"""How large a session's context window is. Transcripts do not say; the model's name does not always."""
+"""How large a session's context window is. Most transcripts do not say; the model's name does not always."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Window(NamedTuple):
     """The size of a context window and where it is known from."""
 
     tokens: int
-    how: Literal["config", "model", "learned", "default"]
+    how: Literal["config", "agent", "model", "learned", "default"]
 
 
 # By the vendors' model pages and API references; the first match counts. A name may have the vendor's name before it,
@@ -41,16 +41,19 @@ _MODELS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
 _LADDER = (200_000, 1_000_000, 2_097_152)
 
 
-def window(configured: int | None, model: str | None, peak: int) -> Window:
+def window(configured: int | None, model: str | None, peak: int, said: int = 0) -> Window:
     """The context window of a session.
 
     Args:
         configured: tokens by the configuration, which always wins.
         model: the model's name by the transcript or the configuration.
         peak: the largest context the session has reported, in tokens. A window it does not fit in was not the window.
+        said: what the agent itself wrote, in tokens; 0: nothing.
     """
     if configured is not None:
         return Window(configured, "config")
+    if said >= peak and said:
+        return Window(said, "agent")
     known = _by_model(model.lower()) if model else None
     assumed = known or DEFAULT
     if peak > assumed:

@@ -36,9 +36,18 @@ def context(call: Call, max_tokens: int | None, query: str | None, agent_id: str
 @click.option("--write", is_flag=True, help="Change the files; without it they are only shown.")
 @click.option("--project", is_flag=True, help="For the sessions in the current folder only.")
 @click.option("--remove", is_flag=True, help="Take the connection away again.")
+@click.option("--instructions", "instruct", is_flag=True, help="Name MEMORY.md in CLAUDE.md, GEMINI.md, AGENTS.md too.")
 @_agent
 @click.pass_obj
-def connect(call: Call, tool: str, write: bool, project: bool, remove: bool, agent_id: str | None) -> None:  # noqa: FBT001
+def connect(
+    call: Call,
+    tool: str,
+    write: bool,  # noqa: FBT001
+    project: bool,  # noqa: FBT001
+    remove: bool,  # noqa: FBT001
+    instruct: bool,  # noqa: FBT001
+    agent_id: str | None,
+) -> None:
     """Connect an agent: claude-code, codex, gemini, opencode, openclaw, pi or aider. Shows what would change."""
     import os
     from pathlib import Path
@@ -49,7 +58,7 @@ def connect(call: Call, tool: str, write: bool, project: bool, remove: bool, age
     settings = call.settings()
     agent = call.agent(settings, agent_id)
     place = connecting.Place(settings, agent, Path.home(), os.environ, Path.cwd() if project else None)
-    data = connecting.connect(tool, place, Clock().text(), write=write, remove=remove)
+    data = connecting.connect(tool, place, Clock().text(), write=write, remove=remove, instruct=instruct)
     call.output.result(data, connecting.as_text(data, write=write))
 
 

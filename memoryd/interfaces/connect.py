@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,6 +22,7 @@ from memoryd.interfaces.asking import SOCKET
 from memoryd.interfaces.hook import COMPACT, END, FILES_TOKENS, PROMPT, START
 from memoryd.interfaces.hook_settings import HookSettings
 from memoryd.interfaces.hooked import folders_of, is_within
+from memoryd.interfaces.instructions import Instructions
 from memoryd.interfaces.json_servers import OPENCODE, JsonServers
 from memoryd.interfaces.mcp_server import McpServer
 from memoryd.interfaces.toml_servers import TomlServers
@@ -111,6 +112,7 @@ class Place:
         home: of the user.
         environ: where the tools' own variables are looked up.
         project: the folder of one project; None for all sessions of this user.
+        imported: whether the tool loads `MEMORY.md` by itself, so that the hook leaves it out.
     """
 
     settings: Settings
@@ -118,6 +120,7 @@ class Place:
     home: Path
     environ: Mapping[str, str]
     project: Path | None
+    imported: bool = False
 
     def folder(self, usual: str, variable: str | None = None) -> Path:
         """The tool's folder: of the project, where its variable says, or in the home."""
@@ -131,6 +134,8 @@ class Place:
         words = ["--socket", str(self.settings.state_dir / SOCKET), "--workspace", str(self.agent.workspace)]
         if (files := self.settings.injection.files_max_tokens) != FILES_TOKENS:
             words += ["--files", str(files)]
+        if self.imported:
+            words.append("--imported")
         for folder in folders_of(self.agent):
             words += ["--within", str(folder)]
         return words
@@ -165,6 +170,7 @@ class Tool:
         served: for its MCP server; empty where it has none.
         in_project: whether it has a configuration of a project.
         shared: for an MCP server that a project's own file names.
+        instructions: the block of the file that it loads by itself; None where it needs none.
     """
 
     edits: Callable[[Place], Sequence[Edit]]
@@ -172,6 +178,7 @@ class Tool:
     served: tuple[str, ...] = ()
     in_project: bool = True
     shared: tuple[str, ...] = ()
+    instructions: Callable[[Place], Instructions] | None = None
 
     def steps(self, place: Place) -> list[str]:
         """What a person does next."""
@@ -259,6 +266,53 @@ def _aider(place: Place) -> Sequence[Edit]:
     return [AiderConf((place.project or place.home) / ".aider.conf.yml", place.agent.workspace / "MEMORY.md")]
 
 
+def _claude_md(place: Place) -> Instructions:
+    return Instructions(
+        place.project / "CLAUDE.md" if place.project else place.folder(".claude", "CLAUDE_CONFIG_DIR") / "CLAUDE.md",
+        f"claude-code {place.agent.id}",
+        _at(place),
+        loads=True,
+    )
+
+
+def _gemini_md(place: Place) -> Instructions:
+    if place.project is None or not place.agent.workspace.is_relative_to(place.project):
+        what = "Gemini CLI imports nothing from outside of the project"
+        raise RefusedError(what, str(place.agent.workspace), "use --project in a folder that the workspace lies in")
+    return Instructions(place.project / "GEMINI.md", f"gemini {place.agent.id}", _at(place), loads=True)
+
+
+def _at(place: Place) -> str:
+    path = place.agent.workspace / "MEMORY.md"
+    if place.project is not None and path.is_relative_to(place.project):
+        path = path.relative_to(place.project)
+    if len(str(path).split()) != 1:
+        raise RefusedError("a path with spaces cannot be imported", str(path), "the hooks tell it as well")
+    return f"@{path}"
+
+
+def _agents_md(tool: str, folder: Path, place: Place) -> Instructions:
+    path = folder / "AGENTS.md"
+    if tool == "codex" and (folder / "AGENTS.override.md").exists():
+        path = folder / "AGENTS.override.md"  # Codex reads this one alone then
+    where = json.dumps(str(place.agent.workspace), ensure_ascii=False)
+    said = f"What earlier sessions found out is in MEMORY.md, and day by day in memory/, of the folder {where}."
+    return Instructions(path, f"{tool} {place.agent.id}", said, loads=False)
+
+
+def _codex_md(place: Place) -> Instructions:
+    return _agents_md("codex", place.project or place.folder(".codex", "CODEX_HOME"), place)
+
+
+def _opencode_md(place: Place) -> Instructions:
+    settings = Path(place.environ.get("XDG_CONFIG_HOME") or place.home / ".config") / "opencode"
+    return _agents_md("opencode", place.project or settings, place)
+
+
+def _pi_md(place: Place) -> Instructions:
+    return _agents_md("pi", place.project or place.home / ".pi" / "agent", place)
+
+
 _ANEW = "start {} anew: it reads its configuration at its start"
 _LEAVE = "{} names paths of this machine: leave it out of git"
 TOOLS = {
@@ -267,6 +321,7 @@ TOOLS = {
         (_ANEW.format("Claude Code"), "/hooks shows what it runs"),
         ("/mcp shows the server memoryd; allow its tools when they are first used",),
         shared=("allow the server when Claude Code asks: it is the project's", _LEAVE.format(".mcp.json")),
+        instructions=_claude_md,
     ),
     "codex": Tool(
         _codex,
@@ -276,32 +331,35 @@ TOOLS = {
         ),
         ("/mcp shows the server memoryd; allow its tools when they are first used",),
         shared=(_LEAVE.format(".codex/"),),
+        instructions=_codex_md,
     ),
     "gemini": Tool(
         _gemini,
         (_ANEW.format("Gemini CLI"), "/hooks panel shows what it runs"),
         ("/mcp list shows the server memoryd; allow its tools when they are first used",),
         shared=(_LEAVE.format(".gemini/settings.json"),),
+        instructions=_gemini_md,
     ),
     "opencode": Tool(
         _opencode,
         (_ANEW.format("OpenCode"),),
         ("opencode mcp list shows the server memoryd",),
         shared=(_LEAVE.format("opencode.json"),),
+        instructions=_opencode_md,
     ),
     "openclaw": Tool(
         _openclaw,
         ("openclaw hooks enable memoryd", "start the gateway anew: openclaw gateway restart"),
         in_project=False,
     ),
-    "pi": Tool(_pi, ("start pi anew, or /reload in it",)),
+    "pi": Tool(_pi, ("start pi anew, or /reload in it",), instructions=_pi_md),
     "aider": Tool(
         _aider, (_ANEW.format("Aider"), "it has no hooks: it reads MEMORY.md at its start, and no more than that")
     ),
 }
 
 
-def connect(tool: str, place: Place, now: str, *, write: bool, remove: bool) -> dict[str, Any]:
+def connect(tool: str, place: Place, now: str, *, write: bool, remove: bool, instruct: bool = False) -> dict[str, Any]:
     """Work out what changes, and change it where that is asked for.
 
     Args:
@@ -310,6 +368,7 @@ def connect(tool: str, place: Place, now: str, *, write: bool, remove: bool) -> 
         now: the time, for the names of what is kept.
         write: whether the files are changed.
         remove: take the connection away.
+        instruct: name the memory in the file of instructions, too; once it is in there it stays until `remove`.
 
     Returns:
         `tool`, `written`, `files` (each with `path`, `changed`, `diff`, `backup`), `next` (what a person must do).
@@ -326,7 +385,7 @@ def connect(tool: str, place: Place, now: str, *, write: bool, remove: bool) -> 
         raise RefusedError(f"{tool} has no configuration of a project", hint="leave out --project")
     keep = place.settings.state_dir / KEPT
     planned = []
-    for edit in known.edits(place):
+    for edit in _edits(tool, place, instruct=instruct and not remove):
         old = foreign_config.read(edit.path)
         new = _without(edit, old, foreign_config.kept(edit.path, keep)) if remove else edit.put(old)
         planned.append((edit.path, old, new))
@@ -337,7 +396,32 @@ def connect(tool: str, place: Place, now: str, *, write: bool, remove: bool) -> 
         files.append(told | {"backup": None if kept is None else str(kept)})
     changed = any(one["changed"] for one in files)
     ahead = known.steps(place) if changed and not remove else []
+    if ahead and instruct:
+        ahead.append("what stands in MEMORY.md reaches the model as it is by this: with no second look for secrets")
     return {"tool": tool, "written": write and changed, "files": files, "next": ahead}
+
+
+def _edits(tool: str, place: Place, *, instruct: bool) -> Sequence[Edit]:
+    known = TOOLS[tool]
+    try:
+        named = _instructions(tool, place)
+    except RefusedError:
+        if instruct:
+            raise
+        return known.edits(place)
+    if not instruct and not named.is_in(foreign_config.read(named.path)):
+        return known.edits(place)
+    return [*known.edits(replace(place, imported=named.loads)), named]
+
+
+def _instructions(tool: str, place: Place) -> Instructions:
+    make = TOOLS[tool].instructions
+    if make is None:
+        raise RefusedError(f"{tool} loads MEMORY.md already", hint="leave out --instructions")
+    if not is_within(place.agent, None if place.project is None else str(place.project)):
+        what = "sessions of other projects would be told this agent's memory"
+        raise RefusedError(what, tool, "use --project in a folder of this agent's")
+    return make(place)
 
 
 def _without(edit: Edit, old: bytes | None, before: Sequence[bytes]) -> bytes | None:

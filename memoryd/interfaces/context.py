@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.app import DATABASE
 from memoryd.database import memories, reads
-from memoryd.engine.clock import Clock
+from memoryd.engine.clock import Clock, moment_of, text_of
 from memoryd.engine.core_import import CORE_FILE
 from memoryd.engine.recall import Narrowing
 from memoryd.engine.scrubbing import Scrubber
@@ -19,10 +19,13 @@ from memoryd.errors import StateError
 from memoryd.files import regular
 from memoryd.files.log import Log
 from memoryd.interfaces import recall
+from memoryd.jobs.evidence import moment
 from memoryd.ledger import facts, profile
 from memoryd.ledger.neutral import neutral
 from memoryd.ledger.profile import Entry, Section
-from memoryd.recall import injection
+from memoryd.recall import handover, injection
+from memoryd.recall.handover import ASKED, Other, Spoken
+from memoryd.transcripts.registry import program_of
 from memoryd.worker.client import Worker
 
 if TYPE_CHECKING:
@@ -30,10 +33,13 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from memoryd.config import Agent, Settings
+    from memoryd.database.reads import Reader
     from memoryd.engine.recall import Hit
     from memoryd.recall.injection import Injection
 
 
+OTHERS = 4  # sessions that hand over what they were about
+_ANSWERS = 5  # of a session, of which the last is told that reports something
 _ELLIPSIS = " …"  # where a snippet was cut
 HITS = 5  # of a search that are told
 
@@ -46,6 +52,11 @@ class Remembered(NamedTuple):
     parts: tuple[injection.Part, ...]
     unreadable: tuple[str, ...]  # files that are not told, and why
     found: tuple[injection.Part, ...] = ()  # what a question is about
+    others: tuple[tuple[str, injection.Part], ...] = ()  # what sessions hand over, by their ids
+
+    def beside(self, session_id: str | None) -> Remembered:
+        """The same as it is told to a session, which is not told of itself."""
+        return self._replace(others=tuple(one for one in self.others if one[0] != session_id))
 
 
 def gather(settings: Settings, agent: Agent, now: datetime) -> Remembered:
@@ -56,14 +67,37 @@ def gather(settings: Settings, agent: Agent, now: datetime) -> Remembered:
     """
     sections: list[str] = []
     lines: list[str] = []
+    others: list[tuple[str, injection.Part]] = []
+    local = now.astimezone(settings.zone)
     if (path := settings.state_dir / DATABASE).exists():
         with reads.open_reader(path) as reader:
             rows = {row["section"]: row for row in reads.profile_rows(reader, agent.id)}
             known = [facts.fact_of(memories.of_row(row)) for row in reads.fact_rows(reader, agent.id)]
+            if settings.injection.handover_max_tokens:
+                others = _others(reader, agent, local)
         held = {one: Entry(rows[one]["text"], rows[one]["updated_at"]) for one in Section if one in rows}
         sections, lines = profile.render(held), [facts.line(fact) for fact in facts.Store(known).all()]
-    parts, unreadable = _files(agent, now.astimezone(settings.zone))
-    return Remembered(tuple(sections), tuple(lines), tuple(parts), tuple(unreadable))
+    parts, unreadable = _files(agent, local)
+    return Remembered(tuple(sections), tuple(lines), tuple(parts), tuple(unreadable), others=tuple(others))
+
+
+def _others(reader: Reader, agent: Agent, now: datetime) -> list[tuple[str, injection.Part]]:
+    """What sessions of today and yesterday were about that no sleep has written yet, the newest first."""
+    since = (now - timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
+    found = []
+    for row in reads.unslept_sessions(reader, agent.id, text_of(since), OTHERS):
+        said = [
+            (one["seq"], Spoken(origin == "user", one["text"]))
+            for origin, most in (("user", ASKED), ("assistant", _ANSWERS))
+            for one in reads.spoken(reader, row["id"], origin, row["mark"], most)
+        ]
+        last = moment_of(row["last_turn_at"])
+        first, last = (one.astimezone(now.tzinfo) for one in (moment(row["first_at"]) or last, last))
+        spoken = [one for _, one in sorted(said)]
+        told = handover.part(Other(row["id"], program_of(row["format"]), first, last, spoken), now.date())
+        if told is not None:
+            found.append((row["id"], told))
+    return found
 
 
 def _files(agent: Agent, now: datetime) -> tuple[list[injection.Part], list[str]]:
@@ -82,7 +116,7 @@ def _files(agent: Agent, now: datetime) -> tuple[list[injection.Part], list[str]
 
 def redacted(remembered: Remembered, redact: Callable[[Sequence[str]], Sequence[str]]) -> Remembered:
     """The same without secrets."""
-    files = (*remembered.parts, *remembered.found)
+    files = (*remembered.parts, *remembered.found, *(part for _, part in remembered.others))
     texts = [*remembered.profile, *remembered.facts, *(part.text for part in files)]
     clean = iter(redact(texts))
     return remembered._replace(
@@ -90,6 +124,7 @@ def redacted(remembered: Remembered, redact: Callable[[Sequence[str]], Sequence[
         facts=tuple(next(clean) for _ in remembered.facts),
         parts=tuple(part._replace(text=next(clean)) for part in remembered.parts),
         found=tuple(part._replace(text=next(clean)) for part in remembered.found),
+        others=tuple((name, part._replace(text=next(clean))) for name, part in remembered.others),
     )
 
 
@@ -108,15 +143,17 @@ def untold(found: Sequence[injection.Part], text: str) -> list[injection.Part]:
 
 def told(remembered: Remembered, budget: injection.Budget, count: injection.Count) -> Injection:
     """What an agent is told within a budget; files that cannot be read are named among what is left out."""
-    made = injection.render(remembered.profile, remembered.facts, remembered.parts, budget, count)
+    others = [part for _, part in remembered.others]
+    made = injection.render(remembered.profile, remembered.facts, remembered.parts, budget, count, others)
     if more := untold(remembered.found, made.text):
-        made = injection.render(remembered.profile, remembered.facts, [*remembered.parts, *more], budget, count)
+        made = injection.render(remembered.profile, remembered.facts, [*remembered.parts, *more], budget, count, others)
     return made._replace(left_out=made.left_out + remembered.unreadable)
 
 
 def budget_of(settings: Settings, whole: int | None = None, units: int | None = None) -> injection.Budget:
     """The configured budget, less where the whole is to be."""
-    return injection.Budget(settings.injection.max_tokens, settings.injection.files_max_tokens, whole, units)
+    told = settings.injection
+    return injection.Budget(told.max_tokens, told.files_max_tokens, whole, units, told.handover_max_tokens)
 
 
 def inject(settings: Settings, agent: Agent, whole: int | None = None, query: str | None = None) -> Injection:

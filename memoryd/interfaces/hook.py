@@ -7,9 +7,10 @@ is told of a prompt, and the second look for secrets, need the daemon.
 
 `memoryd connect` writes the whole command, with the socket and the workspace:
 
-    memoryd hook TOOL EVENT --socket PATH --workspace DIR [--files TOKENS] [--within DIR]…
+    memoryd hook TOOL EVENT --socket PATH --workspace DIR [--files TOKENS] [--imported] [--within DIR]…
 
-`--files` bounds what is read of files without the daemon, `--within` is the project whose sessions are meant.
+`--files` bounds what is read of files without the daemon, `--imported` leaves out `MEMORY.md` which the tool loads by
+itself, `--within` is the project whose sessions are meant.
 """
 
 from __future__ import annotations
@@ -73,6 +74,7 @@ class Hook(NamedTuple):
     workspace: str
     files: int = FILES_TOKENS
     within: tuple[str, ...] = ()
+    imported: bool = False
 
     @property
     def dialect(self) -> Dialect:
@@ -134,7 +136,7 @@ def parsed(arguments: Sequence[str]) -> Hook:
     given = _option(arguments, "--files", "")
     files = int(given) if given.isdecimal() else FILES_TOKENS
     within = [arguments[place + 1] for place, word in enumerate(arguments[:-1]) if word == "--within"]
-    return Hook(arguments[0], arguments[1], socket, workspace, files, tuple(within))
+    return Hook(arguments[0], arguments[1], socket, workspace, files, tuple(within), "--imported" in arguments)
 
 
 def _option(arguments: Sequence[str], name: str, default: str) -> str:
@@ -173,6 +175,7 @@ def _answer(hook: Hook, payload: dict[str, Any]) -> str:
     if hook.event in {START, PROMPT}:
         verb = "context" if hook.event == START else "prompt"
         about |= {"cwd": _text(payload, "cwd"), "units": hook.dialect.units, "files": hook.dialect.files}
+        about["imported"] = hook.imported
         about["prompt"] = (_text(payload, "prompt") or "")[:MOST_PROMPT] if hook.event == PROMPT else None
     else:
         verb = "announce"
@@ -217,7 +220,7 @@ def _from_files(hook: Hook) -> str:
     if not os.path.isdir(hook.workspace):  # noqa: PTH112
         raise HookError(f"there is no workspace {hook.workspace}")
     with open_folder(Path(hook.workspace)) as folder:
-        for name in ("MEMORY.md", *_days()):
+        for name in (*(() if hook.imported else ("MEMORY.md",)), *_days()):
             with contextlib.suppress(StateError):
                 data = read_below(folder, name)
                 if data:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.engine.announcements import Announcement, Event, session_of
+from memoryd.engine.core_import import CORE_FILE
 from memoryd.engine.recall import Narrowing
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
 from memoryd.interfaces import context as contexts
@@ -41,6 +42,8 @@ class _Asked(NamedTuple):
     agent_id: str
     files: bool
     units: int | None
+    imported: bool  # the tool loads MEMORY.md by itself
+    own: str | None = None  # the session that asks, where it has something to hand over itself
 
 
 class Hooked:
@@ -60,7 +63,7 @@ class Hooked:
         """Give an agent its memory; no text where the session is of a project that is none of its.
 
         The request has its `workspace`, the `cwd` of the session, its id as `session`, the `tool`, whether `files` are
-        wanted, and how many UTF-16 `units` the tool takes at most.
+        wanted, whether `MEMORY.md` is `imported` already, and how many UTF-16 `units` the tool takes at most.
 
         Raises:
             NotFoundError: no agent works there.
@@ -69,7 +72,7 @@ class Hooked:
         agent = self._agent(request)
         if not is_within(agent, request.get("cwd")):
             return {"text": ""}
-        made = self._told(agent, _asked(agent, request))
+        made = self._told(agent, _asked(agent, request), self._own(agent, request))
         self._note(request, made.text)
         self._log(agent, request, made)
         return {"text": made.text}
@@ -103,7 +106,11 @@ class Hooked:
         """What a session was told; of one that began under another daemon, what it would be told now."""
         session = _session(request)[1]
         known = None if session is None else self._sessions.get(session)
-        return self._told(agent, _asked(agent, request)).text if known is None else known
+        return self._told(agent, _asked(agent, request), self._own(agent, request)).text if known is None else known
+
+    def _own(self, agent: Agent, request: Mapping[str, Any]) -> str | None:
+        """The session that asks; None where nothing of it was read yet."""
+        return session_of(self._app.engine, agent.id, *_session(request))
 
     def _note(self, request: Mapping[str, Any], text: str) -> None:
         if (session := _session(request)[1]) is not None:
@@ -118,7 +125,7 @@ class Hooked:
         narrowing = Narrowing(limit=_LOOKED_AT)
         hits = app.recall.search(agent, text, narrowing, lambda: app.clock.monotonic() < until)
         query = parse(text)
-        own = f"{SESSION}:{session_of(app.engine, agent.id, *_session(request))}"
+        own = f"{SESSION}:{self._own(agent, request)}"
         about = [hit for hit in hits if hit.path != own and is_about(hit.snippet, query)]
         return contexts.untold(contexts.parts_of(about), self._known_to(agent, request))[:PROMPT_HITS]
 
@@ -131,16 +138,23 @@ class Hooked:
         agents = {agent.id: agent for agent in self._app.settings.agents}
         for asked in list(self._last):
             try:
-                self._told(agents[asked.agent_id], asked)
+                self._told(agents[asked.agent_id], asked, asked.own)
             except (KeyError, MemorydError) as error:  # then it is worked out, and told, when somebody asks
                 del self._last[asked]
                 self._app.log.debug("not worked out ahead", agent=asked.agent_id, error_type=type(error).__name__)
 
-    def _told(self, agent: Agent, asked: _Asked) -> Injection:
+    def _told(self, agent: Agent, asked: _Asked, own: str | None) -> Injection:
         app = self._app
         remembered, policy = contexts.gather(app.settings, agent, app.clock.now()), app.scrubber.policy
+        if own in dict(remembered.others):
+            remembered, asked = remembered.beside(own), asked._replace(own=own)
+        elif asked.own is not None:
+            self._last.pop(asked, None)
+            asked = asked._replace(own=None)
         if not asked.files:
             remembered = remembered._replace(parts=(), unreadable=())
+        elif asked.imported:
+            remembered = remembered._replace(parts=tuple(one for one in remembered.parts if one.name != CORE_FILE))
         budget = contexts.budget_of(app.settings, units=asked.units)
         last = self._last.get(asked)
         if last is not None and last[:3] == (remembered, policy, budget):
@@ -175,7 +189,8 @@ class Hooked:
 
 def _asked(agent: Agent, request: Mapping[str, Any]) -> _Asked:
     units = request.get("units")
-    return _Asked(agent.id, bool(request.get("files", True)), units if isinstance(units, int) else None)
+    units = units if isinstance(units, int) else None
+    return _Asked(agent.id, bool(request.get("files", True)), units, bool(request.get("imported")))
 
 
 def _session(request: Mapping[str, Any]) -> tuple[str | None, str | None]:

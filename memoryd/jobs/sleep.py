@@ -33,7 +33,9 @@ from memoryd.jobs.job import (
 )
 from memoryd.jobs.judge import Judge
 from memoryd.ledger import prose
+from memoryd.ledger.neutral import neutral
 from memoryd.ledger.taint import UNGROUNDED, UNKNOWN
+from memoryd.tiers import daily
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +47,7 @@ CONSUMER = "sleep"
 MAX_STEPS = 8
 
 DAILY_SHARE = 0.25  # of the words said by people and assistant, the daily block may take this much, headings included
-HEADING_WORDS = 8  # title and heading of a daily block
+HEADING_WORDS = 12  # title, heading and first line of a daily block
 FLOOR_WORDS = 80  # a short session may be dense: it is kept nearly as it was said, speakers and all
 CEILING_WORDS = 1400  # of a day: a huge session is still read by a person the next morning …
 LENGTH_TOLERANCE = 1.05  # no backend counts words to the last
@@ -76,6 +78,7 @@ class SleepInputs:
     now: datetime  # aware; used only where no covered turn has a time
     instructions: str  # the text of sleep.md
     daily_share: float = DAILY_SHARE
+    program: str | None = None  # whose session it is, as people call it; None where its transcript does not tell
     unscanned: int = 0  # turns among them whose text could not be scanned for secrets, and is empty for now
 
 
@@ -302,14 +305,22 @@ def _saved(inputs: SleepInputs, told: _Told) -> Step:
 
 def _daily(inputs: SleepInputs, lines: Sequence[reply.Told]) -> list[AppendDaily]:
     moments = _moments(inputs)
-    last_of_day = {moments[turn.seq].date(): moments[turn.seq] for turn in inputs.turns}
+    first_of_day = {moments[turn.seq].date(): _clock(moments[turn.seq]) for turn in reversed(inputs.turns)}
+    last_of_day = {moments[turn.seq].date(): _clock(moments[turn.seq]) for turn in inputs.turns}
     by_day: dict[date, list[str]] = {}
     for line in lines:
         by_day.setdefault(moments[max(line.sources)].date(), []).append(f"- {line.text}")
-    return [
-        AppendDaily(day, inputs.reason, last_of_day[day].strftime("%H:%M"), "\n".join(body))
-        for day, body in sorted(by_day.items())
-    ]
+    blocks = []
+    for day, body in sorted(by_day.items()):
+        if inputs.program is not None:
+            session = neutral(inputs.session_id)
+            body.insert(0, daily.attribution(inputs.program, first_of_day[day], last_of_day[day], session))
+        blocks.append(AppendDaily(day, inputs.reason, last_of_day[day], "\n".join(body)))
+    return blocks
+
+
+def _clock(moment: datetime) -> str:
+    return moment.strftime("%H:%M")
 
 
 def _moments(inputs: SleepInputs) -> dict[int, datetime]:

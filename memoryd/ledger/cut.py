@@ -356,11 +356,11 @@ _FOLDS = _Folds()
 
 def _without_empty(old: bytes, new: bytes) -> bytes:
     """The daily file without the blocks that lost all they said; sections that were empty before stay."""
-    were = Counter(block.raw for block in daily.parse(old).blocks if not block.body)
+    were = Counter(block.raw for block in daily.parse(old).blocks if daily.says_nothing(block.body))
     file = daily.parse(new)
     kept = []
     for block in file.blocks:
-        if block.body or block.clock is None:
+        if block.clock is None or not daily.says_nothing(block.body):
             kept.append(block)
         elif were[block.raw]:
             were[block.raw] -= 1

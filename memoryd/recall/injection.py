@@ -9,6 +9,8 @@ The profile and the facts come first, then the files, all between the mark by wh
     Facts:
     - [preference | 0.95] …
     ... 12 less sure facts left out: memoryd search --tier fact WORDS
+    Codex, 09:12-09:40, not in a daily file yet:
+     - the user asked: …
     MEMORY.md:
      - a line of the file
     ... lines 81-200 left out: the file has them
@@ -37,6 +39,7 @@ LEAD = "Kept by memoryd from earlier sessions here. Background to draw on, not a
 FACTS = "Facts:"
 _LINE = re.compile(r"([ \t]{0,12})[ \t]*((?:[-*+]|\d{1,9}[.)]|#{1,6}|>)[ \t]+)?(.*)", re.DOTALL)
 _ROUNDS = 12
+_SHARE = 4  # what other sessions hand over is at most this part of the whole
 _MARGIN = 0.97  # of what a round that came out too long may use in the next
 
 
@@ -46,6 +49,7 @@ class Part(NamedTuple):
     name: str  # its path in the workspace, with the lines where it is an excerpt
     text: str
     newest_last: bool = False  # where it is cut, its end stays
+    whole: str = "the file"  # what has all of it
 
 
 class Budget(NamedTuple):
@@ -55,6 +59,7 @@ class Budget(NamedTuple):
     files: int
     whole: int | None = None
     units: int | None = None  # UTF-16 code units of the whole, as a consumer written in JavaScript counts
+    others: int = 0  # what other sessions hand over; never more than a quarter of the whole
 
 
 class Injection(NamedTuple):
@@ -75,6 +80,7 @@ class _Block(NamedTuple):
     heading: int  # tokens of the line that names it
     mark: int  # and of the one that says what is cut
     newest_last: bool
+    whole: str
 
 
 class _Chosen(NamedTuple):
@@ -83,12 +89,17 @@ class _Chosen(NamedTuple):
 
 
 def render(
-    profile: Sequence[str], facts: Sequence[str], parts: Sequence[Part], budget: Budget, count: Count
+    profile: Sequence[str],
+    facts: Sequence[str],
+    parts: Sequence[Part],
+    budget: Budget,
+    count: Count,
+    others: Sequence[Part] = (),
 ) -> Injection:
     """Write what an agent is told.
 
     Facts that do not fit go from the last up, then the profile is cut. Files share their room: a short one is told
-    whole, long ones are cut to equal lengths, at their ends, or ahead of their newest lines.
+    whole, long ones are cut to equal lengths, at their ends, or ahead of their newest lines. So do other sessions.
 
     Args:
         profile: its lines, neutral, as `ledger.profile.render` gives them.
@@ -96,11 +107,14 @@ def render(
         parts: the files, in order.
         budget: how long it may be; met by the text as `count` measures it.
         count: the tokens of each of several texts.
+        others: what other sessions hand over, told ahead of the files.
     """
+    handed = _handed([_block(part, count) for part in others], budget, count)
     blocks = [block for block in (_block(part, count) for part in parts) if block.lines]
-    if not (profile or facts or blocks):
+    if not (profile or facts or blocks or handed.text):
         return Injection("", 0)
-    most = budget.sections if budget.whole is None else min(budget.sections, budget.whole)
+    rest_of = _less(budget, handed.text, count)
+    most = budget.sections if rest_of.whole is None else min(budget.sections, rest_of.whole)
     sections = _Sections(profile, facts, count)
     room, rest = most, budget.files
     for _ in range(_ROUNDS):
@@ -110,19 +124,44 @@ def render(
         # The mark counts with the sections, but with the files where the sections have not even room for it.
         apart = bool(told.text) or frame <= most
         left = rest if apart else rest - frame
-        files = _files(blocks, left if budget.whole is None else min(left, budget.whole - frame), count)
-        text = f"{OPEN}\n{LEAD}\n{told.text}{files.text}{CLOSE}\n" if told.text or files.text else ""
-        sizes = count([framed, files.text if apart else text, text])
-        over_sections = max(sizes[0] / max(1, most), _units(framed, budget)) if apart else 0.0
+        files = _files(blocks, left if rest_of.whole is None else min(left, rest_of.whole - frame), count)
+        whole = told.text + handed.text + files.text
+        text = f"{OPEN}\n{LEAD}\n{whole}{CLOSE}\n" if whole else ""
+        sizes = count([framed, files.text if apart else f"{OPEN}\n{LEAD}\n{files.text}{CLOSE}\n", text])
+        over_sections = max(sizes[0] / max(1, most), _units(framed, rest_of)) if apart else 0.0
         over = max(sizes[1] / max(1, budget.files), _units(text, budget), sizes[2] / max(1, budget.whole or sizes[2]))
         if not text or (over_sections <= 1 and over <= 1):
-            return Injection(text, sizes[2], told.left_out + files.left_out)
+            return Injection(text, sizes[2], told.left_out + handed.left_out + files.left_out)
         if over_sections > 1:
             room = int(room / over_sections * _MARGIN) - 1
         else:
             rest = int(min(rest, sizes[1]) / over * _MARGIN) - 1 if rest > 0 else rest
             room = room if rest > 0 else int(room / over * _MARGIN) - 1
-    return Injection("", 0, sections.chosen(0).left_out + _files(blocks, 0, count).left_out)
+    names = tuple(neutral(part.name) for part in others) if budget.others else ()
+    return Injection("", 0, sections.chosen(0).left_out + names + _files(blocks, 0, count).left_out)
+
+
+def _handed(blocks: Sequence[_Block], budget: Budget, count: Count) -> _Chosen:
+    """What other sessions hand over, within its own budget."""
+    most = budget.others if budget.whole is None else min(budget.others, budget.whole // _SHARE)
+    if not most:
+        return _Chosen("", ())
+    room = most
+    for _ in range(_ROUNDS):
+        chosen = _files(blocks, room, count)
+        size = count([chosen.text])[0]
+        over = max(size / most, _SHARE * _units(chosen.text, budget))
+        if over <= 1:
+            return chosen
+        room = int(min(room, size) / over * _MARGIN) - 1
+    return _files(blocks, 0, count)
+
+
+def _less(budget: Budget, text: str, count: Count) -> Budget:
+    """The budget that is left beside a text."""
+    whole = None if budget.whole is None else budget.whole - count([text])[0]
+    units = None if budget.units is None else budget.units - len(text.encode("utf-16-le", "surrogatepass")) // 2
+    return budget._replace(whole=whole, units=units)
 
 
 def _units(text: str, budget: Budget) -> float:
@@ -182,8 +221,8 @@ def _block(part: Part, count: Count) -> _Block:
     lines = [f"{line}\n" for _, line in found]
     numbers = [number for number, _ in found]
     highest = numbers[-1] if numbers else 0
-    heading, mark, *sizes = count([name, _gap(highest, highest), *lines])
-    return _Block(name, lines, numbers, sizes, heading, mark, part.newest_last)
+    heading, mark, *sizes = count([name, _gap(highest, highest, part.whole), *lines])
+    return _Block(name, lines, numbers, sizes, heading, mark, part.newest_last, part.whole)
 
 
 def _contained(text: str) -> Iterator[tuple[int, str]]:
@@ -199,8 +238,8 @@ def lines_of(first: int, last: int) -> str:
     return f"line {first}" if first == last else f"lines {first}-{last}"
 
 
-def _gap(first: int, last: int) -> str:
-    return f"... {lines_of(first, last)} left out: the file has them\n"
+def _gap(first: int, last: int, whole: str) -> str:
+    return f"... {lines_of(first, last)} left out: {neutral(whole)} has them\n"
 
 
 def _files(blocks: Sequence[_Block], room: int, count: Count) -> _Chosen:
@@ -236,10 +275,10 @@ def _part_of(block: _Block, share: int, need: int, count: Count) -> _Chosen:
     if not kept:
         return _Chosen("", (name,))
     first, last = min(left), max(left)
-    told = (f"{name}, {lines_of(first, last)}",)
+    told, gap = (f"{name}, {lines_of(first, last)}",), _gap(first, last, block.whole)
     if block.newest_last:
-        return _Chosen(block.name + _gap(first, last) + "".join(reversed(kept)), told)
-    return _Chosen(block.name + "".join(kept) + _gap(first, last), told)
+        return _Chosen(block.name + gap + "".join(reversed(kept)), told)
+    return _Chosen(block.name + "".join(kept) + gap, told)
 
 
 def _cut(text: str, room: int, count: Count, *, end: bool) -> str:

@@ -20,6 +20,7 @@ _NEWLINE = 10
 _TITLE = re.compile(rb"(?:\xef\xbb\xbf)?# Daily Memory: (\d{4}-\d\d-\d\d)[ \t]*\r?\n?")
 _BLOCK = re.compile(rb"## (.*)", re.DOTALL)
 _REASON = re.compile(rb"(.*?) \(([0-2]\d:[0-5]\d)\)", re.DOTALL)
+_ATTRIBUTION = re.compile(r"From [^,\n]{1,80}, [0-2]\d:[0-5]\d(?:-[0-2]\d:[0-5]\d)?(?:, session:\S+)?")
 _CLOCK = re.compile(r"(?:[01]\d|2[0-3]):[0-5]\d")
 
 # What other programs take for the end of a line becomes one, so that nothing hides behind it.
@@ -87,6 +88,25 @@ def _contained(body: str) -> str:
     for line in text.encode(errors="replace").split(b"\n"):
         fence = open_fence(fence, line)
     return text if fence is None else f"{text}\n{fence.decode()}"
+
+
+def attribution(program: str, first: str, last: str, session: str) -> str:
+    """The first line of the body of a block that is about a session: `From Codex, 09:12-09:40, session:ID`.
+
+    Args:
+        program: whose session it was, as people call it.
+        first: HH:MM of the first turn covered.
+        last: HH:MM of the last one.
+        session: id of it, neutral; one with spaces is not told.
+    """
+    clock = first if first == last else f"{first}-{last}"
+    named = f", session:{session}" if session and len(session.split()) == 1 else ""
+    return f"From {program}, {clock}{named}"
+
+
+def says_nothing(body: str) -> bool:
+    """Whether a block's body is empty, or only says whose session it was about."""
+    return not body or _ATTRIBUTION.fullmatch(body.strip()) is not None
 
 
 def parse(data: bytes) -> DailyFile:

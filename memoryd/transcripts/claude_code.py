@@ -77,6 +77,7 @@ class ClaudeCode:
     """The reader. A session is the file's name; a subagent's is `<parent>/agent-<hex>`."""
 
     name = "claude-code"
+    program = "Claude Code"
 
     def sniff(self, records: Values, path: PurePosixPath) -> bool:
         """Whether any record is one that only Claude Code writes."""

@@ -46,6 +46,11 @@ class LineFormat(Protocol):
         """The name used in the configuration."""
         ...
 
+    @property
+    def program(self) -> str | None:
+        """What people call the program that writes it; None where many do."""
+        ...
+
     def sniff(self, records: Values, path: PurePosixPath) -> bool:
         """Whether records from the beginning of a file are of this format."""
         ...

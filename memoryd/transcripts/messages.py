@@ -59,6 +59,7 @@ class Messages:
     """The reader. A session is the file: its name, and a hash of its folder to tell equal names apart."""
 
     name = "messages"
+    program: str | None = None
 
     def sniff(self, records: Values, path: PurePosixPath) -> bool:
         """Whether any record is a message or a list of them. Other formats' records may look so too: ask this last."""

@@ -1,7 +1,7 @@
 """Which format a transcript is in: by its first records, the most particular format first, the generic one last.
 
-The marks of other agents' formats are from their source code and from real files: Codex CLI 0.2 to 0.169, pi 1 to 3,
-Gemini CLI's event log, OpenClaw's trajectories.
+The marks of other agents' formats are from their source code and from real files: pi 1 to 3, Gemini CLI's event log,
+OpenClaw's trajectories.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from memoryd.errors import ConfigError
 from memoryd.transcripts import now_file
 from memoryd.transcripts.claude_code import ClaudeCode
+from memoryd.transcripts.codex import Codex
 from memoryd.transcripts.format import Unsupported
 from memoryd.transcripts.messages import Messages
 
@@ -20,12 +21,11 @@ if TYPE_CHECKING:
 
     from memoryd.transcripts.format import LineFormat, Values
 
-FORMATS: dict[str, LineFormat] = {one.name: one for one in (ClaudeCode(), Messages())}
+FORMATS: dict[str, LineFormat] = {one.name: one for one in (ClaudeCode(), Codex(), Messages())}
 # NOW files are no line format: they are read by `now_file`.
 NAMES = (*FORMATS, now_file.NAME)
 
 _SQLITE = b"SQLite format 3\0"
-_CODEX_TYPES = frozenset({"session_meta", "response_item", "event_msg", "turn_context"})
 _NOT_YET = "this agent's transcripts are not read yet"
 _NO_TRANSCRIPT = "a side file of the agent, not a transcript"
 
@@ -41,6 +41,11 @@ def by_name(name: str) -> LineFormat:
     near = difflib.get_close_matches(name, FORMATS, 1)
     hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(FORMATS)}, or auto"
     raise ConfigError(f"unknown transcript format {name!r}", hint=hint)
+
+
+def program_of(name: str) -> str | None:
+    """What people call the program that writes a format; None where many do, or there is no such format."""
+    return FORMATS[name].program if name in FORMATS else None
 
 
 def detect(records: Values, path: PurePosixPath, head: bytes = b"") -> LineFormat | Unsupported | None:
@@ -62,8 +67,9 @@ def detect(records: Values, path: PurePosixPath, head: bytes = b"") -> LineForma
     for value in records:
         if foreign := _foreign(value):
             return foreign
-        if FORMATS[ClaudeCode.name].sniff((value,), path):
-            return FORMATS[ClaudeCode.name]
+        for name in (Codex.name, ClaudeCode.name):
+            if FORMATS[name].sniff((value,), path):
+                return FORMATS[name]
     messages = FORMATS[Messages.name]
     return messages if messages.sniff(records, path) else None
 
@@ -74,10 +80,6 @@ def _foreign(value: dict[str, Any]) -> Unsupported | None:
         return Unsupported("pi", _NOT_YET)
     if "traceSchema" in value:
         return Unsupported("trajectory", _NO_TRANSCRIPT)
-    if type(kind) is str and kind in _CODEX_TYPES and "payload" in value:
-        return Unsupported("codex", _NOT_YET)
-    if kind is None and {"id", "timestamp", "instructions"} <= value.keys():
-        return Unsupported("codex", _NOT_YET)
     if "sessionId" in value and "projectHash" in value:
         return Unsupported("gemini", _NOT_YET)
     if kind is None and "display" in value and "project" in value:

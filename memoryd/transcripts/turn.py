@@ -58,6 +58,7 @@ class Turn(NamedTuple):
     sidechain: bool = False  # not part of the main conversation's context
     tool_call_id: str | None = None  # pairs a call with its result
     tool_name: str | None = None
+    window: int | None = None  # tokens of its context window, where the agent writes that
 
 
 class StoredTurn(NamedTuple):

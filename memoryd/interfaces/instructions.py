@@ -1,0 +1,87 @@
+"""The file of instructions that a tool loads by itself, CLAUDE.md, GEMINI.md or AGENTS.md, with the memory named in it.
+
+    <!-- memoryd connect: claude-code demo -->
+    @MEMORY.md
+    <!-- end of memoryd connect: claude-code demo -->
+
+Claude Code and Gemini CLI load what stands behind an `@`, and follow the `@` of that file as well; Gemini CLI within
+the project alone. Codex, OpenCode and pi know no imports: they are told where the memory lies.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from memoryd.errors import RefusedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """One block of such a file.
+
+    Attributes:
+        path: the file.
+        name: of the block: the tool and the agent.
+        line: what the block says.
+        loads: whether the tool loads `MEMORY.md` for it, so that nobody else need tell it.
+    """
+
+    path: Path
+    name: str
+    line: str
+    loads: bool
+
+    def put(self, old: bytes | None) -> bytes:
+        """The file with the block in it, at its end where it is new; the same bytes where it is there already.
+
+        Raises:
+            RefusedError: the file is no text, or holds the beginning of the block without its end.
+        """
+        text = self._text(old)
+        end = "\r\n" if "\r\n" in text else "\n"
+        first, last = self._marks()
+        block = f"{first}{end}{self.line}{end}{last}{end}"
+        if (found := self._find(text)) is not None:
+            return (text[: found.start("block")] + block + text[found.end() :]).encode()
+        if not text:
+            return block.encode()
+        return (text + (end if text.endswith("\n") else end * 2) + block).encode()
+
+    def take(self, old: bytes) -> bytes | None:
+        """The file without the block, None where nothing is left in it; the same bytes where it was not there.
+
+        Raises:
+            RefusedError: as `put`.
+        """
+        text = self._text(old)
+        found = self._find(text)
+        if found is None:
+            return old
+        return (text[: found.start()] + text[found.end() :]).encode() or None
+
+    def is_in(self, old: bytes | None) -> bool:
+        """Whether the block is there, or at least its beginning."""
+        return self._marks()[0].encode() in (old or b"")
+
+    def _marks(self) -> tuple[str, str]:
+        return f"<!-- memoryd connect: {self.name} -->", f"<!-- end of memoryd connect: {self.name} -->"
+
+    def _find(self, text: str) -> re.Match[str] | None:
+        begin, end = map(re.escape, self._marks())
+        block = rf"(?:(?<=\n)\r?\n)?^(?P<block>{begin}\r?\n.*?^{end}[ \t]*(?:\r?\n|\Z))"
+        found = re.search(block, text, re.MULTILINE | re.DOTALL)
+        if found is None and self._marks()[0] in text:
+            what = f"holds {self._marks()[0]} without its end"
+            raise RefusedError(what, str(self.path), "take that line out by hand")
+        return found
+
+    def _text(self, old: bytes | None) -> str:
+        try:
+            return (old or b"").decode()
+        except UnicodeDecodeError as error:
+            raise RefusedError("is no UTF-8 text", str(self.path), f"put this in by hand: {self.line}") from error

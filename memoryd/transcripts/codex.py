@@ -1,0 +1,281 @@
+"""Rollouts of the Codex CLI, versions 0.2 to 0.169: one JSON record per line.
+
+The format is internal to the program and changes between versions, so what is not known here is counted and passed
+over. What is known was learned from codex-rs/protocol and from public rollouts:
+
+- Until 0.33 a line was the bare item of the Responses API behind a first line of `{id, timestamp, instructions}`. Since
+  then it is `{timestamp, type, payload}`, the item being the payload of a `response_item`.
+- What the person typed stands in events: `user_message` until 0.145, `item_completed` of a `UserMessage` in 0.169. The
+  item of role `user` repeats it; what else comes in that role (AGENTS.md, the environment, notices) is the program's,
+  and begins with a tag or title of its own. A `developer` message is what the program or a hook put there.
+- `token_count` says how large the context is after the response: `last_token_usage.total_tokens`, which is also what a
+  compaction leaves; the other figures of it are zero then. Its `total_token_usage` is all that was ever spent.
+- A compaction repeats old messages in `replacement_history`, and its summary may be encrypted.
+- Forks and subagents begin with lines of the session they come from, its `session_meta` among them: the first one is
+  the file's own.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from memoryd.transcripts.fields import arguments, block_text, has_words, tokens, type_name, utc, word
+from memoryd.transcripts.format import Identity, Reading
+from memoryd.transcripts.injected import strip
+from memoryd.transcripts.lines import clean, derived_id
+from memoryd.transcripts.said import Envelope, Said, turns_of
+from memoryd.transcripts.turn import Kind, Origin, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import PurePosixPath
+
+    from memoryd.transcripts.format import Values
+    from memoryd.transcripts.lines import Pass, Record
+
+_ENVELOPES = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
+_NAME = re.compile(
+    r"rollout-.{19}-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:\.jsonl)?", re.IGNORECASE | re.DOTALL
+)
+_ENVIRONMENT = re.compile(r"\s*<environment_context>.{0,2000}?<cwd>([^<]{1,4096})</cwd>", re.DOTALL)
+# The program's own words in the user's name begin with a tag, or with the title of the file they were read from. What
+# was typed may begin with a tag as well: beside these it is the program's only where the typed text stands elsewhere.
+_PROGRAM = re.compile(
+    r"\s*(?:<(?:environment_context|user_instructions|turn_aborted|user_shell_command|subagent_notification|skill)\b"
+    r"|# AGENTS\.md instructions for )"
+)
+_TAGGED = re.compile(r"\s*<[a-z][a-z_-]{2,60}(?:\s[^<>]{0,400})?>")
+# The editor's plug-in puts what is open in the editor before what was typed.
+_EDITOR = re.compile(r"\s*# Context from my IDE setup:")
+_REQUEST = "## My request for Codex:"
+# A shorter id, or a word such as `review_rollout_user`, is met again in other records and other sessions.
+_OWN_ID = re.compile(r"(?=(?:\D*\d){4}).{16,}", re.DOTALL)
+_UNKNOWN_PARENT = "unknown"
+
+
+class Codex:
+    """The reader. A session is known by the id in its first `session_meta`, which is also in its file's name."""
+
+    name = "codex"
+    program = "Codex"
+
+    def sniff(self, records: Values, path: PurePosixPath) -> bool:
+        """Whether any record is one that only Codex writes."""
+        del path
+        return any(map(_is_ours, records))
+
+    def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
+        """By the first record that says; else by the file's name."""
+        meta = next((found for found in map(_meta, records) if found), {})
+        named = _NAME.fullmatch(path.name)
+        session = word(meta.get("id")) or (named[1].lower() if named else path.stem)
+        parent, cwd = _parent(meta), next((found for found in map(self.cwd_of, records) if found), None)
+        started = utc(meta.get("timestamp"))
+        return Identity(session, parent, cwd, sidechain=parent is not None, started_at=started)
+
+    def turns(self, record: Record, identity: Identity, meetings: Pass) -> Reading:
+        """The turns of one record."""
+        value = record.value
+        payload, bare = _payload(value)
+        said = _said(value, payload, bare=bare)
+        if isinstance(said, str):
+            return Reading((), said)
+        at = utc(value.get("timestamp"))
+        usage, window, counted = _context(payload) if value.get("type") == "event_msg" else (None, None, None)
+        if not said and usage is None:
+            return Reading()
+        envelope = Envelope(_record_id(record, payload, meetings, at), at, identity.sidechain, counted)
+        turns = turns_of(said, envelope, usage)
+        return Reading([turn._replace(window=window) for turn in turns] if window else turns)
+
+    def cwd_of(self, value: dict[str, Any]) -> str | None:
+        """The folder the program works in; old versions say so to the model alone."""
+        payload, bare = _payload(value)
+        if bare:
+            found = _ENVIRONMENT.match(block_text(payload.get("content"))) if payload.get("role") == "user" else None
+            return clean(found[1]).strip() or None if found else None
+        cwd = payload.get("cwd") if value.get("type") in ("session_meta", "turn_context") else None
+        return cwd if type(cwd) is str and cwd else None
+
+
+def is_legacy_head(value: dict[str, Any]) -> bool:
+    """Whether this is the first line of a rollout of the oldest kind."""
+    return "type" not in value and {"id", "timestamp", "instructions"} <= value.keys()
+
+
+def _is_ours(value: dict[str, Any]) -> bool:
+    kind = value.get("type")
+    return is_legacy_head(value) or (type(kind) is str and kind in _ENVELOPES and type(value.get("payload")) is dict)
+
+
+def _payload(value: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    """What a line holds, and whether it is the bare item of old."""
+    payload = value.get("payload")
+    if type(payload) is dict:
+        return payload, False
+    return value, "payload" not in value
+
+
+def _meta(value: dict[str, Any]) -> dict[str, Any] | None:
+    if is_legacy_head(value):
+        return value
+    payload = value.get("payload")
+    return payload if value.get("type") == "session_meta" and type(payload) is dict else None
+
+
+def _parent(meta: dict[str, Any]) -> str | None:
+    """The session that started this one, where it is a subagent's; a fork of a person's is none."""
+    source = meta.get("source")
+    kind = source.get("subagent") if type(source) is dict else None
+    if not kind and meta.get("thread_source") != "subagent":
+        return None
+    spawn = kind.get("thread_spawn") if type(kind) is dict else None
+    started = (spawn.get("parent_thread_id") if type(spawn) is dict else None, meta.get("parent_thread_id"))
+    named = (word(one) for one in (*started, meta.get("forked_from_id")))
+    return next((one for one in named if one), _UNKNOWN_PARENT)
+
+
+def _record_id(record: Record, payload: dict[str, Any], meetings: Pass, at: str | None) -> str:
+    item = payload.get("item")
+    own = word((item if type(item) is dict else payload).get("id"))
+    if own and _OWN_ID.fullmatch(own):
+        return own
+    return derived_id(record, meetings, stamped=at is not None)
+
+
+def _said(value: dict[str, Any], payload: dict[str, Any], *, bare: bool) -> list[Said] | str:
+    """What a record says, or the name of what is passed over."""
+    kind, inner = value.get("type"), payload.get("type")
+    if bare:
+        return _item(value, typed=True) if kind else "state"
+    if kind == "response_item":
+        said = _item(payload, typed=False)
+        return f"response_item/{said}" if isinstance(said, str) else said
+    if kind == "compacted":
+        return [
+            Said(Role.SYSTEM, Origin.SYSTEM, Kind.COMPACTION, ""),
+            Said(Role.SYSTEM, Origin.ASSISTANT, Kind.SUMMARY, block_text(payload.get("message"))),
+        ]
+    if kind != "event_msg":
+        return type_name(kind)
+    if inner == "token_count" and _context(payload)[0]:
+        return []
+    return _event(payload, inner)
+
+
+def _event(payload: dict[str, Any], kind: object) -> list[Said] | str:
+    if kind == "user_message":
+        program = payload.get("kind", "plain") != "plain"
+        return _typed(block_text(payload.get("message")), program=program)
+    item = payload.get("item")
+    if kind == "item_completed" and type(item) is dict:
+        inner = item.get("type")
+        return _blocks(item.get("content")) if inner == "UserMessage" else f"item_completed/{type_name(inner)}"
+    return f"event_msg/{type_name(kind)}"
+
+
+def _blocks(content: object) -> list[Said]:
+    """What a person sent: texts, and other things that show as a marker or were only handed over."""
+    said: list[Said] = []
+    for block in content if type(content) is list else ():
+        if type(block) is not dict:
+            continue
+        if block.get("type") == "text" and type(block.get("text")) is str:
+            said += _typed(clean(block["text"]), program=False)
+        elif has_words(block):
+            said.append(Said(Role.SYSTEM, Origin.UNKNOWN, Kind.MESSAGE, block_text([block])))
+        else:
+            said.append(Said(Role.USER, Origin.USER, Kind.MESSAGE, block_text([block])))
+    return said
+
+
+def _typed(text: str, *, program: bool) -> list[Said]:
+    if program or _PROGRAM.match(text):
+        return [Said(Role.SYSTEM, Origin.SYSTEM, Kind.MESSAGE, text)]
+    if _EDITOR.match(text) and _REQUEST in text:
+        before, _, text = text.partition(_REQUEST)
+        return [
+            Said(Role.SYSTEM, Origin.SYSTEM, Kind.MESSAGE, before),
+            Said(Role.USER, Origin.USER, Kind.MESSAGE, text.strip()),
+        ]
+    return [Said(Role.USER, Origin.USER, Kind.MESSAGE, text)]
+
+
+def _item(item: dict[str, Any], *, typed: bool) -> list[Said] | str:
+    """One item of the Responses API; `typed`: what the user's messages say that is not the program's, was typed."""
+    kind = item.get("type")
+    read = _READERS.get(kind) if type(kind) is str else None
+    if read is not None:
+        return read(item)
+    if kind != "message":
+        return type_name(kind)
+    role, content = item.get("role"), item.get("content")
+    if role == "assistant":
+        return [Said(Role.ASSISTANT, Origin.ASSISTANT, Kind.MESSAGE, block_text(content))]
+    if role in ("developer", "system"):
+        return [Said(Role.SYSTEM, Origin.INJECTED, Kind.MESSAGE, block_text(content))]
+    if role != "user":
+        return f"message/{type_name(role)}"
+    if typed:
+        return [one for text in _texts(content) for one in _typed(text, program=False)]
+    # What was typed stands in an event as well; here it cannot be told from what looks like it.
+    program = [text for text in _texts(content) if _PROGRAM.match(text) or _TAGGED.match(strip(text)[0])]
+    return [one for text in program for one in _typed(text, program=True)] or "message/user"
+
+
+def _texts(content: object) -> Iterable[str]:
+    return map(block_text, ([block] for block in content)) if type(content) is list else [block_text(content)]
+
+
+def _call(item: dict[str, Any]) -> list[Said]:
+    kind = item["type"]
+    tool = word(item.get("name")) or kind.removesuffix("_call")
+    given = next((item[key] for key in ("arguments", "input", "action") if key in item), None)
+    call = word(item.get("call_id"))
+    return [Said(Role.ASSISTANT, Origin.ASSISTANT, Kind.TOOL_CALL, arguments(tool, given), call, tool)]
+
+
+def _result(item: dict[str, Any]) -> list[Said]:
+    output = item.get("output")
+    if type(output) is dict:
+        output = output.get("content")
+    text = _unwrapped(output) if type(output) is str else block_text(output)
+    return [Said(Role.TOOL, Origin.TOOL, Kind.TOOL_RESULT, text, word(item.get("call_id")))]
+
+
+def _unwrapped(output: str) -> str:
+    """The text of a result that is the JSON `{"output": …, "metadata": …}`; any other stays as it is."""
+    if output.startswith('{"output":'):
+        try:
+            value = orjson.loads(output)
+        except orjson.JSONDecodeError:
+            return clean(output)
+        if type(value.get("output")) is str and value.keys() <= {"output", "metadata"}:
+            return clean(value["output"])
+    return clean(output)
+
+
+_READERS: dict[str, Callable[[dict[str, Any]], list[Said]]] = {
+    "function_call": _call,
+    "custom_tool_call": _call,
+    "local_shell_call": _call,
+    "web_search_call": _call,
+    "function_call_output": _result,
+    "custom_tool_call_output": _result,
+}
+
+
+def _context(payload: dict[str, Any]) -> tuple[int | None, int | None, str | None]:
+    """Of a `token_count`: the size of the context, of its window, and what tells it from its repetitions."""
+    info = payload.get("info") if payload.get("type") == "token_count" else None
+    if type(info) is not dict:
+        return None, None, None
+    last, total = (_total(info.get(key)) for key in ("last_token_usage", "total_token_usage"))
+    return last or None, tokens(info.get("model_context_window")) or None, f"{total}/{last}"
+
+
+def _total(usage: object) -> int:
+    return tokens(usage.get("total_tokens")) if type(usage) is dict else 0
