@@ -11,6 +11,7 @@ from memoryd.database import alarms, schema, sqlite
 from memoryd.engine import owner
 from memoryd.engine.answering import Answerer
 from memoryd.engine.clock import Clock
+from memoryd.engine.embedding import Embedder, is_wanted
 from memoryd.engine.indexing import Indexer
 from memoryd.engine.ingest import Ingest
 from memoryd.engine.recall import Recall
@@ -26,6 +27,7 @@ from memoryd.files.log import Log
 from memoryd.files.ranges import OpenFiles
 from memoryd.index.database import Index
 from memoryd.worker.client import Worker
+from memoryd.worker.embedder import MODEL
 from memoryd.worker.pool import Pool
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 DATABASE = "memoryd.db"
 LOCK = "memoryd.lock"
 JOURNAL = "watermarks.jsonl"
+QUESTIONS_IDLE = timedelta(minutes=10)  # an agent asks now and then; to load the model takes a second
 
 
 @dataclass(slots=True)
@@ -55,6 +58,7 @@ class App:
     ingest: Ingest
     runner: Runner
     recall: Recall
+    embedder: Embedder
     database: Path
     database_inode: int
 
@@ -68,6 +72,7 @@ class App:
         """Let go of everything, the lock last."""
         self.worker.close()
         self.scrubber.close()
+        self.embedder.close()
         self.runner.answerer.models.close()
         self.ingest.files.close()
         self.recall.indexer.index.close()
@@ -166,5 +171,15 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock) -> App:
         new_id=lambda: secrets.token_hex(4),
     )
     runner.recover()
-    recall = Recall(indexer, clock.now)
-    return App(settings, clock, log, lock, engine, worker, scrubber, ingest, runner, recall, path, path.stat().st_ino)
+    embedder = Embedder(
+        MODEL,
+        Worker(settings.state_dir, idle=QUESTIONS_IDLE, name="embedder of questions"),
+        Worker(settings.state_dir, name="embedder"),
+        clock.monotonic,
+        log.bind(part="embedding"),
+    )
+    recall = Recall(indexer, clock.now, embedder.question if is_wanted(settings) else None)
+    return App(
+        settings, clock, log, lock, engine, worker, scrubber, ingest, runner, recall, embedder, path,
+        path.stat().st_ino,
+    )  # fmt: skip
