@@ -107,14 +107,16 @@ def scores(ranked: list[str], evidence: frozenset[str]) -> dict[str, float]:
     }  # fmt: skip
 
 
-def measure(data: list[dict[str, Any]], folder: Path, embedder: Embedder | None) -> tuple[list[dict[str, float]], list[float]]:
+def measure(
+    data: list[dict[str, Any]], folder: Path, embedder: Embedder | None
+) -> tuple[list[dict[str, float]], list[float]]:
     """The measures of every question, and the milliseconds that each took."""
     engine = schema.open_database(folder / "memoryd.db", now=NOW).engine
     found: list[dict[str, float]] = []
     taken: list[float] = []
     log = Log("bench")
     index = Index(folder, log)
-    meaning = None if embedder is None else lambda text: embedder.question(text, PATIENCE)
+    meaning = None if embedder is None else lambda text: embedder.ask(text, PATIENCE)
     indexer = Indexer(index, folder / "memoryd.db", UTC, list, log)
     recall = Recall(indexer, lambda: datetime(2026, 1, 1, tzinfo=UTC), meaning)
     for one in data:

@@ -178,7 +178,7 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock) -> App:
         clock.monotonic,
         log.bind(part="embedding"),
     )
-    recall = Recall(indexer, clock.now, embedder.question if is_wanted(settings) else None)
+    recall = Recall(indexer, clock.now, embedder.ask if is_wanted(settings) else None)
     return App(
         settings, clock, log, lock, engine, worker, scrubber, ingest, runner, recall, embedder, path,
         path.stat().st_ino,

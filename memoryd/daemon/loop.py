@@ -605,7 +605,7 @@ class Loop:
         app.recall = replace(
             app.recall,
             indexer=replace(app.recall.indexer, zone=fresh.zone),
-            meaning=app.embedder.question if embedding.is_wanted(fresh) else None,
+            meaning=app.embedder.ask if embedding.is_wanted(fresh) else None,
         )
         self.relog(fresh)
         app.ingest.configure(fresh)

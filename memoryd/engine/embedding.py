@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from memoryd.database import reads
@@ -23,6 +24,8 @@ from memoryd.worker.embedder import missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from concurrent.futures import Future
+
     from memoryd.config import Agent, Settings
     from memoryd.engine.indexing import Indexer
     from memoryd.files.log import Log
@@ -58,13 +61,20 @@ class Embedder:
     _asking: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="meaning"))
     _rests_until: float = 0.0
 
-    def question(self, text: str, patience: timedelta = PATIENCE) -> Meaning:
-        """What a question means, or why that is not known in time; the model goes on loading for the next one."""
+    def ask(self, text: str, patience: timedelta = PATIENCE) -> Callable[[], Meaning]:
+        """Ask what a question means; gives what waits for the answer.
+
+        That tells in time or says why not. The model goes on loading, for the next question.
+        """
         if self.monotonic() < self._rests_until:
-            return Meaning(why="the model failed a moment ago")
+            return partial(Meaning, why="the model failed a moment ago")
         asked = self._asking.submit(self.questions.embed, [text])
+        until = self.monotonic() + patience.total_seconds()
+        return cache(lambda: self._answer(asked, until))
+
+    def _answer(self, asked: Future[list[bytes | None]], until: float) -> Meaning:
         try:
-            (vector,) = asked.result(patience.total_seconds())
+            (vector,) = asked.result(max(0.0, until - self.monotonic()))
         except TimeoutError:
             asked.cancel()
             return Meaning(why="the model is still being loaded, or busy", is_late=True)

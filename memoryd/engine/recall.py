@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.database import reads
@@ -19,8 +20,8 @@ from memoryd.index.database import RebuiltError
 from memoryd.index.tables import Where
 from memoryd.ledger.memory import hash_of
 from memoryd.recall import documents, ranking
-from memoryd.recall.query import parse
 from memoryd.recall.fusion import fuse
+from memoryd.recall.query import parse
 from memoryd.recall.ranking import FACT, Known
 from memoryd.recall.snippet import held, snippet
 from memoryd.tiers import core
@@ -129,12 +130,12 @@ class Recall:
     Attributes:
         indexer: keeps the index up to date.
         now: tells the time, for what is recent.
-        meaning: tells what a question means, or why it does not; None where search goes by words alone.
+        meaning: is asked what a question means, and gives what waits for the answer; None where search goes by words.
     """
 
     indexer: Indexer
     now: Callable[[], datetime]
-    meaning: Callable[[str], Meaning] | None = None
+    meaning: Callable[[str], Callable[[], Meaning]] | None = None
 
     def search(
         self,
@@ -160,12 +161,12 @@ class Recall:
         query = parse(text)
         if not query.terms:
             return []
-        meaning: Meaning | None = None
+        meaning: Callable[[], Meaning] | None = None
         found = _Found([], [])
         for attempt in range(AGAIN):
-            self.indexer.refresh(agent, go_on=go_on)
             try:
                 meaning = meaning or self._meaning(agent.id, text)
+                self.indexer.refresh(agent, go_on=go_on)
                 found = self._ask(agent, query, meaning, narrowing)
                 if not found.stale:
                     break
@@ -175,17 +176,16 @@ class Recall:
                     raise
         return found.hits
 
-    def _meaning(self, agent_id: str, text: str) -> Meaning:
-        """What a question means, where that is any use: without vectors to compare it with nobody is asked."""
+    def _meaning(self, agent_id: str, text: str) -> Callable[[], Meaning]:
+        """Ask what a question means, where that is any use: without vectors to compare it with nobody is asked."""
         if self.meaning is None:
-            return Meaning()
+            return Meaning
         with self.indexer.index.reading() as tables:
             number = tables.find_number(agent_id)
-            if number is None or not tables.newest_vector(number):
-                return Meaning(why="no text is embedded yet")
-        return self.meaning(text)
+            has_vectors = number is not None and tables.newest_vector(number)
+        return self.meaning(text) if has_vectors else partial(Meaning, why="no text is embedded yet")
 
-    def _ask(self, agent: Agent, query: Query, meaning: Meaning, narrowing: Narrowing) -> _Found:
+    def _ask(self, agent: Agent, query: Query, asked: Callable[[], Meaning], narrowing: Narrowing) -> _Found:
         day_after, day_before = (
             None if day is None else day.isoformat() for day in (narrowing.after, narrowing.before)
         )
@@ -202,6 +202,7 @@ class Recall:
             sources = SourceTexts(agent, reader)
             by_words = tables.find(number, query, where, depth)
             by_meaning: list[Candidate] = []
+            meaning = asked()
             if meaning.vector is not None and tables.model(number) == meaning.model:
                 by_meaning = self.indexer.index.nearest(tables, number, meaning.vector, where, depth)
             candidates = {one.id: one for one in (*by_meaning, *by_words)}
@@ -216,7 +217,11 @@ class Recall:
             quoting = frozenset(tables.holding(number, phrases, sorted(wanted)) if phrases else ())
             today = self.now().astimezone(self.indexer.zone).date()
             orders = [
-                _each_once(ranking.rank([one for one in order if one.id in wanted], lambda one: known.get(one.id), today, quoting))
+                _each_once(
+                    ranking.rank(
+                        [one for one in order if one.id in wanted], lambda one: known.get(one.id), today, quoting
+                    )
+                )
                 for order in (by_words, by_meaning)
             ]
             best: list[Ranked] = []

@@ -289,7 +289,7 @@ class Tables:
             for digest, piece, vector in self._rows(
                 f"SELECT d.digest, d.piece, v.vector FROM vectors_{number} v JOIN document d ON d.id = v.document"  # noqa: S608
                 " WHERE v.document IN (SELECT value FROM json_each(?))",
-                json.dumps([one for one, in values]),
+                json.dumps([one for (one,) in values]),
             )
         }
         self._change_many(f"DELETE FROM vectors_{number} WHERE document = ?", values)  # noqa: S608

@@ -6,6 +6,7 @@ import base64
 import time
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from memoryd.engine.embedding import Embedder, is_wanted
@@ -27,7 +28,7 @@ _POLL_SECONDS = 0.2
 
 
 @contextmanager
-def asked(settings: Settings) -> Iterator[Callable[[str], Meaning] | None]:
+def asked(settings: Settings) -> Iterator[Callable[[str], Callable[[], Meaning]] | None]:
     """What tells the meaning of questions as long as this is entered; None where search goes by words alone."""
     if not is_wanted(settings):
         yield None
@@ -35,7 +36,7 @@ def asked(settings: Settings) -> Iterator[Callable[[str], Meaning] | None]:
     worker = Worker(settings.state_dir, name="embedder of questions")
     own = Embedder(MODEL, worker, worker, time.monotonic, Log("memoryd").bind(part="embedding"))
     try:
-        yield lambda text: _of_daemon(settings.state_dir, text) or own.question(text, OWN_PATIENCE)
+        yield lambda text: cache(lambda: _of_daemon(settings.state_dir, text) or own.ask(text, OWN_PATIENCE)())
     finally:
         own.close()
 

