@@ -1,10 +1,10 @@
 """How well search finds the turns that answer a question: LoCoMo's conversations through the real index and search.
 
-usage: bench/recall_locomo.py EVAL_FOLDER
+usage: bench/recall_locomo.py EVAL_FOLDER [--embeddings]
 
 Each conversation is an agent of its own, each of its sessions a session of turns at its own date. Scored as the
 folder's own yardsticks are: recall@5, @10, @20, nDCG@10 and hit@10 over the questions of categories 1 to 4 that name
-evidence.
+evidence. With --embeddings also by meaning, with the packages of the extra `embeddings`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,13 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.config import Agent
 from memoryd.database import schema, sqlite
+from memoryd.engine.embedding import Embedder
 from memoryd.engine.indexing import Indexer
 from memoryd.engine.recall import Narrowing, Recall
 from memoryd.files.log import Log
 from memoryd.index.database import Index
+from memoryd.worker.client import Worker
+from memoryd.worker.embedder import MODEL
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -35,6 +38,7 @@ NOW = "2026-01-01T00:00:00.000Z"
 EVIDENCE = re.compile(r"D:?\s*(\d+)\s*:\s*0*(\d+)")
 ADVERSARIAL = 5
 DEPTH = 20
+PATIENCE = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
@@ -103,19 +107,25 @@ def scores(ranked: list[str], evidence: frozenset[str]) -> dict[str, float]:
     }  # fmt: skip
 
 
-def measure(data: list[dict[str, Any]], folder: Path) -> tuple[list[dict[str, float]], list[float]]:
+def measure(
+    data: list[dict[str, Any]], folder: Path, embedder: Embedder | None
+) -> tuple[list[dict[str, float]], list[float]]:
     """The measures of every question, and the milliseconds that each took."""
     engine = schema.open_database(folder / "memoryd.db", now=NOW).engine
     found: list[dict[str, float]] = []
     taken: list[float] = []
     log = Log("bench")
     index = Index(folder, log)
-    recall = Recall(Indexer(index, folder / "memoryd.db", UTC, list, log), lambda: datetime(2026, 1, 1, tzinfo=UTC))
+    meaning = None if embedder is None else lambda text: embedder.ask(text, PATIENCE)
+    indexer = Indexer(index, folder / "memoryd.db", UTC, list, log)
+    recall = Recall(indexer, lambda: datetime(2026, 1, 1, tzinfo=UTC), meaning)
     for one in data:
         agent = Agent(id=one["sample_id"].lower(), workspace=folder / "none")
         with sqlite.writing(engine) as connection:
             names = fill(connection, agent.id, one["conversation"])
         recall.indexer.refresh(agent)
+        if embedder is not None:
+            embedder.fill(indexer, agent, lambda: True)
         for question in questions(one, set(names.values())):
             begun = time.perf_counter()
             hits = recall.search(agent, question.text, Narrowing(limit=DEPTH))
@@ -129,12 +139,14 @@ def measure(data: list[dict[str, Any]], folder: Path) -> tuple[list[dict[str, fl
 
 def main() -> int:
     """Print the figures."""
-    data = Path(sys.argv[1]) / "data" / "locomo" / "locomo10.json" if sys.argv[1:] else None
+    given = [one for one in sys.argv[1:] if one != "--embeddings"]
+    data = Path(given[0]) / "data" / "locomo" / "locomo10.json" if given else None
     if data is None or not data.exists():
         print("recall_locomo: skipped, no evaluation folder given (the first argument)")
         return 0
-    with tempfile.TemporaryDirectory() as folder:
-        found, taken = measure(json.loads(data.read_text(encoding="utf-8")), Path(folder))
+    with tempfile.TemporaryDirectory() as folder, Worker(Path(folder)) as worker:
+        embedder = Embedder(MODEL, worker, worker, time.monotonic, Log("bench")) if given != sys.argv[1:] else None
+        found, taken = measure(json.loads(data.read_text(encoding="utf-8")), Path(folder), embedder)
     told = "  ".join(f"{name} {mean(one[name] for one in found):.3f}" for name in found[0])
     spread = quantiles(taken, n=100)
     print(f"{len(found)} questions  {told}  p50 {spread[49]:.1f} ms  p99 {spread[98]:.1f} ms")

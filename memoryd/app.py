@@ -12,6 +12,7 @@ from memoryd.engine import alarms as alarming
 from memoryd.engine import owner
 from memoryd.engine.answering import Answerer
 from memoryd.engine.clock import Clock
+from memoryd.engine.embedding import Embedder, is_wanted
 from memoryd.engine.indexing import Indexer
 from memoryd.engine.ingest import Ingest
 from memoryd.engine.recall import Recall
@@ -27,6 +28,7 @@ from memoryd.files.log import Log
 from memoryd.files.ranges import OpenFiles
 from memoryd.index.database import Index
 from memoryd.worker.client import Worker
+from memoryd.worker.embedder import MODEL
 from memoryd.worker.pool import Pool
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 DATABASE = "memoryd.db"
 LOCK = "memoryd.lock"
 JOURNAL = "watermarks.jsonl"
+QUESTIONS_IDLE = timedelta(minutes=10)  # an agent asks now and then; to load the model takes a second
 
 
 @dataclass(slots=True)
@@ -56,6 +59,7 @@ class App:
     ingest: Ingest
     runner: Runner
     recall: Recall
+    embedder: Embedder
     database: Path
     database_inode: int
 
@@ -69,6 +73,7 @@ class App:
         """Let go of everything, the lock last."""
         self.worker.close()
         self.scrubber.close()
+        self.embedder.close()
         self.runner.answerer.models.close()
         self.ingest.files.close()
         self.recall.indexer.index.close()
@@ -170,5 +175,15 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock) -> App:
     runner.recover()
     alarming.started(runner)
     alarming.review(runner)
-    recall = Recall(indexer, clock.now)
-    return App(settings, clock, log, lock, engine, worker, scrubber, ingest, runner, recall, path, path.stat().st_ino)
+    embedder = Embedder(
+        MODEL,
+        Worker(settings.state_dir, idle=QUESTIONS_IDLE, name="embedder of questions"),
+        Worker(settings.state_dir, name="embedder"),
+        clock.monotonic,
+        log.bind(part="embedding"),
+    )
+    recall = Recall(indexer, clock.now, embedder.ask if is_wanted(settings) else None)
+    return App(
+        settings, clock, log, lock, engine, worker, scrubber, ingest, runner, recall, embedder, path,
+        path.stat().st_ino,
+    )  # fmt: skip

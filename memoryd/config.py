@@ -170,6 +170,13 @@ class Injection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """What a search goes by beside words."""
+
+    embeddings: str = _key(values.one_of("auto", "off"), "auto")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Jobs:
     """How often a job is tried and how many run at once."""
 
@@ -240,6 +247,7 @@ class Settings:
     guards: Guards = _section(Guards())
     facts: Facts = _section(Facts())
     injection: Injection = _section(Injection())
+    search: Search = _section(Search())
     jobs: Jobs = _section(Jobs())
     llm: Llm = _section(Llm())
     modes: Modes = _section(Modes())

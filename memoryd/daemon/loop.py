@@ -21,7 +21,7 @@ from memoryd.daemon import readiness, schedule, slots
 from memoryd.daemon.watch import Watcher
 from memoryd.database import alarms, runs, sqlite
 from memoryd.engine import alarms as alarming
-from memoryd.engine import announcements, extraction, owner, retention, retry, sleeping
+from memoryd.engine import announcements, embedding, extraction, owner, retention, retry, sleeping
 from memoryd.engine.core_watch import CoreWatch
 from memoryd.engine.runner import error_text
 from memoryd.errors import MemorydError, StateError
@@ -123,6 +123,7 @@ class Loop:
         self.counts: dict[str, Future[None]] = {}
         self.chores: Future[None] | None = None
         self.indexing: Future[None] | None = None
+        self.embedding: Future[None] | None = None
         self.index_is_checked = False
         self.reconsider: dict[str, str] = {}
         self.announced: list[Announcement] = []
@@ -247,9 +248,11 @@ class Loop:
         self.counting.shutdown(wait=False, cancel_futures=True)
         self.pool.shutdown(wait=False, cancel_futures=True)
         threads: list[Future[Any]] = [*self.running, *self.counts.values()]
-        threads += [one for one in (self.chores, self.indexing, self.telling) if one is not None]
+        chores = (self.chores, self.indexing, self.embedding, self.telling)
+        threads += [one for one in chores if one is not None]
         if not self._ended(threads, STOP_SECONDS, unless=lambda: self.hurried):
             self.app.worker.close()
+            self.app.embedder.close()
             self.app.runner.answerer.models.close()
             self._ended(threads, KILLED_SECONDS)
         try:
@@ -482,8 +485,10 @@ class Loop:
             self._start_chores(lambda: retention.prune(app.engine, app.settings, app.clock, app.log))
         self._start_chores(app.runner.settle if app.runner.is_unsettled_due() else self._look_at_core)
         self._start_indexing()
+        self._start_embedding()
         app.worker.tick(now)
         app.scrubber.tick(now)
+        app.embedder.tick(now)
         app.runner.answerer.tend(now)
         self._run_schedules()
         before = (self.watcher.watching, self.watcher.polling_why)
@@ -518,6 +523,22 @@ class Loop:
         for agent in self.app.settings.agents:
             if agent.enabled and not self.app.runner.stopping:
                 self.app.recall.indexer.refresh(agent, lambda: not self.app.runner.stopping)
+
+    def _start_embedding(self) -> None:
+        """Make the vectors that are lacking beside the loop, however long that takes; search goes on without."""
+        if self.app.recall.meaning is None or (self.embedding is not None and not self.embedding.done()):
+            return
+        if self.embedding is not None and (error := self.embedding.exception()) is not None:
+            self.app.log.warning("not embedded", error_type=type(error).__name__, why=error_text(error))
+        self.embedding = self.pool.submit(self._embed)
+
+    def _embed(self) -> None:
+        for agent in self.app.settings.agents:
+            if agent.enabled:
+                self.app.embedder.fill(self.app.recall.indexer, agent, self._goes_on_embedding)
+
+    def _goes_on_embedding(self) -> bool:
+        return self.app.recall.meaning is not None and not self.app.runner.stopping
 
     def _look_at_core(self) -> None:
         if self.core.look():
@@ -598,7 +619,11 @@ class Loop:
         with sqlite.writing(app.engine) as connection:
             alarms.clear_alarm(connection, kind=alarming.CONFIG, now=self.clock.text())
         app.settings = app.runner.settings = fresh
-        app.recall = replace(app.recall, indexer=replace(app.recall.indexer, zone=fresh.zone))
+        app.recall = replace(
+            app.recall,
+            indexer=replace(app.recall.indexer, zone=fresh.zone),
+            meaning=app.embedder.ask if embedding.is_wanted(fresh) else None,
+        )
         self.relog(fresh)
         app.ingest.configure(fresh)
         self._configure(fresh)

@@ -230,14 +230,15 @@ def preview(writer: Writer, run: Run, edits: Sequence[Edit]) -> Preview:
     """
     with held(writer.workspace) as place:
         brought = bring(writer.hand(), place.workspace, run.agent_id)
-        bullets = bullets_of(core.parse(brought.data or b""), writer.redact)
+        file = _with_put_back(brought)
+        bullets = bullets_of(file, writer.redact)
         files: dict[str, tuple[bytes | None, bytes]] = {}
         for append in [_plan_append(place.workspace, edit) for edit in edits if isinstance(edit, AppendDaily)]:
             path = append["path"]
             old = files[path] if path in files else (regular.read_below(place.workspace, path), b"")
             files[path] = (old[0], (old[1] or old[0] or append["create"].encode()) + append["block"].encode())
         with sqlite.trying(writer.engine) as connection:
-            planned = _plan_core(connection, writer, run, edits, brought, _Told(bullets, None))
+            planned = _plan_core(connection, writer, run, edits, brought, _Told(file, bullets, None))
             facts = _learn(connection, writer, run, edits)
     if planned.rewrites:
         files = {CORE_FILE: (brought.data, base64.b64decode(planned.rewrites[0]["bytes"])), **files}
@@ -312,7 +313,7 @@ def _make_intent(
     brought = bring(writer.hand(), place.workspace, run.agent_id, settled=how.settled)
     # Ahead of the transaction, which would hold everybody up while a text is scanned. What only adds names no bullet.
     names_some = how.revise is not None or any(isinstance(edit, Operate) for edit in edits)
-    file = core.parse(core.edit(core.parse(brought.data or b""), [one.edit for one in brought.put_back]))
+    file = _with_put_back(brought)
     bullets = bullets_of(file, writer.redact) if names_some else []
     appends = [_plan_append(place.workspace, edit) for edit in edits if isinstance(edit, AppendDaily)]
     with sqlite.writing(writer.engine) as connection:
@@ -397,6 +398,11 @@ class _Planned:
     rewrites: tuple[dict[str, Any], ...] = ()
     changes: tuple[Change, ...] = ()
     refusals: tuple[Refusal, ...] = ()
+
+
+def _with_put_back(brought: Brought) -> core.CoreFile:
+    file = core.parse(brought.data or b"")
+    return core.parse(core.edit(file, [one.edit for one in brought.put_back])) if brought.put_back else file
 
 
 class _Told(NamedTuple):

@@ -9,21 +9,22 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.database import reads
 from memoryd.engine.indexing import AGAIN, CORE, FILES, TIERS
-from memoryd.errors import ConfigError, MemorydError
-from memoryd.files import regular
+from memoryd.engine.source_texts import SourceTexts
+from memoryd.errors import ConfigError
 from memoryd.index.database import RebuiltError
 from memoryd.index.tables import Where
 from memoryd.ledger.memory import hash_of
 from memoryd.recall import documents, ranking
+from memoryd.recall.fusion import fuse
 from memoryd.recall.query import parse
-from memoryd.recall.ranking import FACT, SESSION, Known
+from memoryd.recall.ranking import FACT, Known
 from memoryd.recall.snippet import held, snippet
 from memoryd.tiers import core
-from memoryd.tiers.lines import lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -99,6 +100,22 @@ class Hit:
     day: str | None = None
 
 
+class Meaning(NamedTuple):
+    """What a question means, or why that is not known.
+
+    Attributes:
+        vector: as the model makes it.
+        model: which one, with its version: only vectors of the same can be compared.
+        why: there is none.
+        is_late: it may be known a little later.
+    """
+
+    vector: bytes | None = None
+    model: str = ""
+    why: str = ""
+    is_late: bool = False
+
+
 class _Found(NamedTuple):
     """What a search came to: hits, or candidates that are not any more what the index says."""
 
@@ -113,10 +130,12 @@ class Recall:
     Attributes:
         indexer: keeps the index up to date.
         now: tells the time, for what is recent.
+        meaning: is asked what a question means, and gives what waits for the answer; None where search goes by words.
     """
 
     indexer: Indexer
     now: Callable[[], datetime]
+    meaning: Callable[[str], Callable[[], Meaning]] | None = None
 
     def search(
         self,
@@ -142,11 +161,13 @@ class Recall:
         query = parse(text)
         if not query.terms:
             return []
+        meaning: Callable[[], Meaning] | None = None
         found = _Found([], [])
         for attempt in range(AGAIN):
-            self.indexer.refresh(agent, go_on=go_on)
             try:
-                found = self._ask(agent, query, narrowing)
+                meaning = meaning or self._meaning(agent.id, text)
+                self.indexer.refresh(agent, go_on=go_on)
+                found = self._ask(agent, query, meaning, narrowing)
                 if not found.stale:
                     break
                 self.indexer.mend(agent.id, [(one.path, one.tier, one.first_line) for one in found.stale])
@@ -155,7 +176,16 @@ class Recall:
                     raise
         return found.hits
 
-    def _ask(self, agent: Agent, query: Query, narrowing: Narrowing) -> _Found:
+    def _meaning(self, agent_id: str, text: str) -> Callable[[], Meaning]:
+        """Ask what a question means, where that is any use: without vectors to compare it with nobody is asked."""
+        if self.meaning is None:
+            return Meaning
+        with self.indexer.index.reading() as tables:
+            number = tables.find_number(agent_id)
+            has_vectors = number is not None and tables.newest_vector(number)
+        return self.meaning(text) if has_vectors else partial(Meaning, why="no text is embedded yet")
+
+    def _ask(self, agent: Agent, query: Query, asked: Callable[[], Meaning], narrowing: Narrowing) -> _Found:
         day_after, day_before = (
             None if day is None else day.isoformat() for day in (narrowing.after, narrowing.before)
         )
@@ -169,70 +199,45 @@ class Recall:
             reader = None
             if self.indexer.database.exists():
                 reader = opened.enter_context(reads.open_reader(self.indexer.database))
-            sources = _Sources(agent, reader)
-            candidates = tables.find(number, query, where, depth)
-            stale = [one for one in candidates if one.tier == CORE and sources.text(one) is None]
-            live = [one for one in candidates if one not in stale]
-            known = _known(agent.id, reader, live, sources)
-            live = [one for one in live if _is_wanted(one, known.get(one.id), sources, narrowing)]
+            sources = SourceTexts(agent, reader)
+            by_words = tables.find(number, query, where, depth)
+            by_meaning: list[Candidate] = []
+            meaning = asked()
+            if meaning.vector is not None and tables.model(number) == meaning.model:
+                by_meaning = self.indexer.index.nearest(tables, number, meaning.vector, where, depth)
+            candidates = {one.id: one for one in (*by_meaning, *by_words)}
+            stale = {one.id: one for one in candidates.values() if one.tier == CORE and sources.text(one) is None}
+            known = _known(agent.id, reader, [one for one in candidates.values() if one.id not in stale], sources)
+            wanted = {
+                one.id
+                for one in candidates.values()
+                if one.id not in stale and _is_wanted(one, known.get(one.id), sources, narrowing)
+            }
             phrases = query.phrases
-            quoting = tables.holding(number, phrases, [one.id for one in live]) if phrases else set()
+            quoting = frozenset(tables.holding(number, phrases, sorted(wanted)) if phrases else ())
             today = self.now().astimezone(self.indexer.zone).date()
-            ranked = _each_once(ranking.rank(live, lambda one: known.get(one.id), today, frozenset(quoting)))
+            orders = [
+                _each_once(
+                    ranking.rank(
+                        [one for one in order if one.id in wanted], lambda one: known.get(one.id), today, quoting
+                    )
+                )
+                for order in (by_words, by_meaning)
+            ]
             best: list[Ranked] = []
-            for one in ranked:
+            for one in fuse(orders[0], orders[1], quoting) if by_meaning else orders[0]:
                 if len(best) == narrowing.limit:
                     break
                 if sources.text(one.candidate) is None:
-                    stale.append(one.candidate)
+                    stale[one.candidate.id] = one.candidate
                 else:
                     best.append(one)
-            return _Found(_hits(tables, number, query, best, sources), stale)
-
-
-class _Sources:
-    """What candidates are made of, as it is now; each file is read once."""
-
-    def __init__(self, agent: Agent, reader: Reader | None) -> None:
-        self._agent = agent
-        self._reader = reader
-        self._files: dict[str, list[bytes]] = {}
-        self._texts: dict[int, str | None] = {}
-
-    def text(self, candidate: Candidate) -> str | None:
-        """The text of a candidate; None where it is another one by now, or gone."""
-        if candidate.id not in self._texts:
-            text = self._text(candidate)
-            is_same = text is not None and documents.digest_of(text) == candidate.digest
-            self._texts[candidate.id] = text if is_same else None
-        return self._texts[candidate.id]
-
-    def _text(self, candidate: Candidate) -> str | None:
-        name = candidate.path.partition(":")[2]
-        if candidate.tier == SESSION:
-            return None if self._reader is None else reads.turn_text(
-                self._reader, self._agent.id, name, candidate.first_line
-            )  # fmt: skip
-        if candidate.tier == FACT:
-            row = None if self._reader is None else self._reader.row(
-                "SELECT content FROM memory WHERE agent_id = ? AND id = ? AND kind = 'fact' AND deleted_at IS NULL",
-                self._agent.id, name,
-            )  # fmt: skip
-            return None if row is None else str(row["content"])
-        lines = self._lines(candidate.path)[candidate.first_line - 1 : candidate.last_line]
-        return b"".join(lines).decode(errors="replace")
-
-    def _lines(self, path: str) -> list[bytes]:
-        if path not in self._files:
-            try:
-                self._files[path] = lines_of(regular.read_in(self._agent.workspace, path) or b"")
-            except MemorydError:
-                self._files[path] = []  # it cannot be read any more: nothing of it is shown
-        return self._files[path]
+            note = meaning.why or ("not all texts are embedded yet" if by_meaning and tables.lacking(number, 1) else "")
+            return _Found(_hits(tables, number, query, best, sources, note), list(stale.values()))
 
 
 def _known(
-    agent_id: str, reader: Reader | None, candidates: Sequence[Candidate], sources: _Sources
+    agent_id: str, reader: Reader | None, candidates: Sequence[Candidate], sources: SourceTexts
 ) -> dict[int, Known]:
     """What the ledger knows of the candidates that are memories."""
     if reader is None:
@@ -255,7 +260,7 @@ def _known(
     return found
 
 
-def _is_wanted(candidate: Candidate, known: Known | None, sources: _Sources, narrowing: Narrowing) -> bool:
+def _is_wanted(candidate: Candidate, known: Known | None, sources: SourceTexts, narrowing: Narrowing) -> bool:
     """Whether a candidate has the tags and the day that are asked for."""
     if narrowing.tags:
         tags = candidate.tags | (known.tags if known is not None else frozenset())
@@ -281,17 +286,17 @@ def _each_once(ranked: Sequence[Ranked]) -> list[Ranked]:
     return found
 
 
-def _hits(tables: Tables, number: int, query: Query, ranked: Sequence[Ranked], sources: _Sources) -> list[Hit]:
+def _hits(
+    tables: Tables, number: int, query: Query, ranked: Sequence[Ranked], sources: SourceTexts, note: str
+) -> list[Hit]:
     matched = tables.matched(number, query.terms, [one.candidate.id for one in ranked])
     words = [term.text for term in query.terms]
     hits = []
     for one in ranked:
         candidate = one.candidate
-        text = candidate.shown if candidate.shown is not None else sources.text(candidate) or ""
+        text = sources.shown(candidate)
         if candidate.tier in FILES:
             text = _below_headings(text)
-        elif candidate.tier == SESSION:
-            text = text[candidate.piece * documents.PIECE :][: documents.PIECE]
         hits.append(
             Hit(
                 candidate.path,
@@ -300,7 +305,7 @@ def _hits(tables: Tables, number: int, query: Query, ranked: Sequence[Ranked], s
                 snippet(text, words),
                 float(f"{one.score:.4g}"),
                 candidate.tier,
-                _why(text, [word for word in words if word in matched[candidate.id]], one.boosts),
+                _why(text, [word for word in words if word in matched[candidate.id]], one, note),
                 None if one.known is None else one.known.memory_id,
                 candidate.day or (one.known.day if one.known is not None else None),
             )
@@ -316,9 +321,11 @@ def _below_headings(text: str) -> str:
     return "\n".join(lines) or text
 
 
-def _why(text: str, words: Sequence[str], boosts: Sequence[str]) -> str:
-    """Which words stand in the text, and which beside it or in its date or headings; and what raised its score."""
+def _why(text: str, words: Sequence[str], one: Ranked, note: str) -> str:
+    """Which words stand in the text, and which beside it or in its date or headings; what else brought it here."""
     own = held(text, words)
     beside = [word for word in words if word not in own]
-    told = (("", own), ("beside it: ", beside), ("", list(boosts)))
+    places = (("by words", one.by_words), ("by meaning", one.by_meaning))
+    order = [f"{how} {place}" for how, place in places if place is not None]
+    told = (("", own), ("beside it: ", beside), ("", order), ("", one.boosts), ("", [note] if note else []))
     return "; ".join(label + ", ".join(dict.fromkeys(part)) for label, part in told if part)

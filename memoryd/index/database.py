@@ -18,12 +18,15 @@ from memoryd.errors import MemorydError, StateError
 from memoryd.files.folders import make_private_dir
 from memoryd.files.locks import Lock
 from memoryd.index.tables import SCHEMA, DamagedError, FaultError, Tables
+from memoryd.index.vectors import Vectors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from memoryd.files.log import Log
+    from memoryd.index.tables import Where
+    from memoryd.recall.ranking import Candidate
 
 NAME = "index.db"
 SIDES = ("", "-wal", "-shm", "-journal")
@@ -52,6 +55,19 @@ class Index:
         self._lock = threading.RLock()
         self._connection: Any = None
         self._inode: tuple[int, int] | None = None
+        self._vectors = Vectors()
+
+    def nearest(self, tables: Tables, number: int, vector: bytes, where: Where, limit: int) -> list[Candidate]:
+        """The documents whose meaning is nearest to a vector's, the nearest first.
+
+        Args:
+            tables: the transaction to look in.
+            number: of the agent's tables.
+            vector: what is asked for, by the model that made the documents' vectors.
+            where: what it is narrowed to.
+            limit: documents at most.
+        """
+        return tables.meant(number, self._vectors.nearest(tables, number, vector, where, limit))
 
     @contextmanager
     def reading(self) -> Iterator[Tables]:
@@ -104,6 +120,7 @@ class Index:
         """Let go of the file; it is opened again when it is needed."""
         with self._lock:
             connection, self._connection, self._inode = self._connection, None, None
+            self._vectors = Vectors()
             if connection is not None:
                 with suppress(library().Error):
                     connection.close()

@@ -6,7 +6,7 @@ import json
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.database.library import library
 from memoryd.errors import MemorydError
@@ -15,15 +15,16 @@ from memoryd.recall.query import expression
 from memoryd.recall.ranking import Candidate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from memoryd.recall.documents import Document
     from memoryd.recall.query import Query, Term
 
 SCHEMA = """
 CREATE TABLE agent (
-    number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, turn_id INTEGER NOT NULL, turn_mark TEXT NOT NULL,
-    audit_mark TEXT NOT NULL, waiting TEXT NOT NULL, live INTEGER NOT NULL, removed INTEGER NOT NULL
+    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, turn_id INTEGER NOT NULL,
+    turn_mark TEXT NOT NULL, audit_mark TEXT NOT NULL, waiting TEXT NOT NULL, live INTEGER NOT NULL,
+    removed INTEGER NOT NULL, model TEXT NOT NULL DEFAULT ''
 );
 CREATE TABLE source (
     id INTEGER PRIMARY KEY, agent INTEGER NOT NULL, path TEXT NOT NULL, tier TEXT NOT NULL, stamp TEXT NOT NULL,
@@ -31,17 +32,25 @@ CREATE TABLE source (
 );
 CREATE TABLE document (
     id INTEGER PRIMARY KEY, source INTEGER NOT NULL, first_line INTEGER NOT NULL, last_line INTEGER NOT NULL,
-    piece INTEGER NOT NULL, digest BLOB NOT NULL, key BLOB NOT NULL, day TEXT, shown TEXT
+    piece INTEGER NOT NULL, digest BLOB NOT NULL, key BLOB NOT NULL, day TEXT, shown TEXT, lacks INTEGER
 );
 CREATE INDEX document_place ON document (source, first_line);
-"""
+CREATE INDEX document_lacks ON document (id) WHERE lacks;
+"""  # lacks: 1 where a vector is to be made, 0 where that is done, null where none is wanted
 _WORDS = (
     "CREATE VIRTUAL TABLE words_{n} USING fts5({columns}, content='', contentless_delete=1,"
     " tokenize='porter unicode61 remove_diacritics 2')"
 )
+# Never one id twice, so that who keeps vectors in memory never takes one document's for another's.
+_VECTORS = (
+    "CREATE TABLE vectors_{n} (id INTEGER PRIMARY KEY AUTOINCREMENT, document INTEGER NOT NULL UNIQUE,"
+    " vector BLOB NOT NULL)"
+)
 _HASH_BYTES = 8 << 20  # of words kept in memory until they are written: larger ones are merged less often
 _MOST_SEGMENTS = 128  # of one size, before they are merged at one go, which would hold up one small change
 _BM25 = f"bm25(words_{{n}}, {', '.join(str(WEIGHTS[name]) for name in COLUMNS)})"
+_PLACE = "s.path, s.tier, d.first_line, d.last_line, d.piece, d.digest, d.day, d.shown, s.tags"
+_PORTION = 4096  # vectors read at once
 FEW = 2000  # documents that are ranked in a moment, whatever is asked
 BUDGET = 5000  # matches that one question may have ranked, at about a microsecond each …
 FILTERED_BUDGET = 80_000  # … and where most of them are passed over by a filter
@@ -109,11 +118,30 @@ class FaultError(Exception):
         self.error = error
 
 
+class Vector(NamedTuple):
+    """What a document means, as it is stored."""
+
+    id: int
+    source: int
+    tier: str
+    day: str | None
+    vector: bytes
+
+
+class Coverage(NamedTuple):
+    """Of how many texts of an agent it is known what they mean."""
+
+    done: int
+    wanted: int
+    model: str  # that made them, with its version
+
+
 class Tables:
     """The index in one transaction."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
+        self._loose: dict[tuple[int, bytes, int], bytes] = {}  # vectors of removed documents, by number, digest, piece
 
     def _rows(self, sql: str, *values: object) -> list[Any]:
         with _faults():
@@ -144,6 +172,7 @@ class Tables:
         )
         number = int(self._change(sql, (agent_id,)))
         self._change(_WORDS.format(n=number, columns=", ".join(COLUMNS)))
+        self._change(_VECTORS.format(n=number))
         self._change(
             f"INSERT INTO words_{number} (words_{number}, rank) VALUES ('hashsize', {_HASH_BYTES}),"  # noqa: S608
             f" ('crisismerge', {_MOST_SEGMENTS})"
@@ -179,6 +208,7 @@ class Tables:
         if number is None:
             return
         self._change(f"DROP TABLE words_{number}")
+        self._change(f"DROP TABLE vectors_{number}")
         self._change("DELETE FROM document WHERE source IN (SELECT id FROM source WHERE agent = ?)", (number,))
         self._change("DELETE FROM source WHERE agent = ?", (number,))
         self._change("DELETE FROM agent WHERE number = ?", (number,))
@@ -230,13 +260,17 @@ class Tables:
         """Take documents in, each with its key and, where it is not as in its source, what is shown of it."""
         first = int(self._rows("SELECT coalesce(max(id), 0) + 1 FROM document")[0][0])
         self._change_many(
-            "INSERT INTO document (id, source, first_line, last_line, piece, digest, key, day, shown)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO document (id, source, first_line, last_line, piece, digest, key, day, shown, lacks)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [
-                (first + at, source_id, one.first_line, one.last_line, one.piece, one.digest, key, one.day, shown)
+                (first + at, source_id, one.first_line, one.last_line, one.piece, one.digest, key, one.day, shown,
+                 1 if one.is_said else None)
                 for at, (one, key, shown) in enumerate(documents)
             ],
-        )
+        )  # fmt: skip
+        if self._loose:
+            known = [(one.digest, self._loose.get((number, one.digest, one.piece))) for one, _, _ in documents]
+            self.put_vectors(number, [(first + at, *one) for at, one in enumerate(known) if one[1] is not None])
         self._change_many(
             f"INSERT INTO words_{number} (rowid, {', '.join(COLUMNS)}) VALUES (?{', ?' * len(COLUMNS)})",  # noqa: S608
             [(first + at, *one.columns) for at, (one, _, _) in enumerate(documents)],
@@ -248,8 +282,17 @@ class Tables:
         self._change_many("UPDATE document SET first_line = ?, last_line = ? WHERE id = ?", list(places))
 
     def remove(self, number: int, ids: Iterable[int]) -> None:
-        """Take documents out."""
+        """Take documents out, with what they mean; a text that comes back in the same transaction has that again."""
         values = [(one,) for one in ids]
+        self._loose |= {
+            (number, digest, piece): vector
+            for digest, piece, vector in self._rows(
+                f"SELECT d.digest, d.piece, v.vector FROM vectors_{number} v JOIN document d ON d.id = v.document"  # noqa: S608
+                " WHERE v.document IN (SELECT value FROM json_each(?))",
+                json.dumps([one for (one,) in values]),
+            )
+        }
+        self._change_many(f"DELETE FROM vectors_{number} WHERE document = ?", values)  # noqa: S608
         self._change_many(f"DELETE FROM words_{number} WHERE rowid = ?", values)  # noqa: S608
         self._change_many("DELETE FROM document WHERE id = ?", values)
         self._change(
@@ -261,6 +304,88 @@ class Tables:
         """Whether so much was removed that ranking suffers: FTS5 goes on counting what it no longer finds."""
         rows = self._rows("SELECT removed > ? AND removed > live FROM agent WHERE id = ?", FEW, agent_id)
         return bool(rows and rows[0][0])
+
+    # --- vectors --------------------------------------------------------------------------------------------------
+
+    def set_model(self, agent_id: str, model: str) -> None:
+        """Say which model's vectors are wanted; those of another one go, and all are to be made anew."""
+        number = self.number(agent_id)
+        if self._rows("SELECT 1 FROM agent WHERE number = ? AND model = ?", number, model):
+            return
+        self._change(f"DELETE FROM vectors_{number}")  # noqa: S608
+        self._change(
+            "UPDATE document SET lacks = 1 WHERE lacks = 0 AND source IN (SELECT id FROM source WHERE agent = ?)",
+            (number,),
+        )
+        self._change("UPDATE agent SET model = ? WHERE number = ?", (model, number))
+
+    def model(self, number: int) -> str:
+        """The model whose vectors an agent's documents have."""
+        return str(self._rows("SELECT model FROM agent WHERE number = ?", number)[0][0])
+
+    def lacking(self, number: int, limit: int) -> list[Candidate]:
+        """Documents of which a vector is to be made, the newest first."""
+        rows = self._rows(
+            f"SELECT d.id, 0.0, {_PLACE} FROM document d JOIN source s ON s.id = d.source"  # noqa: S608
+            " WHERE d.lacks AND s.agent = ? ORDER BY d.id DESC LIMIT ?",
+            number, limit,
+        )  # fmt: skip
+        return [_candidate(row) for row in rows]
+
+    def put_vectors(self, number: int, vectors: Iterable[tuple[int, bytes, bytes | None]]) -> None:
+        """Store what documents mean: of each its id, the digest of the text that was read, and the vector.
+
+        A document that is of another text by now is left as it is. Where there is no vector, none is asked for again.
+        """
+        for identity, digest, vector in vectors:
+            if not self._rows("SELECT 1 FROM document WHERE id = ? AND digest = ? AND lacks", identity, digest):
+                continue
+            if vector is not None:
+                sql = f"INSERT INTO vectors_{number} (document, vector) VALUES (?, ?)"  # noqa: S608
+                self._change(sql, (identity, vector))
+            self._change("UPDATE document SET lacks = 0 WHERE id = ?", (identity,))
+
+    def newest_vector(self, number: int) -> int:
+        """The id of the vector that was stored last; 0 where there is none."""
+        return int(self._rows(f"SELECT coalesce(max(id), 0) FROM vectors_{number}")[0][0])  # noqa: S608
+
+    def vectors(self, number: int, since: int = 0) -> Iterator[list[Vector]]:
+        """The vectors of all sources that have one newer than `since`, in the order of their lines, in portions."""
+        sql = (
+            f"SELECT v.id, d.source, s.tier, d.day, v.vector FROM document d JOIN vectors_{number} v"  # noqa: S608
+            " ON v.document = d.id JOIN source s ON s.id = d.source WHERE s.agent = ?"
+        )
+        values: list[object] = [number]
+        if since:
+            sql += (
+                f" AND d.source IN (SELECT n.source FROM vectors_{number} w JOIN document n ON n.id = w.document"
+                " WHERE w.id > ?)"
+            )
+            values.append(since)
+        with _faults():
+            cursor = self._connection.execute(f"{sql} ORDER BY d.source, d.first_line, d.piece", values)
+            while rows := cursor.fetchmany(_PORTION):
+                yield [_vector(row, len(rows[0][-1])) for row in rows]
+
+    def meant(self, number: int, scores: Mapping[int, float]) -> list[Candidate]:
+        """The documents of these vectors, by id, with the score of each; those that are gone are left out."""
+        rows = self._rows(
+            f"SELECT d.id, v.id, {_PLACE} FROM vectors_{number} v JOIN document d ON d.id = v.document"  # noqa: S608
+            " JOIN source s ON s.id = d.source WHERE v.id IN (SELECT value FROM json_each(?))",
+            json.dumps(list(scores)),
+        )
+        found = [_candidate((row[0], -scores[row[1]], *row[2:])) for row in rows]
+        return sorted(found, key=lambda one: (-one.score, one.id))
+
+    def coverage(self, agent_id: str) -> Coverage:
+        """Of how many of the texts that may have one an agent has a vector."""
+        rows = self._rows(
+            "SELECT count(*) FILTER (WHERE d.lacks = 0), count(d.lacks), a.model FROM agent a"
+            " JOIN source s ON s.agent = a.number JOIN document d ON d.source = s.id WHERE a.id = ?",
+            agent_id,
+        )
+        done, wanted, model = rows[0]
+        return Coverage(int(done), int(wanted), str(model or ""))
 
     # --- questions ------------------------------------------------------------------------------------------------
 
@@ -282,7 +407,7 @@ class Tables:
         if where.after is not None or where.before is not None:
             inner += " AND (d.day IS NULL OR d.day BETWEEN coalesce(:after, '') AND coalesce(:before, '~'))"
         sql = (
-            "SELECT f.id, f.score, s.path, s.tier, d.first_line, d.last_line, d.piece, d.digest, d.day, d.shown, s.tags"  # noqa: S608
+            f"SELECT f.id, f.score, {_PLACE}"  # noqa: S608
             f" FROM ({inner} ORDER BY score, w.rowid LIMIT :limit) f"
             " JOIN document d ON d.id = f.id JOIN source s ON s.id = d.source ORDER BY f.score, f.id"
         )
@@ -366,6 +491,18 @@ def _faults() -> Iterator[None]:
         yield
     except (library().DatabaseError, UnicodeDecodeError) as error:  # the latter of a message that quotes bad bytes
         raise FaultError(error) from error
+
+
+def _vector(row: Sequence[Any], size: int) -> Vector:
+    found = Vector(*row)
+    if not isinstance(found.vector, bytes) or len(found.vector) != size or size % 64:
+        raise DamagedError("a vector is none")
+    try:
+        if found.day is not None:
+            date.fromisoformat(found.day)
+    except (TypeError, ValueError) as error:
+        raise DamagedError("a document is none") from error
+    return found
 
 
 def _candidate(row: Sequence[Any]) -> Candidate:

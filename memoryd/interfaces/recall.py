@@ -63,11 +63,14 @@ def opened(settings: Settings, scrubber: Scrubber) -> Iterator[Recall]:
     from memoryd.engine.recall import Recall
     from memoryd.files.log import Log
     from memoryd.index.database import Index
+    from memoryd.interfaces import meanings
 
     log = Log("memoryd").bind(part="index")
     index = Index(settings.state_dir, log)
+    indexer = Indexer(index, settings.state_dir / DATABASE, settings.zone, scrubber.redact_own, log)
     try:
-        yield Recall(Indexer(index, settings.state_dir / DATABASE, settings.zone, scrubber.redact_own, log), utc_now)
+        with meanings.asked(settings) as meaning:
+            yield Recall(indexer, utc_now, meaning)
     finally:
         index.close()
 

@@ -33,13 +33,14 @@ from memoryd.engine.core_import import CORE_FILE, digest_of
 from memoryd.engine.core_watch import CoreWatch
 from memoryd.engine.facts import FactStore
 from memoryd.engine.gate import AGENT_TOOL, HUMAN
+from memoryd.engine.recall import Meaning
 from memoryd.engine.runner import block_bodies, check_kind
 from memoryd.errors import LockedError, MemorydError, NotFoundError, RefusedError, StateError
 from memoryd.files import log, regular, trial
 from memoryd.files.locks import Lock
 from memoryd.files.log import Log
 from memoryd.files.open_folder import open_folder
-from memoryd.interfaces import asking, control, status
+from memoryd.interfaces import asking, control, meanings, status
 from memoryd.interfaces.hooked import Hooked
 from memoryd.interfaces.recall import scrubbing
 from memoryd.jobs.sleep import CONSUMER
@@ -118,7 +119,13 @@ def _verbs(app: App, loop: Loop) -> dict[str, Callable[[Mapping[str, Any]], Any]
         loop.read(str(request.get("path")))
         return {}
 
+    def embed(request: Mapping[str, Any]) -> dict[str, Any]:
+        if app.recall.meaning is None:
+            return meanings.as_json(Meaning(why="the daemon searches by words alone"))
+        return meanings.as_json(app.recall.meaning(str(request.get("text")))())
+
     return {
+        "embed": embed,
         "import": take,
         "ping": ping,
         "read": read,

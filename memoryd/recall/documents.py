@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # Of BM25, measured on conversations with known evidence; the ranking is flat around them.
 WEIGHTS = {"person": 1.0, "text": 1.0, "tool": 0.5, "near": 0.4, "about": 1.0, "names": 0.5}
 COLUMNS = tuple(WEIGHTS)
+_TOOL = COLUMNS.index("tool")
 NEIGHBOURS = 2  # on each side
 _NEAR = 300  # characters of each neighbour: what an answer is about is said at its beginning
 PIECE = 8000  # characters of a turn that are one document
@@ -53,6 +54,11 @@ class Document(NamedTuple):
     columns: tuple[str, ...]
     day: str | None = None
     piece: int = 0
+
+    @property
+    def is_said(self) -> bool:
+        """Whether somebody said or wrote it: what tools put out is found by its words alone."""
+        return not self.columns[_TOOL]
 
 
 class Said(NamedTuple):

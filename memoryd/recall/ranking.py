@@ -70,12 +70,23 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A candidate with its final score, and what raised or lowered it."""
+    """A candidate with its final score, and what raised or lowered it.
+
+    Attributes:
+        candidate: what was found.
+        score: more is better.
+        known: what the ledger knows of it.
+        boosts: what raised or lowered its score.
+        by_words: its place among those that hold the words, from 1; None where it is not among them, or not asked.
+        by_meaning: the same among those that mean something like it.
+    """
 
     candidate: Candidate
     score: float
     known: Known | None = None
     boosts: tuple[str, ...] = field(default=())
+    by_words: int | None = None
+    by_meaning: int | None = None
 
 
 def rank(

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from memoryd.errors import MemorydError, RefusedError
+from memoryd.worker.embedder import Embedder
 from memoryd.worker.protocol import (
     Message,
     ask_from_json,
@@ -72,7 +73,12 @@ def operations(state_dir: Path) -> dict[str, Operation]:
         texts = request["texts"]
         return scrubbed_to_json(texts, scanner.scan(texts, policy_from_json(request["policy"])))
 
-    return {"count": count, "answer": _answer, "scan": scan}
+    embedder = Embedder()
+
+    def embed(request: Message) -> Message:
+        return {"vectors": embedder.embed(request["texts"])}
+
+    return {"count": count, "answer": _answer, "scan": scan, "embed": embed}
 
 
 def _answer(request: Message) -> Message:

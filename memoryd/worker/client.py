@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
 import logging
@@ -50,6 +51,8 @@ SCAN_DEADLINE_PER_MB = timedelta(seconds=1)
 SCAN_PATIENCE = timedelta(seconds=12)  # of one call, with all that is lost in it; enough to find one bad text
 SCAN_PARTS = 64  # of what was lost: two more losses find one text of 4096
 ALONE = 0  # instead of a size: it was lost as the only one of its part
+EMBED_DEADLINE = timedelta(seconds=30)  # for starting the child and loading the model
+EMBED_DEADLINE_PER_TEXT = timedelta(seconds=5)  # fifty times what the longest takes
 MOST_REMEMBERED = 50_000
 BATCH_CHARACTERS = 4_000_000
 SCAN_CHARACTERS = 1_000_000
@@ -257,6 +260,18 @@ class Worker:
         request = {"do": "answer", "backend": "openai", "ask": ask_to_json(ask), "endpoint": endpoint_to_json(endpoint)}
         deadline = timedelta(seconds=endpoint.timeout) + MODEL_GRACE
         return result_from_json(self._ask(request, deadline, again=False))
+
+    def embed(self, texts: Sequence[str]) -> list[bytes | None]:
+        """What each text means, as a vector of signed bytes; None for one that holds no word.
+
+        Raises:
+            LostError: the child died of them, or was late.
+            WorkerError: it cannot be started.
+            MemorydError: the model cannot be loaded.
+        """
+        deadline = EMBED_DEADLINE + EMBED_DEADLINE_PER_TEXT * len(texts)
+        answer = self._ask({"do": "embed", "texts": list(texts)}, deadline, again=False)
+        return [None if one is None else base64.b64decode(one) for one in answer["vectors"]]
 
     def tick(self, now_monotonic: float) -> None:
         """Stop the child if it has been idle for long enough; never waits for one that is at work."""

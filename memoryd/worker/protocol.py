@@ -6,6 +6,7 @@
                                                          ← {"ok": true, "failure": {…}}, or a reply
     → {"do": "scan", "texts": ["…"], "policy": {…}}      ← {"ok": true, "failed": [2],
                                                             "changed": [[0, "…", [["rule", 3, 9]], false]]}
+    → {"do": "embed", "texts": ["…", ""]}                ← {"ok": true, "vectors": ["base64", null]}
                                                          ← {"ok": false, "code": "state", "what": "…", …}
 
 UTF-8, as orjson writes it at the speed a backfill needs. A message that holds a lone surrogate, which UTF-8 has no form

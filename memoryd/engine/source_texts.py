@@ -1,0 +1,65 @@
+"""The texts that the documents of the index were made from, as their files and rows have them at this moment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memoryd.database import reads
+from memoryd.errors import MemorydError
+from memoryd.files import regular
+from memoryd.recall import documents
+from memoryd.recall.ranking import FACT, SESSION
+from memoryd.tiers.lines import lines_of
+
+if TYPE_CHECKING:
+    from memoryd.config import Agent
+    from memoryd.database.reads import Reader
+    from memoryd.recall.ranking import Candidate
+
+
+class SourceTexts:
+    """What candidates are made of, as it is now; each file is read once."""
+
+    def __init__(self, agent: Agent, reader: Reader | None) -> None:
+        self._agent = agent
+        self._reader = reader
+        self._files: dict[str, list[bytes]] = {}
+        self._texts: dict[int, str | None] = {}
+
+    def text(self, candidate: Candidate) -> str | None:
+        """The text of a candidate; None where it is another one by now, or gone."""
+        if candidate.id not in self._texts:
+            text = self._text(candidate)
+            is_same = text is not None and documents.digest_of(text) == candidate.digest
+            self._texts[candidate.id] = text if is_same else None
+        return self._texts[candidate.id]
+
+    def shown(self, candidate: Candidate) -> str:
+        """What may be shown of a candidate: without its secrets, and of a long turn its piece; empty where it is gone."""
+        text = self.text(candidate)
+        if text is None or candidate.shown is not None:
+            return "" if text is None else candidate.shown or ""
+        return text[candidate.piece * documents.PIECE :][: documents.PIECE] if candidate.tier == SESSION else text
+
+    def _text(self, candidate: Candidate) -> str | None:
+        name = candidate.path.partition(":")[2]
+        if candidate.tier == SESSION:
+            return None if self._reader is None else reads.turn_text(
+                self._reader, self._agent.id, name, candidate.first_line
+            )  # fmt: skip
+        if candidate.tier == FACT:
+            row = None if self._reader is None else self._reader.row(
+                "SELECT content FROM memory WHERE agent_id = ? AND id = ? AND kind = 'fact' AND deleted_at IS NULL",
+                self._agent.id, name,
+            )  # fmt: skip
+            return None if row is None else str(row["content"])
+        lines = self._lines(candidate.path)[candidate.first_line - 1 : candidate.last_line]
+        return b"".join(lines).decode(errors="replace")
+
+    def _lines(self, path: str) -> list[bytes]:
+        if path not in self._files:
+            try:
+                self._files[path] = lines_of(regular.read_in(self._agent.workspace, path) or b"")
+            except MemorydError:
+                self._files[path] = []  # it cannot be read any more: nothing of it is shown
+        return self._files[path]

