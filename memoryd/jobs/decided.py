@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _TYPE = "$"
 _DATE = "date"
+_TEXTS = "texts"
 _VALUE = "value"
 _TYPES: dict[str, type] = {
     name: found
@@ -63,6 +64,8 @@ def _plain(value: Any) -> Any:
         return {_TYPE: type(value).__name__} | {
             field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)
         }
+    if isinstance(value, dict):
+        return {_TYPE: _TEXTS, _VALUE: dict(value)}
     if isinstance(value, tuple):
         return [_plain(one) for one in value]
     if value is None or isinstance(value, str | int | float):
@@ -78,6 +81,8 @@ def _typed(plain: Any) -> Any:
     name = plain[_TYPE]
     if name == _DATE:
         return date.fromisoformat(plain[_VALUE])
+    if name == _TEXTS:
+        return dict(plain[_VALUE])
     kind = _TYPES[name]
     if issubclass(kind, Enum):
         return kind(plain[_VALUE])
