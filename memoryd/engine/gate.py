@@ -13,7 +13,7 @@ from memoryd.database import memories
 from memoryd.engine.clock import moment_of, text_of
 from memoryd.errors import RefusedError
 from memoryd.gauge.estimate import estimate
-from memoryd.ledger import guards
+from memoryd.ledger import forgetting, guards
 from memoryd.ledger.guards import Context, Door, Ended
 from memoryd.ledger.memory import Kind
 from memoryd.ledger.operation import Add, Delete, apply, ids_of
@@ -77,7 +77,7 @@ def judge(
     context, graves = context_of(connection, agent_id, known, door=door, now=now, limits=limits)
     context = replace(
         context,
-        said_anew=guards.said_anew(operations, graves).union(said_anew),
+        said_anew=forgetting.said_anew(operations, graves).union(said_anew),
         rewrite=rewrite,
         seen=seen or {},
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from memoryd.jobs import dream_reply
 from memoryd.jobs.consolidation import consolidate
 from memoryd.jobs.job import AppendDiary, Ask, Done, Edit, NothingToDo, Quoted, Rejected, Reply, RewriteCore, Step
-from memoryd.ledger import guards
+from memoryd.ledger import forgetting, guards
 from memoryd.ledger.accounting import Rewrite, Unmentioned, archiving, dispositions
 from memoryd.ledger.guards import Guard, Judged, RefusedRun
 from memoryd.ledger.memory import Ending, Kind
@@ -201,7 +201,7 @@ class _Dream:
         return _Decided(accepted, rewrite, tuple(refusals), self._after(accepted), places, over)
 
     def _judged(self, operations: Sequence[Operation], rewrite: Rewrite) -> Judged:
-        said_anew = guards.said_anew(operations, self.inputs.forgotten)
+        said_anew = forgetting.said_anew(operations, self.inputs.forgotten)
         context = replace(self.inputs.context, rewrite=rewrite, said_anew=said_anew)
         return guards.judge(context, operations, [self.meant.check])
 

@@ -171,23 +171,6 @@ def core_tokens(memories: Iterable[Memory], count_tokens: Callable[[str], int]) 
     return sum(count_tokens(memory.content) for memory in memories if memory.kind is Kind.CORE and memory.is_live)
 
 
-def said_anew(operations: Sequence[Operation], forgotten: Mapping[str, str]) -> frozenset[str]:
-    """Hashes of forgotten texts that a record of a person, younger than the forgetting, is cited for.
-
-    Args:
-        operations: which cite records.
-        forgotten: hashes of what was forgotten on purpose, each with when that was last.
-    """
-    found = set()
-    for operation in operations:
-        text = text_of(operation)
-        since = None if text is None else forgotten.get(hash_of(text))
-        cites = () if since is None else getattr(operation, "cites", ())
-        if text is not None and any(cite.origin == "user" and cite.at and cite.at > (since or "") for cite in cites):
-            found.add(hash_of(text))
-    return frozenset(found)
-
-
 def rows(refusals: Sequence[Refusal]) -> list[dict[str, Any]]:
     """Refusals as receipts show them: guard, ids and numbers, never a text."""
     return [

@@ -2,7 +2,7 @@
 
 What is no bullet stays what and where it is: text below a heading goes with the heading, text below a bullet with the
 bullet, and where that is gone, with what stands above it. Headings of the file keep their order; a new one comes behind
-the one it was named after. A heading that has lost all of its bullets, and has no other text, goes.
+the one it was named after. A heading that has lost all of its bullets, and has no other text, goes; a title stays.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from memoryd.tiers import core
 from memoryd.tiers.core import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from memoryd.tiers.core import CoreFile
 
@@ -42,7 +42,6 @@ class _Laid:
     raw: bytes
     kind: Kind
     place: int | None = None  # of the piece of the old file it is
-    text: str = ""
     is_touched: bool = False
 
 
@@ -74,10 +73,21 @@ def arrange(file: CoreFile, sections: Sequence[tuple[str, Sequence[Slot]]]) -> b
         return core.render(file)
     laid = _Layout(file).laid(parts)
     data = _joined(file, laid)
-    texts = [core.normal(one.text) for one in laid if one.kind is Kind.BULLET]
+    meant = [(core.normal(text), part.key) for part in parts for text in map(_said(file), part.slots)]
     # An open fence or comment may have swallowed some: then each that is there already stays in its place.
-    is_held = [core.normal(one.text) for one in core.parse(data).bullets] == texts
+    is_held = [(core.normal(one.text), core.normal(one.heading)) for one in core.parse(data).bullets] == meant
     return data if is_held else core.edit(file, list(_edits(file, sections)))
+
+
+def _said(file: CoreFile) -> Callable[[Slot], str]:
+    """What tells the text that a slot comes to have."""
+
+    def said(slot: Slot) -> str:
+        if slot.text is not None:
+            return core.escaped(slot.text)
+        return "" if slot.position is None else file.bullets[slot.position].text
+
+    return said
 
 
 def _edits(file: CoreFile, sections: Sequence[tuple[str, Sequence[Slot]]]) -> Iterator[core.Edit]:
@@ -111,12 +121,16 @@ def _filled(parts: list[_Part], sections: Sequence[tuple[str, Sequence[Slot]]]) 
     """The parts with the slots of the sections, and new parts for headings that the file does not have."""
     home = {position: part for part in parts for position in part.held}
     before: _Part | None = None
-    for heading, slots in sections:
-        key = core.normal(heading)
+    keys = [core.normal(name) for name, _ in sections]
+    following = [next((part for part in parts if key and part.key == key), None) for key in keys]
+    for number, (heading, slots) in enumerate(sections):
+        key = keys[number]
         found = [part for part in parts if part.key == key]
         if not found:
             found = [_Part(key, None, heading)]
-            parts.insert(len(parts) if before is None else _index(parts, before) + 1, found[0])
+            after = next((part for part in following[number:] if part is not None), None)
+            at = len(parts) if after is None else _index(parts, after)
+            parts.insert(at if before is None else _index(parts, before) + 1, found[0])
         at = 1 if key == "" and len(found) > 1 and not parts[0].held else 0  # below the title, not above it
         for slot in slots:
             own = None if slot.position is None else home[slot.position]
@@ -148,8 +162,7 @@ class _Layout:
         found = [_Laid(one.raw, one.kind, at) for at, one in enumerate(self._pieces) if one.kind is Kind.TEXT]
         for part in parts:
             lines = self._part(part, used)
-            is_emptied = part.held and len(lines) == 1 and not self._hangs(lines[0].raw)
-            found += [] if is_emptied and lines[0].kind is Kind.HEADING else lines
+            found += [] if part.held and self._is_bare(lines) else lines
         return found
 
     def _part(self, part: _Part, used: set[int | None]) -> list[_Laid]:
@@ -181,17 +194,18 @@ class _Layout:
         below = b"".join(core.whole(one.raw[one.own :]) for one in taken if one.raw[one.own :].strip())
         if slot.position is None:
             line = core.escaped(slot.text or "")
-            return _Laid(f"- {line}".encode() + self._newline + below, Kind.BULLET, None, line, is_touched=True)
+            return _Laid(f"- {line}".encode() + self._newline + below, Kind.BULLET, is_touched=True)
         place = self._bullets[slot.position]
         piece = self._pieces[place]
         own = piece.raw[: piece.own] if slot.text is None else core.own_text(piece, slot.text)
-        text = piece.text if slot.text is None else core.escaped(slot.text)
         raw = own + piece.raw[piece.own :]
-        return _Laid(core.whole(raw) + below if below else raw, Kind.BULLET, place, text, bool(below))
+        return _Laid(core.whole(raw) + below if below else raw, Kind.BULLET, place, is_touched=bool(below))
 
-    @staticmethod
-    def _hangs(raw: bytes) -> bool:
-        return bool(raw.partition(b"\n")[2].strip())
+    def _is_bare(self, lines: Sequence[_Laid]) -> bool:
+        """Whether nothing is left but a heading, which is not the title."""
+        if len(lines) != 1 or lines[0].kind is not Kind.HEADING or lines[0].place is None:
+            return False
+        return self._pieces[lines[0].place].level > 1 and not lines[0].raw.partition(b"\n")[2].strip()
 
 
 def _joined(file: CoreFile, laid: Sequence[_Laid]) -> bytes:
