@@ -144,11 +144,22 @@ class Dedup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Dream:
+    """When the core and the last days are consolidated, how many days that are by hand, and how large the core is."""
+
+    schedule: str | None = _key(values.or_null(values.cron_line), "0 3 * * *")
+    lookback_days: int = _key(values.whole(1), 1)
+    max_bullets: int = _key(values.whole(1), 50)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Guards:
-    """How much of an agent's core jobs may take away."""
+    """What jobs may do to an agent's core."""
 
     retention_floor: float = _key(values.share(zero=True, one=True), 0.5)
     erosion_percent: float = _key(values.percent, 25.0)
+    grounding: str = _key(values.one_of("drop", "refuse"), "drop")
+    accounting: str = _key(values.one_of("keep", "archive"), "keep")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,6 +216,7 @@ class Modes:
     sleep: str = _key(values.one_of("off", "propose", "auto"), "auto")
     facts: str = _key(values.one_of("off", "propose", "auto"), "auto")
     dedup: str = _key(values.one_of("off", "propose", "auto"), "auto")
+    dream: str = _key(values.one_of("off", "propose", "auto"), "auto")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,6 +256,7 @@ class Settings:
     sleep: Sleep = _section(Sleep())
     sessions: Sessions = _section(Sessions())
     dedup: Dedup = _section(Dedup())
+    dream: Dream = _section(Dream())
     guards: Guards = _section(Guards())
     facts: Facts = _section(Facts())
     injection: Injection = _section(Injection())

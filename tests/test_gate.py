@@ -11,6 +11,7 @@ from memoryd.database import audit, memories, schema, sqlite
 from memoryd.engine import gate
 from memoryd.engine.clock import text_of
 from memoryd.engine.core_watch import CoreWatch
+from memoryd.ledger import guards
 from memoryd.ledger.guards import Door, Limits
 from memoryd.ledger.memory import Ending, Kind, Source
 from memoryd.ledger.operation import Add, Delete, Protect, apply
@@ -89,7 +90,7 @@ def test_erosion_counts_what_runs_let_go_within_30_days(engine, days, actor, pas
 def test_a_refusal_is_told_by_guard_ids_and_numbers_without_a_text(engine):
     (memory_id,) = change(engine, Add(Kind.CORE, TEXT))
     change(engine, Protect(memory_id))
-    (row,) = gate.refusal_rows(judged(engine, Delete(memory_id)).refusals)
+    (row,) = guards.rows(judged(engine, Delete(memory_id)).refusals)
     assert (row["guard"], row["memories"]) == ("constitutional", [memory_id])
     assert "tea" not in str(row)
 

@@ -47,6 +47,7 @@ SIDEWAYS = {
     ("ledger", "transcripts"): "what a memory stands on are turns, and their origin says what they can vouch for",
     ("ledger", "tiers"): "the picture's arrow: what makes two bullets the same, and how one is put back, is the file's",
     ("scrub", "transcripts"): "the picture's arrow: what is redacted is a turn",
+    ("jobs", "recall"): "whether a new memory still answers what the old one did is decided before it is written",
     ("worker", "llm"): "model calls live in the child process, so the child loads the backend it is told to",
     ("index", "database"): "which SQLite a process uses is chosen in one place",
     ("index", "files"): "the index lies in the state folder, and is opened under a lock of its own",

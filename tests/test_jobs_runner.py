@@ -475,8 +475,13 @@ def opened_pause(app, paused):
 
 
 def test_kinds_to_come_are_refused_by_name_and_unknown_ones_are_not_found():
-    assert [runner.check_kind(kind) for kind in ("sleep", "facts", "dedup")] == ["sleep", "facts", "dedup"]
-    for kind in ("rollover", "dream", "refine"):
+    assert [runner.check_kind(kind) for kind in ("sleep", "facts", "dedup", "dream")] == [
+        "sleep",
+        "facts",
+        "dedup",
+        "dream",
+    ]
+    for kind in ("rollover", "refine"):
         with pytest.raises(RefusedError, match=kind):
             runner.check_kind(kind)
     with pytest.raises(NotFoundError):

@@ -31,7 +31,7 @@ def everything(scratch):
 
 def rehearse(scratch, kind):
     settings = config.load(scratch.config)
-    (row,) = work.rehearse(settings, kind, settings.agents[0], session_id=None, force=True)
+    (row,) = work.rehearse(settings, kind, settings.agents[0], work.Asked(force=True))
     return row
 
 

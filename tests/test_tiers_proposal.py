@@ -47,7 +47,12 @@ EDIT = st.one_of(
         AddMemories,
         st.lists(st.builds(NewMemory, st.sampled_from(MemoryType), st.floats(0, 1), TEXT, SEQS), max_size=2).map(tuple),
     ),
-    st.builds(Operate, st.lists(OPERATION, max_size=3).map(tuple), st.sampled_from(Door)),
+    st.builds(
+        Operate,
+        st.lists(OPERATION, max_size=3).map(tuple),
+        st.sampled_from(Door),
+        st.dictionaries(TEXT, TEXT, max_size=2),
+    ),
     st.builds(
         EditFacts,
         TEXT,

@@ -61,7 +61,19 @@ def scheduled(settings: Settings) -> tuple[Scheduled, ...]:
         found.append(Scheduled("sleep", settings.sleep.schedule))
     if settings.dedup.schedule and settings.modes.dedup != "off":
         found.append(Scheduled("dedup", settings.dedup.schedule))
+    if settings.dream.schedule and settings.modes.dream != "off":
+        found.append(Scheduled("dream", settings.dream.schedule))
     return tuple(found)
+
+
+def fires_between(trigger: CronTrigger, after: datetime, before: datetime, most: int) -> int:
+    """Count how often a trigger fires after one time and ahead of another, up to `most`."""
+    count = 0
+    moment = _fires_after(trigger, after.astimezone(UTC))
+    while moment is not None and moment < before.astimezone(UTC) and count < most:
+        count += 1
+        moment = _fires_after(trigger, moment)
+    return count
 
 
 def last_fire(trigger: CronTrigger, now: datetime) -> datetime | None:

@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
-from memoryd.engine import ledger_runs, sleeping
+from memoryd.daemon import schedule
+from memoryd.engine import dreaming, ledger_runs, sleeping
 
 if TYPE_CHECKING:
     from memoryd.app import App
     from memoryd.daemon.schedule import Due
 
+MOST_MISSED = 400
+
 
 def queue(app: App, slot: Due, trigger: str) -> int:
     """Queue what a slot asks for, once for ever; returns how many runs were queued."""
+    if slot.kind == dreaming.KIND:
+        missed = _missed(app, slot)
+        return dreaming.queue(app.engine, app.settings, app.clock, slot.slot, slot.at, trigger, missed)
     ask = ledger_runs.queue_dedup if slot.kind == ledger_runs.DEDUP else sleeping.flush_live
     return ask(app.engine, app.settings, app.clock, slot.slot, slot.at, trigger)
+
+
+def _missed(app: App, slot: Due) -> int:
+    """How many slots have passed unused since the last: the machine was off, or asleep."""
+    last = dreaming.last_slot(app.engine, [agent.id for agent in app.settings.agents])
+    line = app.settings.dream.schedule
+    if last is None or line is None:
+        return 0
+    zone = app.settings.zone
+    trigger = schedule.Scheduled(slot.kind, line).trigger(zone)
+    after = datetime.fromisoformat(last).replace(tzinfo=zone)
+    return schedule.fires_between(trigger, after, slot.at, MOST_MISSED)

@@ -29,8 +29,18 @@ from memoryd.errors import MemorydError, StateError
 from memoryd.files import appends, durable, folders, late, regular
 from memoryd.files.locks import Lock
 from memoryd.files.open_folder import open_folder
-from memoryd.jobs.job import AddMemories, AppendDaily, EditFacts, KeepSummary, MoveWatermark, Operate
+from memoryd.jobs.job import (
+    AddMemories,
+    AppendDaily,
+    AppendDiary,
+    EditFacts,
+    KeepSummary,
+    MoveWatermark,
+    Operate,
+    RewriteCore,
+)
 from memoryd.ledger import audit as chain
+from memoryd.ledger import guards
 from memoryd.ledger.cut import cut_of_row
 from memoryd.ledger.facts import Limits as FactLimits
 from memoryd.ledger.guards import Door, Limits
@@ -38,7 +48,7 @@ from memoryd.ledger.memory import Kind, from_json, to_json
 from memoryd.ledger.operation import Add, Change, Delete
 from memoryd.ledger.places import placed
 from memoryd.ledger.projection import edits_of
-from memoryd.tiers import core, daily
+from memoryd.tiers import core, daily, diary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -60,6 +70,7 @@ SLEEP = "sleep"
 RUNNING = "running"
 REPLANS = 50
 LOCK_TIMEOUT = timedelta(seconds=30)
+_TO_FILES = AppendDaily | AppendDiary | AddMemories | Operate | RewriteCore
 HEADINGS = {
     "preference": "Preferences",
     "decision": "Decisions",
@@ -67,6 +78,10 @@ HEADINGS = {
     "learning": "Learnings",
     "event": "Events",
 }
+
+
+class OutdatedError(MemorydError):
+    """What the run decided on has changed meanwhile: it decides anew on what is there now."""
 
 
 class StaleRunError(MemorydError):
@@ -153,10 +168,11 @@ def commit(
 
     Raises:
         StaleRunError: another claim owns the run by now; nothing was changed.
+        OutdatedError: a rewrite was decided on another core than there is by now; nothing was changed.
         StateError: a memory file cannot be read or written.
         OSError: the disk refused; the intent stays and is settled later.
     """
-    if revise is None and not any(isinstance(edit, AppendDaily | AddMemories | Operate) for edit in edits):
+    if revise is None and not any(isinstance(edit, _TO_FILES) for edit in edits):
         return _commit_rows(writer, run, edits, outcome)
     if any(isinstance(edit, EditFacts) for edit in edits):
         raise TypeError("facts are changed by runs that touch no file")
@@ -187,7 +203,7 @@ def _commit_rows(writer: Writer, run: Run, edits: Sequence[Edit], outcome: Outco
         writer.step("before:rows")
     writer.step("after:rows")
     return Committed(
-        memories=sum(change.before is None for change in done.changes), refused=tuple(gate.refusal_rows(done.refusals))
+        memories=sum(change.before is None for change in done.changes), refused=tuple(guards.rows(done.refusals))
     )
 
 
@@ -233,7 +249,9 @@ def preview(writer: Writer, run: Run, edits: Sequence[Edit]) -> Preview:
         file = _with_put_back(brought)
         bullets = bullets_of(file, writer.redact)
         files: dict[str, tuple[bytes | None, bytes]] = {}
-        for append in [_plan_append(place.workspace, edit) for edit in edits if isinstance(edit, AppendDaily)]:
+        for append in [
+            _plan_append(place.workspace, edit) for edit in edits if isinstance(edit, AppendDaily | AppendDiary)
+        ]:
             path = append["path"]
             old = files[path] if path in files else (regular.read_below(place.workspace, path), b"")
             files[path] = (old[0], (old[1] or old[0] or append["create"].encode()) + append["block"].encode())
@@ -315,7 +333,7 @@ def _make_intent(
     names_some = how.revise is not None or any(isinstance(edit, Operate) for edit in edits)
     file = _with_put_back(brought)
     bullets = bullets_of(file, writer.redact) if names_some else []
-    appends = [_plan_append(place.workspace, edit) for edit in edits if isinstance(edit, AppendDaily)]
+    appends = [_plan_append(place.workspace, edit) for edit in edits if isinstance(edit, AppendDaily | AppendDiary)]
     with sqlite.writing(writer.engine) as connection:
         folders_of = (place.workspace, place.continuum)
         revision = None if how.revise is None else how.revise(connection, folders_of, brought)
@@ -376,7 +394,7 @@ def _outcome_json(
     ]
     receipt["memories_added"] = sum(change.before is None for change in planned.changes)
     if planned.refusals:
-        receipt["refused"] = gate.refusal_rows(planned.refusals)
+        receipt["refused"] = guards.rows(planned.refusals)
     if replan:
         receipt["replans"] = replan
     return {
@@ -425,6 +443,9 @@ def _plan_core(
     told: _Told,
 ) -> _Planned:
     """Plan what becomes of the ledger and of `MEMORY.md` on what both hold now."""
+    whole = next((edit for edit in edits if isinstance(edit, RewriteCore)), None)
+    if whole is not None:
+        return _plan_rewrite(connection, writer, run, whole, brought)
     file, revision = told.file, told.revision
     cut = None if revision is None else revision.cut
     changes = list(revision.changes) if revision is not None else []
@@ -456,6 +477,32 @@ def _plan_core(
     if revision is None:  # what goes back keeps the number it had
         changes = list(_placed(changes, live, new))
     return _Planned((rewrite, *others), tuple(changes), tuple(refusals))
+
+
+def _plan_rewrite(connection: Connection, writer: Writer, run: Run, edit: RewriteCore, brought: Brought) -> _Planned:
+    """Plan a rewrite on the core it was decided on; on any other it is decided anew.
+
+    Raises:
+        OutdatedError: the file or the ledger is another by now.
+    """
+    if not brought.agrees or digest_of(brought.data) != digest_of(edit.old):
+        raise OutdatedError("MEMORY.md was edited meanwhile", str(writer.workspace / CORE_FILE))
+    passed = gate.judge(
+        connection,
+        run.agent_id,
+        edit.operations,
+        door=Door.REWRITE,
+        now=writer.now(),
+        new_hex=writer.new_id,
+        limits=writer.limits,
+        seen=edit.seen,
+        rewrite=edit.rewrite,
+    )
+    if passed.refusals:  # all were let through when they were decided
+        raise OutdatedError("the ledger was changed meanwhile", str(writer.workspace / CORE_FILE))
+    lines = [[one.after.heading or "", one.after.content] for one in passed.changes if _comes(one)]
+    rewrite = encoded(CORE_FILE, brought.data, edit.new) | {"additions": lines}
+    return _Planned((rewrite,) if edit.new != (brought.data or b"") else (), passed.changes)
 
 
 def _operations(
@@ -531,15 +578,16 @@ def _change_rows(changes: Sequence[Change]) -> list[list[str | None]]:
     ]
 
 
-def _plan_append(workspace: OpenFolder, edit: AppendDaily) -> dict[str, Any]:
-    path = f"memory/{edit.day.isoformat()}.md"
+def _plan_append(workspace: OpenFolder, edit: AppendDaily | AppendDiary) -> dict[str, Any]:
+    is_daily = isinstance(edit, AppendDaily)
+    path = f"memory/{edit.day.isoformat()}.md" if is_daily else f"{diary.FOLDER}/{edit.day.isoformat()}.md"
     old = regular.read_below(workspace, path)
     block = daily.block(edit.reason, edit.clock, edit.body).decode()
     if old is not None and daily.needs_newline(old):
         block = "\n" + block
     return {
         "path": path,
-        "create": daily.new_file(edit.day).decode(),
+        "create": (daily.new_file(edit.day) if is_daily else diary.new_file(edit.day)).decode(),
         "offset": 0 if old is None else len(old),
         "made": old is None,
         "block": block,

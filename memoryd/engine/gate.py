@@ -6,24 +6,24 @@ and without a tokenizer at hand.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from memoryd.database import memories
 from memoryd.engine.clock import moment_of, text_of
 from memoryd.errors import RefusedError
 from memoryd.gauge.estimate import estimate
-from memoryd.ledger import guards
+from memoryd.ledger import forgetting, guards
 from memoryd.ledger.guards import Context, Door, Ended
-from memoryd.ledger.memory import Kind, hash_of
+from memoryd.ledger.memory import Kind
 from memoryd.ledger.operation import Add, Delete, apply, ids_of
-from memoryd.ledger.operation import text_of as text_of_operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from sqlalchemy import Connection
 
+    from memoryd.ledger.accounting import Rewrite
     from memoryd.ledger.guards import Limits, Refusal
     from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Change, Operation
@@ -51,6 +51,7 @@ def judge(
     limits: Limits,
     said_anew: Collection[str] = (),
     seen: Mapping[str, str] | None = None,
+    rewrite: Rewrite | None = None,
 ) -> Passed:
     """What of the operations the guards let through, as changes still to be written.
 
@@ -64,6 +65,7 @@ def judge(
         limits: of the configuration.
         said_anew: hashes of forgotten texts that the job found said again, besides those their sources show.
         seen: texts by id, as they were when the operations were decided.
+        rewrite: what a rewrite speaks of.
 
     Raises:
         OperationError: an operation names what is not there, or cannot be done to it.
@@ -72,18 +74,11 @@ def judge(
     if not all(isinstance(operation, Add) for operation in operations):  # what only adds loses nothing of the core
         known = {memory.id: memory for memory in memories.live(connection, agent_id, Kind.CORE)}
     known |= memories.by_ids(connection, agent_id, _named(operations) - known.keys())
-    graves = memories.tombstones(connection, agent_id)
-    since = text_of(moment_of(now) - guards.EROSION_WINDOW)
-    losses = memories.losses(connection, agent_id, since, but=HUMAN)
-    context = Context(
-        door=door,
-        agent_id=agent_id,
-        memories=known,
-        count_tokens=estimate,
-        limits=limits,
-        eroded=guards.eroded([Ended(one.deleted_at or now, estimate(one.content)) for one in losses], now),
-        tombstones=graves.keys(),
-        said_anew=_said_anew(operations, graves).union(said_anew),
+    context, graves = context_of(connection, agent_id, known, door=door, now=now, limits=limits)
+    context = replace(
+        context,
+        said_anew=forgetting.said_anew(operations, graves).union(said_anew),
+        rewrite=rewrite,
         seen=seen or {},
     )
     judged = guards.judge(context, operations)
@@ -98,21 +93,34 @@ def judge(
     return Passed(tuple(changes), judged.refusals)
 
 
+def context_of(
+    connection: Connection,
+    agent_id: str,
+    known: Mapping[str, Memory],
+    *,
+    door: Door,
+    now: str,
+    limits: Limits,
+) -> tuple[Context, dict[str, str]]:
+    """What the guards go by, and the hashes of what was forgotten on purpose, each with when that was last."""
+    graves = memories.tombstones(connection, agent_id)
+    since = text_of(moment_of(now) - guards.EROSION_WINDOW)
+    losses = memories.losses(connection, agent_id, since, but=HUMAN)
+    context = Context(
+        door=door,
+        agent_id=agent_id,
+        memories=known,
+        count_tokens=estimate,
+        limits=limits,
+        eroded=guards.eroded([Ended(one.deleted_at or now, estimate(one.content)) for one in losses], now),
+        tombstones=graves.keys(),
+    )
+    return context, graves
+
+
 def _named(operations: Sequence[Operation]) -> set[str]:
     named = {memory_id for operation in operations for memory_id in ids_of(operation)}
     return named | {one for operation in operations if isinstance(operation, Delete) for one in operation.successors}
-
-
-def _said_anew(operations: Sequence[Operation], graves: Mapping[str, str]) -> set[str]:
-    """Forgotten texts that a record of a person, younger than the forgetting, is cited for."""
-    found = set()
-    for operation in operations:
-        text = text_of_operation(operation)
-        since = None if text is None else graves.get(hash_of(text))
-        cites = () if since is None else getattr(operation, "cites", ())
-        if text is not None and any(cite.origin == "user" and cite.at and cite.at > (since or "") for cite in cites):
-            found.add(hash_of(text))
-    return found
 
 
 def require_passed(passed: Passed) -> None:
@@ -125,19 +133,6 @@ def require_passed(passed: Passed) -> None:
         why = "; ".join(f"{one.guard}: {one.why}" for one in passed.refusals)
         named = dict.fromkeys(memory_id for one in passed.refusals for memory_id in one.memory_ids)
         raise RefusedError(why, ", ".join(named), "memoryd core unprotect, if that is what is meant")
-
-
-def refusal_rows(refusals: Sequence[Refusal]) -> list[dict[str, Any]]:
-    """Refusals as receipts show them: guard, ids and numbers, never a text."""
-    return [
-        {
-            "guard": str(refusal.guard),
-            "memories": list(refusal.memory_ids),
-            "why": refusal.why,
-            "numbers": dict(refusal.numbers),
-        }
-        for refusal in refusals
-    ]
 
 
 def live_tokens(known: Mapping[str, Memory]) -> int:

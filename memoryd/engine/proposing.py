@@ -93,7 +93,7 @@ def draft(writer: Writer, run: Run, done: Done, tz: tzinfo) -> Drafted | None:
     path = tier.path_of(run.id)
     told = {"path": path, "files": [one.path for one in files], "operations": counted, "refused": len(shown.refused)}
     digest = decided.digest(done.edits)
-    return Drafted(path, tier.render(shown), json.dumps(kept, ensure_ascii=False), digest, told)
+    return Drafted(path, tier.render(shown), json.dumps(kept), digest, told)
 
 
 def _text(data: bytes) -> str:

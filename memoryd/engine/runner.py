@@ -9,11 +9,12 @@ from __future__ import annotations
 import threading
 import zlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from memoryd.database import alarms, runs, spend, sqlite, texts
 from memoryd.engine import commit as committing
 from memoryd.engine import (
+    dreaming,
     extraction,
     forgetting,
     ledger_runs,
@@ -30,11 +31,12 @@ from memoryd.engine.hooks import run_hook
 from memoryd.engine.scrubbing import SecretError, strings_of
 from memoryd.errors import MemorydError, NotFoundError, RefusedError, StateError
 from memoryd.files import regular
-from memoryd.jobs import facts, facts_reply, sleep
+from memoryd.jobs import dream, dream_reply, facts, facts_reply, sleep
 from memoryd.jobs import reply as replies
 from memoryd.jobs.job import (
     AddMemories,
     AppendDaily,
+    AppendDiary,
     Ask,
     Done,
     EditFacts,
@@ -45,6 +47,7 @@ from memoryd.jobs.job import (
     Operate,
     Rejected,
     Reply,
+    RewriteCore,
 )
 from memoryd.ledger.facts import Limits as FactLimits
 from memoryd.ledger.guards import Limits
@@ -72,7 +75,8 @@ UNTOLD_MAX = 20
 PROTECTED = "constitutional"  # the alarm of an edit that took a protected memory away …
 EMPTIED = "emptied"  # … and of one that took most of the core away
 OWN_KINDS = (*ledger_runs.KINDS, *proposing.KINDS, forgetting.KIND)  # about which no model is asked
-LATER_KINDS = ("rollover", "dream", "refine")
+LATER_KINDS = ("rollover", "refine")
+REDECIDED_MAX = 5  # times that a reply is decided about anew because the core moved; then the run is tried again
 
 
 class RejectedReplyError(MemorydError):
@@ -101,11 +105,13 @@ class JobKind:
     begin: Callable[[Any], Step]
     resume: Callable[[Any, Step, Reply | None], Step]
     merge: Callable[[Sequence[Reply]], Reply | Rejected]  # the replies to the parts of a divided question
+    again: Callable[[sleeping.Source, Run, Any], Any] | None = None  # the inputs on what is there by now
 
 
 KINDS: dict[str, JobKind] = {
     "sleep": JobKind(sleeping.gather, sleep.begin, sleep.resume, replies.merge),
     extraction.KIND: JobKind(extraction.gather, facts.begin, facts.resume, facts_reply.merge),
+    dreaming.KIND: JobKind(dreaming.gather, dream.begin, dream.resume, dream_reply.merge, dreaming.again),
 }
 
 
@@ -125,6 +131,14 @@ def check_kind(kind: str) -> str:
             hint=f"kinds of this version: {', '.join(kinds)}",
         )
     raise NotFoundError(f"there is no job kind {kind!r}", hint=f"kinds: {', '.join(kinds)}")
+
+
+class Taken(NamedTuple):
+    """The last step of a job, and the answer it was made of."""
+
+    step: Done | NothingToDo | Rejected
+    ask: Ask | None = None
+    reply: Reply | None = None
 
 
 @dataclass(slots=True)
@@ -298,19 +312,30 @@ class Runner:
             decided = ledger_runs.decide(self.writer(workspace), self.journal, run, at_once=at_once)
             self._commit(run, decided.step, [], None, workspace, decided)
             return
-        self._work(run, KINDS[check_kind(run.kind)], workspace)
+        self._carry_out_steps(run, KINDS[check_kind(run.kind)], workspace)
 
-    def _work(self, run: Run, kind: JobKind, workspace: Path) -> None:
+    def _carry_out_steps(self, run: Run, kind: JobKind, workspace: Path) -> None:
         source = sleeping.Source(self.engine, self.settings, self.worker, self.scrubber, self.clock, workspace)
         inputs = kind.gather(source, run)
         if isinstance(inputs, NothingToDo):
             self._commit(run, inputs, [], None, workspace)
             return
         phases: list[dict[str, Any]] = []
-        step, reply = self._steps(run, kind, inputs, phases)
-        if isinstance(step, Rejected):
-            raise RejectedReplyError(step.why)
-        self._commit(run, step, phases, reply, workspace)
+        taken = self._steps(run, kind, inputs, phases)
+        for _ in range(REDECIDED_MAX):
+            if isinstance(taken.step, Rejected):
+                raise RejectedReplyError(taken.step.why)
+            try:
+                self._commit(run, taken.step, phases, taken.reply, workspace)
+            except committing.OutdatedError as error:
+                if kind.again is None or taken.ask is None:
+                    raise
+                self.log.info("decided anew", run=run.id, kind=run.kind, agent=run.agent_id, why=error.what)
+                inputs = kind.again(source, run, inputs)
+                taken = taken._replace(step=_last(kind.resume(inputs, taken.ask, taken.reply)))
+            else:
+                return
+        raise retry.AwayError("the core changes all the time", str(workspace), "the run is tried again")
 
     def _proposes(self, run: Run) -> bool:
         """Say whether a run is to propose what it decides."""
@@ -419,10 +444,9 @@ class Runner:
             if run_id not in self.active and (agents is None or agent_id in agents)
         ]
 
-    def _steps(
-        self, run: Run, kind: JobKind, inputs: Any, phases: list[dict[str, Any]]
-    ) -> tuple[Done | NothingToDo | Rejected, Reply | None]:
+    def _steps(self, run: Run, kind: JobKind, inputs: Any, phases: list[dict[str, Any]]) -> Taken:
         step = kind.begin(inputs)
+        ask: Ask | None = None
         reply: Reply | None = None
         for _ in range(MAX_STEPS):
             self._go_on(run)
@@ -431,15 +455,15 @@ class Runner:
                 step = kind.resume(inputs, step, None)
             elif isinstance(step, Ask):
                 if self._proposes(run) and (rejected := self._was_rejected(run, question_hash(step))):
-                    return rejected, None
+                    return Taken(rejected)
                 asked = Asked(run, step, self.settings, self.worker, kind.merge, self.step)
-                reply = self.answerer.answer(asked)
+                ask, reply = asked.ask, self.answerer.answer(asked)
                 step = kind.resume(inputs, asked.ask, reply)
                 if isinstance(step, Rejected) and reply.backend != OFFLINE:
                     reply = self.answerer.after_rejection(asked, reply, step.why)
                     step = kind.resume(inputs, asked.ask, reply)
             else:
-                return step, reply
+                return Taken(step, ask, reply)
         raise StateError("the job took more steps than any job needs", where=run.kind)
 
     def _commit(
@@ -460,7 +484,7 @@ class Runner:
             receipt["on_summary"] = "pending"
         spent = spend.spent_by_run(self.engine, run.id)
         outcome = committing.Outcome(
-            state="skipped" if isinstance(step, NothingToDo) else "succeeded",
+            state=_state(step),
             why=_why(step, reply),
             tokens_in=spent.tokens_in or (reply.tokens_in if reply else 0),
             tokens_out=spent.tokens_out or (reply.tokens_out if reply else 0),
@@ -664,9 +688,26 @@ class Runner:
         )
 
 
+def _last(step: Step) -> Done | NothingToDo | Rejected:
+    """A step that is the last.
+
+    Raises:
+        StateError: it asks more.
+    """
+    if isinstance(step, Ask | Enter):
+        raise StateError("a job that decides anew must not ask anew")
+    return step
+
+
+def _state(step: Done | NothingToDo) -> str:
+    if isinstance(step, NothingToDo):
+        return "skipped"
+    return "declined" if step.declined else "succeeded"
+
+
 def _why(step: Done | NothingToDo, reply: Reply | None) -> str | None:
     instead = f"answered offline: {reply.instead}" if reply and reply.instead else None
-    said = [step.why] if isinstance(step, NothingToDo) else []
+    said = [step.why] if step.why else []
     return "; ".join([*said, *([instead] if instead else [])]) or None
 
 
@@ -677,6 +718,10 @@ def _texts(edits: Sequence[Edit], receipt: dict[str, Any], why: str | None) -> l
         match edit:
             case AppendDaily():
                 found += [edit.reason, edit.body]
+            case AppendDiary():
+                found += [edit.body]
+            case RewriteCore():
+                found += [text for one in edit.operations if (text := text_of(one)) is not None]
             case AddMemories():
                 found += [memory.text for memory in edit.memories]
             case EditFacts():

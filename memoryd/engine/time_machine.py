@@ -29,7 +29,7 @@ from memoryd.ledger import forgetting, rollback
 from memoryd.ledger.cut import cut_of
 from memoryd.ledger.memory import PREFIXES, from_json, to_json
 from memoryd.ledger.operation import Change
-from memoryd.tiers import daily
+from memoryd.tiers import daily, diary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -238,12 +238,18 @@ def _dailies(
             )
         elif "appended" not in item and item["after"] is None:
             back = _back(continuum, item, forgotten)
-            new[path] = back if back is None or daily.has_content(daily.parse(back)) else None
+            new[path] = back if back is None or _has_content(path, back) else None
     made = {item["path"] for item in items if item.get("made")}
     for path, data in new.items():
         if data != held[path]:
-            is_empty = path in made and data is not None and not daily.has_content(daily.parse(data))
+            is_empty = path in made and data is not None and not _has_content(path, data)
             yield path, held[path], None if is_empty else data
+
+
+def _has_content(path: str, data: bytes) -> bool:
+    if path.startswith(f"{diary.FOLDER}/"):
+        return diary.has_content(data)
+    return daily.has_content(daily.parse(data))
 
 
 def _without_block(data: bytes, item: Mapping[str, Any]) -> bytes:

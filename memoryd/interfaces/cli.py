@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from memoryd.config import Agent, Settings
+    from memoryd.interfaces.work import Asked
 
 GLOBAL_FLAGS = {"--json": "json", "--quiet": "quiet", "-q": "quiet"}
 INTERRUPTED = 130
@@ -266,7 +267,10 @@ def job() -> None:
 @click.argument("kind")
 @agent_option
 @click.option("--session", "session_id", metavar="ID", help="This session only (sleep, facts).")
-@click.option("--force", is_flag=True, help="Sessions that are over as well (sleep).")
+@click.option("--force", is_flag=True, help="Sessions that are over as well (sleep); though nothing is new (dream).")
+@click.option(
+    "--lookback-days", type=click.IntRange(1), metavar="N", help="The last N days, today's among them (dream)."
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be asked or written, of what was read so far.")
 @passed
 def job_run(
@@ -275,19 +279,19 @@ def job_run(
     agent_id: str | None,
     session_id: str | None,
     force: bool,  # noqa: FBT001
+    lookback_days: int | None,
     dry_run: bool,  # noqa: FBT001
 ) -> None:
-    """Run a job now and wait for it. Kinds of this version: sleep, facts, dedup."""
+    """Run a job now and wait for it. Kinds of this version: sleep, facts, dedup, dream."""
     from memoryd.interfaces import work
 
     settings = call.settings()
+    asked = work.Asked(session_id, force, lookback_days)
     if dry_run:
-        _rehearse(call, settings, kind, agent_id, session_id, force=force)
+        _rehearse(call, settings, kind, agent_id, asked)
         return
     with _logging(settings):
-        rows = work.run_job(
-            settings, kind, lambda: call.agent(settings, agent_id).id, session_id=session_id, force=force
-        )
+        rows = work.run_job(settings, kind, lambda: call.agent(settings, agent_id).id, asked)
     first = rows[0]
     call.output.result(first | ({"also": rows[1:]} if rows[1:] else {}), "\n".join(map(_run_line, rows)))
     for row in rows:
@@ -319,13 +323,11 @@ def scrub(call: Call, again: bool, agent_id: str | None) -> None:  # noqa: FBT00
     call.output.result({"run": row["id"], **done}, text)
 
 
-def _rehearse(
-    call: Call, settings: Settings, kind: str, agent_id: str | None, session_id: str | None, *, force: bool
-) -> None:
+def _rehearse(call: Call, settings: Settings, kind: str, agent_id: str | None, asked: Asked) -> None:
     from memoryd.interfaces import grants, work
 
     agent = call.agent(settings, agent_id)
-    rows = work.rehearse(settings, kind, agent, session_id=session_id, force=force)
+    rows = work.rehearse(settings, kind, agent, asked)
     lines = []
     for row in rows:
         row["would"] = grants.shown(settings, agent, "job run --dry-run", row["would"], "content")

@@ -17,6 +17,7 @@ from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import read_all, run_once
 from memoryd.database import erasure, reads, runs, snapshot, sqlite, turns
 from memoryd.engine import (
+    dreaming,
     extraction,
     forgetting,
     ledger_runs,
@@ -177,10 +178,22 @@ def _beside(settings: Settings) -> Engine:
     return sqlite.connect(path)
 
 
-def run_job(
-    settings: Settings, kind: str, agent_id: Callable[[], str], *, session_id: str | None, force: bool
-) -> list[dict[str, Any]]:
-    """Run a job and wait for it; returns the rows of its runs.
+class Asked(NamedTuple):
+    """How a job is asked for by hand.
+
+    Attributes:
+        session_id: this session only (sleep, facts).
+        force: sessions that are over as well (sleep); though nothing is new (dream).
+        lookback_days: so many days, ending today (dream); None for the configured number.
+    """
+
+    session_id: str | None = None
+    force: bool = False
+    lookback_days: int | None = None
+
+
+def run_job(settings: Settings, kind: str, agent_id: Callable[[], str], asked: Asked) -> list[dict[str, Any]]:
+    """Run a job and wait for it; returns the rows of its runs, that of a dream ahead of the sleeps before it.
 
     Raises:
         RefusedError: the kind comes with a later version.
@@ -188,20 +201,15 @@ def run_job(
     """
     check_kind(kind)
     agent = agent_id()
-    if kind == extraction.KIND:
-        return run_now(settings, agent, lambda engine, clock: _ask(engine, clock, agent, session_id), fresh=True)
-    if kind != SLEEP:
-        return run_now(settings, agent, lambda engine, clock: [request(engine, clock, agent, kind)])
 
     def queue(engine: Engine, clock: Clock) -> list[str]:
-        return _queue(engine, clock, agent, session_id, force=force)
+        return _queued(settings, engine, clock, kind, agent, asked)
 
-    return run_now(settings, agent, queue, fresh=True)
+    rows = run_now(settings, agent, queue, fresh=kind in {SLEEP, extraction.KIND, dreaming.KIND})
+    return [rows[-1], *rows[:-1]] if kind == dreaming.KIND else rows
 
 
-def rehearse(
-    settings: Settings, kind: str, agent: Agent, *, session_id: str | None, force: bool
-) -> list[dict[str, Any]]:
+def rehearse(settings: Settings, kind: str, agent: Agent, asked: Asked) -> list[dict[str, Any]]:
     """Find out what a job would do now, of what was read so far; nothing is written and no model asked.
 
     Raises:
@@ -223,19 +231,23 @@ def rehearse(
         try:
             with open_app(tried) as app:
                 app.runner.proposes = False
-                queued = _queued(app, kind, agent.id, session_id, force=force)
+                _require_known(app.engine, agent.id)
+                queued = _queued(tried, app.engine, app.clock, kind, agent.id, asked)
                 return [rehearsal.rehearse(app.runner, run_id, place.workspace) for run_id in queued]
         finally:
             close()
 
 
-def _queued(app: App, kind: str, agent_id: str, session_id: str | None, *, force: bool) -> list[str]:
-    _require_known(app.engine, agent_id)
+def _queued(settings: Settings, engine: Engine, clock: Clock, kind: str, agent_id: str, asked: Asked) -> list[str]:
     if kind == extraction.KIND:
-        return _ask(app.engine, app.clock, agent_id, session_id)
+        return _ask(engine, clock, agent_id, asked.session_id)
     if kind == SLEEP:
-        return _queue(app.engine, app.clock, agent_id, session_id, force=force)
-    return [request(app.engine, app.clock, agent_id, kind)]
+        return _queue(engine, clock, agent_id, asked.session_id, force=asked.force)
+    if kind == dreaming.KIND:
+        flushed = dreaming.flush(engine, settings, clock, agent_id, "manual", HUMAN)
+        options = {"force": asked.force, "lookback_days": asked.lookback_days, "flushed": flushed}
+        return [*flushed, request(engine, clock, agent_id, kind, options, key=dreaming.key_of(agent_id))]
+    return [request(engine, clock, agent_id, kind)]
 
 
 def run_now(
@@ -844,5 +856,5 @@ def end_session(settings: Settings, session_id: str) -> dict[str, Any]:
     _with_state(settings, lambda engine: sleeping.end(engine, row["id"]))
     if row["parent_id"] is not None:
         return {}
-    done = run_job(settings, "sleep", lambda: str(row["agent_id"]), session_id=row["id"], force=True)
+    done = run_job(settings, SLEEP, lambda: str(row["agent_id"]), Asked(row["id"], force=True))
     return done[0]

@@ -9,12 +9,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections.abc import Callable, Mapping
 from datetime import date
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from memoryd.jobs import job
-from memoryd.ledger import guards, memory, operation
+from memoryd.ledger import accounting, guards, memory, operation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,12 +23,11 @@ if TYPE_CHECKING:
     from memoryd.jobs.job import Edit
 
 _TYPE = "$"
-_DATE = "date"
-_TEXTS = "texts"
 _VALUE = "value"
+_DATE, _TEXT, _BYTES, _MAPPING, _SET = "date", "text", "bytes", "mapping", "set"
 _TYPES: dict[str, type] = {
     name: found
-    for module in (guards, memory, operation, job)
+    for module in (accounting, guards, memory, operation, job)
     for name, found in vars(module).items()
     if isinstance(found, type) and (dataclasses.is_dataclass(found) or issubclass(found, Enum))
 }
@@ -64,9 +64,17 @@ def _plain(value: Any) -> Any:
         return {_TYPE: type(value).__name__} | {
             field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)
         }
-    if isinstance(value, dict):
-        return {_TYPE: _TEXTS, _VALUE: dict(value)}
-    if isinstance(value, tuple):
+    if isinstance(value, bytes):
+        # As characters, so that who looks through what is stored finds what it says.
+        try:
+            return {_TYPE: _TEXT, _VALUE: value.decode()}
+        except UnicodeDecodeError:
+            return {_TYPE: _BYTES, _VALUE: value.decode("latin-1")}
+    if isinstance(value, Mapping):
+        return {_TYPE: _MAPPING, _VALUE: [[_plain(key), _plain(one)] for key, one in value.items()]}
+    if isinstance(value, set | frozenset):
+        return {_TYPE: _SET, _VALUE: [_plain(one) for one in sorted(value)]}
+    if isinstance(value, tuple | list):
         return [_plain(one) for one in value]
     if value is None or isinstance(value, str | int | float):
         return value
@@ -78,12 +86,19 @@ def _typed(plain: Any) -> Any:
         return tuple(_typed(one) for one in plain)
     if not isinstance(plain, dict):
         return plain
-    name = plain[_TYPE]
-    if name == _DATE:
-        return date.fromisoformat(plain[_VALUE])
-    if name == _TEXTS:
-        return dict(plain[_VALUE])
+    name, value = plain[_TYPE], plain.get(_VALUE)
+    if name in _PLAIN:
+        return _PLAIN[name](value)
     kind = _TYPES[name]
     if issubclass(kind, Enum):
-        return kind(plain[_VALUE])
-    return kind(**{key: _typed(value) for key, value in plain.items() if key != _TYPE})
+        return kind(value)
+    return kind(**{key: _typed(one) for key, one in plain.items() if key != _TYPE})
+
+
+_PLAIN: dict[str, Callable[[Any], Any]] = {
+    _DATE: date.fromisoformat,
+    _TEXT: str.encode,
+    _BYTES: lambda text: text.encode("latin-1"),
+    _MAPPING: lambda pairs: {_typed(key): _typed(one) for key, one in pairs},
+    _SET: lambda ones: frozenset(map(_typed, ones)),
+}

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import date
 
+    from memoryd.ledger.accounting import Rewrite
     from memoryd.ledger.guards import Door
     from memoryd.ledger.operation import Operation
 
@@ -87,6 +88,16 @@ class AppendDaily:
 
 
 @dataclass(frozen=True, slots=True)
+class AppendDiary:
+    """Append a block to the dream diary of a day."""
+
+    day: date
+    clock: str  # "HH:MM"
+    body: str
+    reason: str = "Dream"
+
+
+@dataclass(frozen=True, slots=True)
 class AddMemories:
     """Add bullets to `MEMORY.md` and rows to the ledger. Ones already there are left alone."""
 
@@ -104,6 +115,20 @@ class Operate:
     operations: tuple[Operation, ...]
     door: Door
     seen: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteCore:
+    """Make the core another: the ledger by operations that the guards let through, `MEMORY.md` with these very bytes.
+
+    It holds for the file and the ledger that it was decided on, and for no other.
+    """
+
+    operations: tuple[Operation, ...]
+    rewrite: Rewrite  # what it speaks of
+    seen: Mapping[str, str]  # texts by id of the memories it was decided on
+    old: bytes  # of the file
+    new: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +190,7 @@ class EditFacts:
     sections: tuple[LearnedSection, ...] = ()
 
 
-Edit = AppendDaily | AddMemories | Operate | EditFacts | KeepSummary | MoveWatermark
+Edit = AppendDaily | AppendDiary | AddMemories | Operate | RewriteCore | EditFacts | KeepSummary | MoveWatermark
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +199,8 @@ class Done:
 
     edits: tuple[Edit, ...]
     receipt: dict[str, Any] = field(default_factory=dict)  # counts and names only, never content
+    why: str | None = None
+    declined: bool = False  # the guards let nothing of it through
 
 
 @dataclass(frozen=True, slots=True)

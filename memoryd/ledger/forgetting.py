@@ -13,14 +13,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.ledger.cut import cut_of
-from memoryd.ledger.memory import Ending, erased
-from memoryd.ledger.operation import Change
+from memoryd.ledger.memory import Ending, erased, hash_of
+from memoryd.ledger.operation import Change, text_of
 from memoryd.tiers.core import normal
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from memoryd.ledger.memory import Memory, Source
+    from memoryd.ledger.operation import Operation
 
 OPERATION = "forget"  # as the audit names it
 
@@ -192,3 +193,20 @@ def without_marked(text: str, mark: str) -> str:
 
 def _sentences(text: str) -> list[str]:
     return [part.strip() for part in _SENTENCE.split(text) if part.strip()]
+
+
+def said_anew(operations: Sequence[Operation], forgotten: Mapping[str, str]) -> frozenset[str]:
+    """Hashes of forgotten texts that a record of a person, younger than the forgetting, is cited for.
+
+    Args:
+        operations: which cite records.
+        forgotten: hashes of what was forgotten on purpose, each with when that was last.
+    """
+    found = set()
+    for operation in operations:
+        text = text_of(operation)
+        since = None if text is None else forgotten.get(hash_of(text))
+        cites = () if since is None else getattr(operation, "cites", ())
+        if text is not None and any(cite.origin == "user" and cite.at and cite.at > (since or "") for cite in cites):
+            found.add(hash_of(text))
+    return frozenset(found)

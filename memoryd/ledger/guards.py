@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from fractions import Fraction
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.ledger.accounting import unaccounted
 from memoryd.ledger.memory import TOMBSTONES, Ending, Kind, hash_of
@@ -75,6 +75,7 @@ class Guard(StrEnum):
     TOMBSTONE = "tombstone"
     ERASURE = "erasure"
     EDITED = "edited"  # since the decision was made
+    RECALL = "recall"  # what could be answered no longer could
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +169,14 @@ def eroded(ends: Iterable[Ended], now: str) -> int:
 def core_tokens(memories: Iterable[Memory], count_tokens: Callable[[str], int]) -> int:
     """Tokens of the live core. Facts and journal entries are no part of it."""
     return sum(count_tokens(memory.content) for memory in memories if memory.kind is Kind.CORE and memory.is_live)
+
+
+def rows(refusals: Sequence[Refusal]) -> list[dict[str, Any]]:
+    """Refusals as receipts show them: guard, ids and numbers, never a text."""
+    return [
+        {"guard": str(one.guard), "memories": list(one.memory_ids), "why": one.why, "numbers": dict(one.numbers)}
+        for one in refusals
+    ]
 
 
 def judge(

@@ -253,14 +253,19 @@ def add(file: CoreFile, additions: Sequence[tuple[str, str]]) -> bytes:
     """
     known = {normal(bullet.text) for bullet in bullets(file)}
     for heading, text in additions:
-        line = _escaped(text)
+        line = escaped(text)
         if normal(line) not in known:
             known.add(normal(line))
             file = parse(_inserted(file, heading, [f"- {line}\n".encode()]))
     return render(file)
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """The text of a bullet on one line, with a backslash where it would be a heading, list or fence in there.
+
+    Raises:
+        ValueError: it is blank.
+    """
     line = _one_line(text)
     if not line:
         raise ValueError("a bullet needs a text")
@@ -279,18 +284,19 @@ def _inserted(file: CoreFile, heading: str, blocks: Sequence[bytes]) -> bytes:
     if not data.removeprefix(_BOM).strip():
         head = f"{_NEW_TITLE}\n\n{head}"
     lead = _lead(before.removeprefix(_BOM), apart=end is None) + head
-    newline = _newline(data)
+    newline = newline_of(data)
     rest = data[len(before) :]
     # What is indented would hang below the last bullet: a comment parts them, which nobody sees rendered.
     apart = [b"<!-- -->\n"] if _INDENTED.match(rest) else []
-    return before + b"".join(_ended(block, newline) for block in (lead.encode(), *blocks, *apart)) + rest
+    return before + b"".join(ended(block, newline) for block in (lead.encode(), *blocks, *apart)) + rest
 
 
-def _newline(data: bytes) -> bytes:
+def newline_of(data: bytes) -> bytes:
+    """What ends the lines of a file: most of them."""
     return b"\r\n" if data.count(b"\r\n") * 2 > data.count(b"\n") else b"\n"
 
 
-def _ended(block: bytes, newline: bytes) -> bytes:
+def ended(block: bytes, newline: bytes) -> bytes:
     """The block with its line feeds as the file has them; one that has carriage returns already stays as it is."""
     return block if b"\r\n" in block else block.replace(b"\n", newline)
 
@@ -391,6 +397,18 @@ def _check(edits: Sequence[Edit], count: int) -> None:
         raise ValueError("two edits change the same bullet")
 
 
+def own_text(piece: Piece, text: str) -> bytes:
+    """The lines of a bullet's own text in other words, behind the mark that they have.
+
+    Raises:
+        ValueError: the text is blank.
+    """
+    own = piece.raw[: piece.own]
+    match = _BULLET.match(own)
+    mark = own[: match.start(1)] if match else b"- "
+    return mark + escaped(text).encode() + own[len(own.rstrip(b"\r\n")) :]
+
+
 class _Draft:
     """The pieces of a file while some are edited."""
 
@@ -402,20 +420,20 @@ class _Draft:
         self._leads: list[list[bytes]] = [[] for _ in file.pieces]  # what is put ahead of each
         self._lead_texts: list[list[str]] = [[] for _ in file.pieces]
         self._places = [index for index, piece in enumerate(file.pieces) if piece.kind is Kind.BULLET]
-        self._newline = _newline(render(file))
+        self._newline = newline_of(render(file))
         self._cut: set[int] = set()  # pieces that lost their bullet
 
     def note(self, edit: Edit, blocks: dict[str, list[bytes]]) -> None:
         """Carry out an edit; what is to go to the end of a section is put into `blocks` instead."""
         if isinstance(edit, Insert):
-            line = _escaped(edit.text)
+            line = escaped(edit.text)
             self._put(f"- {line}\n".encode(), line, edit, blocks)
             return
         place = self._places[edit.position]
         piece = self._pieces[place]
         if isinstance(edit, Replace):
-            self._texts[place] = _escaped(edit.text)
-            self._raws[place] = self._replaced(piece, _escaped(edit.text), keeps=edit.keeps)
+            self._texts[place] = escaped(edit.text)
+            self._raws[place] = self._replaced(piece, escaped(edit.text), keeps=edit.keeps)
             return
         self._cut.add(place)
         self._texts[place] = None
@@ -425,7 +443,7 @@ class _Draft:
             end = len(piece.raw) if self._is_open(piece) else piece.room
             block = piece.raw[:end]
             self._raws[place] = piece.raw[end:]
-            self._put(_whole(block if end == piece.room else self._closed(block)), piece.text, edit, blocks)
+            self._put(whole(block if end == piece.room else self._closed(block)), piece.text, edit, blocks)
 
     def _is_open(self, piece: Piece) -> bool:
         return bool(piece.raw[piece.room :].strip())
@@ -435,7 +453,7 @@ class _Draft:
             blocks.setdefault(_heading_text(edit.heading), []).append(block)
         else:
             place = self._places[edit.before]
-            self._leads[place].append(_ended(block, self._newline))
+            self._leads[place].append(ended(block, self._newline))
             self._lead_texts[place].append(text)
 
     def _replaced(self, piece: Piece, line: str, *, keeps: bool) -> bytes:
@@ -475,12 +493,13 @@ class _Draft:
         last = lines[-1] if lines else None
         if last is None or not (last.fence or last.open):
             return raw
-        return _whole(raw) + (b"  " + last.fence if last.fence else b"-->") + self._newline
+        return whole(raw) + (b"  " + last.fence if last.fence else b"-->") + self._newline
 
 
 def _holds(text: str, line: bytes) -> bool:
     return f" {normal(line.decode(errors='replace'))} " in f" {normal(text)} "
 
 
-def _whole(block: bytes) -> bytes:
+def whole(block: bytes) -> bytes:
+    """The block with its last line ended."""
     return block if block.endswith(b"\n") else block + b"\n"

@@ -1,0 +1,444 @@
+"""When an agent dreams, and what its dream is made of.
+
+What was dreamt of is known by the receipts of the dreams that succeeded and were not taken back: the days each looked
+at, and the hash of each daily file. So a dream that is rolled back has not been, and the next looks at its days again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as wall_time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from memoryd.database import memories, runs, sqlite, turns
+from memoryd.engine import gate, sleeping
+from memoryd.engine.clock import moment_of, text_of
+from memoryd.engine.commit import held
+from memoryd.engine.core_import import CORE_FILE, Hand, bring, bullets_of, places
+from memoryd.engine.retry import AwayError
+from memoryd.files import regular
+from memoryd.jobs.consolidation import Earlier, Entry
+from memoryd.jobs.dream import JOB, DreamInputs
+from memoryd.jobs.footing import Footing
+from memoryd.jobs.job import NothingToDo
+from memoryd.jobs.sleep import CONSUMER
+from memoryd.ledger import audit as chain
+from memoryd.ledger.accounting import Unmentioned
+from memoryd.ledger.guards import Door, Limits
+from memoryd.ledger.memory import Kind, Source, draw_id
+from memoryd.tiers import core, daily
+from memoryd.tiers.lines import lines_of, open_fence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.config import Settings
+    from memoryd.database.runs import Run
+    from memoryd.engine.clock import Clock
+    from memoryd.engine.sleeping import Source as Gathered
+
+KIND = JOB
+_LABELS = {"User: ": "user", "Assistant: ": "assistant"}
+_BULLET = ("- ", "* ", "+ ")
+
+
+class Dreamt(NamedTuple):
+    """A dream that succeeded: the days it looked at, and the hashes of their files."""
+
+    run_id: str
+    first: date
+    last: date
+    dailies: dict[str, str]
+
+
+# --- when -------------------------------------------------------------------------------------------------------------
+
+
+def key_of(agent_id: str) -> str:
+    """What keeps an agent's dreams from waiting twice."""
+    return f"{KIND}:{agent_id}"
+
+
+def flush(engine: Engine, settings: Settings, clock: Clock, agent_id: str, trigger: str, actor: str) -> list[str]:
+    """Queue a sleep of each live session of an agent; returns the runs, those that wait already with them."""
+    if settings.modes.sleep == "off":
+        return []
+    found = []
+    for row in sleeping.candidates(engine, agent_id):
+        with sqlite.reading(engine) as connection:
+            mark = turns.watermark(connection, row["id"], CONSUMER)
+        run_id = sleeping.request(
+            engine, clock, row, mark, reason=sleeping.SUMMARY, trigger=trigger, actor=actor
+        ) or sleeping.open_run(engine, row["id"], mark)
+        found += [run_id] if run_id is not None else []
+    return found
+
+
+def queue(
+    engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str, missed: int = 0
+) -> int:
+    """Queue a dream of each agent behind the sleeps of its live sessions, once for this slot; returns how many."""
+    queued = 0
+    for agent in settings.agents:
+        name = f"{KIND}:{agent.id}:{slot}"
+        with sqlite.reading(engine) as connection:
+            if not agent.enabled or not runs.knows_agent(connection, agent.id) or runs.slot_is_used(connection, name):
+                continue
+            if turns.agent_seen_at(connection, agent.id) > text_of(at):
+                continue
+            waiting = runs.open_by_key(connection, key_of(agent.id))
+        if waiting is not None:
+            with sqlite.writing(engine) as connection:
+                why = f"dream {waiting} of an earlier night still waits"
+                runs.skip(
+                    connection, sleeping.new_run_id(clock), agent.id, trigger, clock.text(), why, slot=name, kind=KIND
+                )
+            continue
+        flushed = flush(engine, settings, clock, agent.id, trigger, "memoryd")
+        now = clock.text()
+        row = {"id": sleeping.new_run_id(clock), "kind": KIND, "agent_id": agent.id, "actor": "memoryd"}
+        row |= {"trigger": trigger, "slot": name, "key": key_of(agent.id), "created_at": now, "scheduled_for": now}
+        options = {"scheduled": True, "flushed": flushed, "missed_slots": missed}
+        with sqlite.writing(engine) as connection:
+            queued += runs.enqueue(connection, row | {"options": options})
+    return queued
+
+
+def last_slot(engine: Engine, agent_ids: Sequence[str]) -> str | None:
+    """The wall-clock time of the newest slot that a dream has used, as `YYYY-MM-DDTHH:MM`."""
+    with sqlite.reading(engine) as connection:
+        rows = connection.exec_driver_sql(
+            "SELECT max(substr(slot, length(kind || ':' || agent_id || ':') + 1)) FROM job_run"
+            " WHERE kind = ? AND slot IS NOT NULL AND agent_id IN (SELECT value FROM json_each(?))",
+            (KIND, json.dumps(list(agent_ids))),
+        )
+        found: str | None = rows.scalar_one_or_none()
+    return found
+
+
+def dreamt(connection: Connection, agent_id: str) -> list[Dreamt]:
+    """The dreams of an agent that succeeded and were not taken back, in order."""
+    rows = connection.exec_driver_sql(
+        "SELECT id, json_extract(receipt, '$.dream') FROM job_run"
+        " WHERE agent_id = ? AND kind = ? AND state = 'succeeded' ORDER BY finished_at, id",
+        (agent_id, KIND),
+    ).all()
+    gone = {
+        row[0]
+        for row in connection.exec_driver_sql(
+            "SELECT memory_id FROM audit a WHERE agent_id = ? AND memory_id LIKE 'run:%' AND \"after\" IS NOT NULL"
+            " AND id = (SELECT max(id) FROM audit b WHERE b.agent_id = a.agent_id AND b.memory_id = a.memory_id)",
+            (agent_id,),
+        )
+    }
+    found = []
+    for run_id, text in rows:
+        told = json.loads(text or "{}")
+        if chain.rolled_back(run_id) not in gone and "from" in told:
+            days = date.fromisoformat(told["from"]), date.fromisoformat(told["to"])
+            found.append(Dreamt(run_id, *days, told.get("dailies", {})))
+    return found
+
+
+def _days(connection: Connection, source: Gathered, run: Run, before: Sequence[Dreamt]) -> tuple[date, date]:
+    """The first and last day a dream looks at."""
+    options = run.options
+    if "from" in options:  # settled by an earlier attempt
+        return date.fromisoformat(options["from"]), date.fromisoformat(options["to"])
+    zone = source.settings.zone
+    today = source.clock.now().astimezone(zone).date()
+    if not options.get("scheduled"):
+        days = int(options.get("lookback_days") or source.settings.dream.lookback_days)
+        return today - timedelta(days=min(days, today.toordinal()) - 1), today
+    first = min(today - timedelta(days=1), _frontier(before) or _first_try(connection, run, source) or today)
+    return max(first, date.min), today
+
+
+def _frontier(before: Sequence[Dreamt]) -> date | None:
+    """The day up to which none is left out: a dream of later days alone does not move it."""
+    frontier: date | None = None
+    for one in before:
+        if frontier is None or one.first <= frontier:
+            frontier = max(frontier or one.last, one.last)
+    return frontier
+
+
+def _first_try(connection: Connection, run: Run, source: Gathered) -> date | None:
+    """The day before the first dream was tried: what it should have seen is still to be dreamt of."""
+    at: str | None = connection.exec_driver_sql(
+        "SELECT min(created_at) FROM job_run WHERE agent_id = ? AND kind = ?", (run.agent_id, KIND)
+    ).scalar_one_or_none()
+    return None if at is None else moment_of(at).astimezone(source.settings.zone).date() - timedelta(days=1)
+
+
+# --- what -------------------------------------------------------------------------------------------------------------
+
+
+def gather(source: Gathered, run: Run) -> DreamInputs | NothingToDo:
+    """Take the frozen snapshot one dream depends on, or say why there is nothing to dream of."""
+    with sqlite.reading(source.engine) as connection:
+        before = dreamt(connection, run.agent_id)
+        first, last = _days(connection, source, run, before)
+    runs.pin(source.engine, run, {"from": first.isoformat(), "to": last.isoformat()})
+    files = dict(_files(source, first, last))
+    told: dict[str, Any] = {"from": first.isoformat(), "to": last.isoformat()}
+    told["dailies"] = {path: regular.digest(data) for path, data in files.items()}
+    told["hash"] = hashlib.sha256(json.dumps(told["dailies"], sort_keys=True).encode()).hexdigest()
+    told |= _flushed(source, run.options.get("flushed", ()))
+    if run.options.get("missed_slots"):
+        told["missed_slots"] = run.options["missed_slots"]
+    if not files:
+        span = f"of {last}" if first == last else f"from {first} to {last}"
+        return NothingToDo(f"no daily file {span} has content", receipt={KIND: told})
+    seen = before[-1] if before else None
+    if seen and not run.options.get("force") and told["dailies"].items() <= seen.dailies.items():
+        return NothingToDo(f"the daily files say nothing new since dream {seen.run_id}", receipt={KIND: told})
+    entries, footing = _entries(source, run, files)
+    witnesses = sorted({one.session for one in entries if one.session})
+    inputs = _inputs(source, run, entries, footing)
+    return replace(inputs, told={KIND: told, **({"witnesses": witnesses} if witnesses else {})})
+
+
+def again(source: Gathered, run: Run, inputs: DreamInputs) -> DreamInputs:
+    """The same question on the core as it is now; ids stay those that the model was shown."""
+    fresh = _inputs(source, run, inputs.entries, inputs.sources_of)
+    return replace(fresh, earlier=inputs.earlier, told=inputs.told, today=inputs.today, clock=inputs.clock)
+
+
+def _files(source: Gathered, first: date, last: date) -> Iterator[tuple[str, bytes]]:
+    """The daily files that have content, by path, in order of their days."""
+    for number in range(first.toordinal(), last.toordinal() + 1):
+        path = f"memory/{date.fromordinal(number).isoformat()}.md"
+        data = regular.read_in(source.workspace, path)
+        if data is not None and daily.has_content(daily.parse(data)):
+            yield path, data
+
+
+def _flushed(source: Gathered, run_ids: Sequence[str]) -> dict[str, Any]:
+    """What became of the sleeps of live sessions that were queued ahead of a dream."""
+    if not run_ids:
+        return {}
+    with sqlite.reading(source.engine) as connection:
+        rows = connection.exec_driver_sql(
+            "SELECT id, state FROM job_run WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(run_ids)),)
+        )
+        return {"flushed": {row[0]: row[1] for row in rows}}
+
+
+def _inputs(
+    source: Gathered, run: Run, entries: tuple[Entry, ...], sources_of: Callable[[Entry], tuple[Source, ...]]
+) -> DreamInputs:
+    settings = source.settings
+    hand = Hand(
+        source.engine,
+        source.clock.text,
+        lambda: secrets.token_hex(4),
+        lambda _name: None,
+        settings.ingest.settle.total_seconds(),
+        source.scrubber.redact,
+    )
+    with held(source.workspace) as place:
+        brought = bring(hand, place.workspace, run.agent_id)
+    if not brought.agrees:
+        raise AwayError(
+            "MEMORY.md was edited a moment ago", str(source.workspace / CORE_FILE), "the dream waits for it"
+        )
+    file = brought.data or b""
+    now = source.clock.text()
+    limits = Limits(settings.guards.retention_floor, settings.guards.erosion_percent)
+    with sqlite.reading(source.engine) as connection:
+        live = memories.live(connection, run.agent_id, Kind.CORE)
+        known = {one.id: one for one in live}
+        context, graves = gate.context_of(connection, run.agent_id, known, door=Door.REWRITE, now=now, limits=limits)
+        ids = {row[0] for row in connection.exec_driver_sql("SELECT id FROM memory WHERE kind = 'core'")}
+    local = source.clock.now().astimezone(settings.zone)
+    earlier = tuple(_earlier(settings, f"m{number}", one) for number, one in enumerate(live, 1))
+    return DreamInputs(
+        earlier=earlier,
+        entries=entries,
+        today=date.fromisoformat(run.options.get("to", local.date().isoformat())),
+        clock=f"{local:%H:%M}",
+        max_bullets=settings.dream.max_bullets,
+        unmentioned=Unmentioned(settings.guards.accounting),
+        refuses_ungrounded=settings.guards.grounding == "refuse",
+        context=replace(context, seen={one.memory.id: one.memory.content for one in earlier}),
+        forgotten=graves,
+        file=file,
+        places=places(live, bullets_of(core.parse(file), source.scrubber.redact)),
+        now=now,
+        new_id=lambda: draw_id(Kind.CORE, lambda: secrets.token_hex(4), ids),
+        new_hex=lambda: secrets.token_hex(4),
+        taken=ids,
+        sources_of=sources_of,
+        instructions=sleeping.instructions(KIND),
+    )
+
+
+def _earlier(settings: Settings, name: str, memory: Any) -> Earlier:
+    at = moment_of(memory.origin_at or memory.created_at).astimezone(settings.zone)
+    local = None if memory.origin_at is None else at.isoformat(timespec="minutes")[:16]
+    return Earlier(name, memory, at.date(), local)
+
+
+# --- entries ----------------------------------------------------------------------------------------------------------
+
+
+class _Written(NamedTuple):
+    """A block that a sleep appended, where it still stands as it was written."""
+
+    first: int
+    end: int
+    run_id: str
+    session_id: str
+
+
+def _entries(
+    source: Gathered, run: Run, files: Mapping[str, bytes]
+) -> tuple[tuple[Entry, ...], Callable[[Entry], tuple[Source, ...]]]:
+    """What the files say, in order, and what tells on which records each stands."""
+    found: list[tuple[Entry, str | None, Source]] = []
+    with sqlite.reading(source.engine) as connection:
+        for path, data in files.items():
+            written = _written(connection, run.agent_id, path, data)
+            found += _of_file(source.settings, path, data, written, source.clock.text())
+    texts = source.scrubber.redact([one.text for one, _, _ in found])
+    entries = tuple(
+        replace(one, id=f"d{number}", text=text)
+        for number, ((one, _, _), text) in enumerate(zip(found, texts, strict=True), 1)
+        if text.strip()
+    )
+    by_id = {f"d{number}": (run_id, span) for number, (_, run_id, span) in enumerate(found, 1)}
+    grounds = _Grounds(source)
+
+    def sources_of(entry: Entry) -> tuple[Source, ...]:
+        run_id, span = by_id[entry.id]
+        return (run_id is not None and grounds.sources(run_id, entry)) or (span,)
+
+    return entries, sources_of
+
+
+def _written(connection: Connection, agent_id: str, path: str, data: bytes) -> list[_Written]:
+    """The blocks of a file that sleeps wrote, as the audit and the receipts have them."""
+    rows = connection.exec_driver_sql(
+        'SELECT r.id, r.session_id, r.receipt, c.text FROM audit a JOIN content c ON c.sha256 = a."after"'
+        " JOIN job_run r ON r.id = a.run_id"
+        " WHERE a.agent_id = ? AND a.memory_id = ? AND a.operation = 'append' AND r.kind = 'sleep'"
+        " AND r.session_id IS NOT NULL AND c.text IS NOT NULL",
+        (agent_id, chain.file(path)),
+    )
+    found = []
+    for run_id, session_id, receipt, state in rows:
+        sha256 = chain.values_of(state).get("appended")
+        for item in json.loads(receipt).get("files", ()):
+            if item.get("appended") == sha256 and item["path"] == path:
+                at = daily.find_block(data, item["appended"], item["bytes"])
+                if at is not None:
+                    found.append(_Written(at, at + item["bytes"], run_id, session_id))
+    return found
+
+
+def _of_file(
+    settings: Settings, path: str, data: bytes, written: Sequence[_Written], now: str
+) -> Iterator[tuple[Entry, str | None, Source]]:
+    """The entries of a file: bullets, and paragraphs that are none; each with the run that wrote it, and its place."""
+    day = date.fromisoformat(path[-13:-3])
+    file = daily.parse(data)
+    sections: list[tuple[int, str | None, bytes]] = [(0, None, file.head)]
+    at = len(file.head)
+    for block in file.blocks:
+        sections.append((at, block.clock, block.raw))
+        at += len(block.raw)
+    for start, clock, raw in sections:
+        moment = datetime.combine(day, wall_time.fromisoformat(clock) if clock else wall_time(23, 59), settings.zone)
+        stamp = min(text_of(moment.astimezone(UTC)), now)
+        for first, text in _pieces(raw):
+            by = next((one for one in written if one.first <= start + first < one.end), None)
+            origin = (
+                "hand"
+                if by is None
+                else next((origin for label, origin in _LABELS.items() if text.startswith(label)), "report")
+            )
+            entry = Entry("", text, origin, day, clock, stamp, None if by is None else by.session_id, path)
+            place = Source(
+                session="" if by is None else by.session_id,
+                transcript=path,
+                record_id=f"{day}",
+                part=0,
+                first_byte=start,
+                last_byte=start + len(raw),
+                sha256=hashlib.sha256(raw).hexdigest(),
+                origin="daily",
+                at=stamp,
+            )
+            yield entry, None if by is None else by.run_id, place
+
+
+def _pieces(raw: bytes) -> Iterator[tuple[int, str]]:
+    """The bullets and paragraphs of a section, with the byte each begins at; a heading is none."""
+    at, begins, held_lines = 0, 0, list[str]()
+    fence: bytes | None = None
+    for line in lines_of(raw):
+        text = line.decode(errors="replace").rstrip()
+        is_code = fence is not None
+        fence = open_fence(fence, line)
+        begins_new = not is_code and (not text.strip() or text.startswith((*_BULLET, "#")))
+        if begins_new and held_lines:
+            yield begins, _joined(held_lines)
+            held_lines = []
+        if text.strip() and (is_code or not text.startswith("#")):
+            begins = at if not held_lines else begins
+            held_lines.append(text)
+        at += len(line)
+    if held_lines:
+        yield begins, _joined(held_lines)
+
+
+def _joined(lines: Sequence[str]) -> str:
+    text = "\n".join(lines).strip()
+    return text[2:].strip() if text.startswith(_BULLET) else text
+
+
+@dataclass(slots=True)
+class _Ground:
+    footing: Footing
+    session_id: str
+
+
+class _Grounds:
+    """The turns that runs of sleep were about, read when the first line of theirs is asked for."""
+
+    def __init__(self, source: Gathered) -> None:
+        self._source = source
+        self._known: dict[str, _Ground] = {}
+
+    def sources(self, run_id: str, entry: Entry) -> tuple[Source, ...]:
+        """The records that a line of a run's block stands on."""
+        if run_id not in self._known:
+            self._known[run_id] = self._read(run_id)
+        ground = self._known[run_id]
+        seqs = ground.footing.seqs(entry.text)
+        with sqlite.reading(self._source.engine) as connection:
+            return turns.sources(connection, ground.session_id, seqs)
+
+    def _read(self, run_id: str) -> _Ground:
+        with sqlite.reading(self._source.engine) as connection:
+            row = (
+                connection.exec_driver_sql(
+                    "SELECT r.session_id, json_extract(r.options, '$.upto') AS upto, s.folder,"
+                    " (SELECT max(json_extract(b.options, '$.upto')) FROM job_run b WHERE b.session_id = r.session_id"
+                    " AND b.kind = r.kind AND b.state = 'succeeded'"
+                    " AND json_extract(b.options, '$.upto') < json_extract(r.options, '$.upto')) AS mark"
+                    " FROM job_run r JOIN session s ON s.id = r.session_id WHERE r.id = ?",
+                    (run_id,),
+                )
+                .mappings()
+                .one()
+            )
+            found = turns.stored_turns(connection, row["session_id"], after=row["mark"] or 0, upto=row["upto"])
+        return _Ground(Footing(found, row["folder"], self._source.settings.zone), row["session_id"])

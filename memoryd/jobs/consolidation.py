@@ -1,0 +1,383 @@
+"""Consolidation: the bullets of a dream's reply as operations on the ledger, none of which loses or invents anything.
+
+A bullet that says what an earlier memory says keeps it; one in other words rewords it, if it still holds what that one
+said (`holds`) and stands in what it cites (`taint`); one that cites several merges them. Where it does not hold what an
+earlier one said, that one is superseded, by something newer about the same, or stays as it is. A bullet without a
+citation that can be read is matched by its words. What no bullet and no declaration speaks of is kept or archived
+(`accounting`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from memoryd.jobs.dream_reply import LetGo
+from memoryd.jobs.duplicates import Known
+from memoryd.ledger.grounding import Ground, content
+from memoryd.ledger.grounding import Source as Said
+from memoryd.ledger.guards import Guard, RefusedOperation
+from memoryd.ledger.memory import Ending, Kind, hash_of
+from memoryd.ledger.neutral import neutral
+from memoryd.ledger.operation import Add, Delete, Merge, Update, ids_of
+from memoryd.ledger.taint import UNGROUNDED, UNKNOWN, Bench, Candidate, Place, Record, Standing
+from memoryd.ledger.wording import stem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from datetime import date
+
+    from memoryd.jobs.dream_reply import Bullet, Declared, Parsed
+    from memoryd.ledger.memory import Memory, Source
+    from memoryd.ledger.operation import Operation
+    from memoryd.ledger.taint import Verdict
+
+HELD = 0.6  # share of its content words that a text in other words must still hold of an earlier one
+RELATED = 0.4  # share of content words, of the shorter text, that two have in common that speak of the same
+_SHARED = 2  # … and how many at least, where the shorter has so many
+_FOUND = 0.6  # share of the content words of a bullet without citation that what it is matched with has
+_MOST_ENTRIES = 3  # that such a bullet is matched with
+_STANDINGS = {"user": Standing.USER, "assistant": Standing.ASSISTANT, "hand": Standing.ASSISTANT}
+_LABELS = ("User: ", "Assistant: ")
+OLDER = "an older source cannot supersede a newer memory"
+LOSSY = "it would no longer say what it said"
+NOWHERE = "nothing that is accepted takes its place"
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """A live core memory as it was shown to the model."""
+
+    id: str  # "m3"
+    memory: Memory
+    said_on: date  # local day
+    local_at: str | None = None  # YYYY-MM-DDTHH:MM
+
+    @property
+    def at(self) -> str:
+        """When it was said first, UTC; else when it came into the ledger."""
+        return self.memory.origin_at or self.memory.created_at
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a daily file as it was shown to the model.
+
+    Attributes:
+        id: "d7".
+        text: on however many lines, without its bullet mark.
+        origin: user, assistant, report, or hand: whoever wrote into the file by hand.
+        day: of the file.
+        clock: HH:MM of its block; None in one that somebody else wrote.
+        at: both as a moment, UTC, ISO 8601 with `Z`; without a clock the end of the day.
+        session: the session it was told of; None for what was written by hand.
+        path: of the file.
+    """
+
+    id: str
+    text: str
+    origin: str
+    day: date
+    clock: str | None
+    at: str
+    session: str | None = None
+    path: str = ""
+
+
+@dataclass(slots=True)
+class Consolidated:
+    """What a reply comes to.
+
+    Attributes:
+        operations: in order; those with a fault among them.
+        faults: of operations, by `id()`: why each is refused.
+        places: (heading, memory id) of each bullet that is to stand, in the reply's order; None for the heading that a
+            memory has.
+        mentioned: ids of the earlier memories it speaks of.
+        additions: ids of new memories that stand on daily entries.
+        counts: candidates, duplicates.
+    """
+
+    operations: list[Operation] = field(default_factory=list)
+    faults: dict[int, RefusedOperation] = field(default_factory=dict)
+    places: list[tuple[str | None, str]] = field(default_factory=list)
+    mentioned: set[str] = field(default_factory=set)
+    additions: set[str] = field(default_factory=set)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def check(self, operation: Operation) -> RefusedOperation | None:
+        """What is wrong with an operation, as a guard says it."""
+        return self.faults.get(id(operation))
+
+
+def consolidate(
+    parsed: Parsed,
+    earlier: Sequence[Earlier],
+    entries: Sequence[Entry],
+    today: date,
+    new_id: Callable[[], str],
+    sources_of: Callable[[Entry], tuple[Source, ...]],
+) -> Consolidated:
+    """What a reply comes to.
+
+    Args:
+        parsed: the reply.
+        earlier: what of the memories that were shown is still there.
+        entries: what of the daily files was shown.
+        today: the local day.
+        new_id: draws a free id of a core memory.
+        sources_of: says on which records an entry stands.
+    """
+    work = _Work(parsed, earlier, entries, today, new_id, sources_of)
+    for section in parsed.sections:
+        for bullet in section.bullets:
+            work.bullet(section.heading, bullet)
+    for one in parsed.declared:
+        work.declare(one)
+    return work.done
+
+
+def holds(texts: Iterable[str], said: str, today: date) -> bool:
+    """Whether some texts together still say what one said: all that is exact, and most of its words."""
+    ground = Ground([Said(text, today) for text in texts])
+    held, asked = ground.support(said)
+    return held >= HELD * asked and ground.missing(said) is None
+
+
+def is_related(one: str, other: str) -> bool:
+    """Whether two texts speak of the same, told by the words they share."""
+    first, second = ({stem(unit) for unit in content(text)} for text in (one, other))
+    shorter = min(len(first), len(second))
+    return shorter > 0 and len(first & second) >= max(min(_SHARED, shorter), RELATED * shorter)
+
+
+class _Work:
+    def __init__(
+        self,
+        parsed: Parsed,
+        earlier: Sequence[Earlier],
+        entries: Sequence[Entry],
+        today: date,
+        new_id: Callable[[], str],
+        sources_of: Callable[[Entry], tuple[Source, ...]],
+    ) -> None:
+        self.done = Consolidated()
+        self._today, self._new_id, self._sources_of = today, new_id, sources_of
+        self._earlier = {one.id: one for one in earlier}
+        self._entries = {one.id: one for one in entries}
+        self._by_hash: dict[str, list[Earlier]] = defaultdict(list)
+        for one in earlier:
+            self._by_hash[one.memory.content_hash].append(one)
+        self._claimed: set[str] = set()
+        self._became: dict[str, str] = {}  # id of a memory that was shown → of what says it now
+        self._said_by: dict[str, list[tuple[str, str]]] = defaultdict(list)  # entry → (memory, text) that cite it
+        self._citing: dict[str, list[Bullet]] = defaultdict(list)  # memory → what cites it
+        self._words: dict[str, set[str]] | None = None
+        changed: set[str] = set()
+        for bullet in (bullet for section in parsed.sections for bullet in section.bullets):
+            for cited in bullet.cites:
+                self._citing[cited].append(bullet)
+            if hash_of(bullet.text) not in self._by_hash:
+                changed.update(bullet.cites)
+        # What is only kept is no evidence for anything, and there may be thousands of it.
+        shown = earlier if not all(map(self._cites, _all(parsed))) else [one for one in earlier if one.id in changed]
+        self._bench = Bench([*map(_record_of, entries), *map(_record, shown)])
+        self._known = Known(one.memory.content for one in earlier)
+
+    def _cites(self, bullet: Bullet) -> bool:
+        return any(one in self._earlier or one in self._entries for one in bullet.cites)
+
+    # --- bullets ---------------------------------------------------------------------------------------------------
+
+    def bullet(self, heading: str, bullet: Bullet) -> None:
+        """Take one bullet in."""
+        self.done.counts["bullets"] += 1
+        twin, cited, entries = self._resolved(bullet)
+        self.done.mentioned |= {one.memory.id for one in cited}
+        if twin is not None:
+            self._keep(heading, twin, [one for one in cited if one is not twin], entries)
+            return
+        text = neutral(bullet.text)
+        free = [one for one in cited if one.memory.id not in self._claimed]
+        protected = [
+            one for one in free if one.memory.constitutional and holds([text], one.memory.content, self._today)
+        ]
+        if protected:  # the guard says no
+            self.done.operations.append(Update(protected[0].memory.id, content=text))
+            return
+        ids = (*(one.id for one in cited), *(one.id for one in entries))
+        verdict = self._judged(replace(bullet, cites=ids))
+        free = [one for one in free if not one.memory.constitutional]
+        self._write(heading, verdict, text, free, cited, entries)
+
+    def _resolved(self, bullet: Bullet) -> tuple[Earlier | None, list[Earlier], list[Entry]]:
+        """The earlier memory that says the same letter by letter, and all that the bullet stands on."""
+        cited = [self._earlier[one] for one in bullet.cites if one in self._earlier]
+        entries = [self._entries[one] for one in bullet.cites if one in self._entries]
+        same = [one for one in self._by_hash.get(hash_of(bullet.text), ()) if one.memory.id not in self._claimed]
+        twin = next((one for one in same if one in cited), same[0] if same else None)
+        if twin is not None:
+            return twin, [*cited, *([] if twin in cited else [twin])], entries
+        if not cited and not entries:
+            cited, entries = self._matched(bullet.text)
+        return None, cited, entries
+
+    def _matched(self, text: str) -> tuple[list[Earlier], list[Entry]]:
+        """What a bullet without a citation is about, told by its words."""
+        if self._words is None:
+            pool = [*((one.id, one.memory.content) for one in self._earlier.values())]
+            pool += [(one.id, one.text) for one in self._entries.values()]
+            self._words = {key: {stem(unit) for unit in content(said)} for key, said in pool}
+        asked = {stem(unit) for unit in content(text)}
+        shares = sorted(
+            ((len(asked & words) / len(asked), key) for key, words in self._words.items() if asked & words),
+            key=lambda one: -one[0],
+        )
+        near = [key for share, key in shares if share >= _FOUND]
+        matched = [self._earlier[key] for key in near if key in self._earlier][:1]
+        return matched, [self._entries[key] for key in near if key in self._entries][:_MOST_ENTRIES]
+
+    def _keep(self, heading: str, twin: Earlier, others: list[Earlier], entries: list[Entry]) -> None:
+        self._claimed.add(twin.memory.id)
+        self._stands(heading, twin.memory.id, [twin], entries, twin.memory.content)
+        for one in others:
+            if one.memory.id in self._claimed:
+                continue
+            if holds([twin.memory.content], one.memory.content, self._today):
+                self._end(one, Ending.MERGED, twin.memory.id)
+            else:
+                self._supersede(one, twin.memory.id, twin.memory.content, [twin], entries)
+
+    def _write(
+        self,
+        heading: str,
+        verdict: Verdict,
+        text: str,
+        free: list[Earlier],
+        cited: list[Earlier],
+        entries: list[Entry],
+    ) -> None:
+        held = [one for one in free if self._holds(text, one)]
+        said = verdict.text or text
+        sources = tuple(
+            dict.fromkeys(source for one in entries if one.id in verdict.cites for source in self._sources_of(one))
+        )
+        operation: Operation
+        if len(held) > 1:
+            new = self._new_id()
+            operation = Merge(tuple(one.memory.id for one in held), said, sources, id=new)
+        elif held:
+            new = held[0].memory.id
+            operation = Update(new, said, sources)
+        elif free and not entries:
+            self._refuse(Update(free[0].memory.id, said), Guard.ACCOUNTING, LOSSY)
+            return
+        else:
+            if verdict.place is Place.CORE and self._known.says(said):
+                self.done.counts["duplicates"] += 1
+                return
+            new = self._new_id()
+            operation = Add(Kind.CORE, said, sources, derived_from=tuple(one.memory.id for one in cited), id=new)
+        if verdict.place is not Place.CORE:
+            is_made_up = verdict.why.endswith(UNGROUNDED) or verdict.why == UNKNOWN
+            self._refuse(operation, Guard.GROUNDING if is_made_up else Guard.TAINT, verdict.why, cited)
+            return
+        self.done.operations.append(operation)
+        if isinstance(operation, Add):
+            self.done.additions |= {new} if entries else set()
+            self._known.add(said)
+        for one in held:
+            self._claimed.add(one.memory.id)
+            self._became[one.id] = new
+        self._stands(heading, new, held, entries, said)
+        for one in free:
+            if one not in held and one.memory.id not in self._claimed:
+                self._supersede(one, new, said, held, entries)
+
+    def _holds(self, text: str, one: Earlier) -> bool:
+        """Whether a text, or all that cite a memory together, as where it was split, hold what it said."""
+        said = one.memory.content
+        if holds([text], said, self._today):
+            return True
+        if len(self._citing[one.id]) < 2 or not is_related(text, said):
+            return False
+        stand = [bullet.text for bullet in self._citing[one.id] if self._judged(bullet).place is Place.CORE]
+        return holds([text, *stand], said, self._today)
+
+    def _judged(self, bullet: Bullet) -> Verdict:
+        cites = tuple(one for one in bullet.cites if one in self._earlier or one in self._entries)
+        return self._bench.judge(Candidate(bullet.text, cites or ("nothing",)))
+
+    def _stands(
+        self, heading: str, memory_id: str, cited: Iterable[Earlier], entries: Iterable[Entry], text: str
+    ) -> None:
+        has_own = not heading and any(one.memory.heading for one in cited)
+        self.done.places.append((None if has_own else heading, memory_id))
+        for one in cited:
+            self._became[one.id] = memory_id
+        for entry in entries:
+            self._said_by[entry.id].append((memory_id, text))
+
+    # --- ends ------------------------------------------------------------------------------------------------------
+
+    def declare(self, declared: Declared) -> None:
+        """Take in that a memory is let go."""
+        one = self._earlier.get(declared.id)
+        if one is None or one.memory.id in self._claimed or one.memory.id in self.done.mentioned:
+            self.done.counts["idle declarations"] += 1
+            return
+        self.done.mentioned.add(one.memory.id)
+        if declared.how is LetGo.ARCHIVED:
+            self._end(one, Ending.ARCHIVED)
+            return
+        found: list[tuple[str, str, list[Earlier], list[Entry]]] = []
+        for by in declared.by:
+            if by in self._became:
+                other = self._earlier[by]
+                found.append((self._became[by], other.memory.content, [other], []))
+            found += [(memory_id, text, [], [self._entries[by]]) for memory_id, text in self._said_by.get(by, ())]
+        about = [candidate for candidate in found if is_related(one.memory.content, candidate[1])]
+        if not about:
+            self._refuse(Delete(one.memory.id, Ending.SUPERSEDED), Guard.ACCOUNTING, NOWHERE)
+            return
+        new, text, held, entries = about[0]
+        self._supersede(one, new, text, held, entries)
+
+    def _supersede(self, one: Earlier, new: str, text: str, held: Sequence[Earlier], entries: Sequence[Entry]) -> None:
+        """End a memory for a newer one about the same; what is about something else is not touched."""
+        if not is_related(one.memory.content, text):
+            return
+        newest = max([*(entry.at for entry in entries), *(other.at for other in held)], default="")
+        if newest > one.at:
+            self._end(one, Ending.SUPERSEDED, new)
+        else:
+            self._refuse(Delete(one.memory.id, Ending.SUPERSEDED, (new,)), Guard.ACCOUNTING, OLDER)
+
+    def _end(self, one: Earlier, ending: Ending, *successors: str) -> None:
+        self._claimed.add(one.memory.id)
+        self.done.operations.append(Delete(one.memory.id, ending, successors))
+
+    def _refuse(self, operation: Operation, guard: Guard, why: str, about: Sequence[Earlier] = ()) -> None:
+        ids = tuple(one.memory.id for one in about) or (() if isinstance(operation, Add) else ids_of(operation))
+        self.done.operations.append(operation)
+        self.done.faults[id(operation)] = RefusedOperation(guard, ids, why, operation=operation)
+
+
+def _all(parsed: Parsed) -> Iterable[Bullet]:
+    return (bullet for section in parsed.sections for bullet in section.bullets)
+
+
+def _record(one: Earlier) -> Record:
+    """A memory as evidence: what is in the core already was accepted as the user's."""
+    return Record(one.id, Standing.USER, *_spoken(one.memory.content, one.said_on))
+
+
+def _record_of(entry: Entry) -> Record:
+    return Record(entry.id, _STANDINGS.get(entry.origin, Standing.OUTSIDE), *_spoken(entry.text, entry.day))
+
+
+def _spoken(text: str, day: date) -> tuple[str, date, str]:
+    """The text of a record, its day, and who speaks in it."""
+    label = next((label for label in _LABELS if text.startswith(label)), "")
+    return text.removeprefix(label), day, label.rstrip(": ")

@@ -1,0 +1,414 @@
+"""Dream: the core and the days since the last dream become a core that lost nothing and invented nothing.
+
+The reply is read (`dream_reply`), becomes operations by id (`consolidation`), and all guards of the ledger decide about
+them. What passes is laid out as the reply has it (`arrangement`). Where too much would be lost, only what the reply
+adds is kept. The same inputs and the same reply give the same edits, but for the ids of new memories.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from memoryd.jobs import dream_reply
+from memoryd.jobs.consolidation import consolidate
+from memoryd.jobs.job import AppendDiary, Ask, Done, Edit, NothingToDo, Quoted, Rejected, Reply, RewriteCore, Step
+from memoryd.ledger import forgetting, guards
+from memoryd.ledger.accounting import Rewrite, Unmentioned, archiving, dispositions
+from memoryd.ledger.guards import Guard, Judged, RefusedRun
+from memoryd.ledger.memory import Ending, Kind
+from memoryd.ledger.neutral import neutral, neutral_lines
+from memoryd.ledger.operation import Add, Delete, Disposition, Merge, Update, apply
+from memoryd.ledger.places import placed
+from memoryd.recall import answerable
+from memoryd.tiers import core
+from memoryd.tiers.arrangement import Slot, arrange
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+    from datetime import date
+
+    from memoryd.jobs.consolidation import Consolidated, Earlier, Entry
+    from memoryd.ledger.guards import Context, Refusal
+    from memoryd.ledger.memory import Memory, Source
+    from memoryd.ledger.operation import Operation
+
+JOB = "dream"
+MAX_STEPS = 2
+WORST_DROP = 0.02  # of what could be answered may be lost without a disposition that says so
+_LONGEST_DIARY = 8_000  # characters of the model's own words
+_REPLY_TOKENS = (2_048, 32_768)
+_CHARS_PER_TOKEN = 3  # a generous reckoning: the reply may be as long as all that is in the core
+_DEFAULT_IMPORTANCE = 0.5
+_BY_HAND = 0.9  # importance of what a person has written into the file
+
+
+@dataclass(frozen=True, slots=True)
+class DreamInputs:
+    """A frozen snapshot of all that one dream depends on.
+
+    Attributes:
+        earlier: the live core as it was shown to the model, in the order of the file.
+        entries: what the daily files say, in order of time.
+        today: the local day.
+        clock: HH:MM.
+        max_bullets: that the core is to have.
+        unmentioned: what becomes of what the reply does not speak of.
+        refuses_ungrounded: one bullet that does not stand in what it cites refuses all of them.
+        context: what the guards go by, the live core and all that was forgotten with it.
+        forgotten: hashes of what was forgotten, each with when.
+        file: `MEMORY.md`.
+        places: where the memories stand among its bullets.
+        now: UTC, ISO 8601 with `Z`.
+        new_id: draws a free id of a core memory.
+        new_hex: draws eight random hex digits.
+        taken: ids that are given.
+        sources_of: says on which records an entry stands.
+        told: what else the receipt says.
+        instructions: the text of dream.md.
+    """
+
+    earlier: tuple[Earlier, ...]
+    entries: tuple[Entry, ...]
+    today: date
+    clock: str
+    max_bullets: int
+    unmentioned: Unmentioned
+    refuses_ungrounded: bool
+    context: Context
+    forgotten: Mapping[str, str]
+    file: bytes
+    places: Mapping[str, int]
+    now: str
+    new_id: Callable[[], str]
+    new_hex: Callable[[], str]
+    taken: Container[str]
+    sources_of: Callable[[Entry], tuple[Source, ...]]
+    told: Mapping[str, Any] = field(default_factory=dict)
+    instructions: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """What becomes of the core."""
+
+    operations: tuple[Operation, ...]
+    rewrite: Rewrite
+    refusals: tuple[Refusal, ...]
+    after: Mapping[str, Memory]  # every memory that is live then
+    places: Sequence[tuple[str | None, str]]
+    over: int = 0  # bullets more than there are to be
+
+
+def begin(inputs: DreamInputs) -> Step:
+    """Return the question."""
+    if not inputs.entries:
+        return NothingToDo("no daily file has content", receipt=_receipt(inputs))
+    material = [_quoted(one) for one in inputs.earlier]
+    material += [
+        Quoted(one.id, "daily", one.origin, f"{one.day}T{one.clock}" if one.clock else f"{one.day}", one.text)
+        for one in inputs.entries
+    ]
+    headings = [f"{one.id} {one.memory.heading}" for one in inputs.earlier if one.memory.heading]
+    marks = [f"{one.id} {mark}" for one in inputs.earlier if (mark := _marks(one.memory))]
+    given = [("today", inputs.today.isoformat()), ("bullets", str(inputs.max_bullets))]
+    given += [("headings", "\n".join(headings))] if headings else []
+    given += [("marks", "\n".join(marks))] if marks else []
+    low, high = _REPLY_TOKENS
+    tokens = low + sum(len(one.memory.content) for one in inputs.earlier) // _CHARS_PER_TOKEN
+    return Ask(JOB, inputs.instructions, tuple(material), tuple(given), max_tokens=min(high, tokens))
+
+
+def resume(inputs: DreamInputs, step: Step, answer: Reply | None) -> Step:
+    """Return what is to be done with the reply.
+
+    Raises ValueError for a step or an answer that this job never asked for.
+    """
+    if not isinstance(step, Ask) or answer is None:
+        raise ValueError("not a step of a dream")
+    parsed = dream_reply.parse(answer)
+    if isinstance(parsed, Rejected):
+        return parsed
+    there = [one for one in inputs.earlier if one.memory.id in inputs.context.memories]
+    meant = consolidate(parsed, there, inputs.entries, inputs.today, inputs.new_id, inputs.sources_of)
+    if parsed.sections and not meant.places and meant.faults:
+        return Rejected("nothing in the reply stands in what it cites")
+    return _Dream(inputs, parsed, meant, answer).step()
+
+
+def _quoted(one: Earlier) -> Quoted:
+    ranks = {"user": 3, "assistant": 2}
+    origins = [source.origin for source in one.memory.sources]
+    lowest = min(origins, key=lambda origin: ranks.get(origin, 0), default="memory")
+    return Quoted(one.id, "memory", lowest, one.local_at, one.memory.content)
+
+
+def _marks(memory: Memory) -> str:
+    told = ["constitutional"] if memory.constitutional else []
+    told += [] if memory.importance is None else [f"importance={memory.importance:.2f}"]
+    told += [f"category={memory.category}"] if memory.category else []
+    return " ".join(told)
+
+
+def _receipt(inputs: DreamInputs, **more: Any) -> dict[str, Any]:
+    shown = {"entries": len(inputs.entries), "earlier": len(inputs.earlier)}
+    return {JOB: {**inputs.told.get(JOB, {}), **shown, **more}, **{k: v for k, v in inputs.told.items() if k != JOB}}
+
+
+# ── deciding ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Dream:
+    """One reply on its way to the core."""
+
+    def __init__(self, inputs: DreamInputs, parsed: dream_reply.Parsed, meant: Consolidated, reply: Reply) -> None:
+        self.inputs, self.parsed, self.meant, self.reply = inputs, parsed, meant, reply
+        self.before = {one.id: one for one in inputs.context.memories.values() if one.kind is Kind.CORE and one.is_live}
+
+    def step(self) -> Done:
+        whole = self._whole()
+        runs = [one for one in whole.refusals if isinstance(one, RefusedRun)]
+        decided = self._additions(whole.refusals) if runs else whole
+        refused = self._refused_all(decided)
+        if refused:
+            decided = _Decided((), decided.rewrite, (*decided.refusals, refused), self.before, ())
+        return self._told(decided, runs, refused)
+
+    def _whole(self) -> _Decided:
+        """All that the reply says, and what the configuration makes of what it does not speak of."""
+        shown = [one.memory.id for one in self.inputs.earlier if one.memory.id in self.before]
+        protected = {one for one in shown if self.before[one].constitutional}
+        rewrite = Rewrite(shown, self.meant.mentioned | protected, self.inputs.unmentioned)
+        operations = [*self.meant.operations, *archiving(rewrite, self.meant.operations)]
+        judged = self._judged(operations, rewrite)
+        if any(isinstance(one, RefusedRun) for one in judged.refusals):
+            return _Decided((), rewrite, judged.refusals, self.before, ())
+        surplus, over = self._surplus(judged.accepted)
+        rewrite = replace(rewrite, mentioned={*rewrite.mentioned, *(one.id for one in surplus)})
+        accepted = (*judged.accepted, *surplus)
+        return _Decided(accepted, rewrite, judged.refusals, self._after(accepted), self.meant.places, over)
+
+    def _additions(self, refusals: Sequence[Refusal]) -> _Decided:
+        """Only what the reply adds, below what there is."""
+        rewrite = Rewrite([*self.before], set())
+        added = [one for one in self.meant.operations if isinstance(one, Add) and one.id in self.meant.additions]
+        accepted = self._judged(added, rewrite).accepted
+        ids = {one.id for one in accepted if isinstance(one, Add)}
+        places = [place for place in self.meant.places if place[1] in ids]
+        over = max(0, len(self.before) + len(ids) - self.inputs.max_bullets)
+        return _Decided(accepted, rewrite, tuple(refusals), self._after(accepted), places, over)
+
+    def _judged(self, operations: Sequence[Operation], rewrite: Rewrite) -> Judged:
+        said_anew = forgetting.said_anew(operations, self.inputs.forgotten)
+        context = replace(self.inputs.context, rewrite=rewrite, said_anew=said_anew)
+        return guards.judge(context, operations, [self.meant.check])
+
+    def _after(self, operations: Sequence[Operation]) -> dict[str, Memory]:
+        context = self.inputs.context
+        changes = apply(
+            context.memories,
+            operations,
+            agent_id=context.agent_id,
+            now=self.inputs.now,
+            new_hex=self.inputs.new_hex,
+            taken=self.inputs.taken,
+        )
+        after = self.before | {change.memory_id: change.after for change in changes}
+        return {memory_id: memory for memory_id, memory in after.items() if memory.is_live}
+
+    def _surplus(self, accepted: Sequence[Operation]) -> tuple[list[Delete], int]:
+        """The least important memories above the number there may be, as far as the guards allow; how many are left."""
+        context = self.inputs.context
+        after = self._after(accepted)
+        over = len(after) - self.inputs.max_bullets
+        if over <= 0:
+            return [], 0
+        count, limits = context.count_tokens, context.limits
+        start = sum(count(one.content) for one in self.before.values())
+        left = sum(count(one.content) for one in after.values())
+        ended = [one.id for one in accepted if isinstance(one, Delete) and not one.successors]
+        lost = context.eroded + sum(count(self.before[one].content) for one in ended if one in self.before)
+        most = Fraction(str(limits.erosion_percent)) * (start + context.eroded) / 100
+        floor = Fraction(str(limits.retention_floor)) * start
+        replacing = {new for one in accepted if isinstance(one, Delete) for new in one.successors}
+        touched = {one.id for one in accepted if isinstance(one, Update)}
+        gone: list[Delete] = []
+        for memory in sorted((after[one] for one in self.before if one in after), key=_weight):
+            if len(gone) == over:
+                break
+            tokens = count(memory.content)
+            is_free = not memory.constitutional and memory.id not in replacing | touched
+            if is_free and lost + tokens <= most and left - tokens >= floor:
+                lost, left = lost + tokens, left - tokens
+                gone.append(Delete(memory.id, Ending.ARCHIVED))
+        return gone, over - len(gone)
+
+    def _refused_all(self, decided: _Decided) -> RefusedRun | None:
+        """Why nothing of all this may be done, if it may not."""
+        if self.inputs.refuses_ungrounded:
+            made_up = [one for one in decided.refusals if one.guard is Guard.GROUNDING]
+            if made_up:
+                ids = tuple(dict.fromkeys(memory_id for one in made_up for memory_id in one.memory_ids))
+                return RefusedRun(
+                    Guard.GROUNDING, ids, "the reply says what its sources do not", {"bullets": len(made_up)}
+                )
+        score = self._score(decided)
+        if score.drop > WORST_DROP:
+            numbers = {"before": score.before, "after": score.after, "unexplained": score.unexplained}
+            return RefusedRun(Guard.RECALL, (), "less could be answered from the new memory", numbers)
+        return None
+
+    def _score(self, decided: _Decided) -> answerable.Score:
+        ends = dispositions(decided.rewrite, decided.operations)
+        let_go = {key for key, how in ends.items() if how in {Disposition.ARCHIVED, Disposition.SUPERSEDED}}
+        return answerable.score(
+            {one.id: one.content for one in self.before.values()},
+            {one.id: one.content for one in decided.after.values()},
+            [one.text for one in self.inputs.entries],
+            let_go,
+        )
+
+    # --- telling ----------------------------------------------------------------------------------------------------
+
+    def _told(self, decided: _Decided, runs: Sequence[RefusedRun], refused: RefusedRun | None) -> Done:
+        operations, data = self._laid_out(decided)
+        ends = Counter(str(how) for how in dispositions(decided.rewrite, decided.operations).values())
+        added = sum(isinstance(one, Add) for one in decided.operations)
+        refusals = Counter(str(one.guard) for one in decided.refusals)
+        score = self._score(decided)
+        told = {
+            **dict(self.meant.counts),
+            "unreadable": self.parsed.unreadable,
+            "dispositions": {**dict.fromkeys(map(str, Disposition), 0), **ends},
+            "added": added,
+            "refusals": dict(sorted(refusals.items())),
+            "after": len(decided.after),
+            "over_max_bullets": decided.over,
+            "answerable": {"questions": score.questions, "before": score.before, "after": score.after},
+        }
+        edits: list[Edit] = []
+        if operations:
+            seen = {one.memory.id: one.memory.content for one in self.inputs.earlier}
+            edits.append(RewriteCore(operations, decided.rewrite, seen, self.inputs.file, data))
+        edits.append(AppendDiary(self.inputs.today, self.inputs.clock, self._diary(told, decided)))
+        why = None
+        if refused:
+            why = f"refused: {refused.guard}: {refused.why}"
+        elif runs:
+            why = f"the rewrite was refused: {'; '.join(f'{one.guard}: {one.why}' for one in runs)}; {added} added"
+        receipt = _receipt(self.inputs, **told)
+        if decided.refusals:
+            receipt["refused"] = guards.rows(decided.refusals)
+        return Done(tuple(edits), receipt, why, declined=refused is not None)
+
+    def _diary(self, told: Mapping[str, Any], decided: _Decided) -> str:
+        """What memoryd knows of this dream, and what the model says of it."""
+        ends = ", ".join(f"{count} {how}" for how, count in told["dispositions"].items())
+        seen = self.inputs.told.get(JOB, {}).get("dailies", {})
+        score = told["answerable"]
+        lines = [
+            f"- Memories: {len(self.before)} before, {told['after']} after; {ends}, {told['added']} added.",
+            f"- Sources: {len(self.inputs.entries)} entries of {', '.join(seen) or 'no file'}.",
+            f"- Refused: {', '.join(f'{n} by {guard}' for guard, n in told['refusals'].items()) or 'nothing'}.",
+            *(
+                f"- Refused by {one.guard}: {', '.join(one.memory_ids) or 'a new bullet'}: {neutral(one.why)}."
+                for one in decided.refusals
+            ),
+            *(f"- {how}: {memory_id}{reason}" for memory_id, how, reason in self._ended(decided)),
+            f"- Tokens: {self.reply.tokens_in} in, {self.reply.tokens_out} out ({self.reply.backend}).",
+            f"- Answerable: {score['before']} of {score['questions']} questions before, {score['after']} after.",
+            *([f"- Bullets over dream.max_bullets: {told['over_max_bullets']}."] if told["over_max_bullets"] else []),
+        ]
+        prose = neutral_lines(self.parsed.diary[:_LONGEST_DIARY]) or "The model wrote nothing."
+        return "\n".join([*lines, "", "The model's impression, see the sources:", "", prose])
+
+    def _ended(self, decided: _Decided) -> Iterator[tuple[str, str, str]]:
+        """Each memory that ended: id, how, and the reason that was given."""
+        names = {one.id: one.memory.id for one in self.inputs.earlier}
+        reasons = {names[one.id]: one.reason for one in self.parsed.declared if one.id in names}
+        for one in decided.operations:
+            if isinstance(one, Delete):
+                successors = f" by {', '.join(one.successors)}" if one.successors else ""
+                reason = neutral(reasons.get(one.id, ""))[:200]
+                yield one.id, str(one.ended_as).capitalize(), f"{successors}{f': {reason}' if reason else ''}"
+            elif isinstance(one, Merge):
+                yield ", ".join(one.ids), "Merged", f" into {one.id}"
+
+    # --- the file ---------------------------------------------------------------------------------------------------
+
+    def _laid_out(self, decided: _Decided) -> tuple[tuple[Operation, ...], bytes]:
+        """The operations with the places of what they bring, and the file that they come to."""
+        file = core.parse(self.inputs.file)
+        merged = {one.id: one.ids for one in decided.operations if isinstance(one, Merge)}
+        sections = [
+            (heading, [self._slot(decided.after[one], merged.get(one, ())) for one in ids])
+            for heading, ids in self._sections(decided)
+        ]
+        data = arrange(file, sections)
+        return tuple(self._placed(decided, core.parse(data), file)), data
+
+    def _slot(self, memory: Memory, parts: Sequence[str] = ()) -> Slot:
+        position = self.inputs.places.get(memory.id)
+        old = self.before.get(memory.id)
+        is_same = position is not None and old is not None and old.content == memory.content
+        takes = tuple(self.inputs.places[one] for one in parts if one in self.inputs.places)
+        return Slot(position, None if is_same else memory.content, takes)
+
+    def _sections(self, decided: _Decided) -> list[tuple[str, list[str]]]:
+        """The headings, and which memories stand below each: as the reply has it, the others where they stood."""
+        after = decided.after
+        found: dict[str, tuple[str, list[str]]] = {}
+        home: dict[str, str] = {}
+        for heading, memory_id in decided.places:
+            memory = after.get(memory_id)
+            if memory is not None and memory_id not in home and not memory.constitutional:
+                name = (memory.heading or "") if heading is None else heading
+                home[memory_id] = core.normal(name)
+                found.setdefault(home[memory_id], (name, []))[1].append(memory_id)
+        stays: dict[tuple[str, str | None], list[str]] = defaultdict(list)
+        above: dict[str, str] = {}  # heading → the memory below it that the reply has a place for, passed last
+        for memory_id, old in self.before.items():
+            key = core.normal(old.heading or "")
+            if home.get(memory_id) == key:
+                above[key] = memory_id
+            elif memory_id in after and memory_id not in home:
+                found.setdefault(key, (old.heading or "", []))
+                stays[key, above.get(key)].append(memory_id)
+        return [
+            (name, [*stays[key, None], *(one for head in ids for one in (head, *stays[key, head]))])
+            for key, (name, ids) in found.items()
+        ]
+
+    def _placed(self, decided: _Decided, new: core.CoreFile, file: core.CoreFile) -> Iterator[Operation]:
+        """The operations, with heading and number of each memory in the file as it is going to be."""
+        waiting: dict[str, list[str]] = defaultdict(list)
+        for _, ids in self._sections(decided):
+            for memory_id in ids:
+                slot = self._slot(decided.after[memory_id])
+                text = slot.text if slot.text is not None else file.bullets[slot.position or 0].text
+                waiting[core.normal(text)].append(memory_id)
+        for queue in waiting.values():
+            queue.reverse()
+        order = [(queue.pop(), one.heading) for one in new.bullets if (queue := waiting[core.normal(one.text)])]
+        numbers = placed([decided.after[one].position if one in self.before else None for one, _ in order])
+        at = {one: (heading, number) for (one, heading), number in zip(order, numbers, strict=True)}
+        for operation in decided.operations:
+            if isinstance(operation, Add | Merge | Update) and operation.id in at:
+                heading, number = at.pop(operation.id)
+                yield replace(operation, heading=heading, position=number)
+            else:
+                yield operation
+        for memory_id, (heading, number) in at.items():
+            memory = decided.after[memory_id]
+            is_moved = (memory.heading or "") != heading or memory.position != number
+            if is_moved and not memory.constitutional:
+                yield Update(memory_id, heading=heading, position=number)
+
+
+def _weight(memory: Memory) -> tuple[float, str, str]:
+    """What goes first has the least: by importance, then by age."""
+    by_hand = not memory.sources
+    importance = memory.importance if memory.importance is not None else _BY_HAND if by_hand else _DEFAULT_IMPORTANCE
+    return importance, memory.origin_at or memory.created_at, memory.id

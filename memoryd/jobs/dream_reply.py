@@ -1,0 +1,274 @@
+"""The grammar of a dream's reply, written once for every backend.
+
+    [MEMORY]
+    ## Preferences
+    - Tabs in all Makefiles. [m1]
+    - The database is Postgres 16 on the host Marvin. [m2, d4]
+    [DREAM]
+    A quiet day; the database moved.
+    - archived [m3]: the trip is over
+    - superseded [m5] by [d4]: another version
+
+Headings are optional; a bullet ends with the ids it stands on, and goes on in indented lines. `[NOTHING]` alone says
+that all may stay as it is. Read with patience for what models do to a grammar without changing its meaning (letter
+case, bold, headings, the other order, a fence around the whole or a section), and refused as a whole when it was cut
+off, refused, empty, or has no memory in it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from memoryd.jobs.job import Rejected, Reply
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Bullet:
+    """One memory as it is to be, on one line, with the ids of the material it stands on."""
+
+    text: str
+    cites: tuple[str, ...] = ()  # "m3", "d7"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The bullets under one heading; an empty heading is the part above the first."""
+
+    heading: str
+    bullets: tuple[Bullet, ...]
+
+
+class LetGo(StrEnum):
+    """How an earlier memory is let go in so many words."""
+
+    ARCHIVED = "archived"
+    SUPERSEDED = "superseded"
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """That a memory is let go."""
+
+    id: str  # "m3"
+    how: LetGo
+    by: tuple[str, ...] = ()  # what says it now
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A reply in its parts."""
+
+    sections: tuple[Section, ...] = ()
+    diary: str = ""
+    declared: tuple[Declared, ...] = ()
+    unreadable: int = 0  # lines of the memory in no known form, left out
+
+
+NOTHING = "[NOTHING]"
+_LONGEST = 8_000_000  # characters; no memory file is longer
+_MARK = re.compile(r"^[\s#>*_]*\[\s*(MEMORY|DREAM|NOTHING)\s*\][\s:*_]*$", re.IGNORECASE)
+_FENCE = re.compile(r"^\s*(`{3,}|~{3,})[^`]*$")
+_HEADING = re.compile(r"^\s{0,3}#{1,6}\s+(?P<text>.*?)[\s#]*$")
+_BULLET = re.compile(r"^\s*(?:[-*•+]|\d{1,4}[.)])\s+(?P<text>\S.*)$")
+_IDS = r"[md]\d{1,9}(?:\s*[,;]\s*[md]\d{1,9})*"
+_CITED = re.compile(rf"\s*\**\[\s*(?P<ids>{_IDS})\s*\]\**[\s.]*$", re.IGNORECASE)
+_DECLARED = re.compile(
+    rf"^\s*(?:[-*•+]\s+)?\**(?P<how>archived|superseded)\**:?\s+\[\s*(?P<ids>{_IDS})\s*\]\**"
+    rf"(?:\s+by\s+\**\[\s*(?P<by>{_IDS})\s*\]\**)?\s*[:–—-]*\s*(?P<reason>.*)$",  # noqa: RUF001
+    re.IGNORECASE,
+)
+_WHY = {
+    "length": "the reply was cut off at its length limit",
+    "refusal": "the model refused to answer",
+    "error": "the backend failed to answer",
+}
+
+
+def parse(reply: Reply) -> Parsed | Rejected:
+    """Return the parts of `reply`, or why it cannot be used; never raises."""
+    if reply.finish_reason != "stop":
+        return Rejected(_WHY.get(reply.finish_reason, "the reply did not end as it should"))
+    if not reply.text.strip():
+        return Rejected("the reply is empty")
+    if len(reply.text) > _LONGEST:
+        return Rejected("the reply is longer than any answer can be")
+    parts = _parts(reply.text.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
+    if "MEMORY" not in parts:
+        is_nothing = "NOTHING" in parts and not _says(parts["NOTHING"])
+        told, _ = _diary(parts.get("DREAM", []))
+        return Parsed(diary=told) if is_nothing else Rejected("the reply has no [MEMORY]")
+    sections, unreadable = _memory(_unfenced(parts["MEMORY"]))
+    if not sections:
+        return Rejected("the [MEMORY] of the reply is empty")
+    diary, declared = _diary(_unfenced(parts.get("DREAM", [])))
+    return Parsed(tuple(sections), diary, tuple(declared), unreadable)
+
+
+def render(sections: Iterable[Section], diary: str, declared: Iterable[Declared] = ()) -> str:
+    """Return the reply text that `parse` reads back to these parts; the bullets' texts must be single lines."""
+    lines: list[str] = []
+    for section in sections:
+        lines += [f"## {section.heading}"] if section.heading else []
+        lines += [f"- {one.text} [{', '.join(one.cites)}]" if one.cites else f"- {one.text}" for one in section.bullets]
+    told = [diary] if diary else []
+    for one in declared:
+        by = f" by [{', '.join(one.by)}]" if one.by else ""
+        told.append(f"- {one.how} [{one.id}]{by}: {one.reason}")
+    return "\n".join([*(["[MEMORY]", *lines] if lines else [NOTHING]), "[DREAM]", *told])
+
+
+def merge(replies: Sequence[Reply]) -> Reply | Rejected:
+    """Return the reply to a question that was asked in parts: their sections, diaries and declarations in order.
+
+    One part that cannot be used makes the whole unusable: what it was asked about would be passed over.
+    """
+    parts = [parse(reply) for reply in replies]
+    rejected = next((part for part in parts if isinstance(part, Rejected)), None)
+    if rejected is not None:
+        return rejected
+    if len(replies) == 1:
+        return replies[0]
+    read = [part for part in parts if isinstance(part, Parsed)]
+    bullets: dict[str, list[Bullet]] = {}
+    for section in (section for part in read for section in part.sections):
+        bullets.setdefault(section.heading, []).extend(section.bullets)
+    headings = sorted(bullets, key=bool)  # what has none comes first, the others as they came
+    sections = [Section(heading, tuple(bullets[heading])) for heading in headings]
+    diary = "\n\n".join(part.diary for part in read if part.diary)
+    text = render(sections, diary, [one for part in read for one in part.declared])
+    tokens_in, tokens_out = sum(reply.tokens_in for reply in replies), sum(reply.tokens_out for reply in replies)
+    return replace(replies[0], text=text, tokens_in=tokens_in, tokens_out=tokens_out)
+
+
+# ── sections ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _parts(lines: list[str]) -> dict[str, list[str]]:
+    """The lines of each section; of one that comes twice, as where the question is echoed, the last that has any."""
+    found: dict[str, list[list[str]]] = {}
+    for line, is_code in _with_code(lines):
+        mark = None if is_code else _MARK.match(line)
+        if mark:
+            held: list[str] = []
+            found.setdefault(mark[1].upper(), []).append(held)
+        elif found:
+            held.append(line)
+    return {name: next((one for one in reversed(all_) if _says(one)), all_[-1]) for name, all_ in found.items()}
+
+
+def _says(lines: Sequence[str]) -> bool:
+    return any(line.strip() for line in lines)
+
+
+def _with_code(lines: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    """Each line, and whether it is code inside a bullet: there a mark is none.
+
+    A fence counts only behind a bullet of the memory, and only where another ends it: models put them around anything.
+    """
+    until = -1
+    section, in_bullet = "", False
+    for at, line in enumerate(lines):
+        if at <= until:
+            yield line, True
+            continue
+        mark = _MARK.match(line)
+        if mark:
+            section, in_bullet = mark[1].upper(), False
+        elif section == "MEMORY" and in_bullet and _FENCE.match(line):
+            end = _closing(lines, at)
+            until = -1 if end is None else end
+        elif section == "MEMORY":
+            in_bullet = in_bullet or _BULLET.match(line) is not None
+        yield line, at <= until
+
+
+def _closing(lines: Sequence[str], at: int) -> int | None:
+    """Where a fence ends; None where nothing ends it ahead of the next section."""
+    fence = lines[at].strip()[:3]
+    for end in range(at + 1, len(lines)):
+        if _MARK.match(lines[end]) and not lines[at][:1].isspace():
+            return None
+        if lines[end].strip().startswith(fence) and not lines[end].strip(" \t`~"):
+            return end
+    return None
+
+
+def _unfenced(lines: list[str]) -> list[str]:
+    """The lines of a section without a fence around all of them."""
+    told = [at for at, line in enumerate(lines) if line.strip()]
+    if told and _FENCE.match(lines[told[0]]):
+        closing = _closing(lines, told[0])
+        if closing in {None, told[-1]}:
+            return [line for at, line in enumerate(lines) if at not in {told[0], closing}]
+    return lines
+
+
+# ── bullets ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _memory(lines: list[str]) -> tuple[list[Section], int]:
+    sections: list[tuple[str, list[str]]] = [("", [])]
+    unreadable = 0
+    after_blank = True
+    for line, is_code in _with_code(["[MEMORY]", *lines]):
+        if _MARK.match(line) and not is_code:
+            continue
+        bullets = sections[-1][1]
+        heading = None if is_code else _HEADING.match(line)
+        bullet = None if is_code else _BULLET.match(line)
+        if _FENCE.match(line) or not line.strip():
+            after_blank = True
+            continue
+        if heading:
+            sections.append((_bare(heading["text"]), []))
+        elif bullet:
+            bullets.append(bullet["text"].strip())
+        elif bullets and (is_code or line[:1].isspace() or not (after_blank or _CITED.search(bullets[-1]))):
+            bullets[-1] = f"{bullets[-1]} {line.strip()}"
+        else:
+            unreadable += 1
+        after_blank = False
+    read = [Section(heading, tuple(filter(None, map(_bullet, bullets)))) for heading, bullets in sections]
+    return [section for section in read if section.bullets], unreadable
+
+
+def _bare(heading: str) -> str:
+    return heading.strip().strip("*_").strip()
+
+
+def _bullet(line: str) -> Bullet | None:
+    cites: list[str] = []
+    while found := _CITED.search(line):
+        cites = [*_ids(found["ids"]), *cites]
+        line = line[: found.start()]
+    text = line.strip()
+    return Bullet(text, tuple(dict.fromkeys(cites))) if text else None
+
+
+def _ids(text: str) -> list[str]:
+    return [one.strip().lower() for one in re.split(r"[,;]", text)]
+
+
+# ── the diary ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _diary(lines: list[str]) -> tuple[str, list[Declared]]:
+    prose: list[str] = []
+    declared: list[Declared] = []
+    for line in lines:
+        found = _DECLARED.match(line)
+        named = [one for one in _ids(found["ids"]) if one.startswith("m")] if found else []
+        if found and named:
+            by = tuple(_ids(found["by"])) if found["by"] else ()
+            how = LetGo(found["how"].lower())
+            declared += [Declared(one, how, by, found["reason"].strip()) for one in named]
+        else:
+            prose.append(line)
+    return "\n".join(prose).strip(), declared

@@ -1,0 +1,233 @@
+"""Arrangement: the core file with its bullets in another order, in other words and under other headings.
+
+What is no bullet stays what and where it is: text below a heading goes with the heading, text below a bullet with the
+bullet, and where that is gone, with what stands above it. Headings of the file keep their order; a new one comes behind
+the one it was named after. A heading that has lost all of its bullets, and has no other text, goes; a title stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from memoryd.tiers import core
+from memoryd.tiers.core import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from memoryd.tiers.core import CoreFile
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A bullet as it is to be.
+
+    Attributes:
+        position: of the bullet in the file that it is; None for a new one.
+        text: other words for it; None leaves its bytes as they are.
+        takes: bullets it stands for: what hangs below them comes to hang below it.
+    """
+
+    position: int | None = None
+    text: str | None = None
+    takes: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class _Laid:
+    """Lines of the new file: a heading or bullet with what belongs to it, or the text above all."""
+
+    raw: bytes
+    kind: Kind
+    place: int | None = None  # of the piece of the old file it is
+    is_touched: bool = False
+
+
+@dataclass(slots=True)
+class _Part:
+    """A part of the new file: a heading, and the bullets below it."""
+
+    key: str
+    heading: int | None  # the piece of the old file it is
+    text: str = ""
+    held: list[int] = field(default_factory=list)  # the positions of the bullets that the old file has here
+    slots: list[Slot] = field(default_factory=list)
+
+
+def arrange(file: CoreFile, sections: Sequence[tuple[str, Sequence[Slot]]]) -> bytes:
+    """The file's bytes with the bullets that the sections name, in their order, and no others.
+
+    Args:
+        file: as it is.
+        sections: heading and bullets of each; an empty heading is the part above the first `## `.
+
+    Raises:
+        ValueError: a text is blank.
+    """
+    parts = _filled(_parts(file), sections)
+    if all(one.text is None and not one.takes for part in parts for one in part.slots) and all(
+        [slot.position for slot in part.slots] == part.held for part in parts
+    ):
+        return core.render(file)
+    laid = _Layout(file).laid(parts)
+    data = _joined(file, laid)
+    meant = [(core.normal(text), part.key) for part in parts for text in map(_said(file), part.slots)]
+    # An open fence or comment may have swallowed some: then each that is there already stays in its place.
+    is_held = [(core.normal(one.text), core.normal(one.heading)) for one in core.parse(data).bullets] == meant
+    return data if is_held else core.edit(file, list(_edits(file, sections)))
+
+
+def _said(file: CoreFile) -> Callable[[Slot], str]:
+    """What tells the text that a slot comes to have."""
+
+    def said(slot: Slot) -> str:
+        if slot.text is not None:
+            return core.escaped(slot.text)
+        return "" if slot.position is None else file.bullets[slot.position].text
+
+    return said
+
+
+def _edits(file: CoreFile, sections: Sequence[tuple[str, Sequence[Slot]]]) -> Iterator[core.Edit]:
+    slots = {slot.position: slot for _, named in sections for slot in named if slot.position is not None}
+    for bullet in file.bullets:
+        slot = slots.get(bullet.position)
+        if slot is None:
+            yield core.Remove(bullet.position)
+        elif slot.text is not None:
+            yield core.Replace(bullet.position, slot.text)
+    for heading, named in sections:
+        yield from (core.Insert(one.text, heading) for one in named if one.position is None and one.text is not None)
+
+
+# ── parts ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _parts(file: CoreFile) -> list[_Part]:
+    parts = [_Part("", None)]
+    position = 0
+    for place, piece in enumerate(file.pieces):
+        if piece.kind is Kind.HEADING:
+            parts.append(_Part(core.normal(piece.text) if piece.level > 1 else "", place, piece.text))
+        elif piece.kind is Kind.BULLET:
+            parts[-1].held.append(position)
+            position += 1
+    return parts
+
+
+def _filled(parts: list[_Part], sections: Sequence[tuple[str, Sequence[Slot]]]) -> list[_Part]:
+    """The parts with the slots of the sections, and new parts for headings that the file does not have."""
+    home = {position: part for part in parts for position in part.held}
+    before: _Part | None = None
+    keys = [core.normal(name) for name, _ in sections]
+    following = [next((part for part in parts if key and part.key == key), None) for key in keys]
+    for number, (heading, slots) in enumerate(sections):
+        key = keys[number]
+        found = [part for part in parts if part.key == key]
+        if not found:
+            found = [_Part(key, None, heading)]
+            after = next((part for part in following[number:] if part is not None), None)
+            at = len(parts) if after is None else _index(parts, after)
+            parts.insert(at if before is None else _index(parts, before) + 1, found[0])
+        at = 1 if key == "" and len(found) > 1 and not parts[0].held else 0  # below the title, not above it
+        for slot in slots:
+            own = None if slot.position is None else home[slot.position]
+            ahead = next((i for i, part in enumerate(found) if part is own), -1)
+            at = max(at, ahead)  # of several headings of this name each keeps its own
+            found[at].slots.append(slot)
+        before = found[at]
+    return parts
+
+
+def _index(parts: Sequence[_Part], part: _Part) -> int:
+    return next(at for at, one in enumerate(parts) if one is part)
+
+
+# ── lines ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Layout:
+    """The lines of the new file, made of the pieces of the old."""
+
+    def __init__(self, file: CoreFile) -> None:
+        self._pieces = file.pieces
+        self._bullets = [place for place, piece in enumerate(file.pieces) if piece.kind is Kind.BULLET]
+        self._newline = core.newline_of(core.render(file))
+
+    def laid(self, parts: Sequence[_Part]) -> list[_Laid]:
+        """All of them, in order."""
+        used = {one for part in parts for slot in part.slots for one in (slot.position, *slot.takes)}
+        found = [_Laid(one.raw, one.kind, at) for at, one in enumerate(self._pieces) if one.kind is Kind.TEXT]
+        for part in parts:
+            lines = self._part(part, used)
+            found += [] if part.held and self._is_bare(lines) else lines
+        return found
+
+    def _part(self, part: _Part, used: set[int | None]) -> list[_Laid]:
+        lines: list[_Laid] = []
+        if part.heading is not None:
+            lines.append(_Laid(self._pieces[part.heading].raw, Kind.HEADING, part.heading))
+        elif part.key:
+            lines.append(_Laid(f"## {part.text}".encode() + self._newline * 2, Kind.HEADING))
+        lines += [self._bullet(slot) for slot in part.slots]
+        at = {line.place: line for line in lines if line.place is not None}
+        above = lines[0] if lines and lines[0].kind is Kind.HEADING else None
+        for position in part.held:
+            place = self._bullets[position]
+            above = at.get(place, above)
+            piece = self._pieces[place]
+            orphan = piece.raw[piece.own :]
+            if position in used or not orphan.strip():
+                continue
+            if above is None:
+                above = _Laid(orphan, Kind.TEXT)
+                lines.insert(0, above)
+            else:
+                above.raw = core.whole(above.raw.rstrip(b"\r\n")) + orphan
+            above.is_touched = True
+        return lines
+
+    def _bullet(self, slot: Slot) -> _Laid:
+        taken = [self._pieces[self._bullets[one]] for one in slot.takes]
+        below = b"".join(core.whole(one.raw[one.own :]) for one in taken if one.raw[one.own :].strip())
+        if slot.position is None:
+            line = core.escaped(slot.text or "")
+            return _Laid(f"- {line}".encode() + self._newline + below, Kind.BULLET, is_touched=True)
+        place = self._bullets[slot.position]
+        piece = self._pieces[place]
+        own = piece.raw[: piece.own] if slot.text is None else core.own_text(piece, slot.text)
+        raw = own + piece.raw[piece.own :]
+        return _Laid(core.whole(raw) + below if below else raw, Kind.BULLET, place, is_touched=bool(below))
+
+    def _is_bare(self, lines: Sequence[_Laid]) -> bool:
+        """Whether nothing is left but a heading, which is not the title."""
+        if len(lines) != 1 or lines[0].kind is not Kind.HEADING or lines[0].place is None:
+            return False
+        return self._pieces[lines[0].place].level > 1 and not lines[0].raw.partition(b"\n")[2].strip()
+
+
+def _joined(file: CoreFile, laid: Sequence[_Laid]) -> bytes:
+    """The lines with the blank lines between them that they had, and where others meet now, the usual ones."""
+    newline = core.newline_of(core.render(file))
+    laid = [one for one in laid if one.raw]
+    out = []
+    for line, following in pairwise([*laid, None]):
+        if line is None:
+            break
+        body = line.raw.rstrip(b" \t\r\n")
+        tail = line.raw[len(body) :]
+        end = tail[: tail.find(b"\n") + 1] or newline
+        out += [body, end, _gap(file, line, following, tail[len(end) :] if b"\n" in tail else b"", newline)]
+    return b"".join(out)
+
+
+def _gap(file: CoreFile, line: _Laid, following: _Laid | None, blank: bytes, newline: bytes) -> bytes:
+    last = None if line.place is None else line.place + 1
+    next_kind = file.pieces[last].kind if last is not None and last < len(file.pieces) else None
+    if following is None:
+        return blank if last == len(file.pieces) else b""
+    if next_kind is following.kind and not line.is_touched:
+        return blank
+    return newline if Kind.HEADING in {line.kind, following.kind} or line.kind is Kind.TEXT else b""
