@@ -4,9 +4,9 @@
 
 HOW is `kill`; an error number's name (`EIO`, `ENOSPC`, `EDQUOT`: that call fails once; with a `+`: every call that
 writes fails from there on); `short` (a `write` takes half of what it was given); or `lie` (a `write` says it took
-eight bytes and took none); `/K` leaves all but each K-th of its points out. NAME is a `Job`. It is carried out once undisturbed, which warms the server up; then once
-for each point: the folder is laid out anew, a forked child waits for `strace -p`, runs into its fault, and a second
-child runs undisturbed. What each point came to is printed as one line of JSON.
+eight bytes and took none); with `/K` each K-th of its points only. NAME is a `Job`. It is carried out once undisturbed,
+which warms the server up; then once for each point: the folder is laid out anew, a forked child waits for `strace -p`,
+runs into its fault, and a second child runs undisturbed. What each point came to is printed as one line of JSON.
 
 No `-P` filter is used: every call is counted and the points are chosen by path afterwards, so that temporary files
 need no predictable names. The log of each run tells whether the fault hit the call it was meant for.

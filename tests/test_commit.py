@@ -71,6 +71,7 @@ def check_modes(tmp_path, *modes):
     assert {f"{point['who']}{'+kill' * point['kill']}" for point in points} == {
         mode.partition("+twice")[0] for mode in modes
     }
+    assert {point["who"] for point in points} == {mode.partition("+")[0] for mode in modes}
     for point in points:
         alone = undisturbed[point["daily"]]
         check_ended_well(point, alone)

@@ -15,7 +15,7 @@ import pytest
 from memoryd.scrub import scan as rules
 from memoryd.scrub.finding import Finding, Scrubbed
 from memoryd.scrub.policy import Policy
-from memoryd.worker import client, scanner
+from memoryd.worker import client
 from memoryd.worker.client import Worker, WorkerError
 from memoryd.worker.protocol import policy_from_json, policy_to_json, scrubbed_from_json, scrubbed_to_json
 from memoryd.worker.scanner import Scanner, cache_folder, rule_name
