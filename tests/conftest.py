@@ -40,6 +40,8 @@ def pytest_collection_modifyitems(config, items):
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+    # The long ones first, which have a limit of their own, so that no worker is left alone with one at the end.
+    items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
 
 
 def pytest_terminal_summary(terminalreporter):

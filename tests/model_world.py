@@ -71,6 +71,10 @@ class Workers:
         self.counting, self.models, self.scanning = map(Lent, owned)
         self._owned = owned
 
+    def lend(self, _folder: Path, name: str = "worker") -> Lent:
+        """What an app takes for the worker of this name; it asks none of a model here."""
+        return {"scanner": self.scanning, "worker": self.counting}[name]
+
     def close(self) -> None:
         for one in self._owned:
             one.close()

@@ -1,12 +1,12 @@
 """One job, killed or failed at each of its system calls that touch its folder: a fork server under `strace --inject`.
 
-    syscall_sweep.py MODULE:NAME FOLDER HOW [--every K] [--seed S]
+    syscall_sweep.py MODULE:NAME FOLDER HOW[/K]… [--seed S]
 
 HOW is `kill`; an error number's name (`EIO`, `ENOSPC`, `EDQUOT`: that call fails once; with a `+`: every call that
 writes fails from there on); `short` (a `write` takes half of what it was given); or `lie` (a `write` says it took
-eight bytes and took none). NAME is a `Job`. It is carried out once undisturbed, which warms the server up; then once
-for each point: the folder is laid out anew, a forked child waits for `strace -p`, runs into its fault, and a second
-child runs undisturbed. What each point came to is printed as one line of JSON.
+eight bytes and took none); with `/K` each K-th of its points only. NAME is a `Job`. It is carried out once undisturbed,
+which warms the server up; then once for each point: the folder is laid out anew, a forked child waits for `strace -p`,
+runs into its fault, and a second child runs undisturbed. What each point came to is printed as one line of JSON.
 
 No `-P` filter is used: every call is counted and the points are chosen by path afterwards, so that temporary files
 need no predictable names. The log of each run tells whether the fault hit the call it was meant for.
@@ -271,21 +271,23 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("job")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("how")
-    parser.add_argument("--every", type=int, default=1, help="only each K-th point …")
-    parser.add_argument("--seed", type=int, default=0, help="… beginning with one that this number chooses")
+    parser.add_argument("hows", nargs="+", metavar="HOW[/K]")
+    parser.add_argument("--seed", type=int, default=0, help="chooses the first of each K-th points")
     parser.add_argument("--only", type=int, help="only the point of this index")
     given = parser.parse_args()
     module, _, name = given.job.partition(":")
     server = Server(getattr(importlib.import_module(module), name), given.folder)
     server.warm_up()
     code, calls = undisturbed(server)
-    points = points_of(calls, given.how, server.job.is_state)
+    every = {how: int(each or 1) for how, _, each in (one.partition("/") for one in given.hows)}
+    points = {how: points_of(calls, how, server.job.is_state) for how in every}
     again = server.plain(1)
-    tell(how="undisturbed", code=code, again=again, points=len(points), after=server.job.state(server.root))
-    first = random.Random(given.seed).randrange(given.every)
-    for index in points[first :: given.every] if given.only is None else [given.only]:
-        one_point(server, calls, index, given.how)
+    count = {how: len(found) for how, found in points.items()}
+    tell(how="undisturbed", code=code, again=again, points=count, after=server.job.state(server.root))
+    for how, each in every.items():
+        first = random.Random(given.seed).randrange(each)
+        for index in points[how][first::each] if given.only is None else [given.only]:
+            one_point(server, calls, index, how)
 
 
 if __name__ == "__main__":

@@ -66,8 +66,12 @@ def block(alone):
     return text[text.index("\n## Trimmed Context") :]
 
 
-def check_mode(tmp_path, mode):
-    undisturbed, points = sweep(tmp_path, mode)
+def check_modes(tmp_path, *modes):
+    undisturbed, points = sweep(tmp_path, *modes)
+    assert {f"{point['who']}{'+kill' * point['kill']}" for point in points} == {
+        mode.partition("+twice")[0] for mode in modes
+    }
+    assert {point["who"] for point in points} == {mode.partition("+")[0] for mode in modes}
     for point in points:
         alone = undisturbed[point["daily"]]
         check_ended_well(point, alone)
@@ -99,15 +103,19 @@ def check_files(point, alone):
     ), f"{at}\n{core}"
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_stopped_or_disturbed_at_each_step_it_comes_to_the_same(tmp_path, mode):
-    check_mode(tmp_path, mode)
+def test_stopped_or_disturbed_at_each_step_it_comes_to_the_same(tmp_path):
+    undisturbed, _ = check_modes(tmp_path, *MODES)
+    met = Counter(undisturbed[False]["steps"]) | Counter(undisturbed[True]["steps"])
+    for name in {*REPLACE_STEPS, *PLACE_STEPS, *APPEND_STEPS, *TRANSACTIONS, "before:answer", "after:reply"}:
+        assert met[name] >= 1, name
+    head = "# Daily Memory: 2026-03-04\n\n## Mine (08:00)\n\nby hand, no newline\n\n## Trimmed"
+    assert undisturbed[True]["files"][DAILY].startswith(head)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("mode", MORE_MODES)
 def test_stopped_or_disturbed_at_each_step_it_comes_to_the_same_in_the_other_ways(tmp_path, mode):
-    check_mode(tmp_path, mode)
+    check_modes(tmp_path, mode)
 
 
 @pytest.mark.parametrize(
@@ -129,12 +137,3 @@ def test_a_folder_swapped_for_a_link_at_each_step_leads_nowhere(tmp_path, part):
     # Where the folder is needed after the swap, whoever asks is told why nothing came of it.
     errors = [error for point in points for _, error in point["between"] if error]
     assert any("is a symbolic link, not a folder" in error for error in errors)
-
-
-def test_every_name_of_a_step_is_stopped_at(tmp_path):
-    undisturbed, _ = sweep(tmp_path)
-    met = Counter(undisturbed[False]["steps"]) | Counter(undisturbed[True]["steps"])
-    for name in {*REPLACE_STEPS, *PLACE_STEPS, *APPEND_STEPS, *TRANSACTIONS, "before:answer", "after:reply"}:
-        assert met[name] >= 1, name
-    head = "# Daily Memory: 2026-03-04\n\n## Mine (08:00)\n\nby hand, no newline\n\n## Trimmed"
-    assert undisturbed[True]["files"][DAILY].startswith(head)

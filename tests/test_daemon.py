@@ -337,7 +337,7 @@ def test_of_many_simultaneous_starts_one_wins(scratch):
             one.wait()
 
 
-STARTS = 50 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 8
+STARTS = 50 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 5
 
 
 def test_the_database_taken_away_ends_it_with_an_error(scratch):

@@ -7,6 +7,7 @@ from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import read_all
 from memoryd.database import runs, sqlite
 from memoryd.engine import sleeping
+from memoryd.errors import StateError
 
 
 @pytest.fixture
@@ -64,3 +65,14 @@ def test_a_session_whose_run_waits_is_considered_without_waiting_for_who_writes(
     assert runs.get_run(opened.engine, sleeping.consider(*consider).run_id).state == "queued"
     with sqlite.writing(opened.engine):
         assert sleeping.consider(*consider).run_id is None
+
+
+def test_whatever_fails_first_where_the_database_was_taken_away_that_is_told(scratch, opened, loop, monkeypatch):
+    def failing():
+        (scratch.state / "memoryd.db").unlink()
+        raise LookupError
+
+    monkeypatch.setattr(loop, "_listen", lambda: None)  # the signals are this process's
+    monkeypatch.setattr(loop, "_note_start", failing)
+    with pytest.raises(StateError, match="taken away"):
+        loop.run()

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import resource
+import shutil
 import signal
 import stat
 import subprocess
@@ -17,6 +18,7 @@ from planted_secrets import planted
 from scratch import Model, Scratch, filler, in_process, message, recent, said, until
 from sqlmodel import SQLModel
 
+from memoryd import app
 from memoryd.daemon.once import read_all
 from memoryd.database import sqlite, tables, texts
 from memoryd.database.texts import COLUMNS
@@ -36,9 +38,10 @@ SECRET = next(one for one in planted("stored long ago") if one.name == "github-c
 RUN = "run-20260101T000000-abcdef"
 
 
-@pytest.fixture
-def scratch(tmp_path):
-    made = Scratch(tmp_path / "scratch", ingest={"settle": "20ms"}, scrub={"secrets": "off"})
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A session that slept while nothing was redacted, and a copy of its folder."""
+    made = Scratch(tmp_path_factory.mktemp("rescrub") / "scratch", ingest={"settle": "20ms"}, scrub={"secrets": "off"})
     made.append([
         *said(),
         message("user", f"We decided to use the key {SECRET} for the deployment of the shop.", 10),
@@ -60,7 +63,17 @@ def scratch(tmp_path):
     assert SECRET in made.core
     assert SECRET in (made.workspace / "memory" / "2026-03-04.md").read_text(encoding="utf-8")
     made.write_config(scrub={"secrets": "redact"})
-    return made
+    pristine = made.root.with_name("pristine")
+    shutil.copytree(made.root, pristine)
+    return made, pristine
+
+
+@pytest.fixture
+def scratch(place, workers, monkeypatch):
+    made, pristine = place
+    # The children of commands that are carried out in this process; a daemon has its own.
+    monkeypatch.setattr(app, "Worker", workers.lend)
+    return made.copied(pristine)
 
 
 def kept_by_others(path: Path) -> bool:

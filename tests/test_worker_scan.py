@@ -15,7 +15,7 @@ import pytest
 from memoryd.scrub import scan as rules
 from memoryd.scrub.finding import Finding, Scrubbed
 from memoryd.scrub.policy import Policy
-from memoryd.worker import client, scanner
+from memoryd.worker import client
 from memoryd.worker.client import Worker, WorkerError
 from memoryd.worker.protocol import policy_from_json, policy_to_json, scrubbed_from_json, scrubbed_to_json
 from memoryd.worker.scanner import Scanner, cache_folder, rule_name
@@ -47,7 +47,7 @@ def scan(texts, policy, find_known):
         while "spin" in text:
             pass
     return whole(texts, policy, find_known)
-scanner.rules.scan = scan
+rules.scan = scan
 scanner.SECONDS_LEAST = 0.1
 child.main()
 """
@@ -215,7 +215,7 @@ def test_rules_that_fail_are_caught_in_the_process_itself(tmp_path: Path, monkey
             raise LookupError
         return whole(texts, policy, known)
 
-    monkeypatch.setattr(scanner.rules, "scan", failing)
+    monkeypatch.setattr(rules, "scan", failing)
     found = Scanner(tmp_path).scan(["a", "crash", "b"], Policy("off", pii="mask"))
     assert found == [Scrubbed("a", ()), None, Scrubbed("b", ())]
 

@@ -167,6 +167,9 @@ class Loop:
         except ClosedError:
             if not self.stop_asked:
                 raise
+        except Exception:
+            self._check_database_file()  # nothing works without it: what failed first is no defect of memoryd
+            raise
         finally:
             ended = self._stop()
         if self.interrupted:

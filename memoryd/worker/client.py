@@ -19,7 +19,6 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 import memoryd
 from memoryd.errors import ConfigError, LockedError, MemorydError, NotFoundError, RefusedError, StateError
 from memoryd.llm.failure import Failure
-from memoryd.scrub import scan as rules
 from memoryd.worker.protocol import (
     Message,
     ask_to_json,
@@ -167,6 +166,8 @@ class Worker:
             MemorydError: the scanner cannot be loaded.
         """
         if policy.secrets == "off" and policy.pii == "off":
+            from memoryd.scrub import scan as rules
+
             return [*rules.scan(texts, policy, lambda _: ())]
         results: list[Scrubbed | None] = [None] * len(texts)
         known = self._sizes_of(texts)

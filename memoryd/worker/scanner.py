@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING
 
 import platformdirs
 
-from memoryd.scrub import scan as rules
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
@@ -55,6 +53,8 @@ class Scanner:
         return self._parted(texts, policy, SECONDS_LEAST)
 
     def _parted(self, texts: Sequence[str], policy: Policy, least: float) -> list[Scrubbed | None]:
+        from memoryd.scrub import scan as rules
+
         find_known = self._known.find if policy.secrets != "off" else _nothing
         size = sum(map(len, texts))
         try:
