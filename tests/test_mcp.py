@@ -184,7 +184,8 @@ print(sorted({name.partition(".")[0] for name in sys.modules} & {"mcp", "mcp_typ
 PATHS = (
     "../MEMORY.md", "memory/../../secret", "/etc/passwd", "//etc/passwd", "%2e%2e/secret", "..\\secret", "a\0b",
     "memory//../../secret", "../workspace-evil/MEMORY.md", "MEMORY.md ", "MEMORY.md.", "\uff0e\uff0e/secret",
-    "x" * 4096, "\u2024\u2024/secret", "/proc/self/environ", "~/.bashrc", "notes.private", "link", "hard", "pipe",
+    "x" * 4096, "\u2024\u2024/secret", "/proc/self/environ", "~/.bashrc", "notes.private", ".env", "README.md",
+    "link", "hard", "pipe",
     "folder/secret", "session:../x", "fact:' OR 1=1 --", "session:%", "file:///etc/passwd", ".", "..", "",
 )  # fmt: skip
 
@@ -195,11 +196,12 @@ def test_no_path_leads_out_of_the_workspace(scratch, tmp_path):
     os.mkfifo(scratch.workspace / "pipe")
     for name, make in (("link", os.symlink), ("folder", os.symlink), ("hard", os.link)):
         make(tmp_path if name == "folder" else secret, scratch.workspace / name)
-    (scratch.workspace / "notes.private").write_text("hunter2")
+    for name in ("notes.private", ".env", "README.md"):
+        (scratch.workspace / name).write_text("hunter2")
     try:
         anyio.run(read_each, scratch)
     finally:
-        for name in ("pipe", "link", "folder", "hard", "notes.private"):
+        for name in ("pipe", "link", "folder", "hard", "notes.private", ".env", "README.md"):
             (scratch.workspace / name).unlink()
 
 
