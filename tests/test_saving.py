@@ -233,10 +233,14 @@ def test_commands_answer_in_the_contracts_shapes(scratch, capsys):
         (("get", "../x"), 4), (("get", "memory/no.md"), 3), (("get", ".env"), 4),
             (("get", "MEMORY.md", "--from", "9999"), 3),
         (("get", "MEMORY.md", "--lines", "0"), 2), (("search", "x", "--tier", "y"), 2),
+            (("search", ""), 2), (("search", " !? "), 2),
         (("search", "x", "--limit", "-1"), 2),
         (("search", "x", "--after", "soon"), 2), (("update",), 2), (("update", "--replace", "/none"), 3),
     ):  # fmt: skip
         call(scratch, capsys, *arguments, code=code)
+    empty = call(scratch, capsys, "save", " ", code=4)["message"]
+    assert empty.endswith(": there is no text to keep")
+    assert empty.count("run-") == 1
     assert call(scratch, capsys, "verify") == {"ok": True, "problems": []}
 
 
