@@ -254,6 +254,7 @@ def test_a_session_whose_id_begins_anothers_is_meant_by_its_whole_id(tmp_path):
         (("job", "list", "--limit", "0"), 2, "config"),
         (("job", "list", "--limit", "many"), 2, "config"),
         (("logs", "--level", "loud"), 2, "config"),
+        (("logs", "--run", "run-none"), 3, "not_found"),
         (("nonsense",), 2, "config"),
         (("status", "--nonsense"), 2, "config"),
         (("job", "nonsense"), 2, "config"),

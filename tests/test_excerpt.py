@@ -48,8 +48,8 @@ def test_the_ends_are_clear(world):
     for first, count in ((0, None), (-1, None), (1, 0), (1, -5)):
         with pytest.raises(ConfigError):
             read(world, "MEMORY.md", first, count)
-    world.write("empty.md", "")
-    empty = read(world, "empty.md")
+    world.write("memory/empty.md", "")
+    empty = read(world, "memory/empty.md")
     assert (empty.first_line, empty.last_line, empty.total_lines, empty.text) == (1, 0, 0, "")
     assert read(world, "./MEMORY.md").path == "MEMORY.md"
 
@@ -58,10 +58,17 @@ def test_the_ends_are_clear(world):
     "path",
     ["../outside.md", "/etc/passwd", "memory//../../outside.md", "memory/../MEMORY.md", "..", "", ".",
      "MEMORY.md\0.txt", "../workspace-demo-evil/x.md", "a" * 4096, "notes.private", "x.PRIVATE/a.md",
-     "memory/.private"],
+     "memory/.private", ".env", "README.md", ".git/config", "memory/.hidden.md", "memory/.git/x.md", "memory/key.pem",
+     "memory", ".continuum/memory/backup/run-1/MEMORY.md", ".continuum/MEMORY.md", "memory.md", "memory-evil/x.md",
+     "src/MEMORY.md", "MEMORY.md.private", "Memory/x.md", "memory/x.md/..", "memory/x"],
 )  # fmt: skip
 def test_a_path_that_leads_elsewhere_is_refused(world, path):
-    (world.workspace / "notes.private").write_text(SECRET)
+    """Also where there is such a file: a workspace is often a project, with keys and settings."""
+    for name in ("notes.private", ".env", "README.md", ".git/config", "memory/.hidden.md", "memory/key.pem",
+                 "memory/.git/x.md", "src/MEMORY.md", ".continuum/memory/backup/run-1/MEMORY.md",
+                 ".continuum/MEMORY.md"):  # fmt: skip
+        (world.workspace / name).parent.mkdir(parents=True, exist_ok=True)
+        (world.workspace / name).write_text(SECRET)
     with pytest.raises(RefusedError) as refused:
         read(world, path)
     assert SECRET not in str(refused.value)
@@ -69,7 +76,7 @@ def test_a_path_that_leads_elsewhere_is_refused(world, path):
 
 @pytest.mark.parametrize(
     "path",
-    ["%2e%2e/outside.md", "..\\outside.md", "MEMORY.md ", "MEMORY.md.", "\uff0e\uff0e/outside.md", "no.md",
+    ["%2e%2e/outside.md", "..\\outside.md", "MEMORY.md ", "MEMORY.md.", "\uff0e\uff0e/outside.md", "memory/no.md",
      "MEMORY.md/x", "session:", "fact:", "session:none", "fact:none", "memory/" + "b" * 300],
 )  # fmt: skip
 def test_a_path_to_nothing_is_an_error(world, path):
@@ -79,11 +86,15 @@ def test_a_path_to_nothing_is_an_error(world, path):
 
 def test_only_regular_files_of_one_name_are_read(world):
     outside = world.workspace.parent / "outside.md"
-    (world.workspace / "link.md").symlink_to(outside)
-    (world.workspace / "folder").symlink_to(world.workspace.parent)
-    os.link(outside, world.workspace / "hard.md")
-    os.mkfifo(world.workspace / "fifo.md")
-    for path in ("link.md", "folder/outside.md", "hard.md", "fifo.md", "memory"):
+    memory = world.workspace / "memory"
+    memory.mkdir(exist_ok=True)
+    (memory / "link.md").symlink_to(outside)
+    (memory / "folder").symlink_to(world.workspace.parent)
+    os.link(outside, memory / "hard.md")
+    os.mkfifo(memory / "fifo.md")
+    (memory / "dir.md").mkdir()
+    for name in ("link.md", "folder/outside.md", "hard.md", "fifo.md", "dir.md"):
+        path = f"memory/{name}"
         with pytest.raises(StateError) as refused:
             read(world, path)
         assert SECRET not in str(refused.value)
@@ -157,6 +168,13 @@ def test_secrets_are_taken_out(world):
     world.write("MEMORY.md", "the password is hunter2\n")
     found = read(world, "MEMORY.md", redact=lambda texts: [text.replace("hunter2", "[REDACTED:x]") for text in texts])
     assert found.text == "the password is [REDACTED:x]\n"
+
+
+@pytest.mark.parametrize("path", ["memory/dreams/2026-05-03.md", ".continuum/memory/RECENT.md", "memory/my notes.md"])
+def test_what_is_memory_is_read(world, path):
+    (world.workspace / path).parent.mkdir(parents=True, exist_ok=True)
+    (world.workspace / path).write_text("remembered\n")
+    assert read(world, path).text == "remembered\n"
 
 
 def test_a_path_is_named_from_the_workspace_on():

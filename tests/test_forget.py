@@ -657,7 +657,8 @@ def test_the_commands_tell_no_content_and_what_stays(world):
     scratch.json("core", "unprotect", tabs)
     scratch.append([message("user", "My boat is called Albatros.", 44)], name="two")
     with scratch.daemon():
-        done = scratch.run("forget", tabs)
+        assert scratch.json("forget", tabs, code=2)["message"].startswith("there is no terminal to ask on")
+        done = scratch.run("forget", tabs, "--yes")
         assert done.returncode == 0, done.stderr
         assert all(words in done.stdout for words in ("erased", "transcripts", "backup"))
         assert "Ottilie" not in done.stdout

@@ -178,6 +178,29 @@ def test_without_a_daemon_the_files_are_told_and_the_log_tells_it(world):
         (world.workspace / TODAY).unlink()
 
 
+def test_a_secret_that_somebody_wrote_into_a_file_is_not_told_without_a_daemon(world):
+    """At whichever end of a long file it stands that is told."""
+    core = world.workspace / "MEMORY.md"
+    before, secret = core.read_bytes(), "ghp_" + "4eC39HqLyjWDarjtT1zdp7dc4eC39HqLyjWD"
+    day, line = world.workspace / TODAY, f"- The deploy key is {secret}.\n"
+    day.parent.mkdir(exist_ok=True)
+    call = hook.Hook("opencode", "session-start", "", str(world.workspace), 900)
+    try:
+        for filler in ("", "- Figs are sweet.\n" * 500):
+            core.write_text(f"- Tabs.\n{line}{filler}", encoding="utf-8")
+            day.write_text(f"{filler}{line}- Noon.\n", encoding="utf-8")
+            told = hook._from_files(call)
+            assert secret not in told
+            assert told.count("[withheld: looks like a secret") == 2
+            assert " - Tabs.\n" in told
+            assert " - Noon.\n" in told
+        core.write_text(f"{line[:-1]} {'x ' * 2000}", encoding="utf-8")
+        assert secret not in hook._from_files(call), "on one line longer than all room"
+    finally:
+        core.write_bytes(before)
+        day.unlink()
+
+
 def test_links_are_not_followed_without_a_daemon_either(world, tmp_path):
     secret = tmp_path / "secret"
     secret.write_text("- root:x\n")

@@ -145,6 +145,20 @@ def test_two_programs_at_once_beside_a_daemon_lose_nothing_and_end_as_they_are_t
     assert made.json("verify")["ok"]
 
 
+def test_who_closes_the_input_is_answered_all_the_same(tmp_path):
+    """As `printf … | memoryd mcp` does; also who has cancelled a call ends at once."""
+    made = Scratch(tmp_path / "scratch")
+    cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}}
+    with serve(made) as process:
+        said, _ = process.communicate(f"{session(7)}{json.dumps(cancelled)}\n".encode(), timeout=40)
+    answers = {answer["id"]: answer for answer in map(json.loads, said.splitlines())}
+    assert answers.keys() - {3} == {1, 2}
+    assert not answers[2]["result"]["isError"]
+    (daily,) = made.dailies().values()
+    assert "note 7 a" in daily
+    assert process.returncode == 0
+
+
 def serve(made):
     pipe = subprocess.PIPE
     return subprocess.Popen([sys.executable, *arguments(made)], stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
@@ -184,7 +198,8 @@ print(sorted({name.partition(".")[0] for name in sys.modules} & {"mcp", "mcp_typ
 PATHS = (
     "../MEMORY.md", "memory/../../secret", "/etc/passwd", "//etc/passwd", "%2e%2e/secret", "..\\secret", "a\0b",
     "memory//../../secret", "../workspace-evil/MEMORY.md", "MEMORY.md ", "MEMORY.md.", "\uff0e\uff0e/secret",
-    "x" * 4096, "\u2024\u2024/secret", "/proc/self/environ", "~/.bashrc", "notes.private", "link", "hard", "pipe",
+    "x" * 4096, "\u2024\u2024/secret", "/proc/self/environ", "~/.bashrc", "notes.private", ".env", "README.md",
+    "link", "hard", "pipe",
     "folder/secret", "session:../x", "fact:' OR 1=1 --", "session:%", "file:///etc/passwd", ".", "..", "",
 )  # fmt: skip
 
@@ -195,11 +210,12 @@ def test_no_path_leads_out_of_the_workspace(scratch, tmp_path):
     os.mkfifo(scratch.workspace / "pipe")
     for name, make in (("link", os.symlink), ("folder", os.symlink), ("hard", os.link)):
         make(tmp_path if name == "folder" else secret, scratch.workspace / name)
-    (scratch.workspace / "notes.private").write_text("hunter2")
+    for name in ("notes.private", ".env", "README.md"):
+        (scratch.workspace / name).write_text("hunter2")
     try:
         anyio.run(read_each, scratch)
     finally:
-        for name in ("pipe", "link", "folder", "hard", "notes.private"):
+        for name in ("pipe", "link", "folder", "hard", "notes.private", ".env", "README.md"):
             (scratch.workspace / name).unlink()
 
 

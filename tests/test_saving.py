@@ -230,12 +230,17 @@ def test_commands_answer_in_the_contracts_shapes(scratch, capsys):
     assert found["last_line"] == found["first_line"] + 1
     assert call(scratch, capsys, "search", "nothing of the kind") == []
     for arguments, code in (
-        (("get", "../x"), 4), (("get", "no.md"), 3), (("get", "MEMORY.md", "--from", "9999"), 3),
+        (("get", "../x"), 4), (("get", "memory/no.md"), 3), (("get", ".env"), 4),
+            (("get", "MEMORY.md", "--from", "9999"), 3),
         (("get", "MEMORY.md", "--lines", "0"), 2), (("search", "x", "--tier", "y"), 2),
+            (("search", ""), 2), (("search", " !? "), 2),
         (("search", "x", "--limit", "-1"), 2),
         (("search", "x", "--after", "soon"), 2), (("update",), 2), (("update", "--replace", "/none"), 3),
     ):  # fmt: skip
         call(scratch, capsys, *arguments, code=code)
+    empty = call(scratch, capsys, "save", " ", code=4)["message"]
+    assert ": there is no text to keep" in empty
+    assert empty.count("run-") == 1
     assert call(scratch, capsys, "verify") == {"ok": True, "problems": []}
 
 

@@ -1,7 +1,8 @@
 """Excerpts: lines of a file of the workspace, turns of a session, a fact, as they are now.
 
-Nothing outside of the workspace can be named, and nothing in it is followed: the way down is opened one name at a time
-without links, and only a regular file of one name is read. What is called `*.private` is never read.
+Only memory can be named: `MEMORY.md`, and Markdown below `memory/` and `.continuum/memory/`. A workspace is often a
+project, with keys and settings beside its memory. No link is followed: the way down is opened one name at a time, and
+only a regular file of one name is read. What is called `*.private` is never read, nor are old versions in `backup/`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from memoryd.database import reads
-from memoryd.engine.indexing import PRIVATE
+from memoryd.engine.indexing import CORE_FILE, PRIVATE
 from memoryd.errors import ConfigError, NotFoundError, RefusedError
 from memoryd.files import regular
 from memoryd.recall.ranking import FACT, SESSION
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from memoryd.config import Agent
 
 LONGEST_PATH = 1024
-_HINT = "name a file of the workspace, such as MEMORY.md or memory/2026-03-04.md"
+_HINT = "name a memory file: MEMORY.md, memory/2026-03-04.md or another that memory search names"
+_FOLDERS = (PurePosixPath("memory"), PurePosixPath(".continuum/memory"))
+_BACKUP = "backup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ def get(
         redact: gives texts of files without their secrets.
 
     Raises:
-        RefusedError: the path leads out of the workspace, or to what is private.
+        RefusedError: the path leads to what is no memory, or private.
         NotFoundError: there is no such thing, or it ends before the span.
         StateError: it is no regular file of one name, or cannot be read.
         ConfigError: the span cannot be meant.
@@ -106,7 +109,7 @@ def inside(path: str) -> str:
     """The path as it is named from the workspace on.
 
     Raises:
-        RefusedError: it leads elsewhere, or to what is private.
+        RefusedError: it leads to what is no memory, or private.
     """
     if not path or "\0" in path or len(path) > LONGEST_PATH:
         raise RefusedError("this is no path", path[:80].replace("\0", "\ufffd"), _HINT)
@@ -115,7 +118,17 @@ def inside(path: str) -> str:
         raise RefusedError("the path leads out of the workspace", path, _HINT)
     if any(part.casefold().endswith(PRIVATE) for part in pure.parts):
         raise RefusedError("what is private is not read", path, _HINT)
+    if not _is_memory(pure):
+        raise RefusedError("this is no memory file", path, _HINT)
     return str(pure)
+
+
+def _is_memory(pure: PurePosixPath) -> bool:
+    if str(pure) == CORE_FILE:
+        return True
+    below = next((pure.relative_to(folder).parts for folder in _FOLDERS if pure.is_relative_to(folder)), ())
+    is_shown = bool(below) and below[0] != _BACKUP and not any(part.startswith(".") for part in below)
+    return is_shown and pure.suffix == ".md"
 
 
 def _require(path: str, span: Span, total: int) -> None:

@@ -537,6 +537,11 @@ def logs(call: Call, follow: bool, level: str, agent_id: str | None, run_id: str
         raise broken
     path = log_path(state_dir)
     records = log_records(path, level=level, agent=agent_id, run=run_id, wait=wait if follow else None)
+    if run_id is not None and not follow:
+        found = list(records)
+        if not (found or broken):
+            raise NotFoundError(f"the log has nothing of a run {run_id!r}", hint="memoryd job list shows them")
+        records = iter(found)
     if call.output.json and not follow:
         call.output.shown(list(records), "", broken)
     elif call.output.json:

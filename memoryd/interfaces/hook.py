@@ -2,8 +2,9 @@
 
 A thin client of the daemon's socket, which an agent waits for: it imports next to nothing, takes two seconds at most
 whatever happens, and ends with 0 and no answer where something fails, which the log then tells. Where no daemon
-answers, the files of the workspace are read here, so that an agent is never without its memory; facts and profile, what
-is told of a prompt, and the second look for secrets, need the daemon.
+answers, the files of the workspace are read here, so that an agent is never without its memory: without facts, profile,
+what other sessions did and what is told of a prompt. The scanner needs longer to load than an agent waits, so lines of
+them that look as if they held a secret are withheld.
 
 `memoryd connect` writes the whole command, with the socket and the workspace:
 
@@ -224,9 +225,24 @@ def _from_files(hook: Hook) -> str:
             with contextlib.suppress(StateError):
                 data = read_below(folder, name)
                 if data:
-                    parts.append(Part(name, data.decode("utf-8", "replace"), newest_last=name != "MEMORY.md"))
+                    newest_last = name != "MEMORY.md"
+                    text = _looked_through(data.decode("utf-8", "replace"), hook.files, end=newest_last)
+                    parts.append(Part(name, text, newest_last=newest_last))
     budget = Budget(hook.files, hook.files, hook.files, hook.dialect.units)
     return render([], [], parts, budget, lambda texts: [len(text.encode("utf-8", "replace")) for text in texts]).text
+
+
+def _looked_through(text: str, most: int, *, end: bool) -> str:
+    """The text without lines that look like secrets, as far as it can be told: no more than `most` bytes at one end."""
+    from memoryd.scrub.likely import withheld
+
+    if len(text) <= most:
+        return withheld(text)[0]
+    if end:
+        begin = text.rfind("\n", 0, len(text) - most) + 1
+        return text[:begin] + withheld(text[begin:])[0]
+    stop = text.find("\n", most)
+    return withheld(text[:stop])[0] + text[stop:] if stop >= 0 else withheld(text)[0]
 
 
 def _days() -> list[str]:

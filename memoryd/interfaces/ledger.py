@@ -235,7 +235,9 @@ def forget(call: Call, target: str, dry_run: bool, yes: bool, agent_id: str | No
 
     settings = call.settings()
     agent, options = work.forgettable(settings, target, lambda given: call.agent(settings, agent_id or given))
-    if dry_run or (sys.stdin.isatty() and not yes):
+    if not (dry_run or yes or sys.stdin.isatty()):
+        raise click.UsageError("there is no terminal to ask on: --yes forgets without asking, --dry-run shows what")
+    if dry_run or not yes:
         planned = work.planned_forgetting(settings, agent, options)
         if dry_run:
             call.output.result(planned, _forgotten_text(planned))

@@ -114,12 +114,16 @@ def search_command(
     What follows -- is a query whatever it begins with.
     """
     from memoryd.engine.recall import Narrowing
+    from memoryd.recall.query import parse
 
     settings = call.settings()
     agent = call.agent(settings, agent_id)
+    text = " ".join(query)
+    if not parse(text).terms:
+        raise click.UsageError("there is no word in the query: give at least one letter or digit")
     wanted = frozenset(tag.strip() for tag in tags.split(",") if tag.strip())
     narrowing = Narrowing(tier, wanted, _day(after, "--after"), _day(before, "--before"), limit)
-    hits = search(settings, agent, " ".join(query), narrowing, "search")
+    hits = search(settings, agent, text, narrowing, "search")
     lines = [line for hit in hits for line in _lines(hit)]
     call.output.result([asdict(hit) for hit in hits], "\n".join(lines) or "nothing found")
 
@@ -147,7 +151,7 @@ def _day(text: str | None, option: str) -> date | None:
 @click.option("--lines", "count", type=click.IntRange(1), help="How many lines; all by default.")
 @click.pass_obj
 def get_command(call: Call, path: str, agent_id: str | None, first: int, count: int | None) -> None:
-    """Show lines of a file of the workspace, turns of session:ID, or fact:ID."""
+    """Show lines of a memory file, turns of session:ID, or fact:ID."""
     from memoryd.engine.excerpt import Span
 
     settings = call.settings()

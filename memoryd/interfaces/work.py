@@ -314,7 +314,7 @@ def require_accepted(row: dict[str, Any]) -> dict[str, Any]:
     refused = row["receipt"].get("refused", ())
     if row["state"] == "declined" or refused:
         why = row["why"] or "; ".join(f"{one['guard']}: {one['why']}" for one in refused)
-        raise RefusedError(str(why), where=row["id"])
+        raise RefusedError(str(why).removeprefix(f"{row['id']}: "), where=row["id"])
     return require_done(row)
 
 

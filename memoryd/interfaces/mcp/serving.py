@@ -13,7 +13,9 @@ import uvicorn
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 
+from memoryd.interfaces.mcp.calls import Kind
 from memoryd.interfaces.mcp.loopback import LARGEST_BODY, NAMES, PATH, Loopback
+from memoryd.interfaces.mcp.unanswered import Input, Output, Unanswered
 
 if TYPE_CHECKING:
     import socket
@@ -32,7 +34,7 @@ _SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP
 
 
 async def over_stdio(server: Server[Any], calls: Calls, scrubber: Scrubber, close: Callable[[], None]) -> None:
-    """Serve who started this process, until it closes our standard input, or a signal comes.
+    """Serve who started this process, until it closes our standard input and is answered, or a signal comes.
 
     Standard output is the protocol's: meanwhile whatever else is written there goes to standard error.
     """
@@ -40,7 +42,9 @@ async def over_stdio(server: Server[Any], calls: Calls, scrubber: Scrubber, clos
         tasks.start_soon(_end_by_signal, calls, close)
         tasks.start_soon(_tick, scrubber)
         async with stdio_server() as (read, write):
-            await server.run(read, write, server.create_initialization_options())
+            unanswered = Unanswered(Kind.WRITE.value.seconds)
+            options = server.create_initialization_options()
+            await server.run(Input(read, unanswered), Output(write, unanswered), options)
         await calls.drain(GRACE)
         tasks.cancel_scope.cancel()
 

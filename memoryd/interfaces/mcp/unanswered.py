@@ -1,0 +1,135 @@
+"""What was asked and is not answered yet: a server whose input has closed goes on until it has answered it.
+
+The SDK's server drops what is under way when its input ends, and says that the connection was closed: of a note that is
+stored all the same. Programs that pipe their calls in close the input as soon as they have written them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
+from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from mcp.shared._stream_protocols import ReadStream, WriteStream
+
+    Received = SessionMessage | Exception
+
+
+class Unanswered:
+    """The requests that wait for an answer."""
+
+    def __init__(self, seconds: float) -> None:
+        """Nothing waits; what does at the end is waited for `seconds` at most."""
+        self._ids: set[str | int | None] = set()
+        self._seconds = seconds
+        self._changed = anyio.Event()
+
+    def take(self, request: JSONRPCRequest) -> ServerMessageMetadata:
+        """A request has come; returns what tells when it is never going to be answered, for it was cancelled."""
+        self._ids.add(request.id)
+
+        async def dropped() -> None:
+            self.answered(request.id)
+
+        return ServerMessageMetadata(on_request_unanswered=dropped)
+
+    def answered(self, request_id: str | int | None) -> None:
+        """A request is not waited for any more."""
+        self._ids.discard(request_id)
+        self._changed.set()
+
+    async def wait(self) -> None:
+        """Wait until all are answered, or it has taken too long."""
+        with anyio.move_on_after(self._seconds):
+            while self._ids:
+                self._changed = anyio.Event()
+                await self._changed.wait()
+
+
+class Input:
+    """The stream of what comes, which ends only when all of it is answered."""
+
+    def __init__(self, inner: ReadStream[Received], unanswered: Unanswered) -> None:
+        """Read from `inner`."""
+        self._inner = inner
+        self._unanswered = unanswered
+
+    @property
+    def last_context(self) -> object:
+        """The context of who sent the last one."""
+        return getattr(self._inner, "last_context", None)
+
+    async def receive(self) -> Received:
+        """The next one.
+
+        Raises:
+            anyio.EndOfStream: there is none, and all are answered.
+        """
+        try:
+            found = await self._inner.receive()
+        except anyio.EndOfStream:
+            await self._unanswered.wait()
+            raise
+        if isinstance(found, SessionMessage) and isinstance(found.message, JSONRPCRequest):
+            found.metadata = self._unanswered.take(found.message)
+        return found
+
+    async def aclose(self) -> None:
+        """Read no more."""
+        await self._inner.aclose()
+
+    def __aiter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    async def __anext__(self) -> Received:
+        """Return the next one."""
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Read no more."""
+        await self.aclose()
+
+
+class Output:
+    """The stream of what is said, which knows what has been answered."""
+
+    def __init__(self, inner: WriteStream[SessionMessage], unanswered: Unanswered) -> None:
+        """Write to `inner`."""
+        self._inner = inner
+        self._unanswered = unanswered
+
+    async def send(self, item: SessionMessage) -> None:
+        """Say something."""
+        await self._inner.send(item)
+        if isinstance(item.message, JSONRPCResponse | JSONRPCError):
+            self._unanswered.answered(item.message.id)
+
+    async def aclose(self) -> None:
+        """Say no more."""
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Say no more."""
+        await self.aclose()

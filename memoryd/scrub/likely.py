@@ -1,0 +1,72 @@
+"""Lines that look as if they held a secret, told without the scanner, which takes longer to load than an agent waits.
+
+It knows hardly any formats, but what they have in common: a name of secrets on the line with something beside it that
+is no word, or a long run of characters that nobody would make up. A line too much costs little where this is asked, a
+line too few may cost a key. It reads each line alone, but for keys between marks: what else the scanner finds by
+more than one is missed, and so is a password made of plain words that no sign or verb leads to.
+"""
+
+from __future__ import annotations
+
+import re
+
+INSTEAD = "[withheld: looks like a secret, and no daemon is there to look closer]"
+_NAMES = (
+    "passw", "passphrase", "passcode", "passws", "pwd", "kennw", "mot de passe", "contrase", "senha", "lösenord",
+    "парол", "密码", "密碼", "パスワード", "비밀번호", "wachtwoord", "secret", "token", "credential", "auth", "bearer",
+    "cookie", "key", "login", "curl", "private", "pin ", "pin:", "-----",
+)  # fmt: skip
+_GIVEN = re.compile(
+    r"(?:pass(?:w|phrase|code|ws)\w*|pwd|kennwort|secret|token|key|pin)\W{0,3}"
+    r"(?:[:=]|->|\b(?:is|are|was|ist|lautet|est|es|è|é|jest|är)\b)\W{0,4}[^\s\"'`]{4}"
+)
+_WORDS = re.compile(r"[^\s\"'`=:,;&<>()\[\]{}|\\/]{6,}")
+_PLAIN = re.compile(r"(?:[A-Z]?[^\W\d_]*(?:['.-][^\W\d_]+)*|[A-Z]+(?:_[A-Z]+)*|[a-z]+(?:_[a-z]+)*|[\d.%-]+)[.!?]*")
+_RUNS = re.compile(r"[A-Za-z0-9_+=-]{18,}")
+_LOGIN = re.compile(r":[^\s/@]{3,}@|-u\s*\S+:\S{4}")
+# Short ones, and those in which a draw often leaves no digit.
+_BEGINS = re.compile(
+    r"(?:A[KS]IA|LTAI|GOCSPX-|gl[a-z]+-|gh[a-z]_|sq0[a-z]+-|rzp_[a-z]+_|dckr_|NRAK-|pscale_|sk[-_]|rk_|hf_|npm_)[\w.-]{10}"
+)
+_MARKED = re.compile(r"[A-Za-z][A-Za-z0-9]{1,15}[_-](?:[A-Za-z0-9]{1,4}[_-]){0,2}[0-9a-f]{24}|dapi[0-9a-f]{24}")
+_HEX = re.compile(r"[0-9a-fA-F]+")
+_CAPITALS = 0.27
+_CASE = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
+
+
+def withheld(text: str) -> tuple[str, int]:
+    """Return a text with `INSTEAD` in the place of each such line, and how many there were."""
+    lines = []
+    armored = False  # the lines of a key between its marks
+    for line in text.split("\n"):
+        armored = armored or "-----BEGIN" in line
+        lines.append(INSTEAD if armored or is_likely(line) else line)
+        armored = armored and "-----END" not in line
+    return "\n".join(lines), sum(line is INSTEAD for line in lines)
+
+
+def is_likely(line: str) -> bool:
+    """Say whether a line may hold a secret."""
+    low = line.lower()
+    if any(name in low for name in _NAMES) and (_GIVEN.search(low) or any(map(_is_odd, _WORDS.findall(line)))):
+        return True
+    if ":" in line and _LOGIN.search(line):
+        return True
+    return any(map(_is_drawn, _RUNS.findall(line))) or _BEGINS.search(line) is not None
+
+
+def _is_odd(word: str) -> bool:
+    return _PLAIN.fullmatch(word) is None or len(_CASE.findall(word)) > 2
+
+
+def _is_drawn(run: str) -> bool:
+    """Say whether a run of characters was drawn by chance, as keys are, and not spelled by a person."""
+    if _MARKED.match(run):
+        return True
+    if max(map(len, run.replace("-", "_").split("_"))) < 16 or _HEX.fullmatch(run):  # words; a hash or an id
+        return False
+    digits = sum(char.isdigit() for char in run)
+    if run.lower() != run != run.upper():
+        # Of letters that were drawn half are capitals, of words that were put together one in five.
+        return digits > 1 or sum(char.isupper() for char in run) > _CAPITALS * len(run)
+    return 2 < digits < len(run)
