@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 PATIENCE = timedelta(milliseconds=300)  # of a question that somebody waits for: twenty times what the model takes
 BATCH = 16  # texts of one request and one transaction
 _REST_SECONDS = 300.0  # for a model that failed
+_HARMLESS = "memory"  # if the child dies of this as well, it is no text's fault
 
 
 def is_wanted(settings: Settings) -> bool:
@@ -78,6 +79,8 @@ class Embedder:
         except TimeoutError:
             asked.cancel()
             return Meaning(why="the model is still being loaded, or busy", is_late=True)
+        except LostError:
+            return Meaning(why="the model failed on this question")
         except MemorydError as error:
             self._rest(error)
             return Meaning(why="the model failed")
@@ -132,12 +135,17 @@ class Embedder:
         return True
 
     def _embed(self, texts: Sequence[str]) -> list[bytes | None]:
-        """The vectors of texts; where the child dies of them, each is tried alone, and what it dies of is passed over."""
+        """The vectors of texts; where the child dies of them, each is tried alone: what it dies of is passed over.
+
+        Raises:
+            MemorydError: the model fails, whatever the text.
+        """
         try:
             return self.texts.embed(texts)
         except LostError:
             if len(texts) > 1:
                 return [vector for text in texts for vector in self._embed([text])]
+            self.texts.embed([_HARMLESS])
             self.log.warning("a text could not be embedded", characters=len(texts[0]))
             return [None]
 
