@@ -57,7 +57,7 @@ def test_what_says_it_in_other_words_is_found_and_says_why(world):
     world.write("MEMORY.md", "- the automobile is in the shed\n- Ottilie likes tea\n")
     world.turn("my kitten sleeps all day")
     world.facts().create([NewFact("Sees a physician on Mondays", "context", 0.9)])
-    (hit,) = [one for one in world.search("kitten")]
+    (hit,) = world.search("kitten")
     assert hit.why == "kitten; no text is embedded yet"
     assert world.model.texts == [], "without anything to compare it with nobody is asked"
     world.fill()
@@ -275,7 +275,6 @@ def test_a_phrase_is_before_what_only_means_the_same(world):
     world.fill()
     found = world.search('"red car" automobile vehicle engine garage')
     assert [hit.path for hit in found] == ["session:s2", "session:s1"]
-    assert found[0].score < found[1].score
 
 
 def test_damaged_vectors_are_made_anew(world):
@@ -296,7 +295,7 @@ def test_damaged_vectors_are_made_anew(world):
 WORDS = sorted(word for kind in KINDS for word in kind)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=12)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["turn", "file", "fill", "look"]), st.integers(0, 2),

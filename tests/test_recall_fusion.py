@@ -33,13 +33,13 @@ def test_each_thing_is_there_once_with_its_places(words, meaning, quoting):
 
 @given(ORDERS, ORDERS)
 def test_who_is_before_another_in_both_is_before_it(words, meaning):
-    place = {number: at for at, number in enumerate(ids(fuse([*map(ranked, words)], [*map(ranked, meaning)],
-                                                             frozenset())))}  # fmt: skip
-    for first in place:
-        for second in place:
-            is_before = all(first in order and (second not in order or order.index(first) < order.index(second))
-                            for order in (words, meaning))  # fmt: skip
-            assert not is_before or first == second or place[first] < place[second]
+    order = ids(fuse([*map(ranked, words)], [*map(ranked, meaning)], frozenset()))
+    for at, later in enumerate(order):
+        for earlier in order[:at]:
+            assert not all(
+                later in one and (earlier not in one or one.index(later) < one.index(earlier))
+                for one in (words, meaning)
+            )
 
 
 @given(ORDERS)

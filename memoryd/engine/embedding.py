@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from memoryd.worker.client import Worker
 
 PATIENCE = timedelta(milliseconds=300)  # of a question that somebody waits for: twenty times what the model takes
-BATCH = 16  # texts of one request and one transaction
+BATCH = 16
 _REST_SECONDS = 300.0  # for a model that failed
 _HARMLESS = "memory"  # if the child dies of this as well, it is no text's fault
 
@@ -52,6 +52,7 @@ class Embedder:
         texts: embeds what is remembered.
         monotonic: a clock in seconds.
         log: told of what fails, never of what was said.
+        batch: texts of one request and one transaction.
     """
 
     model: str
@@ -59,6 +60,7 @@ class Embedder:
     texts: Worker
     monotonic: Callable[[], float]
     log: Log
+    batch: int = BATCH
     _asking: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="meaning"))
     _rests_until: float = 0.0
 
@@ -115,7 +117,7 @@ class Embedder:
             if number is None:
                 return False
             is_current = tables.model(number) == self.model
-            found = tables.lacking(number, BATCH) if is_current else []
+            found = tables.lacking(number, self.batch) if is_current else []
             there = indexer.database.exists()
             reader = opened.enter_context(reads.open_reader(indexer.database)) if there else None
             texts = SourceTexts(agent, reader)
