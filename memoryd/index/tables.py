@@ -326,8 +326,8 @@ class Tables:
     def lacking(self, number: int, limit: int) -> list[Candidate]:
         """Documents of which a vector is to be made, the newest first."""
         rows = self._rows(
-            f"SELECT d.id, 0.0, {_PLACE} FROM document d JOIN source s ON s.id = d.source"  # noqa: S608
-            " WHERE d.lacks AND s.agent = ? ORDER BY d.id DESC LIMIT ?",
+            f"SELECT d.id, 0.0, {_PLACE} FROM document d INDEXED BY document_lacks CROSS JOIN source s"  # noqa: S608
+            " ON s.id = d.source WHERE d.lacks AND s.agent = ? ORDER BY d.id DESC LIMIT ?",
             number, limit,
         )  # fmt: skip
         return [_candidate(row) for row in rows]
