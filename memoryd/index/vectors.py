@@ -27,7 +27,7 @@ _BLOCK = 4096
 _ROOM = 8  # of what is held, the part that is kept free for more
 _WORD = 64  # dimensions whose signs are one number
 _NOTHING = 1e-9  # in a divisor that may be 0
-_ARRAYS = ("_ids", "_sources", "_tier", "_days", "_vectors", "_signs")
+_ARRAYS = ("_ids", "_sources", "_tier", "_days", "_vectors")
 
 
 class Vectors:
@@ -62,7 +62,7 @@ class _Held:
         self._tier = np.empty(0, np.int8)
         self._days = np.empty(0, np.int32)  # as date.toordinal, 0 where it has none
         self._vectors = np.empty((0, size), np.int8)
-        self._signs = np.empty((0, size // _WORD), np.uint64)
+        self._signs = [np.empty(0, np.uint64) for _ in range(size // _WORD)]
 
     # --- as the tables have it --------------------------------------------------------------------------------------
 
@@ -80,7 +80,8 @@ class _Held:
         in_talk = self._tier[fresh] == self._tiers.get(SESSION, -1)
         alone = -1 - np.arange(self._count - before)
         _lean(self._vectors[fresh], np.where(in_talk, self._sources[fresh], alone))
-        self._signs[fresh] = _signs(self._vectors[fresh])
+        for row, bits in zip(self._signs, _signs(self._vectors[fresh]), strict=True):
+            row[fresh] = bits
         self.newest = newest
         if np.count_nonzero(self._ids[: self._count]) < self._count // 2:
             self._shrink()
@@ -102,6 +103,8 @@ class _Held:
         for name in _ARRAYS:
             array = getattr(self, name)
             array.resize((room, *array.shape[1:]), refcheck=False)
+        for row in self._signs:
+            row.resize(room, refcheck=False)
 
     def _shrink(self) -> None:
         import numpy as np
@@ -109,6 +112,7 @@ class _Held:
         left = np.flatnonzero(self._ids[: self._count])
         for name in _ARRAYS:
             setattr(self, name, getattr(self, name)[left])
+        self._signs = [row[left] for row in self._signs]
         self._count = len(left)
 
     # --- questions --------------------------------------------------------------------------------------------------
@@ -121,7 +125,9 @@ class _Held:
         allowed = self._allowed(where)
         closer = max(_CLOSER, 4 * limit)
         if np.count_nonzero(allowed) > closer:
-            distance = np.bitwise_count(self._signs[: self._count] ^ _signs(asked[None])).sum(axis=1, dtype=np.uint16)
+            distance = np.zeros(self._count, np.uint16)
+            for row, bits in zip(self._signs, _signs(asked[None]), strict=True):
+                distance += np.bitwise_count(row[: self._count] ^ bits)
             distance[~allowed] = np.iinfo(np.uint16).max
             places = np.argpartition(distance, closer)[:closer]
         else:
@@ -146,10 +152,10 @@ class _Held:
 
 
 def _signs(vectors: NDArray[Any]) -> NDArray[np.uint64]:
-    """A bit for each dimension: whether it is above zero."""
+    """A bit for each dimension, whether it is above zero: a row of each vector's first 64, one of its next …"""
     import numpy as np
 
-    return np.packbits(vectors > 0, axis=1).view(np.uint64)
+    return np.packbits(vectors > 0, axis=1).view(np.uint64).T
 
 
 def _lean(vectors: NDArray[np.int8], groups: NDArray[np.int64]) -> None:
