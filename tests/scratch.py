@@ -51,11 +51,13 @@ class Scratch:
         self._place(Path(root))
         self.sessions.mkdir(parents=True)
         self.agents = [self.agent("demo", self.workspace)]
-        # Loading the scanner takes a second of each start, and facts are runs of their own: who is about them asks.
+        # Loading the scanner, or a model, takes a second of each start, and facts are runs of their own: who is about
+        # them asks.
         defaults = {
             "timezone": "UTC",
             "state_dir": str(self.state),
             "scrub": {"secrets": "off"},
+            "search": {"embeddings": "off"},
             "modes": {"facts": "off"},
         }
         self.settings = defaults | settings

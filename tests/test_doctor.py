@@ -14,6 +14,7 @@ from memoryd.database import library
 from memoryd.errors import StateError
 from memoryd.files import mounts
 from memoryd.interfaces import doctor
+from memoryd.worker import embedder
 
 NOW = datetime.now(UTC)
 TABLE = """\
@@ -148,3 +149,24 @@ def test_a_state_folder_on_such_a_disk_is_told_and_on_a_network_disk_not_opened(
 
 def test_nothing_of_what_was_said_is_told(scratch):
     assert "PostgreSQL" not in scratch.run("doctor").stdout
+
+
+def test_whether_search_goes_by_meaning_is_told(scratch, monkeypatch):
+    def told():
+        data = doctor.doctor(config.load(scratch.config), datetime.now(UTC))
+        return [one["text"] for one in data["checks"] if one["name"] == "meaning"]
+
+    monkeypatch.setattr(embedder, "find_spec", lambda name: None if name == "onnxruntime" else name)
+    scratch.write_config(search={"embeddings": "auto"})
+    assert told() == ["search goes by words alone: onnxruntime not installed"]
+    monkeypatch.setattr(embedder, "find_spec", lambda name: name)
+    scratch.json("search", "words")
+    done = scratch.json("status")["agents"][0]["embedded"]
+    assert done["done"] == 0 < done["of"]
+    assert told() == [
+        f"search goes by meaning as well: {embedder.MODEL}", f"of demo 0 of {done['of']} texts are embedded",
+    ]  # fmt: skip
+    assert f"meaning  of 0 of {done['of']} texts is known to search" in scratch.run("status").stdout
+    scratch.write_config(search={"embeddings": "off"})
+    assert told() == ["search.embeddings is off: search goes by words alone"]
+    assert scratch.json("status")["agents"][0]["embedded"] is None

@@ -2,12 +2,14 @@
 
 import pytest
 from scratch import STARTED, Scratch, filler, in_process, said
+from tiny_model import TinyModel, vector
 
 from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import read_all
 from memoryd.database import runs, sqlite
-from memoryd.engine import sleeping
+from memoryd.engine import embedding, sleeping
 from memoryd.errors import StateError
+from memoryd.interfaces import meanings, work
 
 
 @pytest.fixture
@@ -76,3 +78,24 @@ def test_whatever_fails_first_where_the_database_was_taken_away_that_is_told(scr
     monkeypatch.setattr(loop, "_note_start", failing)
     with pytest.raises(StateError, match="taken away"):
         loop.run()
+
+
+def test_texts_are_embedded_beside_the_loop_as_the_settings_say(scratch, opened, loop, monkeypatch):
+    monkeypatch.setattr(embedding, "missing", list)
+    model = opened.embedder.questions = opened.embedder.texts = TinyModel()
+    verb = work._verbs(opened, loop)["embed"]
+    (scratch.workspace / "MEMORY.md").write_text("- the automobile is in the shed\n", encoding="utf-8")
+    loop._start_embedding()
+    assert loop.embedding is None, "it is switched off"
+    assert verb({"text": "a car"})["why"] == "the daemon searches by words alone"
+    scratch.write_config(search={"embeddings": "auto"})
+    loop._take_settings()
+    loop._index()
+    loop._start_embedding()
+    loop.embedding.result(60)
+    assert model.texts == ["- the automobile is in the shed\n"]
+    assert [hit.path for hit in opened.recall.search(opened.settings.agents[0], "garage")] == ["MEMORY.md"]
+    assert meanings.from_json(verb({"text": "a car"})).vector == vector("car")
+    scratch.write_config(search={"embeddings": "off"})
+    loop._take_settings()
+    assert opened.recall.search(opened.settings.agents[0], "garage") == []

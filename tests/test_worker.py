@@ -24,9 +24,9 @@ import memoryd
 from memoryd.errors import MemorydError, RefusedError, StateError
 from memoryd.jobs.job import Ask, Quoted, Reply
 from memoryd.llm.failure import Failure, Trouble
-from memoryd.worker import client
+from memoryd.worker import client, embedder
 from memoryd.worker.__main__ import operations, serve
-from memoryd.worker.client import Counted, Worker, WorkerError
+from memoryd.worker.client import Counted, LostError, Worker, WorkerError
 from memoryd.worker.protocol import ask_from_json, ask_to_json, receive, result_from_json, result_to_json
 
 if TYPE_CHECKING:
@@ -256,3 +256,40 @@ def test_questions_and_answers_pass_unharmed(ask: Ask, reply: Reply) -> None:
     assert result_from_json(json.loads(json.dumps(result_to_json(reply)))) == reply
     failure = Failure(Trouble.BUSY, "the endpoint answered 429", 2.5, None, 0, billed=True, received=7)
     assert result_from_json(json.loads(json.dumps(result_to_json(failure)))) == failure
+
+
+# A child whose model takes a text's length for its meaning, and dies of "die".
+TEST_EMBEDDER = """
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+import base64, os
+import memoryd.worker.__main__ as child
+class Embedder:
+    def embed(self, texts):
+        if "die" in texts:
+            os._exit(1)
+        return [base64.b64encode(bytes([len(text), 255])).decode() if text else None for text in texts]
+child.Embedder = Embedder
+child.main()
+"""
+
+
+def test_vectors_come_back_as_bytes_and_a_text_that_kills_is_asked_once(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_BOOT", TEST_EMBEDDER)
+    assert worker.embed(["four", "", "\ud83d"]) == [b"\x04\xff", None, b"\x01\xff"]
+    with pytest.raises(LostError):
+        worker.embed(["a", "die"])
+    assert worker.embed(["a"]) == [b"\x01\xff"]
+
+
+@pytest.mark.skipif(not embedder.missing(), reason="the extra is installed")
+def test_without_the_extra_a_model_is_an_error(worker: Worker) -> None:
+    with pytest.raises(MemorydError, match="ModuleNotFoundError"):
+        worker.embed(["a text"])
+
+
+def test_the_vocabulary_of_the_model_is_the_one_it_was_taught() -> None:
+    words = embedder._vocabulary().split("\n")
+    assert (len(words), words[101], words[102], words[30521]) == (30523, "[CLS]", "[SEP]", "##～")  # noqa: RUF001

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from memoryd.worker.client import Worker
 
 PATIENCE = timedelta(milliseconds=300)  # of a question that somebody waits for: twenty times what the model takes
-BATCH = 16  # texts of one request and one transaction
+BATCH = 16
 _REST_SECONDS = 300.0  # for a model that failed
+_HARMLESS = "memory"  # if the child dies of this as well, it is no text's fault
 
 
 def is_wanted(settings: Settings) -> bool:
@@ -51,6 +52,7 @@ class Embedder:
         texts: embeds what is remembered.
         monotonic: a clock in seconds.
         log: told of what fails, never of what was said.
+        batch: texts of one request and one transaction.
     """
 
     model: str
@@ -58,6 +60,7 @@ class Embedder:
     texts: Worker
     monotonic: Callable[[], float]
     log: Log
+    batch: int = BATCH
     _asking: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="meaning"))
     _rests_until: float = 0.0
 
@@ -78,6 +81,8 @@ class Embedder:
         except TimeoutError:
             asked.cancel()
             return Meaning(why="the model is still being loaded, or busy", is_late=True)
+        except LostError:
+            return Meaning(why="the model failed on this question")
         except MemorydError as error:
             self._rest(error)
             return Meaning(why="the model failed")
@@ -112,7 +117,7 @@ class Embedder:
             if number is None:
                 return False
             is_current = tables.model(number) == self.model
-            found = tables.lacking(number, BATCH) if is_current else []
+            found = tables.lacking(number, self.batch) if is_current else []
             there = indexer.database.exists()
             reader = opened.enter_context(reads.open_reader(indexer.database)) if there else None
             texts = SourceTexts(agent, reader)
@@ -132,12 +137,17 @@ class Embedder:
         return True
 
     def _embed(self, texts: Sequence[str]) -> list[bytes | None]:
-        """The vectors of texts; where the child dies of them, each is tried alone, and what it dies of is passed over."""
+        """The vectors of texts; where the child dies of them, each is tried alone: what it dies of is passed over.
+
+        Raises:
+            MemorydError: the model fails, whatever the text.
+        """
         try:
             return self.texts.embed(texts)
         except LostError:
             if len(texts) > 1:
                 return [vector for text in texts for vector in self._embed([text])]
+            self.texts.embed([_HARMLESS])
             self.log.warning("a text could not be embedded", characters=len(texts[0]))
             return [None]
 

@@ -216,16 +216,14 @@ class Recall:
             phrases = query.phrases
             quoting = frozenset(tables.holding(number, phrases, sorted(wanted)) if phrases else ())
             today = self.now().astimezone(self.indexer.zone).date()
-            orders = [
-                _each_once(
-                    ranking.rank(
-                        [one for one in order if one.id in wanted], lambda one: known.get(one.id), today, quoting
-                    )
-                )
-                for order in (by_words, by_meaning)
-            ]
+
+            def ordered(found: list[Candidate]) -> list[Ranked]:
+                left = [one for one in found if one.id in wanted]
+                return _each_once(ranking.rank(left, lambda one: known.get(one.id), today, quoting))
+
+            ranked = ordered(by_words)
             best: list[Ranked] = []
-            for one in fuse(orders[0], orders[1], quoting) if by_meaning else orders[0]:
+            for one in fuse(ranked, ordered(by_meaning), quoting) if by_meaning else ranked:
                 if len(best) == narrowing.limit:
                     break
                 if sources.text(one.candidate) is None:

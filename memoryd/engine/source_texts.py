@@ -35,7 +35,7 @@ class SourceTexts:
         return self._texts[candidate.id]
 
     def shown(self, candidate: Candidate) -> str:
-        """What may be shown of a candidate: without its secrets, and of a long turn its piece; empty where it is gone."""
+        """What may be shown of a candidate: without its secrets, of a long turn its piece; empty where it is gone."""
         text = self.text(candidate)
         if text is None or candidate.shown is not None:
             return "" if text is None else candidate.shown or ""

@@ -326,8 +326,8 @@ class Tables:
     def lacking(self, number: int, limit: int) -> list[Candidate]:
         """Documents of which a vector is to be made, the newest first."""
         rows = self._rows(
-            f"SELECT d.id, 0.0, {_PLACE} FROM document d JOIN source s ON s.id = d.source"  # noqa: S608
-            " WHERE d.lacks AND s.agent = ? ORDER BY d.id DESC LIMIT ?",
+            f"SELECT d.id, 0.0, {_PLACE} FROM document d INDEXED BY document_lacks CROSS JOIN source s"  # noqa: S608
+            " ON s.id = d.source WHERE d.lacks AND s.agent = ? ORDER BY d.id DESC LIMIT ?",
             number, limit,
         )  # fmt: skip
         return [_candidate(row) for row in rows]
@@ -357,15 +357,18 @@ class Tables:
         )
         values: list[object] = [number]
         if since:
-            sql += (
-                f" AND d.source IN (SELECT n.source FROM vectors_{number} w JOIN document n ON n.id = w.document"
-                " WHERE w.id > ?)"
-            )
+            newer = f"SELECT n.source FROM vectors_{number} w JOIN document n ON n.id = w.document WHERE w.id > ?"  # noqa: S608
+            sql += f" AND d.source IN ({newer})"
             values.append(since)
+        size = 0
         with _faults():
             cursor = self._connection.execute(f"{sql} ORDER BY d.source, d.first_line, d.piece", values)
             while rows := cursor.fetchmany(_PORTION):
-                yield [_vector(row, len(rows[0][-1])) for row in rows]
+                portion = [_vector(row) for row in rows]
+                size = size or len(portion[0].vector)
+                if any(len(one.vector) != size for one in portion):
+                    raise DamagedError("vectors are of several sizes")
+                yield portion
 
     def meant(self, number: int, scores: Mapping[int, float]) -> list[Candidate]:
         """The documents of these vectors, by id, with the score of each; those that are gone are left out."""
@@ -493,9 +496,9 @@ def _faults() -> Iterator[None]:
         raise FaultError(error) from error
 
 
-def _vector(row: Sequence[Any], size: int) -> Vector:
+def _vector(row: Sequence[Any]) -> Vector:
     found = Vector(*row)
-    if not isinstance(found.vector, bytes) or len(found.vector) != size or size % 64:
+    if not isinstance(found.vector, bytes) or not found.vector or len(found.vector) % 64:
         raise DamagedError("a vector is none")
     try:
         if found.day is not None:

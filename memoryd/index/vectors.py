@@ -8,7 +8,6 @@ by the signs alone, by their Hamming distance, then the best of them by their co
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -25,19 +24,10 @@ LEAN = 0.8  # of what it says itself is what its neighbours do, in all; what is 
 LEAST = 0.2  # of a cosine: below that two texts have nothing to do with each other
 _CLOSER = 1000  # at least that are compared by their cosine
 _BLOCK = 4096
-
-
-@dataclass(slots=True)
-class _Held:
-    """The vectors of one agent, in the order of their sources and lines."""
-
-    newest: int
-    ids: NDArray[np.int64]
-    sources: NDArray[np.int64]
-    tiers: NDArray[np.object_]
-    days: NDArray[np.int32]  # as date.toordinal, 0 where it has none
-    vectors: NDArray[np.int8]
-    signs: NDArray[np.uint64]
+_ROOM = 8  # of what is held, the part that is kept free for more
+_WORD = 64  # dimensions whose signs are one number
+_NOTHING = 1e-9  # in a divisor that may be 0
+_ARRAYS = ("_ids", "_sources", "_tier", "_days", "_vectors")
 
 
 class Vectors:
@@ -48,84 +38,137 @@ class Vectors:
 
     def nearest(self, tables: Tables, number: int, vector: bytes, where: Where, limit: int) -> dict[int, float]:
         """The cosine of the vectors that are nearest to one, by their ids; none of those that are not near at all."""
+        newest = tables.newest_vector(number)
+        held = self._held.get(number)
+        if held is None or held.newest > newest or held.size != len(vector):
+            held = self._held[number] = _Held(len(vector))
+        if held.newest < newest:
+            held.follow(tables, number, newest)
+        return held.nearest(vector, where, limit)
+
+
+class _Held:
+    """The vectors of one agent, in arrays with room at their end; what is out of date stays in them, without an id."""
+
+    def __init__(self, size: int) -> None:
         import numpy as np
 
-        held = self._current(tables, number)
-        if held is None:
-            return {}
+        self.newest = 0
+        self.size = size
+        self._count = 0
+        self._tiers: dict[str, int] = {}  # by name, the number that stands for it
+        self._ids = np.empty(0, np.int64)  # 0 where it is out of date
+        self._sources = np.empty(0, np.int64)
+        self._tier = np.empty(0, np.int8)
+        self._days = np.empty(0, np.int32)  # as date.toordinal, 0 where it has none
+        self._vectors = np.empty((0, size), np.int8)
+        self._signs = [np.empty(0, np.uint64) for _ in range(size // _WORD)]
+
+    # --- as the tables have it --------------------------------------------------------------------------------------
+
+    def follow(self, tables: Tables, number: int, newest: int) -> None:
+        """Read the sources that have vectors newer than those that are held, all of them anew."""
+        import numpy as np
+
+        before = self._count
+        for rows in tables.vectors(number, self.newest):
+            if len(rows[0].vector) == self.size:
+                self._add(rows)
+        fresh = slice(before, self._count)
+        changed = np.unique(self._sources[fresh])
+        self._ids[:before][np.isin(self._sources[:before], changed)] = 0
+        in_talk = self._tier[fresh] == self._tiers.get(SESSION, -1)
+        alone = -1 - np.arange(self._count - before)
+        _lean(self._vectors[fresh], np.where(in_talk, self._sources[fresh], alone))
+        for row, bits in zip(self._signs, _signs(self._vectors[fresh]), strict=True):
+            row[fresh] = bits
+        self.newest = newest
+        if np.count_nonzero(self._ids[: self._count]) < self._count // 2:
+            self._shrink()
+
+    def _add(self, rows: list[Vector]) -> None:
+        import numpy as np
+
+        start, self._count = self._count, self._count + len(rows)
+        if self._count > len(self._ids):
+            self._resize(self._count + self._count // _ROOM + len(rows))
+        new = slice(start, self._count)
+        self._ids[new] = [row.id for row in rows]
+        self._sources[new] = [row.source for row in rows]
+        self._tier[new] = [self._tiers.setdefault(row.tier, len(self._tiers)) for row in rows]
+        self._days[new] = [0 if row.day is None else date.fromisoformat(row.day).toordinal() for row in rows]
+        self._vectors[new] = np.frombuffer(b"".join(row.vector for row in rows), np.int8).reshape(len(rows), -1)
+
+    def _resize(self, room: int) -> None:
+        for name in _ARRAYS:
+            array = getattr(self, name)
+            array.resize((room, *array.shape[1:]), refcheck=False)
+        for row in self._signs:
+            row.resize(room, refcheck=False)
+
+    def _shrink(self) -> None:
+        import numpy as np
+
+        left = np.flatnonzero(self._ids[: self._count])
+        for name in _ARRAYS:
+            setattr(self, name, getattr(self, name)[left])
+        self._signs = [row[left] for row in self._signs]
+        self._count = len(left)
+
+    # --- questions --------------------------------------------------------------------------------------------------
+
+    def nearest(self, vector: bytes, where: Where, limit: int) -> dict[int, float]:
+        """The cosine of the nearest vectors, by their ids."""
+        import numpy as np
+
         asked = np.frombuffer(vector, np.int8).astype(np.float32)
-        if len(asked) != held.vectors.shape[1]:
-            return {}
-        places = np.flatnonzero(_allowed(held, where))
+        allowed = self._allowed(where)
         closer = max(_CLOSER, 4 * limit)
-        if len(places) > closer:
-            bits = np.packbits(asked > 0).view(np.uint64)
-            signs = held.signs if len(places) == len(held.ids) else held.signs[:, places]
-            distance = np.zeros(len(places), np.uint16)
-            for row, bit in zip(signs, bits, strict=True):
-                distance += np.bitwise_count(row ^ bit)
-            places = places[np.argpartition(distance, closer)[:closer]]
-        chosen = held.vectors[places].astype(np.float32)
-        cosine = chosen @ asked / (np.linalg.norm(chosen, axis=1) * np.linalg.norm(asked) + 1e-9)
+        if np.count_nonzero(allowed) > closer:
+            distance = np.zeros(self._count, np.uint16)
+            for row, bits in zip(self._signs, _signs(asked[None]), strict=True):
+                distance += np.bitwise_count(row[: self._count] ^ bits)
+            distance[~allowed] = np.iinfo(np.uint16).max
+            places = np.argpartition(distance, closer)[:closer]
+        else:
+            places = np.flatnonzero(allowed)
+        chosen = self._vectors[places].astype(np.float32)
+        # Not by BLAS, whose threads keep a core busy for a while after each product.
+        cosine = np.einsum("ij,j->i", chosen, asked)
+        cosine /= np.sqrt(np.einsum("ij,ij->i", chosen, chosen) * np.einsum("i,i->", asked, asked)) + _NOTHING
         best = np.argsort(-cosine, kind="stable")[:limit]
-        return {int(held.ids[places[at]]): float(cosine[at]) for at in best if cosine[at] >= LEAST}
+        return {int(self._ids[places[at]]): float(cosine[at]) for at in best if cosine[at] >= LEAST}
 
-    def _current(self, tables: Tables, number: int) -> _Held | None:
-        held = self._held.get(number)
-        newest = tables.newest_vector(number)
-        if held is None or held.newest != newest:
-            held = _read(tables, number, held if held is not None and held.newest < newest else None, newest)
-            if held is None:
-                self._held.pop(number, None)
-            else:
-                self._held[number] = held
-        return held
+    def _allowed(self, where: Where) -> NDArray[np.bool_]:
+        allowed: NDArray[np.bool_] = self._ids[: self._count] != 0
+        days = self._days[: self._count]
+        if where.tier is not None:
+            allowed &= self._tier[: self._count] == self._tiers.get(where.tier, -1)
+        if where.after is not None:
+            allowed &= (days == 0) | (days >= date.fromisoformat(where.after).toordinal())
+        if where.before is not None:
+            allowed &= (days == 0) | (days <= date.fromisoformat(where.before).toordinal())
+        return allowed
 
 
-def _read(tables: Tables, number: int, before: _Held | None, newest: int) -> _Held | None:
-    """All that the tables hold, where what was read before still stands for the sources that have nothing new."""
+def _signs(vectors: NDArray[Any]) -> NDArray[np.uint64]:
+    """A bit for each dimension, whether it is above zero: a row of each vector's first 64, one of its next …"""
     import numpy as np
 
-    portions = [_arrays(rows) for rows in tables.vectors(number, 0 if before is None else before.newest)]
-    if not portions:
-        return before
-    ids, sources, tiers, days, own = (np.concatenate(part) for part in zip(*portions, strict=True))
-    vectors = _leant(own, np.where(tiers == SESSION, sources, -1 - np.arange(len(sources))))
-    if before is not None:
-        stay = ~np.isin(before.sources, sources)
-        ids, sources, tiers, days, vectors = (
-            np.concatenate((old[stay], new))
-            for old, new in (
-                (before.ids, ids), (before.sources, sources), (before.tiers, tiers), (before.days, days),
-                (before.vectors, vectors),
-            )
-        )  # fmt: skip
-    signs = np.ascontiguousarray(np.packbits(vectors > 0, axis=1).view(np.uint64).T)
-    return _Held(newest, ids, sources, tiers, days, vectors, signs)
+    return np.packbits(vectors > 0, axis=1).view(np.uint64).T
 
 
-def _arrays(rows: list[Vector]) -> tuple[NDArray[Any], ...]:
+def _lean(vectors: NDArray[np.int8], groups: NDArray[np.int64]) -> None:
+    """Lean each vector towards those beside it in its group, in place; in blocks, since as fractions they are large."""
     import numpy as np
 
-    return (
-        np.array([row.id for row in rows], np.int64),
-        np.array([row.source for row in rows], np.int64),
-        np.array([row.tier for row in rows], object),
-        np.array([0 if row.day is None else date.fromisoformat(row.day).toordinal() for row in rows], np.int32),
-        np.frombuffer(b"".join(row.vector for row in rows), np.int8).reshape(len(rows), -1),
-    )
-
-
-def _leant(own: NDArray[np.int8], groups: NDArray[np.int64]) -> NDArray[np.int8]:
-    """Each vector leant towards those beside it in its group; in blocks, since they are large as fractions."""
-    import numpy as np
-
-    leant = np.empty_like(own)
-    count = len(own)
+    count = len(vectors)
+    before = vectors[:0]
     for start in range(0, count, _BLOCK):
-        low, high = max(0, start - NEIGHBOURS), min(count, start + _BLOCK + NEIGHBOURS)
-        unit = own[low:high].astype(np.float32)
-        unit /= np.linalg.norm(unit, axis=1, keepdims=True) + 1e-9
+        end = min(count, start + _BLOCK)
+        low, high = start - len(before), min(count, end + NEIGHBOURS)
+        unit = np.concatenate((before, vectors[start:high])).astype(np.float32)
+        unit /= np.sqrt(np.einsum("ij,ij->i", unit, unit))[:, None] + _NOTHING
         group = groups[low:high]
         beside = np.zeros_like(unit)
         found = np.zeros((len(unit), 1), np.float32)
@@ -135,21 +178,7 @@ def _leant(own: NDArray[np.int8], groups: NDArray[np.int64]) -> NDArray[np.int8]
             found[:-step] += same
             beside[step:] += same * unit[:-step]
             found[step:] += same
-        whole = unit + LEAN * beside / np.maximum(found, 1)
-        whole *= 127 / (np.abs(whole).max(axis=1, keepdims=True) + 1e-9)
-        end = min(count, start + _BLOCK)
-        leant[start:end] = np.rint(whole[start - low : end - low]).astype(np.int8)
-    return leant
-
-
-def _allowed(held: _Held, where: Where) -> NDArray[np.bool_]:
-    import numpy as np
-
-    allowed = np.ones(len(held.ids), np.bool_)
-    if where.tier is not None:
-        allowed &= held.tiers == where.tier
-    if where.after is not None:
-        allowed &= (held.days == 0) | (held.days >= date.fromisoformat(where.after).toordinal())
-    if where.before is not None:
-        allowed &= (held.days == 0) | (held.days <= date.fromisoformat(where.before).toordinal())
-    return allowed
+        unit += LEAN * beside / np.maximum(found, 1)
+        unit *= 127 / (np.abs(unit).max(axis=1, keepdims=True) + _NOTHING)
+        before = vectors[max(0, end - NEIGHBOURS) : end].copy()
+        vectors[start:end] = np.rint(unit[start - low : end - low])

@@ -25,6 +25,7 @@ from memoryd.files.log import Log
 from memoryd.files.open_folder import open_folder
 from memoryd.files.temporary import leftovers
 from memoryd.index.database import Index
+from memoryd.worker import embedder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -147,6 +148,28 @@ def _index(settings: Settings, _now: datetime) -> Iterator[Check]:
             yield Check("index", WARN, why, "the next search fills it")
     finally:
         index.close()
+
+
+def _meaning(settings: Settings, _now: datetime) -> Iterator[Check]:
+    if settings.search.embeddings == "off":
+        yield Check("meaning", OK, "search.embeddings is off: search goes by words alone")
+        return
+    if lacks := embedder.missing():
+        told = f"search goes by words alone: {', '.join(lacks)} not installed"
+        yield Check("meaning", OK, told, f"optional: pip install 'memoryd[{embedder.EXTRA}]'")
+        return
+    yield Check("meaning", OK, f"search goes by meaning as well: {embedder.MODEL}")
+    index = Index(settings.state_dir, Log("memoryd").bind(part="doctor"))
+    if not index.path.exists():
+        return
+    try:
+        with index.reading() as tables:
+            found = {agent.id: tables.coverage(agent.id) for agent in settings.agents}
+    finally:
+        index.close()
+    for agent_id, one in found.items():
+        hint = "" if one.done == one.wanted else "the daemon makes the rest; words find them meanwhile"
+        yield Check("meaning", OK, f"of {agent_id} {one.done:,} of {one.wanted:,} texts are embedded", hint)
 
 
 # --- the machine ------------------------------------------------------------------------------------------------------
@@ -326,5 +349,6 @@ def _left_in(folder: Path, now: datetime) -> Iterator[Check]:
 
 
 _LOOKS: tuple[Callable[[Settings, datetime], Iterator[Check]], ...] = (
-    _sqlite, _daemon, _database, _index, _clock, _file_systems, _watches, _space, _permissions, _model, _leftovers,
+    _sqlite, _daemon, _database, _index, _meaning, _clock, _file_systems, _watches, _space, _permissions, _model,
+    _leftovers,
 )  # fmt: skip

@@ -10,11 +10,14 @@ from memoryd.config_values import duration_text
 from memoryd.counted import counted
 from memoryd.database import reads
 from memoryd.engine.clock import text_of
+from memoryd.engine.embedding import is_wanted
 from memoryd.errors import StateError
 from memoryd.files import regular, state_files
 from memoryd.files.folders import why_not_writable
 from memoryd.files.locks import Lock
+from memoryd.files.log import Log
 from memoryd.gauge.fill import fill_of
+from memoryd.index.database import Index, RebuiltError
 from memoryd.interfaces.output import one_line
 from memoryd.recall.load_cap import CAPS, WARN_AT
 
@@ -31,11 +34,15 @@ def status(settings: Settings, reader: Reader, *, everything: bool, waits: bool 
     known = reads.daemon(reader)
     alive = holder is not None and known is not None and holder in {0, known["pid"]}
     agents = reads.agents(reader)
+    embedded = _embedded(settings)
     return {
         "daemon": {key: known[key] for key in ("pid", "version", "started_at")} if known and alive else None,
         "watching": known["watching"] if known and alive else None,
         "watching_note": known["watching_note"] if known and alive else None,
-        "agents": [_agent(settings, reader, agent, agents.get(agent.id), everything) for agent in settings.agents],
+        "agents": [
+            _agent(settings, reader, agent, agents.get(agent.id), everything) | {"embedded": embedded.get(agent.id)}
+            for agent in settings.agents
+        ],
         "alarms": _alarms(settings, reader, waits=waits),
         "spend": {
             "today_tokens": reads.spent(reader, datetime.now(settings.zone).date().isoformat()),
@@ -43,6 +50,21 @@ def status(settings: Settings, reader: Reader, *, everything: bool, waits: bool 
         },
         "disk": _disk(settings),
     }
+
+
+def _embedded(settings: Settings) -> dict[str, dict[str, int] | None]:
+    """Of how many of each agent's texts it is known what they mean; none where search goes by words alone."""
+    index = Index(settings.state_dir, Log("memoryd").bind(part="status"))
+    if not is_wanted(settings) or not index.path.exists():
+        return {}
+    try:
+        with index.reading() as tables:
+            found = {agent.id: tables.coverage(agent.id) for agent in settings.agents}
+    except (StateError, RebuiltError):
+        return {}  # status tells what it can; the next search says what is wrong, or has mended it
+    finally:
+        index.close()
+    return {agent_id: {"done": one.done, "of": one.wanted} for agent_id, one in found.items()}
 
 
 def _alarms(settings: Settings, reader: Reader, *, waits: bool) -> list[Row]:
@@ -195,6 +217,8 @@ def _agent_lines(agent: dict[str, Any]) -> list[str]:
         f" {counted(agent.get('transcripts', 0), 'transcript')}, {agent.get('not_read', 0)} not read,"
         f" {counted(agent.get('bad_spans', 0), 'unreadable span')}"
     )
+    if embedded := agent.get("embedded"):
+        lines.append(f"  meaning  of {embedded['done']:,} of {embedded['of']:,} texts is known to search")
     lines += [f"  history  {line}" for line in left_line(agent.get("left_as_history", 0), agent["id"])]
     lines += [
         f"  WARNING  MEMORY.md takes {one['share']:.0%} of what {one['by']} loads of it, {one['cap']}"

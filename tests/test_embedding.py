@@ -1,0 +1,348 @@
+"""Search by meaning: what says the same in other words is found, by vectors that live and go with their texts."""
+
+import threading
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from recall_world import World
+from tiny_model import KINDS, TinyModel, vector
+
+from memoryd.database.library import library
+from memoryd.engine.embedding import BATCH, Embedder
+from memoryd.engine.recall import Meaning
+from memoryd.index.tables import Where
+from memoryd.ledger.facts import NewFact
+from memoryd.worker.client import ClosedError, LostError, WorkerError
+
+
+class Meant(World):
+    """A world whose search goes by meaning as well."""
+
+    def __init__(self, root, *agents, redact=list):
+        super().__init__(root, *agents, redact=redact)
+        self.model = TinyModel()
+        self.clock = 0.0
+        self.embedder = Embedder("tiny 1", self.model, self.model, lambda: self.clock, self.log)
+        self.recall = replace(self.recall, meaning=lambda text: self.embedder.ask(text, timedelta(seconds=10)))
+
+    def fill(self, agent=None):
+        chosen = self.agents[agent] if agent else self.agent
+        self.recall.indexer.refresh(chosen)
+        self.embedder.fill(self.recall.indexer, chosen, lambda: True)
+
+    def coverage(self, agent="demo"):
+        with self.index.reading() as tables:
+            return tables.coverage(agent)
+
+    def near(self, text, recall=None, where=None, limit=10):
+        """Where the texts are that mean what is nearest."""
+        index = (recall or self.recall).indexer.index
+        with index.reading() as tables:
+            number = tables.find_number(self.agent.id)
+            found = index.nearest(tables, number, vector(text), where or Where(), limit)
+        return [(one.path, one.first_line, round(one.score, 5)) for one in found]
+
+
+@pytest.fixture
+def world(tmp_path):
+    made = Meant(tmp_path)
+    yield made
+    made.close()
+
+
+def test_what_says_it_in_other_words_is_found_and_says_why(world):
+    world.write("MEMORY.md", "- the automobile is in the shed\n- Ottilie likes tea\n")
+    world.turn("my kitten sleeps all day")
+    world.facts().create([NewFact("Sees a physician on Mondays", "context", 0.9)])
+    (hit,) = world.search("kitten")
+    assert hit.why == "kitten; no text is embedded yet"
+    assert world.model.texts == [], "without anything to compare it with nobody is asked"
+    world.fill()
+    assert world.coverage() == (4, 4, "tiny 1")
+    (car,) = world.search("garage engine")
+    assert (car.path, car.first_line, car.why) == ("MEMORY.md", 1, "by meaning 1")
+    assert car.snippet == "- the automobile is in the shed"
+    assert world.paths("feline") == {"session:s1"}
+    assert {hit.tier for hit in world.search("doctor")} == {"fact"}
+    both = world.search("kitten")[0]
+    assert (both.why, both.score) == ("kitten; by words 1, by meaning 1", 1.0)
+    assert world.search("zebra") == [], "what is near to nothing finds nothing"
+
+
+def test_a_text_that_is_new_is_found_by_words_until_it_is_embedded(world):
+    world.write("MEMORY.md", "- the automobile is in the shed\n")
+    world.fill()
+    world.write("memory/2026-05-03.md", "## Note (10:00)\n\nthe vehicle was sold\n")
+    assert [hit.path for hit in world.search("vehicle")] == ["memory/2026-05-03.md", "MEMORY.md"]
+    assert all(hit.why.endswith("not all texts are embedded yet") for hit in world.search("vehicle"))
+    world.fill()
+    assert world.search("vehicle")[0].why == "vehicle; by words 1, by meaning 2; recent"
+
+
+def test_what_is_narrowed_by_tier_and_day_is_so_for_meaning(world):
+    world.write("MEMORY.md", "- the automobile is in the shed\n")
+    for day in ("2026-04-01", "2026-05-01"):
+        world.write(f"memory/{day}.md", "## Note (10:00)\n\nthe vehicle was sold\n")
+    world.fill()
+    assert world.paths("garage", tier="core") == {"MEMORY.md"}
+    assert world.paths("garage", tier="session") == set()
+    assert world.near("garage", where=Where("daily", "2026-04-02")) == world.near("garage", where=Where("daily"))[1:]
+    before = world.near("garage", where=Where(before="2026-04-30"))
+    assert {path for path, *_ in before} == {"memory/2026-04-01.md", "MEMORY.md"}, "what has no day is not left out"
+
+
+def test_tool_output_is_found_by_words_alone(world):
+    world.turn("engine.log", role="tool", origin="tool", kind="tool_result")
+    world.turn("look at the car")
+    world.fill()
+    assert world.coverage()[:2] == (1, 1)
+    assert world.places("vehicle") == [("session:s1", 2)]
+
+
+def test_only_what_may_be_shown_is_embedded(tmp_path):
+    world = Meant(tmp_path, redact=lambda texts: [text.replace("hunter2", "[REDACTED:x]") for text in texts])
+    world.write("MEMORY.md", "- the garage door opens with hunter2\n")
+    world.fill()
+    assert any("[REDACTED:x]" in text for text in world.model.texts)
+    assert not any("hunter2" in text for text in world.model.texts)
+    world.close()
+
+
+def test_a_text_is_embedded_once_however_often_its_neighbours_change(world):
+    for number in range(6):
+        world.turn(f"the cat number{number}")
+        world.fill()
+    world.write("MEMORY.md", "- a car\n- a doctor\n")
+    world.fill()
+    world.write("MEMORY.md", "- tea\n- a car\n- a doctor\n")
+    world.fill()
+    assert sorted(world.model.texts) == sorted([*(f"the cat number{one}" for one in range(6)), "- a car\n",
+                                                "- a doctor\n", "- tea\n"])  # fmt: skip
+
+
+def test_a_vector_goes_with_its_text(world):
+    world.write("MEMORY.md", "- the automobile is in the shed\n- a doctor\n")
+    world.fill()
+    world.write("MEMORY.md", "- a doctor\n")
+    assert world.paths("vehicle") == set()
+    with world.index.reading() as tables:
+        assert tables._rows("SELECT count(*) FROM vectors_1") == [(1,)]
+
+
+def test_what_is_forgotten_is_in_no_byte_of_the_index(world):
+    text = "the automobile is in the shed"
+    world.turn(text)
+    world.turn("a doctor")
+    world.fill()
+    files = [world.index.path.with_name(f"index.db{side}") for side in ("", "-wal")]
+    assert any(vector(text) in path.read_bytes() for path in files if path.exists())
+    world.sql("UPDATE turn SET text = '' WHERE seq = 1")
+    world.index.erase("demo")
+    assert not any(vector(text) in path.read_bytes() for path in files if path.exists())
+    assert world.paths("vehicle") == set()
+    world.fill()
+    assert world.paths("vehicle") == set()
+    assert world.paths("clinic") == {"session:s1"}
+
+
+def test_what_was_read_before_it_was_forgotten_does_not_come_in_behind_it(world):
+    world.turn("the automobile is in the shed")
+    world.recall.indexer.refresh(world.agent)
+
+    def meanwhile(_texts):
+        world.sql("UPDATE turn SET text = 'a doctor' WHERE seq = 1")
+        world.index.erase("demo")
+        world.recall.indexer.refresh(world.agent)
+        world.model.fails = lambda texts: None
+
+    world.model.fails = meanwhile
+    world.fill()
+    assert world.paths("vehicle") == set()
+    assert world.paths("clinic") == {"session:s1"}
+
+
+def test_another_model_makes_all_anew_and_is_not_compared_with_the_old(world):
+    world.turn("the automobile is in the shed")
+    world.fill()
+    world.embedder.model = "tiny 2"
+    assert world.paths("vehicle") == set(), "its vectors are of another model"
+    world.fill()
+    assert world.coverage() == (1, 1, "tiny 2")
+    assert world.paths("vehicle") == {"session:s1"}
+
+
+def test_agents_are_apart(tmp_path):
+    world = Meant(tmp_path, "a", "b")
+    for name, text in (("a", "the automobile"), ("b", "a kitten")):
+        world.turn(text, session=f"s-{name}", agent=name)
+        world.fill(name)
+    assert world.paths("vehicle", agent="a") == {"session:s-a"}
+    assert world.paths("vehicle", agent="b") == set()
+    world.index.erase("a")
+    assert world.paths("feline", agent="b") == {"session:s-b"}
+    world.close()
+
+
+def test_a_text_the_model_dies_of_is_passed_over_and_told_without_content(world, monkeypatch):
+    told = []
+    monkeypatch.setattr(type(world.log), "warning", lambda _self, event, **more: told.append((event, more)))
+    for number in range(BATCH + 3):
+        world.turn(f"cat {number}" if number != 5 else "poison feline")
+
+    def fails(texts):
+        if any("poison" in text for text in texts):
+            raise LostError("the worker died")
+
+    world.model.fails = fails
+    world.fill()
+    assert world.coverage()[:2] == (BATCH + 3, BATCH + 3)
+    assert told == [("a text could not be embedded", {"characters": 13})]
+    found = {hit.first_line: hit.why for hit in world.search("kitten feline", limit=50)}
+    assert found[6].startswith("feline; by words 1")
+    assert "by meaning" not in found[6]
+    assert len(found) == BATCH + 3
+    (hit,) = world.search("poison", tier="session", limit=1)
+    assert hit.why == "poison; the model failed on this question"
+
+
+def test_a_model_that_fails_leaves_search_by_words_and_is_asked_again_later(world):
+    world.turn("the automobile is in the shed")
+    world.fill()
+
+    def fails(_texts):
+        raise WorkerError("cannot be started")
+
+    world.model.fails = fails
+    assert world.search("automobile")[0].why == "automobile; the model failed"
+    assert world.search("automobile")[0].why == "automobile; the model failed a moment ago"
+    world.turn("another car")
+    world.fill()
+    assert world.coverage()[:2] == (1, 2)
+    world.model.fails = lambda texts: None
+    world.clock += 1000
+    world.fill()
+    assert len(world.search("automobile")) == 2
+
+
+def test_a_model_that_dies_of_everything_passes_nothing_over(world):
+    for number in range(3):
+        world.turn(f"car {number}")
+
+    def fails(_texts):
+        raise LostError("the worker died")
+
+    world.model.fails = fails
+    world.fill()
+    assert world.coverage()[:2] == (0, 3)
+    world.model.fails = lambda texts: None
+    world.clock += 1000
+    world.fill()
+    assert world.coverage()[:2] == (3, 3)
+
+
+def test_a_question_waits_only_so_long(world):
+    world.turn("the automobile is in the shed")
+    world.fill()
+    go_on = threading.Event()
+    world.model.fails = lambda texts: go_on.wait(30)
+    patient = world.recall
+    world.recall = replace(patient, meaning=lambda text: world.embedder.ask(text, timedelta()))
+    (hit,) = world.search("automobile")
+    assert hit.why == "automobile; the model is still being loaded, or busy"
+    assert world.search("vehicle") == []
+    go_on.set()
+    world.recall = patient
+    assert world.paths("vehicle") == {"session:s1"}
+
+
+def test_a_stopped_worker_ends_it_without_a_word(world):
+    world.turn("a car")
+
+    def fails(_texts):
+        raise ClosedError("the worker has been stopped")
+
+    world.model.fails = fails
+    world.fill()
+    assert world.embedder._rests_until == 0
+
+
+def test_a_phrase_is_before_what_only_means_the_same(world):
+    world.turn("the automobile and the vehicle and the engine in the garage")
+    world.turn("we sold the red car to Ottilie", session="s2")
+    world.fill()
+    found = world.search('"red car" automobile vehicle engine garage')
+    assert [hit.path for hit in found] == ["session:s2", "session:s1"]
+
+
+def test_damaged_vectors_are_made_anew(world):
+    world.turn("the automobile is in the shed")
+    for change in ("UPDATE vectors_1 SET vector = x'00'", "UPDATE vectors_1 SET vector = 5", "DROP TABLE vectors_1",
+                   "UPDATE document SET day = 'never'"):  # fmt: skip
+        world.fill()
+        world.index.close()
+        connection = library().connect(str(world.index.path))
+        connection.execute(change)
+        connection.commit()
+        connection.close()
+        assert world.paths("automobile") == {"session:s1"}, change
+        world.fill()
+        assert world.paths("vehicle") == {"session:s1"}, change
+
+
+WORDS = sorted(word for kind in KINDS for word in kind)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=12)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["turn", "file", "fill", "look"]), st.integers(0, 2),
+                  st.lists(st.sampled_from(WORDS), min_size=1, max_size=4)),
+        max_size=20,
+    )
+)  # fmt: skip
+def test_what_is_held_in_memory_is_what_is_read_anew(tmp_path_factory, steps):
+    world = Meant(tmp_path_factory.mktemp("world"))
+    for what, number, words in [*steps, ("fill", 0, WORDS[:1]), ("look", 0, WORDS[:3])]:
+        if what == "turn":
+            world.turn(" ".join(words), session=f"s{number}")
+        elif what == "file":
+            world.write(f"memory/2026-05-0{number + 1}.md", "".join(f"## {word}\n\n{word}\n\n" for word in words))
+        elif what == "fill":
+            world.fill()
+        else:
+            world.recall.indexer.refresh(world.agent)
+            other = world.opened()
+            question = " ".join(words)
+            assert world.near(question, limit=200) == world.near(question, recall=other, limit=200)
+            other.indexer.index.close()
+    assert world.coverage().done == world.coverage().wanted
+    world.close()
+
+
+def test_among_many_the_nearest_are_found_by_their_signs(world):
+    for number in range(60):
+        world.turn(f"{WORDS[number % len(WORDS)]} w{number}", session=f"s{number % 7}")
+    world.fill()
+    right = world.near("kitten w7", limit=5)
+    more = 3000
+    with world.index.writing() as tables:  # as if as many more texts were there
+        source = tables.put_source(1, "session:many", "session", "")
+        for number in range(more):
+            tables._change("INSERT INTO document (source, first_line, last_line, piece, digest, key, lacks)"
+                           " VALUES (?, ?, ?, 0, x'', x'', 0)", (source, 10 * number, 10 * number))  # fmt: skip
+            identity = tables._rows("SELECT max(id) FROM document")[0][0]
+            tables._change("INSERT INTO vectors_1 (document, vector) VALUES (?, ?)",
+                           (identity, vector(f"x{number} y{number} z{number}")))  # fmt: skip
+    assert [one for one in world.near("kitten w7", limit=50) if one[0] != "session:many"][:5] == right
+
+
+def test_a_meaning_crosses_the_control_socket():
+    from memoryd.interfaces.meanings import as_json, from_json
+
+    for one in (Meaning(b"\x00\xff", "m"), Meaning(why="late", is_late=True), Meaning()):
+        assert from_json(as_json(one)) == one
+    for bad in (None, {}, [], {"vector": 5, "model": "", "why": "", "late": 0}, "x"):
+        assert from_json(bad).vector is None

@@ -1,0 +1,62 @@
+"""Reciprocal-rank fusion of two orders."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memoryd.recall.fusion import fuse
+from memoryd.recall.ranking import Candidate, Ranked
+
+
+def ranked(number, path="session:s", piece=0):
+    return Ranked(Candidate(number, 1.0, path, "session", number, number, piece, b"", None, None), 1.0)
+
+
+ORDERS = st.lists(st.integers(1, 30), unique=True, max_size=20)
+
+
+def ids(found):
+    return [one.candidate.id for one in found]
+
+
+@given(ORDERS, ORDERS, st.frozensets(st.integers(1, 30)))
+def test_each_thing_is_there_once_with_its_places(words, meaning, quoting):
+    found = fuse([*map(ranked, words)], [*map(ranked, meaning)], quoting)
+    assert sorted(ids(found)) == sorted({*words, *meaning})
+    for one in found:
+        number = one.candidate.id
+        assert one.by_words == (words.index(number) + 1 if number in words else None)
+        assert one.by_meaning == (meaning.index(number) + 1 if number in meaning else None)
+        assert 0 < one.score <= 1
+    keys = [(one.candidate.id not in quoting, -one.score) for one in found]
+    assert keys == sorted(keys)
+
+
+@given(ORDERS, ORDERS)
+def test_who_is_before_another_in_both_is_before_it(words, meaning):
+    order = ids(fuse([*map(ranked, words)], [*map(ranked, meaning)], frozenset()))
+    for at, later in enumerate(order):
+        for earlier in order[:at]:
+            assert not all(
+                later in one and (earlier not in one or one.index(later) < one.index(earlier))
+                for one in (words, meaning)
+            )
+
+
+@given(ORDERS)
+def test_one_order_alone_stays_as_it_is(order):
+    assert ids(fuse([*map(ranked, order)], [], frozenset())) == order
+    assert ids(fuse([], [*map(ranked, order)], frozenset())) == order
+
+
+def test_words_weigh_more_than_meaning():
+    assert ids(fuse([ranked(1), ranked(3)], [ranked(2), ranked(4)], frozenset())) == [1, 3, 2, 4]
+
+
+def test_what_is_first_in_both_has_a_score_of_one():
+    assert fuse([ranked(1)], [ranked(1)], frozenset())[0].score == 1
+
+
+def test_pieces_of_a_turn_are_one_thing():
+    whole = Ranked(Candidate(7, 1.0, "session:s", "session", 1, 1, 2, b"", None, None), 1.0)
+    (one,) = fuse([ranked(1)], [whole], frozenset())
+    assert (one.candidate.id, one.by_words, one.by_meaning) == (1, 1, 1)
