@@ -290,7 +290,7 @@ class _Dream:
         }
         edits: list[Edit] = []
         if operations:
-            seen = {one.memory.id: one.memory.content for one in self.inputs.earlier}
+            seen = {one.id: one.content for one in self.before.values()}
             edits.append(RewriteCore(operations, decided.rewrite, seen, self.inputs.file, data))
         edits.append(AppendDiary(self.inputs.today, self.inputs.clock, self._diary(told, decided)))
         why = None
