@@ -208,7 +208,8 @@ def gather(source: Gathered, run: Run) -> DreamInputs | NothingToDo:
 def again(source: Gathered, run: Run, inputs: DreamInputs) -> DreamInputs:
     """The same question on the core as it is now; ids stay those that the model was shown."""
     fresh = _inputs(source, run, inputs.entries, inputs.sources_of)
-    return replace(fresh, earlier=inputs.earlier, told=inputs.told, today=inputs.today, clock=inputs.clock)
+    context = replace(fresh.context, seen=inputs.context.seen)
+    return replace(fresh, earlier=inputs.earlier, context=context, told=inputs.told, clock=inputs.clock)
 
 
 def _files(source: Gathered, first: date, last: date) -> Iterator[tuple[str, bytes]]:

@@ -36,6 +36,7 @@ from memoryd.ledger.cut import MARK, Cut, cut_of, lines_of, sparing
 from memoryd.ledger.forgetting import OPERATION, Version
 from memoryd.ledger.memory import PREFIXES, draw_salt, sources_from_json
 from memoryd.ledger.profile import Entry, Section
+from memoryd.tiers import diary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -480,7 +481,8 @@ class Copies(Sweep):
     def of_file(self, name: str, data: bytes, parting: re.Pattern[str] = PARTS) -> bytes:
         """Of a copy of a daily file whole blocks go, as of the file itself."""
         day = _DAILY.match(name)
-        return self.of_bytes(data, parting) if day is None else self.cut.of_daily(f"{_DAILIES}/{day[0]}", data)
+        folder = diary.FOLDER if diary.is_one(data) else _DAILIES
+        return self.of_bytes(data, parting) if day is None else self.cut.of_daily(f"{folder}/{day[0]}", data)
 
     def is_spared(self, path: Path) -> bool:
         """Files that the commit rewrites."""

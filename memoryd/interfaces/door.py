@@ -60,6 +60,24 @@ class Flushed:
     errors: tuple[Exception, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Dreamt:
+    """What became of a dream. Holds nothing of what it says.
+
+    Attributes:
+        run: the id of the run.
+        state: as `memoryd job show` has it: `succeeded`; `skipped` where nothing is new; `declined` where the guards
+            let nothing of it through; any other says that memoryd tries again, or that a person must act.
+        why: the reason it gives, or its error.
+        receipt: counts, files, refusals.
+    """
+
+    run: str
+    state: str
+    why: str | None
+    receipt: Mapping[str, Any]
+
+
 class Memory:
     """The memory of the agent that works in a folder.
 
@@ -164,6 +182,24 @@ class Memory:
                 summary,
                 lambda texts: worker.count(texts).tokens,
             )
+
+    def deep_dream(self, lookback_days: int | None = None, *, force: bool = False) -> Dreamt:
+        """Consolidate the core and the daily files into a new core; waits for it.
+
+        Live sessions sleep first, so that their day is told.
+
+        Args:
+            lookback_days: so many calendar days, ending today; by default `dream.lookback_days`.
+            force: dream though the daily files say nothing new since the last dream.
+
+        Raises:
+            ValueError: the number of days is less than one.
+        """
+        if lookback_days is not None and lookback_days < 1:
+            raise ValueError(f"lookback_days is {lookback_days}: one day, today, is the least")
+        asked = work.Asked(force=force, lookback_days=lookback_days)
+        row = work.run_job(self._settings, "dream", lambda: self._agent.id, asked)[0]
+        return Dreamt(row["id"], row["state"], row["error"] or row["why"], row["receipt"])
 
     def forget(self, target: str, *, dry_run: bool = False) -> dict[str, Any]:
         """Erase a memory, or all that a session said, wherever memoryd has put it; there is no way back.

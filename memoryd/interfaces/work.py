@@ -193,7 +193,7 @@ class Asked(NamedTuple):
 
 
 def run_job(settings: Settings, kind: str, agent_id: Callable[[], str], asked: Asked) -> list[dict[str, Any]]:
-    """Run a job and wait for it; returns the rows of its runs, that of a dream ahead of the sleeps before it.
+    """Run a job and wait for it; returns the rows of its runs, of a dream without the sleeps that its receipt names.
 
     Raises:
         RefusedError: the kind comes with a later version.
@@ -206,7 +206,7 @@ def run_job(settings: Settings, kind: str, agent_id: Callable[[], str], asked: A
         return _queued(settings, engine, clock, kind, agent, asked)
 
     rows = run_now(settings, agent, queue, fresh=kind in {SLEEP, extraction.KIND, dreaming.KIND})
-    return [rows[-1], *rows[:-1]] if kind == dreaming.KIND else rows
+    return rows[-1:] if kind == dreaming.KIND else rows
 
 
 def rehearse(settings: Settings, kind: str, agent: Agent, asked: Asked) -> list[dict[str, Any]]:
@@ -297,8 +297,11 @@ def require_done(row: dict[str, Any]) -> dict[str, Any]:
     """Turn a run that did not come to its end into the error it is for the person who asked; returns another's row.
 
     Raises:
+        RefusedError: the guards let nothing of it through.
         MemorydError: it failed, or was cancelled.
     """
+    if row["state"] == "declined":
+        raise RefusedError(str(row["why"]), where=row["id"])
     if row["state"] in UNDONE:
         raise MemorydError(f"the run ended as {row['state']}: {row['error'] or row['why']}", where=row["id"])
     return row
@@ -312,7 +315,7 @@ def require_accepted(row: dict[str, Any]) -> dict[str, Any]:
         MemorydError: it failed, or was cancelled.
     """
     refused = row["receipt"].get("refused", ())
-    if row["state"] == "declined" or refused:
+    if refused:
         why = row["why"] or "; ".join(f"{one['guard']}: {one['why']}" for one in refused)
         raise RefusedError(str(why).removeprefix(f"{row['id']}: "), where=row["id"])
     return require_done(row)

@@ -18,7 +18,7 @@ from memoryd.jobs.duplicates import Known
 from memoryd.ledger.grounding import Ground, content
 from memoryd.ledger.grounding import Source as Said
 from memoryd.ledger.guards import Guard, RefusedOperation
-from memoryd.ledger.memory import Ending, Kind, hash_of
+from memoryd.ledger.memory import Ending, Kind, hash_of, united
 from memoryd.ledger.neutral import neutral
 from memoryd.ledger.operation import Add, Delete, Merge, Update, ids_of
 from memoryd.ledger.taint import UNGROUNDED, UNKNOWN, Bench, Candidate, Place, Record, Standing
@@ -170,6 +170,7 @@ class _Work:
         for one in earlier:
             self._by_hash[one.memory.content_hash].append(one)
         self._claimed: set[str] = set()
+        self._reworded: set[str] = set()
         self._became: dict[str, str] = {}  # id of a memory that was shown → of what says it now
         self._said_by: dict[str, list[tuple[str, str]]] = defaultdict(list)  # entry → (memory, text) that cite it
         self._citing: dict[str, list[Bullet]] = defaultdict(list)  # memory → what cites it
@@ -193,23 +194,22 @@ class _Work:
     def bullet(self, heading: str, bullet: Bullet) -> None:
         """Take one bullet in."""
         self.done.counts["bullets"] += 1
+        said = hash_of(bullet.text)
+        if said in self._by_hash and all(one.memory.id in self._claimed for one in self._by_hash[said]):
+            self.done.counts["duplicates"] += 1
+            return
         twin, cited, entries = self._resolved(bullet)
         self.done.mentioned |= {one.memory.id for one in cited}
         if twin is not None:
             self._keep(heading, twin, [one for one in cited if one is not twin], entries)
             return
         text = neutral(bullet.text)
-        free = [one for one in cited if one.memory.id not in self._claimed]
-        protected = [
-            one for one in free if one.memory.constitutional and holds([text], one.memory.content, self._today)
-        ]
-        if protected:  # the guard says no
-            self.done.operations.append(Update(protected[0].memory.id, content=text))
-            return
+        for one in cited:
+            if one.memory.constitutional and holds([text], one.memory.content, self._today):  # the guard says no
+                self.done.operations.append(Update(one.memory.id, content=text))
+                return
         ids = (*(one.id for one in cited), *(one.id for one in entries))
-        verdict = self._judged(replace(bullet, cites=ids))
-        free = [one for one in free if not one.memory.constitutional]
-        self._write(heading, verdict, text, free, cited, entries)
+        self._write(heading, self._judged(replace(bullet, cites=ids)), text, cited, entries)
 
     def _resolved(self, bullet: Bullet) -> tuple[Earlier | None, list[Earlier], list[Entry]]:
         """The earlier memory that says the same letter by letter, and all that the bullet stands on."""
@@ -249,51 +249,51 @@ class _Work:
             else:
                 self._supersede(one, twin.memory.id, twin.memory.content, [twin], entries)
 
-    def _write(
-        self,
-        heading: str,
-        verdict: Verdict,
-        text: str,
-        free: list[Earlier],
-        cited: list[Earlier],
-        entries: list[Entry],
-    ) -> None:
-        held = [one for one in free if self._holds(text, one)]
-        said = verdict.text or text
-        sources = tuple(
-            dict.fromkeys(source for one in entries if one.id in verdict.cites for source in self._sources_of(one))
-        )
-        operation: Operation
-        if len(held) > 1:
-            new = self._new_id()
-            operation = Merge(tuple(one.memory.id for one in held), said, sources, id=new)
-        elif held:
-            new = held[0].memory.id
-            operation = Update(new, said, sources)
-        elif free and not entries:
-            self._refuse(Update(free[0].memory.id, said), Guard.ACCOUNTING, LOSSY)
-            return
-        else:
-            if verdict.place is Place.CORE and self._known.says(said):
-                self.done.counts["duplicates"] += 1
-                return
-            new = self._new_id()
-            operation = Add(Kind.CORE, said, sources, derived_from=tuple(one.memory.id for one in cited), id=new)
+    def _write(self, heading: str, verdict: Verdict, text: str, cited: list[Earlier], entries: list[Entry]) -> None:
+        """Take in a bullet that says what no memory says letter by letter."""
+        if verdict.place is Place.CORE and not content(verdict.text):
+            verdict = replace(verdict, place=Place.REFUSED, why=f"too few words to be found {UNGROUNDED}")
         if verdict.place is not Place.CORE:
             is_made_up = verdict.why.endswith(UNGROUNDED) or verdict.why == UNKNOWN
-            self._refuse(operation, Guard.GROUNDING if is_made_up else Guard.TAINT, verdict.why, cited)
+            guard = Guard.GROUNDING if is_made_up else Guard.TAINT
+            self._refuse(Add(Kind.CORE, text or UNKNOWN), guard, verdict.why, cited)
             return
-        self.done.operations.append(operation)
-        if isinstance(operation, Add):
-            self.done.additions |= {new} if entries else set()
-            self._known.add(said)
+        free = [one for one in cited if not one.memory.constitutional and one.memory.id not in self._claimed]
+        held = [one for one in free if self._holds(text, one)]
+        if free and not held and not entries:
+            self._refuse(Update(free[0].memory.id, verdict.text), Guard.ACCOUNTING, LOSSY)
+            return
+        parts = {one.memory.id for one in cited} & self._reworded  # what was split says the rest elsewhere
+        if not held and (self._known.says(verdict.text) or not (entries or parts)):
+            self.done.counts["duplicates"] += 1
+            return
+        new = self._operate(verdict, held, cited, entries)
         for one in held:
             self._claimed.add(one.memory.id)
-            self._became[one.id] = new
-        self._stands(heading, new, held, entries, said)
-        for one in free:
-            if one not in held and one.memory.id not in self._claimed:
-                self._supersede(one, new, said, held, entries)
+        self._reworded |= {new} if len(held) == 1 else set()
+        self._stands(heading, new, held, entries, verdict.text)
+        for one in cited:
+            if one.memory.id not in self._claimed:
+                self._supersede(one, new, verdict.text, held, entries)
+
+    def _operate(self, verdict: Verdict, held: list[Earlier], cited: list[Earlier], entries: list[Entry]) -> str:
+        """Reword the memory that a bullet still holds, merge several, or add a new one; the id of what says it."""
+        footing = [self._sources_of(one) for one in entries if one.id in verdict.cites]
+        sources = united(*footing)
+        if len(held) == 1:
+            new = held[0].memory.id
+            self.done.operations.append(Update(new, verdict.text, sources))
+            return new
+        new = self._new_id()
+        if held:
+            ids = tuple(one.memory.id for one in held)
+            self.done.operations.append(Merge(ids, verdict.text, sources, id=new))
+            return new
+        parents = tuple(one.memory.id for one in cited)
+        self.done.operations.append(Add(Kind.CORE, verdict.text, sources, derived_from=parents, id=new))
+        self.done.additions |= {new} if entries else set()
+        self._known.add(verdict.text)
+        return new
 
     def _holds(self, text: str, one: Earlier) -> bool:
         """Whether a text, or all that cite a memory together, as where it was split, hold what it said."""

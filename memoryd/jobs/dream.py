@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from memoryd.ledger.guards import Context, Refusal
     from memoryd.ledger.memory import Memory, Source
     from memoryd.ledger.operation import Operation
+    from memoryd.recall.answerable import Score
 
 JOB = "dream"
-MAX_STEPS = 2
 WORST_DROP = 0.02  # of what could be answered may be lost without a disposition that says so
 _LONGEST_DIARY = 8_000  # characters of the model's own words
 _REPLY_TOKENS = (2_048, 32_768)
@@ -171,16 +171,18 @@ class _Dream:
         whole = self._whole()
         runs = [one for one in whole.refusals if isinstance(one, RefusedRun)]
         decided = self._additions(whole.refusals) if runs else whole
-        refused = self._refused_all(decided)
+        score = self._score(decided)
+        refused = self._refused_all(decided, score)
         if refused:
             decided = _Decided((), decided.rewrite, (*decided.refusals, refused), self.before, ())
-        return self._told(decided, runs, refused)
+        return self._told(decided, score, runs, refused)
 
     def _whole(self) -> _Decided:
         """All that the reply says, and what the configuration makes of what it does not speak of."""
         shown = [one.memory.id for one in self.inputs.earlier if one.memory.id in self.before]
         protected = {one for one in shown if self.before[one].constitutional}
-        rewrite = Rewrite(shown, self.meant.mentioned | protected, self.inputs.unmentioned)
+        mentioned = self.meant.mentioned | protected if self.parsed.sections else {*shown}  # else all may stay
+        rewrite = Rewrite(shown, mentioned, self.inputs.unmentioned)
         operations = [*self.meant.operations, *archiving(rewrite, self.meant.operations)]
         judged = self._judged(operations, rewrite)
         if any(isinstance(one, RefusedRun) for one in judged.refusals):
@@ -245,7 +247,7 @@ class _Dream:
                 gone.append(Delete(memory.id, Ending.ARCHIVED))
         return gone, over - len(gone)
 
-    def _refused_all(self, decided: _Decided) -> RefusedRun | None:
+    def _refused_all(self, decided: _Decided, score: Score) -> RefusedRun | None:
         """Why nothing of all this may be done, if it may not."""
         if self.inputs.refuses_ungrounded:
             made_up = [one for one in decided.refusals if one.guard is Guard.GROUNDING]
@@ -254,13 +256,12 @@ class _Dream:
                 return RefusedRun(
                     Guard.GROUNDING, ids, "the reply says what its sources do not", {"bullets": len(made_up)}
                 )
-        score = self._score(decided)
         if score.drop > WORST_DROP:
             numbers = {"before": score.before, "after": score.after, "unexplained": score.unexplained}
             return RefusedRun(Guard.RECALL, (), "less could be answered from the new memory", numbers)
         return None
 
-    def _score(self, decided: _Decided) -> answerable.Score:
+    def _score(self, decided: _Decided) -> Score:
         ends = dispositions(decided.rewrite, decided.operations)
         let_go = {key for key, how in ends.items() if how in {Disposition.ARCHIVED, Disposition.SUPERSEDED}}
         return answerable.score(
@@ -272,12 +273,11 @@ class _Dream:
 
     # --- telling ----------------------------------------------------------------------------------------------------
 
-    def _told(self, decided: _Decided, runs: Sequence[RefusedRun], refused: RefusedRun | None) -> Done:
+    def _told(self, decided: _Decided, score: Score, runs: Sequence[RefusedRun], refused: RefusedRun | None) -> Done:
         operations, data = self._laid_out(decided)
         ends = Counter(str(how) for how in dispositions(decided.rewrite, decided.operations).values())
         added = sum(isinstance(one, Add) for one in decided.operations)
         refusals = Counter(str(one.guard) for one in decided.refusals)
-        score = self._score(decided)
         told = {
             **dict(self.meant.counts),
             "unreadable": self.parsed.unreadable,
@@ -290,7 +290,7 @@ class _Dream:
         }
         edits: list[Edit] = []
         if operations:
-            seen = {one.memory.id: one.memory.content for one in self.inputs.earlier}
+            seen = {one.id: one.content for one in self.before.values()}
             edits.append(RewriteCore(operations, decided.rewrite, seen, self.inputs.file, data))
         edits.append(AppendDiary(self.inputs.today, self.inputs.clock, self._diary(told, decided)))
         why = None

@@ -231,7 +231,9 @@ def _memory(lines: list[str]) -> tuple[list[Section], int]:
         elif bullet:
             bullets.append(bullet["text"].strip())
         elif bullets and (is_code or line[:1].isspace() or not (after_blank or _CITED.search(bullets[-1]))):
-            bullets[-1] = f"{bullets[-1]} {line.strip()}"
+            cited = _CITED.search(bullets[-1])  # what goes on behind the ids is still the bullet's
+            end = len(bullets[-1]) if cited is None else cited.start()
+            bullets[-1] = f"{bullets[-1][:end]} {line.strip()}{bullets[-1][end:]}"
         else:
             unreadable += 1
         after_blank = False

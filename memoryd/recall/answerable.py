@@ -8,12 +8,14 @@ for the other words holds the answer. Hits rank by the inverse document frequenc
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import re
 from collections import defaultdict
 from dataclasses import dataclass
-from heapq import nsmallest
+from heapq import nlargest, nsmallest
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.ledger.grounding import content
@@ -29,6 +31,7 @@ _TERMS = 8  # the rarest of a question's
 _GIST = 0.6  # share of the words of a text that a hit must hold to say the same
 # A number with what hangs on it, an identifier or path, a word written large that does not begin its sentence.
 _ANSWER = re.compile(r"[\w./:@-]*\d[\w./:@%-]*|\w+(?:[_/]\w+)+|(?<=[\w,;)] )[^\W\d_a-z][\w'-]+")
+_NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +102,9 @@ def _questions(text: str, source: str | None) -> Iterator[_Question]:
             yield _Question(terms, fold(answer.rstrip(".:,-")), source)
 
 
+@functools.lru_cache(maxsize=1 << 15)  # most of a memory is the same before and after
 def _stems(text: str) -> frozenset[str]:
-    return frozenset(stem(unit) for unit in content(text))
+    return frozenset((*(stem(unit) for unit in content(text)), *_NUMBER.findall(text)))
 
 
 class _Index:
@@ -130,4 +134,4 @@ class _Index:
             weight = math.log(1 + len(self._folded) / len(self._holding[term]))
             for number in self._holding[term]:
                 scores[number] += weight
-        return nsmallest(_HITS, scores, key=lambda number: (-scores[number], len(self._stems[number]), number))
+        return [number for number, _ in nlargest(_HITS, scores.items(), key=itemgetter(1))]

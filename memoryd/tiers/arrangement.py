@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from memoryd.tiers.core import CoreFile
 
+_BOM = b"\xef\xbb\xbf"
+
 
 @dataclass(frozen=True, slots=True)
 class Slot:
@@ -218,8 +220,13 @@ def _joined(file: CoreFile, laid: Sequence[_Laid]) -> bytes:
             break
         body = line.raw.rstrip(b" \t\r\n")
         tail = line.raw[len(body) :]
-        end = tail[: tail.find(b"\n") + 1] or newline
-        out += [body, end, _gap(file, line, following, tail[len(end) :] if b"\n" in tail else b"", newline)]
+        end = tail.find(b"\n") + 1
+        if line.raw == _BOM:
+            out.append(_BOM)
+        elif end:
+            out += [body, tail[:end], _gap(file, line, following, tail[end:], newline)]
+        else:
+            out += [line.raw, newline, _gap(file, line, following, b"", newline)]
     return b"".join(out)
 
 

@@ -20,6 +20,11 @@ def new_file(day: date) -> bytes:
     return f"# Dream Diary: {day.isoformat()}\n".encode()
 
 
+def is_one(data: bytes) -> bool:
+    """Whether a file is a diary, told by its first line."""
+    return _TITLE.match(data) is not None
+
+
 def has_content(data: bytes) -> bool:
     """Whether anything was written below the title."""
     return bool(_TITLE.sub(b"", data, count=1).strip())

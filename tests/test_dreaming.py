@@ -1,0 +1,382 @@
+"""Dreams on a real workspace: what is gathered, what is written, what comes back when one is rolled back."""
+
+import json
+from datetime import timedelta
+
+import pytest
+from scratch import STARTED, Scratch, in_process
+from test_ledger_runs import NOW, World
+
+import memoryd
+from memoryd.daemon import schedule, slots
+from memoryd.daemon.once import run_once
+from memoryd.database import runs, sqlite
+from memoryd.engine import dreaming, sleeping
+from memoryd.jobs.job import Reply
+from memoryd.llm import offline
+
+TODAY = "2026-03-04"
+REDIS = "The cache of the shop runs on Redis 7."
+FRIDAY = "never deploy on a Friday"
+DAY = timedelta(days=1)
+KEPT = "[MEMORY]\n- an old one [m1]\n[DREAM]\nquiet"
+
+
+def redis(cited="d1"):
+    return f"[MEMORY]\n## Infra\n- {REDIS} [{cited}]\n- an old one [m1]\n[DREAM]\nA day.\n"
+
+
+class Dreamer(World):
+    """A world with a model that says what it is told to."""
+
+    reply = KEPT
+    asked = ()
+
+    def open(self, step=None, now=NOW):
+        app = super().open(step, now)
+        self.asked = []
+
+        def answer(ask, backend, deadline):
+            if ask.job != "dream":
+                return offline.answer(ask)
+            self.asked.append(ask)
+            text = self.reply(ask) if callable(self.reply) else self.reply
+            return Reply(text, "stop", "offline", tokens_in=10, tokens_out=5)
+
+        app.runner.worker.answer = answer
+        return app
+
+    def at(self, moment):
+        """Opened at another time."""
+        self.app.__exit__(None, None, None)
+        return self.open(now=moment)
+
+    def day(self, text=f"\n## Notes (09:10)\n\n- {REDIS}\n", day=TODAY):
+        path = self.scratch.workspace / "memory" / f"{day}.md"
+        path.parent.mkdir(exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(("" if path.stat().st_size else f"# Daily Memory: {day}\n") + text)
+        return path
+
+    def dream(self, **options):
+        return self.do("dream", **options)
+
+    def diary(self, day=TODAY):
+        path = self.scratch.workspace / "memory/dreams" / f"{day}.md"
+        return path.read_text() if path.exists() else None
+
+    def id_of_m(self, number):
+        return self.live()[number - 1].id
+
+
+@pytest.fixture
+def world(tmp_path):
+    made = Dreamer(tmp_path / "scratch")
+    made.scratch.write_config(guards={"erosion_percent": 60})
+    made.open()
+    run_once(made.app)
+    made.take()
+    try:
+        yield made
+    finally:
+        made.app.__exit__(None, None, None)
+
+
+# --- one dream -------------------------------------------------------------------------------------------------------
+
+
+def test_a_dream_writes_the_core_its_receipt_and_its_diary_and_all_agree(world):
+    world.day()
+    world.reply = redis() + "- archived [m2]: nobody asks"
+    row = world.dream()
+    assert row["state"] == "succeeded"
+    assert world.text() == f"# Notes\n\n## Infra\n\n- {REDIS}\n- an old one\n\n## Rules\n\n- {FRIDAY}\n"
+    told = row["receipt"]["dream"]
+    assert (told["from"], told["to"], told["entries"], told["earlier"], told["added"]) == (TODAY, TODAY, 1, 3, 1)
+    assert list(told["dailies"]) == [f"memory/{TODAY}.md"]
+    assert (row["tokens_in"], row["tokens_out"]) == (10, 5)
+    diary = world.diary()
+    assert diary.startswith(f"# Dream Diary: {TODAY}\n\n## Dream (09:45)\n\n")
+    assert f"entries of memory/{TODAY}.md" in diary
+    assert "1 archived" in diary
+    assert diary.endswith("impression, see the sources:\n\nA day.\n")
+    assert world.problems() == []
+    backup = world.scratch.workspace / ".continuum/memory/backup" / row["id"] / "MEMORY.md"
+    assert backup.exists()
+
+
+def test_every_new_memory_can_show_what_it_stands_on(world):
+    world.sleep()
+    lines = (world.scratch.workspace / f"memory/{TODAY}.md").read_text().splitlines()
+    said = next(line for line in lines if "restarted the service" in line).removeprefix("- Assistant: ")
+    world.day()
+    by_text = {}
+
+    def reply(ask):
+        by_text.update({one.text: one.id for one in ask.material})
+        told = next(one for one in ask.material if one.role == "daily" and "restarted" in one.text)
+        hand = next(one for one in ask.material if one.text == REDIS)
+        assert (told.origin, hand.origin) == ("assistant", "hand")
+        return f"[MEMORY]\n- {said} [{told.id}]\n- {REDIS} [{hand.id}]\n[DREAM]\n"
+
+    world.reply = reply
+    row = world.dream()
+    assert row["receipt"]["dream"]["added"] == 2, row["receipt"]
+    new = {one.content: one for one in world.live()}
+    (source,) = new[said].sources
+    text = world.scratch.query(
+        "SELECT text, origin FROM turn WHERE session_id = ? AND seq = ?", source.session, source.seq
+    )
+    assert text == [
+        ("Noted: orders stay in PostgreSQL 16. I changed the settings and restarted the service.", "assistant")
+    ]
+    (place,) = new[REDIS].sources
+    data = (world.scratch.workspace / place.transcript).read_bytes()[place.first_byte : place.last_byte]
+    assert REDIS.encode() in data
+    assert row["receipt"]["witnesses"] == [source.session]
+    assert world.problems() == []
+
+
+@pytest.mark.parametrize(
+    "bad", ["", "[DREAM]\nx", "[MEMORY]\n\n", "I cannot help with that.", "[MEMORY]\n- Ein altes Ding. [m1]"]
+)
+def test_a_reply_that_cannot_be_used_changes_nothing_and_is_asked_for_again(world, bad):
+    world.day()
+    world.reply = bad
+    before, ledger = world.text(), world.rows()
+    row = world.dream()
+    assert (row["state"], row["attempt"], row["error"] is not None) == ("queued", 1, True)
+    assert row["scheduled_for"] > world.app.clock.text()
+    assert (world.text(), world.rows(), world.diary()) == (before, ledger, None)
+    with sqlite.reading(world.app.engine) as connection:
+        assert dreaming.dreamt(connection, "demo") == []
+
+
+# --- what is dreamt of, and when it is not ---------------------------------------------------------------------------
+
+
+def test_no_content_no_dream_and_the_file_stays_byte_for_byte(world):
+    world.day("", TODAY)
+    world.day(day="2026-03-03")
+    before = (world.scratch.workspace / "MEMORY.md").stat()
+    row = world.dream()
+    assert (row["state"], row["why"]) == ("skipped", "no daily file of 2026-03-04 has content")
+    after = (world.scratch.workspace / "MEMORY.md").stat()
+    assert (before.st_mtime_ns, before.st_ino) == (after.st_mtime_ns, after.st_ino)
+    assert world.asked == []
+    assert world.dream(lookback_days=2)["state"] == "succeeded"
+
+
+def test_the_same_days_are_dreamt_of_once_unless_it_is_asked_for_or_they_say_more(world):
+    world.day()
+    world.reply = redis()
+    first = world.dream()
+    again = world.dream()
+    assert again["why"] == f"the daily files say nothing new since dream {first['id']}"
+    world.reply = KEPT
+    assert world.dream(force=True)["state"] == "succeeded"
+    assert world.diary().count("## Dream (") == 2
+    world.day("\n## More (09:20)\n\n- The office cat sleeps.\n")
+    assert world.dream()["state"] == "succeeded"
+    assert len(world.asked) == 3
+    assert not any("Dream Diary" in one.text for ask in world.asked for one in ask.material)
+
+
+def test_a_dream_that_is_rolled_back_has_not_been(world):
+    world.day()
+    world.reply = redis() + "- archived [m2]: x"
+    before, ledger = world.text(), world.live()
+    row = world.dream()
+    back = world.do("rollback", run=row["id"])
+    assert back["state"] == "succeeded", back["error"]
+    assert (world.text(), world.live(), world.diary()) == (before, ledger, None)
+    assert world.problems() == []
+    assert world.dream()["state"] == "succeeded"  # its days are looked at again
+    assert REDIS in world.text()
+
+
+def test_a_scheduled_dream_reads_all_days_since_the_last_that_succeeded(world):
+    def night(day, expect, reply=KEPT):
+        world.at((STARTED + timedelta(days=day)).replace(hour=3))
+        world.reply = reply
+        row = world.do("dream", scheduled=True)
+        found = row["receipt"].get("dream", {})
+        assert (found.get("from"), found.get("to")) == expect, row["why"]
+        return row["state"]
+
+    world.day(day="2026-03-04")
+    assert night(1, ("2026-03-04", "2026-03-05")) == "succeeded"
+    assert night(2, ("2026-03-05", "2026-03-06")) == "skipped"  # nothing since
+    world.day("\n## B (10:00)\n\n- The second day.\n", "2026-03-06")
+    assert night(3, (None, None), reply="") == "queued"  # failed
+    world.scratch.change("UPDATE job_run SET state = 'dead' WHERE state = 'queued'")
+    world.at((STARTED + timedelta(days=6)).replace(hour=12))
+    world.reply = KEPT
+    world.day("\n## C (10:00)\n\n- By hand.\n", "2026-03-10")
+    assert world.dream()["receipt"]["dream"]["from"] == "2026-03-10"  # one of that day alone
+    assert night(7, ("2026-03-05", "2026-03-11")) == "succeeded"
+    assert night(8, ("2026-03-11", "2026-03-12")) == "skipped"
+
+
+def test_what_a_scheduled_dream_saw_last_night_is_not_new_when_an_older_day_falls_out(world):
+    world.day(day="2026-03-03")
+    world.day()
+    world.at((STARTED + DAY).replace(hour=3))
+    assert world.do("dream", scheduled=True)["state"] == "succeeded"
+    world.at((STARTED + 2 * DAY).replace(hour=3))
+    assert world.do("dream", scheduled=True)["state"] == "skipped"
+
+
+def test_each_night_has_one_dream_behind_the_sleeps_of_live_sessions(tmp_path):
+    scratch = Scratch(tmp_path / "scratch", dedup={"schedule": None}, dream={"schedule": "0 3 * * *"})
+    scratch.append(
+        [{"role": "user", "content": "We keep the orders in PostgreSQL 16.", "timestamp": "2026-03-04T22:00:00Z"}]
+    )
+    with in_process(scratch, lambda: STARTED + timedelta(hours=14)) as app:
+        run_once(app)
+
+    def look(moment):
+        with in_process(scratch, lambda: moment) as app:
+            app.ingest.scan()
+            found = [slot for slot in schedule.due(app.settings, moment) if slot.kind == "dream"]
+            return [slots.queue(app, slot, "catch-up") for slot in found]
+
+    three = (STARTED + DAY).replace(hour=3, minute=1)
+    assert look(three.replace(hour=2)) == [0]  # of the night before the agent was first seen
+    assert look(three) == [1]
+    assert look(three + timedelta(minutes=1)) == [0]
+    kinds = scratch.query("SELECT kind, slot, json_extract(options, '$.reason') FROM job_run ORDER BY created_at, id")
+    assert ("sleep", None, sleeping.SUMMARY) in kinds
+    (options,) = scratch.query("SELECT options FROM job_run WHERE kind = 'dream'")[0]
+    assert len(json.loads(options)["flushed"]) == 1
+    assert look(three + DAY) == [0]  # it waits still
+    skipped = scratch.query("SELECT slot, why FROM job_run WHERE kind = 'dream' AND state = 'skipped'")
+    assert skipped[0][0] == "dream:demo:2026-03-06T03:00"
+    assert "still waits" in skipped[0][1]
+    scratch.change("UPDATE job_run SET state = 'cancelled' WHERE kind = 'dream' AND state = 'queued'")
+    assert look(three + 5 * DAY) == [1]
+    (options,) = scratch.query("SELECT options FROM job_run WHERE kind = 'dream' AND state = 'queued'")[0]
+    assert json.loads(options)["missed_slots"] == 3
+
+
+def test_a_failed_sleep_does_not_keep_the_dream_and_is_on_its_receipt(world):
+    world.day()
+    row = world.dream(flushed=["run-gone"])
+    assert row["receipt"]["dream"]["flushed"] == {}
+    with sqlite.writing(world.app.engine) as connection:
+        runs.skip(connection, "run-flush", "demo", "manual", world.app.clock.text(), "no turns")
+    row = world.dream(force=True, flushed=["run-flush"])
+    assert (row["state"], row["receipt"]["dream"]["flushed"]) == ("succeeded", {"run-flush": "skipped"})
+
+
+# --- hands of others -------------------------------------------------------------------------------------------------
+
+
+def test_an_edit_while_the_model_thinks_is_taken_over_and_decided_about_anew(world):
+    world.day()
+    times = []
+
+    def reply(ask):
+        times.append(1)
+        world.write(world.text().replace("about tea", "about black tea") + "- mine\n")
+        return redis() + "- archived [m2]: x"
+
+    world.reply = reply
+    row = world.dream()
+    assert (row["state"], len(times)) == ("succeeded", 1), row["error"]
+    assert "- another old one, about black tea\n" in world.text()
+    assert "- mine\n" in world.text()
+    assert REDIS in world.text()
+    assert [one["guard"] for one in row["receipt"]["refused"]] == ["edited"]
+    assert world.problems() == []
+
+
+def test_a_protected_bullet_that_somebody_took_out_is_back_after_a_dream(world):
+    world.own("protect", world.id_of(FRIDAY))
+    world.write(world.text().replace(f"- {FRIDAY}\n", ""))
+    world.day()
+    world.reply = redis()
+    row = world.dream()
+    assert row["state"] == "succeeded", row["error"]
+    assert FRIDAY in world.text()
+    assert world.problems() == []
+
+
+def test_a_reply_and_a_diary_hold_no_secret(world):
+    world.day("\n## Notes (09:10)\n\n- the token is ghp_" + "a1B2" * 9 + " for the shop\n- " + REDIS + "\n")
+
+    def reply(ask):
+        assert "ghp_" not in str(ask)
+        return redis("d2") + "The key is ghp_" + "Z9y8" * 9
+
+    world.reply = reply
+    assert world.dream()["state"] == "succeeded"
+    assert "ghp_" not in world.text() + world.diary()
+
+
+def test_a_forgotten_session_is_gone_from_the_diary_of_its_dream(world):
+    world.sleep()
+    (session,) = world.scratch.query("SELECT id FROM session")[0]
+    text = "orders stay in PostgreSQL 16"
+
+    def reply(ask):
+        told = next(one for one in ask.material if one.role == "daily" and text in one.text)
+        return f"[MEMORY]\n- an old one [m1]\n[DREAM]\n{told.text}\n"
+
+    world.reply = reply
+    assert world.dream()["state"] == "succeeded"
+    assert text in world.diary()
+    row = world.do("forget", session=session)
+    assert row["state"] == "succeeded", row["error"]
+    assert text not in (world.diary() or "")
+
+
+# --- the doors -------------------------------------------------------------------------------------------------------
+
+
+def test_grounding_refuse_declines_the_dream_with_a_diary_and_nothing_else(tmp_path):
+    world = Dreamer(tmp_path / "scratch")
+    world.scratch.write_config(guards={"grounding": "refuse"})
+    with world.open():
+        run_once(world.app)
+        world.take()
+        world.day()
+        world.reply = redis() + "\n[MEMORY]\n" + f"- {REDIS} [d1]\n- The cat is Mimi. [d1]\n[DREAM]\n"
+        before = world.text()
+        row = world.dream()
+        assert (row["state"], world.text()) == ("declined", before)
+        assert row["why"] == "refused: grounding: the reply says what its sources do not"
+        assert "Refused by grounding" in world.diary()
+        assert world.dream()["state"] == "declined"  # it is no success: the days are not done with
+
+
+def test_the_python_door_and_the_command_line_dream(tmp_path, monkeypatch):
+    scratch = Scratch(tmp_path / "scratch")
+    (scratch.workspace / "MEMORY.md").write_text("- an old one\n")
+    scratch.append([{"role": "user", "content": "We keep the orders in PostgreSQL 16 because of the reports."}])
+    from scratch import Model
+
+    from memoryd import app
+
+    monkeypatch.setattr(app, "Worker", lambda *_, **__: Model(scratch.root / "asked"))
+    reply = [KEPT]
+    monkeypatch.setattr(
+        Model,
+        "answer",
+        lambda self, ask, backend, deadline: (
+            Reply(reply[0], "stop", "offline") if ask.job == "dream" else offline.answer(ask)
+        ),
+    )
+    memory = memoryd.Memory(scratch.workspace, scratch.config)
+    with pytest.raises(ValueError, match="lookback_days"):
+        memory.deep_dream(lookback_days=0)
+    done = memory.deep_dream(lookback_days=2)
+    assert done.state == "succeeded", done
+    (flushed,) = done.receipt["dream"]["flushed"].values()
+    assert flushed in {"succeeded", "skipped"}
+    assert memory.deep_dream(lookback_days=2).state == "skipped"
+    row = scratch.json("job", "run", "dream", "--force", "--lookback-days", "2")
+    assert (row["kind"], row["state"]) == ("dream", "succeeded")
+    told = scratch.json("job", "run", "dream", "--force", "--lookback-days", "2", "--dry-run")
+    assert told["runs"][-1]["kind"] == "dream"
+    assert scratch.json("verify")["problems"] == []

@@ -1,0 +1,55 @@
+"""How many mechanical questions a memory answers, and what of a loss is explained."""
+
+from memoryd.recall.answerable import MOST_TEXTS, score
+
+OLD = {
+    "a": "The database Postgres 14 runs on the host Marvin.",
+    "b": "Ottilie Brandt likes green tea with honey.",
+    "c": "The nightly build takes 42 minutes on server.example.org.",
+}
+DAYS = ["The office moved to Bergen in May 2026."]
+
+
+def test_the_same_memory_answers_the_same():
+    found = score(OLD, OLD, DAYS, ())
+    assert found.questions > found.before == found.after >= 8
+    assert (found.unexplained, found.drop) == (0, 0.0)
+
+
+def test_what_the_days_say_is_answered_once_it_is_remembered():
+    found = score(OLD, {**OLD, "d": DAYS[0]}, DAYS, ())
+    assert found.after == found.questions > found.before
+
+
+def test_a_lost_number_or_name_is_a_drop_and_another_order_is_none():
+    assert score(OLD, dict(reversed(OLD.items())), (), ()).drop == 0.0
+    for text in ("The database Postgres runs on the host Marvin.", "The database Postgres 14 runs on a host."):
+        assert score(OLD, OLD | {"a": text}, (), ()).drop > 0.02
+
+
+def test_what_was_let_go_explains_its_own_questions_and_no_others():
+    left = {key: text for key, text in OLD.items() if key != "b"}
+    assert score(OLD, left, (), ()).unexplained == score(OLD, left, (), {"a"}).unexplained > 0
+    assert score(OLD, left, (), {"b"}).drop == 0.0
+
+
+def test_numbers_tell_texts_apart_that_say_the_same_otherwise():
+    shelves = {str(n): f"Shelf number {n} of the store holds {n * 7 + 3} boxes." for n in range(60)}
+    found = score(shelves, shelves, (), ())
+    assert found.before == found.questions
+    gone = {key: text for key, text in shelves.items() if key != "30"}
+    assert score(shelves, gone, (), ()).unexplained == score(shelves, gone, (), {"1"}).unexplained > 0
+    assert score(shelves, gone, (), {"30"}).unexplained == 0
+
+
+def test_of_thousands_of_texts_the_same_part_is_asked_about_each_time():
+    many = {str(n): f"Crate {n} stands in hall {n % 97} since day {n * 3}." for n in range(3 * MOST_TEXTS)}
+    found = score(many, many, (), ())
+    assert MOST_TEXTS < found.questions <= 5 * MOST_TEXTS
+    assert score(many, many, (), ()) == found
+
+
+def test_scripts_without_spaces_are_asked_about_too():
+    old = {"a": "データベースは東京のサーバーで動いている", "b": "会議は毎週月曜日に開かれる"}
+    assert score(old, old, (), ()).before == 2
+    assert score(old, {"a": old["a"]}, (), ()).drop == 0.5
