@@ -14,17 +14,16 @@ import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from datetime import date
-from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.jobs import dream_reply
 from memoryd.jobs.dream_reply import Bullet, Declared, LetGo, Section
 from memoryd.jobs.job import HEADINGS, MemoryType
 from memoryd.ledger import prose
+from memoryd.ledger.replacement import claims, replaces
 from memoryd.ledger.taint import Bench, Candidate, Place, Record, Standing
 from memoryd.llm import promotion, salience, sameness, words
 from memoryd.llm.promotion import Entry, Offer
-from memoryd.llm.replacement import claims, replaces
 from memoryd.llm.sentences import sentences
 from memoryd.llm.statements import Said, Statement, statements
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from memoryd.jobs.job import Ask, Quoted
-    from memoryd.llm.replacement import Claim
+    from memoryd.ledger.replacement import Claim
 
 _CORE, _DAILY = "memory", "daily"
 _STANDINGS = {
@@ -48,6 +47,7 @@ _UNIT_WORDS = 60  # a longer entry is read in pieces
 _ENOUGH = 0.99  # an entry was chosen and trimmed once already; what is left out now are questions and small talk
 _LENGTH_COST = 0.7
 _HEADING_WORDS = 2
+_MOST_LOOKS = 100_000  # pairs of statements of which one may replace the other, looked at in one dream
 _CLOSE = 0.35  # share of its words that a new memory must have in common with those under a heading
 _FEWEST_CLOSE = 2  # … and how many
 _SHOWN = 20  # lines of the diary for each kind of change
@@ -62,8 +62,8 @@ _CATEGORY = re.compile(r"category=(\w+)")
 def dream(ask: Ask) -> str:
     """Return the reply to the question of a dream; the same question gets the same bytes."""
     night = _Night(ask)
-    night.supersede()
     night.merge()
+    night.supersede()
     night.promote()
     return dream_reply.render(night.sections(), night.diary(), night.gone)
 
@@ -93,6 +93,20 @@ class _Memory:
         return f"{label[0] if label else ''}{part}"
 
 
+class _Saying(NamedTuple):
+    """Something that was said: an earlier memory, or a sentence of a daily entry."""
+
+    id: str
+    text: str
+    at: str
+    by_user: bool
+
+    @property
+    def is_daily(self) -> bool:
+        """Whether it is no memory yet."""
+        return self.id.startswith("d")
+
+
 @dataclass(slots=True)
 class _Placed:
     """A new memory, and why it was taken."""
@@ -115,55 +129,67 @@ class _Night:
         self._words = _number(given, "words")
         self._checks = _Checks(self._daily, given.get("today", ""))
         self._parts: dict[str, tuple[str, ...]] = {}  # by the memory that stays, those that are one with it
+        self._by_id = {entry.id: entry for entry in self._entries}
+        self._at = {quoted.id: quoted.at or "" for quoted in self._daily}
         self._new: list[_Placed] = []
+        self._ended: set[str] = set()
+        self._stale: set[sameness.Form] = set()  # what was said and is so no longer
         self.gone: list[Declared] = []
         self._left: dict[str, str] = {}  # entry → why nothing of it was taken
 
     # ── what the core loses ──────────────────────────────────────────────────────────────────────────────────────
 
-    def supersede(self) -> None:
-        """Let memories go that the user has since said to be so no longer."""
-        older = _Older([memory for memory in self._core if not memory.is_protected])
-        for entry in self._entries:
-            for sentence in sentences(entry.text) if entry.by_user else ():
-                found = older.replaced_by(claims(sentence), entry.id, self._at[entry.id])
-                text = entry.told(sentence)
-                kind = promotion.type_of(entry, sentence, working=self._working)
-                offer = Offer(text, (entry.id,), kind, promotion.EXPLICIT, (entry.day,))
-                if found and self._checks.accept(offer):
-                    self._new.append(_Placed(offer, "says what is so now"))
-                    self._let_go(found, entry.id)
-        for memory in self._core:
-            if memory.by_user and memory.at and memory.id not in self._ended:
-                self._let_go(older.replaced_by(claims(memory.text), memory.id, memory.at), memory.id)
-
-    def _let_go(self, found: Iterable[_Memory], by: str) -> None:
-        reason = "the user has said since what is so now"
-        self.gone += [Declared(one.id, LetGo.SUPERSEDED, (by,), reason) for one in found if one.id not in self._ended]
-
-    @cached_property
-    def _at(self) -> dict[str, str]:
-        return {quoted.id: quoted.at or "" for quoted in self._daily}
-
-    @property
-    def _ended(self) -> set[str]:
-        return {one.id for one in self.gone}
-
     def merge(self) -> None:
         """Make one of memories that say the same."""
-        ended = self._ended
-        live = [memory for memory in self._core if not memory.is_protected and memory.id not in ended]
+        live = [memory for memory in self._core if not memory.is_protected]
         for places in sameness.groups([memory.text for memory in live]):
-            first, *rest = [live[place].id for place in places]
+            newest, *rest = sorted((live[place] for place in places), key=lambda one: one.at, reverse=True)
             if rest:
-                self._parts[first] = tuple(rest)
+                self._parts[newest.id] = tuple(one.id for one in rest)
+
+    def supersede(self) -> None:
+        """Let memories go that the user has since said to be so no longer, the newest word first."""
+        sayings = [_Saying(one.id, one.text, one.at, one.by_user) for one in self._stays if not one.is_protected]
+        sayings += [
+            _Saying(entry.id, entry.told(sentence), self._at[entry.id], by_user=True)
+            for entry in self._entries
+            for sentence in (sentences(entry.text) if entry.by_user else ())
+        ]
+        older = _Older(sayings)
+        for saying in sorted((one for one in sayings if one.by_user and one.at), key=lambda one: one.at, reverse=True):
+            found = older.replaced_by(saying)
+            if found and (not saying.is_daily or self._say(saying, found)):
+                older.over |= set(found)
+                self._stale |= {sameness.form(one.text) for one in found}
+                self._let_go([one.id for one in found if not one.is_daily], saying.id)
+        self._looked_enough = older.looks < _MOST_LOOKS
+
+    def _say(self, saying: _Saying, found: Sequence[_Saying]) -> bool:
+        """Take what ends memories into the core, and say whether the guards will let that be."""
+        if all(one.is_daily for one in found):
+            return True
+        entry = self._by_id[saying.id]
+        kind = promotion.type_of(entry, saying.text, working=self._working)
+        offer = Offer(saying.text, (entry.id,), kind, promotion.EXPLICIT, (entry.day,))
+        if not self._checks.accept(offer):
+            return False
+        self._new.append(_Placed(offer, "says what is so now"))
+        return True
+
+    def _let_go(self, ids: Sequence[str], by: str) -> None:
+        reason = "the user has said since what is so now"
+        for one in ids:
+            for memory_id in (one, *self._parts.pop(one, ())):
+                self.gone.append(Declared(memory_id, LetGo.SUPERSEDED, (by,), reason))
+                self._ended.add(memory_id)
 
     # ── what it gains ────────────────────────────────────────────────────────────────────────────────────────────
 
     def promote(self) -> None:
         """Take the best of the daily entries into the core."""
         stays = self._stays
-        known = {sameness.form(memory.text) for memory in stays} | {sameness.form(one.offer.text) for one in self._new}
+        known = {sameness.form(one.text) for one in stays} | {sameness.form(one.offer.text) for one in self._new}
+        known |= self._stale
         for memory in stays:
             parts = memory.said.sentences
             known |= {sameness.form(memory.told(part)) for part in parts} if len(parts) > 1 else set()
@@ -211,10 +237,9 @@ class _Night:
         said = [*(memory.said for memory in stays), *(entry.said for entry in self._entries)]
         made = statements(said, working=self._working, unit_words=_UNIT_WORDS, enough=_ENOUGH)
         told = {word for one in made if one.turn < len(stays) for word in one.told}
-        entries = {entry.id: entry for entry in self._entries}
         new = [one for one in made if one.turn >= len(stays) and not promotion.is_open(one.text)]
-        new = [_whole(one, entries[one.id]) for one in new]
-        new = [one for one in new if sameness.form(entries[one.id].told(one.text)) not in known]
+        new = [_whole(one, self._by_id[one.id]) for one in new]
+        new = [one for one in new if sameness.form(self._by_id[one.id].told(one.text)) not in known]
         limit -= sum(prose.words(memory.text) + 1 for memory in stays) + _HEADING_WORDS * len(HEADINGS)
         limit -= sum(prose.words(placed.offer.text) + 1 for placed in self._new)
         most = max(0, self._bullets - len(stays) - len(self._new))
@@ -222,7 +247,7 @@ class _Night:
         first = [one for one in new if one.id in lasting and lasting[one.id].importance >= promotion.EXPLICIT]
         chosen: list[Statement] = []
         for some in (first, [one for one in new if one not in first]):
-            passed = [one for one in some if self._checks.accept(self._offer(entries[one.id], [one.text], lasting))]
+            passed = [one for one in some if self._checks.accept(self._offer(self._by_id[one.id], [one.text], lasting))]
             self._left |= dict.fromkeys((one.id for one in some), _UNFIT)
             self._left |= dict.fromkeys((one.id for one in passed), _NO_ROOM)
             taken = salience.choose(
@@ -235,7 +260,7 @@ class _Night:
         texts: dict[str, list[str]] = defaultdict(list)
         for one in sorted(chosen, key=lambda one: one.turn):
             texts[one.id].append(one.text)
-        offered = [self._offer(entries[entry_id], parts, lasting) for entry_id, parts in texts.items()]
+        offered = [self._offer(self._by_id[entry_id], parts, lasting) for entry_id, parts in texts.items()]
         self._new += [_Placed(one, _why(one)) for one in offered if self._checks.accept(one)]
 
     def _offer(self, entry: Entry, parts: Sequence[str], lasting: Mapping[str, Offer]) -> Offer:
@@ -271,6 +296,7 @@ class _Night:
         lines = [
             f"Read {read}, by their wording alone: what is told here is an impression, see the sources.",
             f"Added: {added}. Merged: {united}. Gave way to something newer: {len(self.gone)}. Entries left: {left}.",
+            *([] if self._looked_enough else ["Too many memories claim the same: not all were looked at."]),
             *_shown(f"Added ({placed.why}): {_short(placed.offer.text)}" for placed in self._new),
             *_shown(
                 f"Merged {1 + len(self._parts[one.id])}: {_short(one.text)}"
@@ -301,28 +327,32 @@ class _Checks:
 
 
 class _Older:
-    """Earlier memories by what could be replaced in them."""
+    """What was said, by what could be replaced in it."""
 
-    def __init__(self, core: Sequence[_Memory]) -> None:
-        self._holding: dict[str, list[_Memory]] = defaultdict(list)
-        self._claiming: dict[tuple[str, frozenset[str]], list[_Memory]] = defaultdict(list)
-        for memory in core:
-            for key in set(words.content(memory.text)):
-                self._holding[key].append(memory)
-            for claim in claims(memory.text):
-                if not claim.old:
-                    self._claiming[claim.who, claim.what].append(memory)
+    def __init__(self, sayings: Sequence[_Saying]) -> None:
+        self.over: set[_Saying] = set()  # so no longer
+        self.looks = 0
+        self._holding: dict[str, list[_Saying]] = defaultdict(list)
+        self._claiming: dict[tuple[str, frozenset[str]], list[_Saying]] = defaultdict(list)
+        self._claims = {one: claims(one.text) for one in sayings}
+        for one, made in self._claims.items():
+            for key in set(words.content(one.text)):
+                self._holding[key].append(one)
+            for claim in made:
+                self._claiming[claim.who, claim.what].append(one)
 
-    def replaced_by(self, newer: Sequence[Claim], by: str, at: str) -> list[_Memory]:
-        """Return the memories that are so no longer, since it was said at `at` by what has the id `by`."""
-        found: dict[str, _Memory] = {}
-        for claim in newer:
-            for memory in self._near(claim):
-                if memory.id != by and "" < memory.at < at and replaces(claim, memory.text):
-                    found[memory.id] = memory
-        return list(found.values())
+    def replaced_by(self, newer: _Saying) -> list[_Saying]:
+        """Return what is so no longer since `newer` was said; nothing where that is itself so no longer."""
+        found: dict[_Saying, None] = {}
+        for claim in self._claims[newer] if newer not in self.over else ():
+            for one in self._near(claim):
+                if "" < one.at < newer.at and one not in self.over and self.looks < _MOST_LOOKS:
+                    self.looks += 1
+                    if replaces(claim, one.text):
+                        found[one] = None
+        return list(found)
 
-    def _near(self, claim: Claim) -> Sequence[_Memory]:
+    def _near(self, claim: Claim) -> Sequence[_Saying]:
         if not claim.old:
             return self._claiming.get((claim.who, claim.what), ())
         held = [self._holding.get(key, []) for key in words.content(claim.old)]

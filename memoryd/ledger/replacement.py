@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from memoryd.ledger.grounding import content, sentences
 from memoryd.ledger.reversal import distances, negations, reversals
-from memoryd.llm import cues, words
-from memoryd.llm.sentences import is_question, sentences
+from memoryd.ledger.wording import plain, stem
 
 _LABEL = re.compile(r"^(?:User|Assistant|Agent|Decision|Learned|Event):\s+")
 _STAMP = re.compile(r"\s*\(\d{4}[-\d/]*\)")
@@ -58,13 +58,18 @@ _GENERIC_LIST = """
 use uses using used run runs running live lives living lived base based host hosts hosted deploy deployed store stored
 keep kept stay currently over
 """
-_GENERIC = frozenset({words.key_of(word) for word in _GENERIC_LIST.split()} | set(_GENERIC_LIST.split()))
+_GENERIC = frozenset(map(stem, _GENERIC_LIST.split()))
 # Nouns that only say of what kind a value is.
 _KINDS_LIST = """
 database db editor shell ide browser bundler framework linter formatter compiler cloud hosting provider registry home
 """
-_KINDS = frozenset(words.key_of(word) for word in _KINDS_LIST.split())
+_KINDS = frozenset(map(stem, _KINDS_LIST.split()))
 _PURPOSE = re.compile(r" (?:for|in|on|at) (?P<of>[^,;:.!?()]{1,80}?)(?= (?:because|since|as|so|and|but)\b|[,;:.!?(]|$)")
+_TIME = re.compile(
+    r"\d|\b(?:january|february|march|april|may|june|july|august|september|october|november|december|today|yesterday|"
+    r"week|weekend|month|year|monday|tuesday|wednesday|thursday|friday|saturday|sunday|spring|summer|autumn|winter)\b",
+    re.IGNORECASE,
+)
 _ELSEWHERE = re.compile(r"\b(?:was|were|used to|had|he|she|they|his|her|their|born|work|works)\b")
 _PLANNED_LIST = "will would could should might may can to not never almost nearly if"
 _PLANNED = frozenset(_PLANNED_LIST.split())
@@ -83,32 +88,35 @@ class Claim(NamedTuple):
 
 def claims(text: str) -> list[Claim]:
     """Return what `text` claims in a form that can be replaced or replaces; nothing that is asked, supposed or told."""
-    body = _LABEL.sub("", text)
-    found = (_claim(sentence) for sentence in sentences(body) if not is_question(sentence))
-    return [claim for claim in found if claim]
+    return [claim for sentence in sentences(_LABEL.sub("", plain(text))) if (claim := _claim(sentence))]
+
+
+def is_replaced(older: str, newer: str) -> bool:
+    """Say whether the statement `newer`, known to be the newer one, says that `older` is so no longer."""
+    return any(replaces(claim, older) for claim in claims(newer))
 
 
 def replaces(newer: Claim, older: str) -> bool:
     """Say whether what `newer` claims makes the statement `older` one of the past."""
     if newer.old:
         return _tells_the_old(older, newer)
-    parts = sentences(_LABEL.sub("", older))
+    parts = sentences(_LABEL.sub("", plain(older)))
     return newer.ends and len(parts) == 1 and any(_same_attribute(newer, claim) for claim in claims(older))
 
 
 def _claim(sentence: str) -> Claim | None:
-    plain = " ".join(_NEWS.sub("", _STAMP.sub("", sentence)).split())
-    if distances(plain) or reversals(plain)[1] - _TURNS:
+    said = " ".join(_NEWS.sub("", _STAMP.sub("", sentence)).split())
+    if distances(said) or reversals(said)[1] - _TURNS:
         return None
     for pattern in _CHANGES:
-        found = pattern.search(plain)
+        found = pattern.search(said)
         if found:
-            return None if _is_planned(plain, found) else _change(plain, found)
-    if negations(plain):
+            return None if _is_planned(said, found) else _change(said, found)
+    if negations(said):
         return None
-    if found := _HOME.fullmatch(plain):
+    if found := _HOME.fullmatch(said):
         return Claim("home", frozenset(), found["value"].casefold(), ends=True)
-    found = _IS.fullmatch(plain)
+    found = _IS.fullmatch(said)
     what = _attribute(found["what"]) if found else frozenset()
     if not found or not what:
         return None
@@ -117,25 +125,25 @@ def _claim(sentence: str) -> Claim | None:
     return Claim(who, what, found["value"].casefold().rstrip("."), ends=bool(is_new))
 
 
-def _is_planned(plain: str, found: re.Match[str]) -> bool:
+def _is_planned(said: str, found: re.Match[str]) -> bool:
     """Whether what was found is planned, denied, or said of somebody else."""
-    before = plain[: found.start()].casefold().split()
+    before = said[: found.start()].casefold().split()
     inside = found[0].casefold().replace("no longer", "")
     return bool(
         negations(inside) or negations(" ".join(before)) or _PLANNED.intersection((*before[-4:], *inside.split()[:3]))
     )
 
 
-def _change(plain: str, found: re.Match[str]) -> Claim | None:
+def _change(said: str, found: re.Match[str]) -> Claim | None:
     old, new = found["old"].casefold().strip(), found["new"].casefold().strip()
-    purpose = _PURPOSE.match(plain, found.end())
-    of = purpose["of"] if purpose and not cues.TIME.search(purpose["of"].lower()) else ""
+    purpose = _PURPOSE.match(said, found.end())
+    of = purpose["of"] if purpose and not _TIME.search(purpose["of"]) else ""
     who = found["who"].casefold().strip()
     return Claim(who, _attribute(found["what"]) | _attribute(of), new, old, ends=True) if old != new else None
 
 
 def _attribute(text: str) -> frozenset[str]:
-    return frozenset(key for key in words.content(text) if key not in _GENERIC)
+    return frozenset(map(stem, content(text))) - _GENERIC
 
 
 def _same_attribute(newer: Claim, older: Claim) -> bool:
@@ -145,8 +153,8 @@ def _same_attribute(newer: Claim, older: Claim) -> bool:
 
 def _tells_the_old(older: str, newer: Claim) -> bool:
     """Whether `older` says, of the thing that changed and of nothing else, that it is what it no longer is."""
-    folded = _STAMP.sub("", _LABEL.sub("", older)).casefold()
-    if len(sentences(folded)) != 1 or is_question(folded) or reversals(folded) != (0, frozenset()):
+    folded = _STAMP.sub("", _LABEL.sub("", plain(older))).casefold()
+    if len(sentences(folded)) != 1 or reversals(folded) != (0, frozenset()):
         return False
     if _stands(newer.value, folded) or not _stands(newer.old, folded) or _ELSEWHERE.search(folded):
         return False
