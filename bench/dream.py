@@ -56,7 +56,9 @@ class Core:
 
     def dream(self, day: str, entries: Sequence[tuple[str, str]], limit: int) -> None:
         """Dream of one day."""
-        earlier = [Quoted(f"m{n}", "memory", "user", f"{at}T00:00", text) for n, (_, text, at) in enumerate(self.bullets, 1)]
+        earlier = [
+            Quoted(f"m{n}", "memory", "user", f"{at}T00:00", text) for n, (_, text, at) in enumerate(self.bullets, 1)
+        ]
         daily = [Quoted(f"d{n}", "daily", origin, f"{day}T12:00", text) for n, (origin, text) in enumerate(entries, 1)]
         headings = "\n".join(f"m{n} {heading}" for n, (heading, _, _) in enumerate(self.bullets, 1) if heading)
         given = (("today", day), ("bullets", str(MANY)), ("headings", headings), ("words", str(limit)))
@@ -77,7 +79,9 @@ class Core:
         found: dict[str, list[str]] = defaultdict(list)
         for heading, text, _ in self.bullets:
             found[heading].append(f"- {text}\n")
-        return "".join(f"## {heading}\n{''.join(lines)}" if heading else "".join(lines) for heading, lines in found.items())
+        return "".join(
+            f"## {heading}\n{''.join(lines)}" if heading else "".join(lines) for heading, lines in found.items()
+        )
 
 
 @dataclass

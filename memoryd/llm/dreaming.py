@@ -239,14 +239,14 @@ class _Night:
         told = {word for one in made if one.turn < len(stays) for word in one.told}
         new = [one for one in made if one.turn >= len(stays) and not promotion.is_open(one.text)]
         new = [_whole(one, self._by_id[one.id]) for one in new]
-        new = [one for one in new if sameness.form(self._by_id[one.id].told(one.text)) not in known]
+        new = [one for one in new if not self._is_said(one, known)]
         limit -= sum(prose.words(memory.text) + 1 for memory in stays) + _HEADING_WORDS * len(HEADINGS)
         limit -= sum(prose.words(placed.offer.text) + 1 for placed in self._new)
         most = max(0, self._bullets - len(stays) - len(self._new))
         lasting = {cite: offer for offer in offers for cite in offer.cites}
-        first = [one for one in new if one.id in lasting and lasting[one.id].importance >= promotion.EXPLICIT]
+        asked = {entry_id for entry_id, offer in lasting.items() if offer.importance >= promotion.EXPLICIT}
         chosen: list[Statement] = []
-        for some in (first, [one for one in new if one not in first]):
+        for some in ([one for one in new if one.id in asked], [one for one in new if one.id not in asked]):
             passed = [one for one in some if self._checks.accept(self._offer(self._by_id[one.id], [one.text], lasting))]
             self._left |= dict.fromkeys((one.id for one in some), _UNFIT)
             self._left |= dict.fromkeys((one.id for one in passed), _NO_ROOM)
@@ -262,6 +262,13 @@ class _Night:
             texts[one.id].append(one.text)
         offered = [self._offer(self._by_id[entry_id], parts, lasting) for entry_id, parts in texts.items()]
         self._new += [_Placed(one, _why(one)) for one in offered if self._checks.accept(one)]
+
+    def _is_said(self, statement: Statement, known: Collection[sameness.Form]) -> bool:
+        """Whether the core says it, or the user has said something else since."""
+        entry = self._by_id[statement.id]
+        parts = sentences(statement.text) if self._stale else []
+        is_stale = any(sameness.form(entry.told(part)) in self._stale for part in parts)
+        return is_stale or sameness.form(entry.told(statement.text)) in known
 
     def _offer(self, entry: Entry, parts: Sequence[str], lasting: Mapping[str, Offer]) -> Offer:
         text = " ".join(parts)

@@ -15,8 +15,6 @@ import unicodedata
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from memoryd.jobs.duplicates import fold
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -30,7 +28,7 @@ _FRONT = re.compile(
     re.IGNORECASE,
 )
 _STARTS, _ENDS = "\"'“”„‘«»(`", "\"'“”‘’«»)`.,;:!…"  # noqa: RUF001
-_EMPHASIS = re.compile(r"(?<!\S)(\*{1,3}|__)(?=[^\s*_])([^*\n]+?)(?<=[^\s*_])\1(?=[\s.,;:!?)]|$)")
+_EMPHASIS = re.compile(r"(?<!\S)(\*{1,3})(?=[^\s*])([^*\n]+?)(?<=[^\s*])\1(?=[\s.,;:!?)]|$)")
 _EMPTY = frozenset({"the", "please", "really", "actually", "basically", "simply", "kindly", "also"})
 _DASHES = frozenset(["", "-", "–", "—"])  # noqa: RUF001
 _I = frozenset({"I", "I'm", "I've", "I'd", "I'll"})
@@ -74,9 +72,8 @@ def form(text: str) -> Form:
 def groups(texts: Iterable[str]) -> list[list[int]]:
     """Return the places of texts that say the same, each group in order, groups by their first; single ones too."""
     found: dict[Form, list[int]] = defaultdict(list)
-    equal: dict[str, Form] = {}
     for place, text in enumerate(texts):
-        found[equal.setdefault(fold(text), form(text) or ("", str(place)))].append(place)
+        found[form(text) or ("", str(place))].append(place)
     return list(found.values())
 
 
