@@ -30,6 +30,7 @@ from memoryd.files import appends, durable, folders, late, regular
 from memoryd.files.locks import Lock
 from memoryd.files.open_folder import open_folder
 from memoryd.jobs.job import (
+    HEADINGS,
     AddMemories,
     AppendDaily,
     AppendDiary,
@@ -71,13 +72,6 @@ RUNNING = "running"
 REPLANS = 50
 LOCK_TIMEOUT = timedelta(seconds=30)
 _TO_FILES = AppendDaily | AppendDiary | AddMemories | Operate | RewriteCore
-HEADINGS = {
-    "preference": "Preferences",
-    "decision": "Decisions",
-    "fact": "Facts",
-    "learning": "Learnings",
-    "event": "Events",
-}
 
 
 class OutdatedError(MemorydError):

@@ -21,6 +21,7 @@ from memoryd.ledger.guards import Guard, RefusedOperation
 from memoryd.ledger.memory import Ending, Kind, hash_of, united
 from memoryd.ledger.neutral import neutral
 from memoryd.ledger.operation import Add, Delete, Merge, Update, ids_of
+from memoryd.ledger.replacement import is_replaced
 from memoryd.ledger.taint import UNGROUNDED, UNKNOWN, Bench, Candidate, Place, Record, Standing
 from memoryd.ledger.wording import stem
 
@@ -146,7 +147,9 @@ def holds(texts: Iterable[str], said: str, today: date) -> bool:
 
 
 def is_related(one: str, other: str) -> bool:
-    """Whether two texts speak of the same, told by the words they share."""
+    """Whether two texts speak of the same: the newer, `other`, says so, or they share the words that tell it."""
+    if is_replaced(one, other):
+        return True
     first, second = ({stem(unit) for unit in content(text)} for text in (one, other))
     shorter = min(len(first), len(second))
     return shorter > 0 and len(first & second) >= max(min(_SHARED, shorter), RELATED * shorter)

@@ -67,6 +67,16 @@ class MemoryType(StrEnum):
     LEARNING = "learning"
 
 
+# The heading of `MEMORY.md` under which a new memory of each type goes.
+HEADINGS = {
+    MemoryType.PREFERENCE: "Preferences",
+    MemoryType.DECISION: "Decisions",
+    MemoryType.FACT: "Facts",
+    MemoryType.LEARNING: "Learnings",
+    MemoryType.EVENT: "Events",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class NewMemory:
     """A memory to add: text with the turns it stands on."""

@@ -125,8 +125,14 @@ class Ground:
         return sum(1 for unit in asked if self._has_word(unit)), len(asked)
 
     def quotes(self, text: str) -> bool:
-        """Say whether `text` is what the sources say in their own voice: it restates one passage (`restatement`)."""
+        """Say whether `text` is what the sources say in their own voice: it restates one passage (`restatement`).
+
+        Of a text of several sentences each may restate a passage of its own: each alone could be remembered.
+        """
         body = _STAMP.sub(" ", _TELLS.sub("", _LABEL.sub("", plain(text), count=1), count=1))
+        return self._restates(body) or (len(sentences(body)) > 1 and all(map(self._restates, sentences(body))))
+
+    def _restates(self, body: str) -> bool:
         return any(restates(body, passage) for passage in self.passages)
 
     # What the sources hold, worked out when first asked for.

@@ -7,11 +7,14 @@ daily file. Preferences and facts are taken from what the user typed; decisions 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.jobs.job import MemoryType
 from memoryd.llm import words
 from memoryd.llm.sentences import is_question
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class Cue(NamedTuple):
@@ -171,6 +174,7 @@ _PASSING = re.compile(
     r"|\b(?:maybe|perhaps|might|not sure|i guess|i wonder|if|what if|let me|would you|could you|can you|do you)\b",
     re.IGNORECASE,
 )
+_LECTURES = 2.5  # times the length of the user's messages
 _SHORTEST = 3  # content words below which a statement says too little to last
 _LONGEST = 320  # characters above which it is a text, not a statement
 
@@ -191,3 +195,12 @@ def _stands(sentence: str, cue: Cue) -> bool:
     if cue.importance >= 0.9:
         return told >= 2
     return told >= _SHORTEST and not _PASSING.search(sentence)
+
+
+def lectures(own: Sequence[int], other: Sequence[int]) -> bool:
+    """Say whether the lengths of what an assistant says, against the user's own, are those of one who works or teaches.
+
+    In a talk of equals a statement is told, not decided or learned, and the words of both weigh the same.
+    """
+    user, assistant = own or [1], other or [0]
+    return sum(assistant) / len(assistant) > _LECTURES * sum(user) / len(user)

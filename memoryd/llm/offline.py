@@ -21,7 +21,7 @@ from memoryd.jobs.signals import Signal
 from memoryd.ledger import dates, prose
 from memoryd.ledger.facts import Category
 from memoryd.ledger.neutral import neutral
-from memoryd.llm import lasting, salience
+from memoryd.llm import dreaming, lasting, salience
 from memoryd.llm.sentences import sentences
 from memoryd.llm.statements import UNIT_WORDS, Said, Statement, statements
 from memoryd.transcripts.turn import Origin
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 BACKEND = "offline"
-FACTS = "facts"  # the job whose question has a grammar of its own
+FACTS, DREAM = "facts", "dream"  # the jobs whose questions have grammars of their own
 _CATEGORIES = {MemoryType.PREFERENCE: Category.PREFERENCE, MemoryType.FACT: Category.CONTEXT}
 _LISTED = re.compile(r"^fact_\w+ \[[^\]]*\] ")
 _REPORTER = "Report"  # who speaks where only a subagent does
@@ -44,13 +44,12 @@ _MOST_FAILURES = 4
 _NAMED = re.compile(r"^\s{0,3}([^\W\d_][^\W\d_'’.-]*(?: [^\W\d_][\w'’.-]*){0,2}):\s+")  # noqa: RUF001
 _NO_NAME_LIST = "report note warning error todo example ps nb fix http https update edit system"
 _NO_NAMES = frozenset(_NO_NAME_LIST.split())
-_LECTURES = 2.5  # an assistant whose messages are this much longer than the user's lectures; its words weigh less
 _CHARS_PER_TOKEN = 4
 
 
 def answer(ask: Ask) -> Reply:
     """Return the reply to `ask`; the same question gets the same bytes."""
-    text = _facts(ask) if ask.job == FACTS else _sleep(ask)
+    text = _ANSWERS.get(ask.job, _sleep)(ask)
     asked = sum(len(quoted.text) for quoted in ask.material) // _CHARS_PER_TOKEN
     return Reply(text, "stop", BACKEND, tokens_in=asked, tokens_out=len(text) // _CHARS_PER_TOKEN)
 
@@ -119,9 +118,8 @@ def _working(material: Sequence[Quoted], said: Sequence[Said]) -> bool:
     """Say whether the assistant works or lectures for the user, rather than talking with them as an equal."""
     if any(quoted.origin == REPORT for quoted in material):
         return True
-    own = [len(one.text) for one in said if one.by_user] or [1]
-    other = [len(one.text) for one in said if not one.by_user] or [0]
-    return sum(other) / len(other) > _LECTURES * sum(own) / len(own)
+    own = [len(one.text) for one in said if one.by_user]
+    return lasting.lectures(own, [len(one.text) for one in said if not one.by_user])
 
 
 def _with_date(text: str, day: date | None) -> str:
@@ -211,3 +209,6 @@ def _reports(material: Sequence[Quoted], limit: int) -> list[reply.Told]:
         if sum(prose.words(one.text) + 1 for one in (*told, failure)) <= limit:
             told.append(failure)
     return told
+
+
+_ANSWERS = {FACTS: _facts, DREAM: dreaming.dream}

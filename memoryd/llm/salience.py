@@ -18,7 +18,7 @@ from memoryd.llm import cues, words
 from memoryd.llm.statements import LABEL_WORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from memoryd.llm.statements import Statement
 
@@ -46,25 +46,42 @@ _WORKING_ASSISTANT = -0.8
 _WORKING_FINAL = 0.7
 _WORKING_OUTCOME = 0.6  # for each cue, up to three
 _WORKING_IDENTIFIER = 0.1  # for each, up to three
-_LENGTH_COST = 0.55  # exponent: between "best first" (0) and "best per word" (1)
+_LENGTH_COST = 0.55
 _REPEATED = 0.3  # share of a statement's worth that goes when all its words are already in statements taken
 _MOST_OF_TURN = 90  # words taken from one message at most
 _NO_NAMES = frozenset({"I", "I'm", "I've", "I'd", "I'll"})
 
 
-def choose(candidates: Sequence[Statement], budget: int, *, working: bool) -> list[Statement]:
-    """Return the statements most worth their length within `budget` words, in the order they were said."""
-    values = [worth(one, working=working) / one.cost**_LENGTH_COST for one in candidates]
+def choose(
+    candidates: Sequence[Statement],
+    budget: int,
+    *,
+    working: bool,
+    most: int | None = None,
+    told: Collection[str] = (),
+    length_cost: float = _LENGTH_COST,
+) -> list[Statement]:
+    """Return the statements most worth their length within `budget` words, in the order they were said.
+
+    Args:
+        candidates: in the order they were said.
+        budget: words of all of them, marks and speakers included.
+        working: an assistant works for the user.
+        most: messages of which something may be taken; None for any number.
+        told: content words that are told already elsewhere.
+        length_cost: exponent between "best first" (0) and "best per word" (1).
+    """
+    values = [worth(one, working=working) / one.cost**length_cost for one in candidates]
     heap = [(-value, i) for i, value in enumerate(values)]
     heapify(heap)
     taken: list[int] = []
     turns: Counter[int] = Counter()
-    seen: set[str] = set()
+    seen = set(told)
     while heap and budget > 0:
         _, i = heappop(heap)
         one = candidates[i]
         cost = one.cost - (LABEL_WORDS if turns[one.turn] else 0)
-        if cost > budget or turns[one.turn] + cost > _MOST_OF_TURN:
+        if cost > budget or turns[one.turn] + cost > _MOST_OF_TURN or (len(turns) == most and not turns[one.turn]):
             continue
         gain = values[i] * _fresh(one, seen)
         if heap and -gain > heap[0][0]:

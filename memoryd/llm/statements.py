@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 UNIT_WORDS = 40
+ENOUGH = 0.75
 LABEL_WORDS = 2  # the bullet mark and the speaker's name before each line
 
-_ENOUGH = 0.75  # of a unit's mass must stay when sentences of it are left out
 _THIN = 3  # content words up to which an answer needs its question to be understood
 _LEAST_REPORT = 4  # content words without which an assistant at work only narrates
 _RECENT = 8  # messages in which a word counts as already under discussion
@@ -57,13 +57,18 @@ class Statement(NamedTuple):
     asked_id: str = ""
 
 
-def statements(said: Sequence[Said], *, working: bool, unit_words: int = UNIT_WORDS) -> list[Statement]:
+def statements(
+    said: Sequence[Said], *, working: bool, unit_words: int = UNIT_WORDS, enough: float = ENOUGH
+) -> list[Statement]:
     """Return all that could be a line, in order.
 
-    `working` says that the assistant works or lectures for the user. A message longer than one and a half of
-    `unit_words` is read in pieces of that size.
+    Args:
+        said: the messages, in order.
+        working: the assistant works or lectures for the user.
+        unit_words: a message longer than one and a half of these is read in pieces of that size.
+        enough: share of a piece's mass that must stay when sentences of it are left out.
     """
-    reading = _Reading(said, working=working, unit_words=unit_words)
+    reading = _Reading(said, working=working, unit_words=unit_words, enough=enough)
     return [statement for turn in range(len(said)) for statement in reading.of(turn)]
 
 
@@ -77,9 +82,10 @@ class _Part(NamedTuple):
 class _Reading:
     """One pass over a conversation: what is rare in it, and what was said a moment ago."""
 
-    def __init__(self, said: Sequence[Said], *, working: bool, unit_words: int) -> None:
+    def __init__(self, said: Sequence[Said], *, working: bool, unit_words: int, enough: float) -> None:
         self._said = said
         self._unit_words = unit_words
+        self._enough = enough
         self._working = working
         self._names = _names(said)
         self._keys = [[frozenset(words.content(part)) for part in one.sentences] for one in said]
@@ -109,7 +115,7 @@ class _Reading:
 
     def _statement(self, turn: int, unit: list[_Part], known: frozenset[str]) -> Statement | None:
         one = self._said[turn]
-        kept = _trim(unit)
+        kept = _trim(unit, self._enough)
         text = " ".join(_core(part.text) for part in kept)
         own = frozenset().union(*(part.keys for part in kept)) - self._names
         talk = own & words.CHATTER_KEYS
@@ -177,9 +183,9 @@ def _units(parts: list[_Part], longest: int) -> list[list[_Part]]:
     return units
 
 
-def _trim(unit: list[_Part]) -> list[_Part]:
-    """Return the sentences that carry most of the unit's mass, the densest first to be taken."""
-    wanted = sum(part.mass for part in unit) * _ENOUGH
+def _trim(unit: list[_Part], enough: float) -> list[_Part]:
+    """Return the sentences that carry `enough` of the unit's mass, the densest first to be taken."""
+    wanted = sum(part.mass for part in unit) * enough
     order = sorted(range(len(unit)), key=lambda i: (-unit[i].mass / (unit[i].words + 1) ** 0.7, i))
     chosen: list[int] = []
     for i in order:

@@ -1,0 +1,433 @@
+"""The offline dream: consolidates the core by choosing and merging what is there, never by rewording it.
+
+Of earlier memories, those that say the same become one (`sameness`), those that the user has said to be so no longer
+give way (`replacement`), and all others stay as they are. Of the daily entries, what lasts (`promotion`) is added in
+the words it was said, the most important first, as far as there is room or an earlier memory that matters less; which
+of those goes is for the job to say, which knows how much may be lost. Where the caller gives a budget of words, the
+room is filled by what is most likely to be asked for later (`salience`). The same checks that will judge the reply are
+asked first, so that it holds nothing they would refuse.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.jobs import dream_reply
+from memoryd.jobs.dream_reply import Bullet, Declared, LetGo, Section
+from memoryd.jobs.job import HEADINGS, MemoryType
+from memoryd.ledger import prose
+from memoryd.ledger.replacement import claims, replaces
+from memoryd.ledger.taint import Bench, Candidate, Place, Record, Standing
+from memoryd.llm import promotion, salience, sameness, words
+from memoryd.llm.promotion import Entry, Offer
+from memoryd.llm.sentences import sentences
+from memoryd.llm.statements import Said, Statement, statements
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from memoryd.jobs.job import Ask, Quoted
+    from memoryd.ledger.replacement import Claim
+
+_CORE, _DAILY = "memory", "daily"
+_STANDINGS = {
+    promotion.USER: Standing.USER,
+    promotion.ASSISTANT: Standing.ASSISTANT,
+    promotion.HAND: Standing.ASSISTANT,
+}
+_DEFAULT_BULLETS = 50
+_BY_HAND = 0.85  # importance of a memory that no record speaks for: a person wrote it
+_UNKNOWN = 0.6  # importance of any other of which none is known
+_BETTER = 0.1  # importance by which a new memory must exceed an earlier one that is to go for it
+_UNIT_WORDS = 60  # a longer entry is read in pieces
+_ENOUGH = 0.99  # an entry was chosen and trimmed once already; what is left out now are questions and small talk
+_LENGTH_COST = 0.7
+_HEADING_WORDS = 2
+_MOST_LOOKS = 100_000  # pairs of statements of which one may replace the other, looked at in one dream
+_CLOSE = 0.35  # share of its words that a new memory must have in common with those under a heading
+_FEWEST_CLOSE = 2  # … and how many
+_SHOWN = 20  # lines of the diary for each kind of change
+_LONGEST_SHOWN = 100  # characters of a memory in the diary
+_SILENT, _REPORTED = "say nothing new that lasts", "were only reported"
+_NO_ROOM, _UNFIT = "found no room", "would not pass the guards"
+_LABEL = re.compile(r"^(User|Assistant|Agent):\s+")
+_FIGURE = re.compile(r"importance=(\d(?:\.\d+)?)")
+_CATEGORY = re.compile(r"category=(\w+)")
+
+
+def dream(ask: Ask) -> str:
+    """Return the reply to the question of a dream; the same question gets the same bytes."""
+    night = _Night(ask)
+    night.merge()
+    night.supersede()
+    night.promote()
+    return dream_reply.render(night.sections(), night.diary(), night.gone)
+
+
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """One earlier memory."""
+
+    id: str
+    text: str
+    at: str
+    heading: str
+    is_protected: bool
+    importance: float
+    by_user: bool
+
+    @property
+    def said(self) -> Said:
+        """The memory as one message of a talk."""
+        label = _LABEL.match(self.text)
+        body = self.text[label.end() :] if label else self.text
+        return Said(self.id, label[1] if label else "", self.by_user, body, tuple(sentences(body)))
+
+    def told(self, part: str) -> str:
+        """Return a sentence of the memory with who said it."""
+        label = _LABEL.match(self.text)
+        return f"{label[0] if label else ''}{part}"
+
+
+class _Saying(NamedTuple):
+    """Something that was said: an earlier memory, or a sentence of a daily entry."""
+
+    id: str
+    text: str
+    at: str
+    by_user: bool
+
+    @property
+    def is_daily(self) -> bool:
+        """Whether it is no memory yet."""
+        return self.id.startswith("d")
+
+
+@dataclass(slots=True)
+class _Placed:
+    """A new memory, and why it was taken."""
+
+    offer: Offer
+    why: str
+
+
+class _Night:
+    """One dream while it is put together."""
+
+    def __init__(self, ask: Ask) -> None:
+        given = dict(ask.context)
+        self._core = _memories(ask.material, given)
+        self._daily = [quoted for quoted in ask.material if quoted.role == _DAILY]
+        self._entries = promotion.entries(self._daily)
+        reported = any(quoted.origin not in _STANDINGS for quoted in self._daily)
+        self._working = promotion.is_working(self._entries, reported=reported)
+        self._bullets = _number(given, "bullets") or _DEFAULT_BULLETS
+        self._words = _number(given, "words")
+        self._checks = _Checks(self._daily, given.get("today", ""))
+        self._parts: dict[str, tuple[str, ...]] = {}  # by the memory that stays, those that are one with it
+        self._by_id = {entry.id: entry for entry in self._entries}
+        self._at = {quoted.id: quoted.at or "" for quoted in self._daily}
+        self._new: list[_Placed] = []
+        self._ended: set[str] = set()
+        self._stale: set[sameness.Form] = set()  # what was said and is so no longer
+        self.gone: list[Declared] = []
+        self._left: dict[str, str] = {}  # entry → why nothing of it was taken
+
+    # ── what the core loses ──────────────────────────────────────────────────────────────────────────────────────
+
+    def merge(self) -> None:
+        """Make one of memories that say the same."""
+        live = [memory for memory in self._core if not memory.is_protected]
+        for places in sameness.groups([memory.text for memory in live]):
+            newest, *rest = sorted((live[place] for place in places), key=lambda one: one.at, reverse=True)
+            if rest:
+                self._parts[newest.id] = tuple(one.id for one in rest)
+
+    def supersede(self) -> None:
+        """Let memories go that the user has since said to be so no longer, the newest word first."""
+        sayings = [_Saying(one.id, one.text, one.at, one.by_user) for one in self._stays if not one.is_protected]
+        sayings += [
+            _Saying(entry.id, entry.told(sentence), self._at[entry.id], by_user=True)
+            for entry in self._entries
+            for sentence in (sentences(entry.text) if entry.by_user else ())
+        ]
+        older = _Older(sayings)
+        for saying in sorted((one for one in sayings if one.by_user and one.at), key=lambda one: one.at, reverse=True):
+            found = older.replaced_by(saying)
+            if found and (not saying.is_daily or self._say(saying, found)):
+                older.over |= set(found)
+                self._stale |= {sameness.form(one.text) for one in found}
+                self._let_go([one.id for one in found if not one.is_daily], saying.id)
+        self._looked_enough = older.looks < _MOST_LOOKS
+
+    def _say(self, saying: _Saying, found: Sequence[_Saying]) -> bool:
+        """Take what ends memories into the core, and say whether the guards will let that be."""
+        if all(one.is_daily for one in found):
+            return True
+        entry = self._by_id[saying.id]
+        kind = promotion.type_of(entry, saying.text, working=self._working)
+        offer = Offer(saying.text, (entry.id,), kind, promotion.EXPLICIT, (entry.day,))
+        if not self._checks.accept(offer):
+            return False
+        self._new.append(_Placed(offer, "says what is so now"))
+        return True
+
+    def _let_go(self, ids: Sequence[str], by: str) -> None:
+        reason = "the user has said since what is so now"
+        for one in ids:
+            for memory_id in (one, *self._parts.pop(one, ())):
+                self.gone.append(Declared(memory_id, LetGo.SUPERSEDED, (by,), reason))
+                self._ended.add(memory_id)
+
+    # ── what it gains ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def promote(self) -> None:
+        """Take the best of the daily entries into the core."""
+        stays = self._stays
+        known = {sameness.form(one.text) for one in stays} | {sameness.form(one.offer.text) for one in self._new}
+        known |= self._stale
+        for memory in stays:
+            parts = memory.said.sentences
+            known |= {sameness.form(memory.told(part)) for part in parts} if len(parts) > 1 else set()
+        offers = promotion.offers(self._entries, known, working=self._working)
+        if self._words is None:
+            self._by_importance(offers)
+        else:
+            self._by_words(offers, known, self._words)
+
+    def _not_taken(self) -> Counter[str]:
+        """Return how many entries the core has nothing of, by why."""
+        cited = {cite for placed in self._new for cite in placed.offer.cites}
+        may_last = {entry.id for entry in self._entries}
+        return Counter(
+            self._left.get(one.id, _SILENT) if one.id in may_last else _REPORTED
+            for one in self._daily
+            if one.id not in cited
+        )
+
+    @property
+    def _stays(self) -> list[_Memory]:
+        out = self._ended | {one for rest in self._parts.values() for one in rest}
+        return [memory for memory in self._core if memory.id not in out]
+
+    def _by_importance(self, offers: Sequence[Offer]) -> None:
+        stays = self._stays
+        room = self._bullets - len(stays) - len(self._new)
+        may_go = sorted((one.importance for one in stays if not one.is_protected), reverse=True)
+        for offer in sorted(offers, key=lambda one: (-one.importance, -len(one.days), one.cites)):
+            goes = room <= 0 and may_go and may_go[-1] + _BETTER <= offer.importance
+            is_full = len(stays) > self._bullets and offer.importance < promotion.EXPLICIT
+            if room <= 0 and (not goes or is_full):
+                self._left |= dict.fromkeys(offer.cites, _NO_ROOM)
+            elif not self._checks.accept(offer):
+                self._left |= dict.fromkeys(offer.cites, _UNFIT)
+            else:
+                self._new.append(_Placed(offer, _why(offer)))
+                room -= 1
+                if goes:
+                    may_go.pop()
+
+    def _by_words(self, offers: Sequence[Offer], known: Collection[sameness.Form], limit: int) -> None:
+        """Fill the core up to `limit` words by what is most likely to be asked for; what lasts comes first."""
+        stays = self._stays
+        said = [*(memory.said for memory in stays), *(entry.said for entry in self._entries)]
+        made = statements(said, working=self._working, unit_words=_UNIT_WORDS, enough=_ENOUGH)
+        told = {word for one in made if one.turn < len(stays) for word in one.told}
+        new = [one for one in made if one.turn >= len(stays) and not promotion.is_open(one.text)]
+        new = [_whole(one, self._by_id[one.id]) for one in new]
+        new = [one for one in new if not self._is_said(one, known)]
+        limit -= sum(prose.words(memory.text) + 1 for memory in stays) + _HEADING_WORDS * len(HEADINGS)
+        limit -= sum(prose.words(placed.offer.text) + 1 for placed in self._new)
+        most = max(0, self._bullets - len(stays) - len(self._new))
+        lasting = {cite: offer for offer in offers for cite in offer.cites}
+        asked = {entry_id for entry_id, offer in lasting.items() if offer.importance >= promotion.EXPLICIT}
+        chosen: list[Statement] = []
+        for some in ([one for one in new if one.id in asked], [one for one in new if one.id not in asked]):
+            passed = [one for one in some if self._checks.accept(self._offer(self._by_id[one.id], [one.text], lasting))]
+            self._left |= dict.fromkeys((one.id for one in some), _UNFIT)
+            self._left |= dict.fromkeys((one.id for one in passed), _NO_ROOM)
+            taken = salience.choose(
+                passed, limit, working=self._working, most=most, told=told, length_cost=_LENGTH_COST
+            )
+            chosen += taken
+            limit -= sum(one.cost for one in taken)
+            most -= len({one.id for one in taken})
+            told |= {word for one in taken for word in one.told}
+        texts: dict[str, list[str]] = defaultdict(list)
+        for one in sorted(chosen, key=lambda one: one.turn):
+            texts[one.id].append(one.text)
+        offered = [self._offer(self._by_id[entry_id], parts, lasting) for entry_id, parts in texts.items()]
+        self._new += [_Placed(one, _why(one)) for one in offered if self._checks.accept(one)]
+
+    def _is_said(self, statement: Statement, known: Collection[sameness.Form]) -> bool:
+        """Whether the core says it, or the user has said something else since."""
+        entry = self._by_id[statement.id]
+        parts = sentences(statement.text) if self._stale else []
+        is_stale = any(sameness.form(entry.told(part)) in self._stale for part in parts)
+        return is_stale or sameness.form(entry.told(statement.text)) in known
+
+    def _offer(self, entry: Entry, parts: Sequence[str], lasting: Mapping[str, Offer]) -> Offer:
+        text = " ".join(parts)
+        held = lasting.get(entry.id)
+        kind = held.type if held else promotion.type_of(entry, text, working=self._working)
+        days = held.days if held else (entry.day,)
+        return Offer(entry.told(text), (entry.id,), kind, held.importance if held else _UNKNOWN, days)
+
+    # ── the reply ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def sections(self) -> list[Section]:
+        """The core as it is to be: earlier memories where they were, new ones under the heading they belong to."""
+        found: dict[str, list[Bullet]] = {"": []}
+        for memory in self._stays:
+            cites = (memory.id, *self._parts.get(memory.id, ()))
+            found.setdefault(memory.heading, []).append(Bullet(memory.text, cites))
+        themes = _Themes(self._stays)
+        for placed in self._new:
+            heading = themes.nearest(placed.offer.text) or HEADINGS[placed.offer.type]
+            found.setdefault(heading, []).append(Bullet(placed.offer.text, placed.offer.cites))
+        return [Section(heading, tuple(bullets)) for heading, bullets in found.items() if bullets]
+
+    def diary(self) -> str:
+        """What was done and what was left, in counts and in the words of the memories themselves."""
+        days = sorted({quoted.at[:10] for quoted in self._daily if quoted.at})
+        span = " to ".join(dict.fromkeys((days[0], days[-1]))) if days else "no day"
+        types = Counter(str(placed.offer.type) for placed in self._new)
+        added = ", ".join(f"{kind} {types[kind]}" for kind in MemoryType if types[kind]) or "none"
+        united = sum(map(len, self._parts.values()))
+        left = "; ".join(f"{n} {why}" for why, n in self._not_taken().items()) or "none"
+        read = f"{len(self._daily)} entries ({span}) beside {len(self._core)} memories"
+        lines = [
+            f"Read {read}, by their wording alone: what is told here is an impression, see the sources.",
+            f"Added: {added}. Merged: {united}. Gave way to something newer: {len(self.gone)}. Entries left: {left}.",
+            *([] if self._looked_enough else ["Too many memories claim the same: not all were looked at."]),
+            *_shown(f"Added ({placed.why}): {_short(placed.offer.text)}" for placed in self._new),
+            *_shown(
+                f"Merged {1 + len(self._parts[one.id])}: {_short(one.text)}"
+                for one in self._stays
+                if one.id in self._parts
+            ),
+        ]
+        return "\n".join(lines)
+
+
+class _Checks:
+    """What the guards will say of a new memory."""
+
+    def __init__(self, daily: Sequence[Quoted], today: str) -> None:
+        records = []
+        for one in daily:
+            label = _LABEL.match(one.text)
+            text, speaker = one.text[label.end() if label else 0 :], label[1] if label else ""
+            said_on = date.fromisoformat((one.at or today)[:10])
+            records.append(Record(one.id, _STANDINGS.get(one.origin, Standing.OUTSIDE), text, said_on, speaker))
+        self._bench = Bench(records)
+
+    def accept(self, offer: Offer) -> bool:
+        """Say whether the new memory may go into the core."""
+        steers = offer.type is MemoryType.PREFERENCE
+        verdict = self._bench.judge(Candidate(offer.text, offer.cites, steers=steers))
+        return verdict.place is Place.CORE and verdict.text == offer.text
+
+
+class _Older:
+    """What was said, by what could be replaced in it."""
+
+    def __init__(self, sayings: Sequence[_Saying]) -> None:
+        self.over: set[_Saying] = set()  # so no longer
+        self.looks = 0
+        self._holding: dict[str, list[_Saying]] = defaultdict(list)
+        self._claiming: dict[tuple[str, frozenset[str]], list[_Saying]] = defaultdict(list)
+        self._claims = {one: claims(one.text) for one in sayings}
+        for one, made in self._claims.items():
+            for key in set(words.content(one.text)):
+                self._holding[key].append(one)
+            for claim in made:
+                self._claiming[claim.who, claim.what].append(one)
+
+    def replaced_by(self, newer: _Saying) -> list[_Saying]:
+        """Return what is so no longer since `newer` was said; nothing where that is itself so no longer."""
+        found: dict[_Saying, None] = {}
+        for claim in self._claims[newer] if newer not in self.over else ():
+            for one in self._near(claim):
+                if "" < one.at < newer.at and one not in self.over and self.looks < _MOST_LOOKS:
+                    self.looks += 1
+                    if replaces(claim, one.text):
+                        found[one] = None
+        return list(found)
+
+    def _near(self, claim: Claim) -> Sequence[_Saying]:
+        if not claim.old:
+            return self._claiming.get((claim.who, claim.what), ())
+        held = [self._holding.get(key, []) for key in words.content(claim.old)]
+        return min(held, key=len, default=())
+
+
+class _Themes:
+    """The headings of the core by the words of what stands under them."""
+
+    def __init__(self, core: Sequence[_Memory]) -> None:
+        self._under: dict[str, set[str]] = defaultdict(set)
+        for memory in core:
+            if memory.heading and memory.heading not in HEADINGS.values():
+                self._under[memory.heading].update(words.content(f"{memory.heading} {memory.text}"))
+        self._headings = Counter(word for held in self._under.values() for word in held)
+
+    def nearest(self, text: str) -> str:
+        """Return the heading whose memories are about the same; empty where none clearly is."""
+        own = [word for word in set(words.content(text)) if self._headings[word] < max(2, len(self._under))]
+        best, heading = max(
+            ((len(held.intersection(own)), name) for name, held in self._under.items()), default=(0, "")
+        )
+        return heading if best >= max(_FEWEST_CLOSE, _CLOSE * len(own)) else ""
+
+
+def _memories(material: Iterable[Quoted], given: Mapping[str, str]) -> list[_Memory]:
+    headings = dict(line.partition(" ")[::2] for line in given.get("headings", "").splitlines())
+    marks = dict(line.partition(" ")[::2] for line in given.get("marks", "").splitlines())
+    found = []
+    for one in material:
+        if one.role != _DAILY:
+            mark = marks.get(one.id, "")
+            figure = _FIGURE.search(mark)
+            importance = float(figure[1]) if figure else _BY_HAND if one.origin == _CORE else _UNKNOWN
+            is_protected, by_user = "constitutional" in mark.split(), one.origin == promotion.USER
+            heading = headings.get(one.id, "")
+            found.append(_Memory(one.id, one.text, one.at or "", heading, is_protected, importance, by_user))
+    return found
+
+
+def _whole(statement: Statement, entry: Entry) -> Statement:
+    """Return a statement of an entry with the question that it answers."""
+    if not entry.asked or not entry.text.endswith(statement.text[-1:]):
+        return statement
+    return statement._replace(text=f"{statement.text}{entry.asked}", cost=statement.cost + prose.words(entry.asked))
+
+
+def _why(offer: Offer) -> str:
+    said = (
+        f"said on {len(offer.days)} days"
+        if len(offer.days) > 1
+        else f"said on {offer.days[0]}"
+        if offer.days
+        else "said"
+    )
+    return f"{offer.type}, {'asked for, ' if offer.importance >= promotion.EXPLICIT else ''}{said}"
+
+
+def _number(given: Mapping[str, str], name: str) -> int | None:
+    text = given.get(name, "")
+    return int(text) if text.isdigit() else None
+
+
+def _shown(lines: Iterable[str]) -> list[str]:
+    given = list(lines)
+    more = len(given) - _SHOWN
+    return [*given[:_SHOWN], *([f"… and {more} more."] if more > 0 else [])]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1].rstrip()}…"
