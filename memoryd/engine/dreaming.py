@@ -125,7 +125,7 @@ def last_slot(engine: Engine, agent_ids: Sequence[str]) -> str | None:
 def dreamt(connection: Connection, agent_id: str) -> list[Dreamt]:
     """The dreams of an agent that succeeded and were not taken back, in order."""
     rows = connection.exec_driver_sql(
-        "SELECT id, json_extract(receipt, '$.dream') FROM job_run"
+        "SELECT id, json_extract(receipt, '$.dream'), json_extract(receipt, '$.accepted_by') FROM job_run"
         " WHERE agent_id = ? AND kind = ? AND state = 'succeeded' ORDER BY finished_at, id",
         (agent_id, KIND),
     ).all()
@@ -138,9 +138,9 @@ def dreamt(connection: Connection, agent_id: str) -> list[Dreamt]:
         )
     }
     found = []
-    for run_id, text in rows:
+    for run_id, text, accepted_by in rows:
         told = json.loads(text or "{}")
-        if chain.rolled_back(run_id) not in gone and "from" in told:
+        if chain.rolled_back(accepted_by or run_id) not in gone and "from" in told:
             days = date.fromisoformat(told["from"]), date.fromisoformat(told["to"])
             found.append(Dreamt(run_id, *days, told.get("dailies", {})))
     return found

@@ -301,8 +301,7 @@ class Runner:
             self._forget(run, workspace)
             return
         if run.kind in proposing.KINDS:
-            self._commit(run, proposing.decide(self.engine, run), [], None, workspace)
-            proposing.tidy(self.engine, workspace, run.agent_id)
+            self._answer(run, workspace)
             return
         if unanswered := self._unanswered(run):
             self._commit(run, unanswered, [], None, workspace)
@@ -337,6 +336,16 @@ class Runner:
                 return
         raise retry.AwayError("the core changes all the time", str(workspace), "the run is tried again")
 
+    def _answer(self, run: Run, workspace: Path) -> None:
+        """Carry out what a person has answered to a proposal."""
+        step = proposing.decide(self.engine, run)
+        try:
+            self._commit(run, step, [], None, workspace)
+        except committing.OutdatedError as error:
+            self.log.info("accepted on another core", run=run.id, agent=run.agent_id, why=error.what)
+            self._commit(run, proposing.one_by_one(step), [], None, workspace)
+        proposing.tidy(self.engine, workspace, run.agent_id)
+
     def _proposes(self, run: Run) -> bool:
         """Say whether a run is to propose what it decides."""
         if not self.proposes or run.kind not in modes.KINDS:
@@ -349,7 +358,10 @@ class Runner:
             return None
         with sqlite.reading(self.engine) as connection:
             waiting = proposing.waiting(connection, run)
-        return None if waiting is None else NothingToDo(f"{waiting} waits for an answer: memoryd job accept, or reject")
+        if waiting is None:
+            return None
+        why = f"{waiting} waits for an answer: memoryd job accept, or reject"
+        return NothingToDo(why, receipt={"waits_for": waiting})
 
     def _was_rejected(self, run: Run, input_hash: str) -> NothingToDo | None:
         """Nothing, where a person has rejected what came of the same input and has not asked for it again."""
@@ -493,7 +505,7 @@ class Runner:
         )
         texts = [*_texts(step.edits, receipt, outcome.why), *(decided.texts if decided is not None else ())]
         self.scrubber.require_clean(texts, f"what run {run.id} would write")
-        if isinstance(step, Done) and self._proposes(run) and self._propose(run, step, outcome, workspace):
+        if isinstance(step, Done) and self._propose(run, step, outcome, workspace):
             return
         done = committing.commit(
             self.writer(workspace),
@@ -526,7 +538,9 @@ class Runner:
             self._tell(run.id, run.agent_id, run.session_id, "\n".join(block.body for block in blocks))
 
     def _propose(self, run: Run, step: Done, outcome: committing.Outcome, workspace: Path) -> bool:
-        """Put to a person what a run has decided; False where nothing that people see would change."""
+        """Put to a person what a run has decided; False where it is to be written at once, or would change nothing."""
+        if step.declined or not self._proposes(run):
+            return False
         drafted = proposing.draft(self.writer(workspace), run, step, self.settings.zone)
         if drafted is None:
             return False
