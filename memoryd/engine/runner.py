@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from memoryd.database import alarms, runs, spend, sqlite, texts
-from memoryd.engine import commit as committing
 from memoryd.engine import (
+    canary,
     dreaming,
     extraction,
     forgetting,
@@ -26,6 +26,7 @@ from memoryd.engine import (
     saving,
     sleeping,
 )
+from memoryd.engine import commit as committing
 from memoryd.engine.answering import OFFLINE, Answerer, Asked, question_hash
 from memoryd.engine.hooks import run_hook
 from memoryd.engine.scrubbing import SecretError, strings_of
@@ -122,7 +123,7 @@ def check_kind(kind: str) -> str:
         RefusedError: the kind comes with a later version.
         NotFoundError: there is no such kind that a person may ask for.
     """
-    kinds = (*KINDS, ledger_runs.DEDUP)
+    kinds = (*KINDS, ledger_runs.DEDUP, canary.KIND)
     if kind in kinds:
         return kind
     if kind in LATER_KINDS:
@@ -164,6 +165,7 @@ class Runner:
     unsettled: dict[str, float] = field(default_factory=dict)  # agent → when, monotonic, its files are tried again
     stopping: bool = False
     proposes: bool = True  # a rehearsal shows what would be written as it is
+    opened: canary.Opener | None = None  # opens an installation for a canary; None in one that is for trying things out
 
     def recover(self) -> None:
         """After a start: give runs of dead processes back, carry leftover intents through, mend the watermarks."""
@@ -290,6 +292,9 @@ class Runner:
         if run.kind == rescrub.KIND:
             self._scrub_again(run)
             return
+        if run.kind == canary.KIND:
+            self._fly(run)
+            return
         workspace = self._workspace(run.agent_id)
         if workspace is None:
             raise StateError("the agent is not in the configuration", where=run.agent_id)
@@ -335,6 +340,24 @@ class Runner:
             else:
                 return
         raise retry.AwayError("the core changes all the time", str(workspace), "the run is tried again")
+
+    def _fly(self, run: Run) -> None:
+        """Let a canary fly; it falls once, and the next night tells whether that was chance."""
+        if self.opened is None:
+            self._end(run, "skipped", why="this is for trying things out itself")
+            return
+        try:
+            told = canary.fly(self, run, self.opened, lambda: self._go_on(run))
+        except canary.SpentError as error:
+            self._end(run, "skipped", why=error.what)
+        except canary.FallenError as error:
+            self._go_on(run)  # a stop takes the way from under it
+            self._end(run, "failed", error=str(error), receipt={canary.KIND: {"fell": error.stage}})
+            text = f"a made-up fact did not come through the {error.stage}: {error.what}; job show {run.id}"
+            self._alarm(canary.KIND, text, run.agent_id, "")
+        else:
+            self._end(run, "succeeded", receipt={canary.KIND: told})
+            self._clear(canary.KIND, run.agent_id, "")
 
     def _answer(self, run: Run, workspace: Path) -> None:
         """Carry out what a person has answered to a proposal."""
