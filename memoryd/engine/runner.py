@@ -15,6 +15,7 @@ from memoryd.database import alarms, runs, spend, sqlite, texts
 from memoryd.engine import (
     canary,
     dreaming,
+    evaluating,
     extraction,
     forgetting,
     ledger_runs,
@@ -123,7 +124,7 @@ def check_kind(kind: str) -> str:
         RefusedError: the kind comes with a later version.
         NotFoundError: there is no such kind that a person may ask for.
     """
-    kinds = (*KINDS, ledger_runs.DEDUP, canary.KIND)
+    kinds = (*KINDS, ledger_runs.DEDUP, canary.KIND, evaluating.KIND)
     if kind in kinds:
         return kind
     if kind in LATER_KINDS:
@@ -304,6 +305,11 @@ class Runner:
             )
         if run.kind == forgetting.KIND:
             self._forget(run, workspace)
+            return
+        if run.kind == evaluating.KIND:
+            agent = next(one for one in self.settings.agents if one.id == run.agent_id)
+            told = evaluating.conclude(self, run, agent)
+            self._end(run, "succeeded", why=told["verdict"], receipt={run.kind: told})
             return
         if run.kind in proposing.KINDS:
             self._answer(run, workspace)
