@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from memoryd.database import alarms, schema, sqlite
@@ -62,6 +63,7 @@ class App:
     embedder: Embedder
     database: Path
     database_inode: int
+    is_borrowing: bool = False  # its child processes are another's
 
     def __enter__(self) -> Self:
         return self
@@ -71,23 +73,36 @@ class App:
 
     def close(self) -> None:
         """Let go of everything, the lock last."""
-        self.worker.close()
-        self.scrubber.close()
+        if not self.is_borrowing:
+            self.worker.close()
+            self.scrubber.close()
+            self.runner.answerer.models.close()
         self.embedder.close()
-        self.runner.answerer.models.close()
         self.ingest.files.close()
         self.recall.indexer.index.close()
         self.engine.dispose()
         self.lock.release()
 
 
-def open_app(settings: Settings, clock: Clock | None = None, patience: timedelta = timedelta()) -> App:
+def open_shadow(lender: App, settings: Settings) -> App:
+    """Open an installation for trying something out, which works with the child processes of another.
+
+    Raises:
+        StateError: the folder or the database cannot be used.
+    """
+    return open_app(settings, lender.clock, lender=lender)
+
+
+def open_app(
+    settings: Settings, clock: Clock | None = None, patience: timedelta = timedelta(), *, lender: App | None = None
+) -> App:
     """Take the state folder's lock, open its database, recover what a dead process left, and build the rest.
 
     Args:
         settings: the configuration.
         clock: the machine's own by default.
         patience: how long another daemon may take to let go of the folder.
+        lender: lends its child processes; by default it has its own.
 
     Raises:
         LockedError: another daemon holds the folder; StillLockedError where it did so all of `patience`.
@@ -104,7 +119,7 @@ def open_app(settings: Settings, clock: Clock | None = None, patience: timedelta
     try:
         for prefix in (trial.PREFIX, staging.PREFIX):
             held_folder.remove_left(settings.state_dir, prefix)
-        return _build(settings, clock, log, lock)
+        return _build(settings, clock, log, lock, lender)
     except BaseException:
         lock.release()
         raise
@@ -133,7 +148,7 @@ def _require_local_disk(state_dir: Path) -> None:
         )
 
 
-def _build(settings: Settings, clock: Clock, log: Log, lock: Lock) -> App:
+def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App | None) -> App:
     path = settings.state_dir / DATABASE
     opened = schema.open_database(path, now=clock.text())
     engine = opened.engine
@@ -148,9 +163,7 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock) -> App:
                 subject=opened.moved_aside.name,
             )
     journal = Journal(settings.state_dir / JOURNAL)
-    worker = Worker(settings.state_dir)
-    # A worker of its own: a scan never waits behind an answer.
-    scrubber = Scrubber(Worker(settings.state_dir, name="scanner"), log.bind(part="scrub"))
+    worker, scrubber, models = _children(settings, log) if lender is None else _lent(lender)
     ingest = Ingest(engine, settings, clock, log.bind(part="ingest"), OpenFiles(), scrubber)
     if entries := journal.entries():
         ingest.restored = Restorer(entries, clock.text())
@@ -161,9 +174,7 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock) -> App:
         settings=settings,
         worker=worker,
         scrubber=scrubber,
-        answerer=Answerer(
-            engine, Pool(lambda: Worker(settings.state_dir, name="model")), scrubber, clock, log.bind(part="answering")
-        ),
+        answerer=Answerer(engine, models, scrubber, clock, log.bind(part="answering")),
         clock=clock,
         owner=owner.current(),
         log=log.bind(part="runner"),
@@ -183,7 +194,20 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock) -> App:
         log.bind(part="embedding"),
     )
     recall = Recall(indexer, clock.now, embedder.ask if is_wanted(settings) else None)
-    return App(
+    app = App(
         settings, clock, log, lock, engine, worker, scrubber, ingest, runner, recall, embedder, path,
-        path.stat().st_ino,
+        path.stat().st_ino, is_borrowing=lender is not None,
     )  # fmt: skip
+    if lender is None:
+        runner.opened = partial(open_shadow, app)
+    return app
+
+
+def _children(settings: Settings, log: Log) -> tuple[Worker, Scrubber, Pool]:
+    """What works in child processes; a scan has a worker of its own, so that it never waits behind an answer."""
+    scrubber = Scrubber(Worker(settings.state_dir, name="scanner"), log.bind(part="scrub"))
+    return Worker(settings.state_dir), scrubber, Pool(lambda: Worker(settings.state_dir, name="model"))
+
+
+def _lent(lender: App) -> tuple[Worker, Scrubber, Pool]:
+    return lender.worker, lender.scrubber, lender.runner.answerer.models

@@ -150,6 +150,7 @@ class Dream:
     schedule: str | None = _key(values.or_null(values.cron_line), "0 3 * * *")
     lookback_days: int = _key(values.whole(1), 1)
     max_bullets: int = _key(values.whole(1), 50)
+    canary: bool = _key(values.boolean, default=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,20 +1,22 @@
 """Proposals: a job is carried out whole and writes nothing but a question; a person's answer decides."""
 
 import json
+import os
 import shutil
 from datetime import timedelta
 
 import pytest
-from scratch import STARTED, Scratch, filler, in_process, message, said
+from scratch import STARTED, Model, Scratch, filler, in_process, message, said
 from sweep import KILLED, Point, forked
 
 from memoryd import config
 from memoryd.daemon.once import run_once
-from memoryd.database import audit, memories, reads, sqlite
+from memoryd.database import audit, memories, reads, runs, sqlite
 from memoryd.engine import forgetting, sleeping, verify
 from memoryd.engine.core_watch import CoreWatch
 from memoryd.errors import ConfigError
 from memoryd.interfaces import work
+from memoryd.jobs.job import Reply
 from memoryd.ledger.memory import Kind
 from memoryd.ledger.operation import Add, Delete, apply
 
@@ -25,7 +27,7 @@ LATER = [
     message("user", "We decided to move the archive to Reykjavik in October because the lease in Malmo ends.", 50),
     message("assistant", "I wrote the plan for the move to Reykjavik.", 51),
 ]
-ALL = {"sleep": "propose", "facts": "propose", "dedup": "propose"}
+ALL = {"sleep": "propose", "facts": "propose", "dedup": "propose", "dream": "off"}
 
 
 class World:
@@ -398,8 +400,6 @@ def test_duplicates_are_proposed_as_one_and_go_when_that_is_accepted(world):
 
 
 def queue_dedup(world):
-    from memoryd.database import runs
-
     row = {"id": sleeping.new_run_id(world.app.clock), "kind": "dedup", "agent_id": "demo", "actor": "memoryd"}
     now = world.app.clock.text()
     row |= {"trigger": "schedule", "slot": "dedup:demo:x", "created_at": now, "scheduled_for": now}
@@ -407,6 +407,112 @@ def queue_dedup(world):
         assert runs.enqueue(connection, row)
     world.app.runner.run_next(only=row["id"])
     return world.run(row["id"])
+
+
+# --- dream ---
+
+
+class Dreamer:
+    """Answers a dream as a model would that keeps all and brings in what the days say of an archive."""
+
+    def __init__(self, monkeypatch):
+        self.asked = []
+        offline = Model.answer
+
+        def answer(model, ask, backend, deadline):
+            return self.dream(ask) if ask.job == "dream" else offline(model, ask, backend, deadline)
+
+        monkeypatch.setattr(Model, "answer", answer)
+
+    def dream(self, ask):
+        self.asked.append(ask)
+        kept = [f"- {one.text} [{one.id}]" for one in ask.material if one.role == "memory"]
+        new = next(one for one in ask.material if one.role == "daily" and "Reykjavik" in one.text)
+        text = "\n".join(
+            ["[MEMORY]", *kept, f"- The archive moves to Reykjavik in October [{new.id}]", "[DREAM]", "Snow."]
+        )
+        return Reply(text, "stop", "offline")
+
+
+@pytest.fixture
+def dreaming(tmp_path, monkeypatch):
+    """An installation whose sleeps write and whose dreams propose, with a day to dream of."""
+    world = made(tmp_path / "scratch", sleep="off", facts="off", dream="propose")
+    world.now = NOW.replace(hour=23)
+    day = world.workspace / DAILY
+    day.parent.mkdir()
+    day.write_text("# Daily Memory: 2026-03-04\n\n## Note (10:00)\n\n- The archive moves to Reykjavik in October.\n")
+    world.dreamer = Dreamer(monkeypatch)
+    with world.open():
+        world.once()
+        CoreWatch(world.app.runner).take(world.app.settings.agents[0])
+        yield world
+
+
+def dream(world, actor="memoryd", **more):
+    run_id = sleeping.new_run_id(world.app.clock)
+    now = world.app.clock.text()
+    row = {"id": run_id, "kind": "dream", "agent_id": "demo", "actor": actor, "trigger": "schedule"}
+    row |= {"key": "dream:demo", "created_at": now, "scheduled_for": now, "options": {"lookback_days": 1}} | more
+    with sqlite.writing(world.app.engine) as connection:
+        assert runs.enqueue(connection, row)
+    world.app.runner.run_next(only=run_id)
+    return world.run(run_id)
+
+
+def test_a_dream_is_proposed_answered_and_known_for_dreamt(dreaming):
+    world = dreaming
+    before = world.files()
+    row = dream(world)
+    assert (row["state"], row["receipt"]["proposal"]["operations"]) == ("proposed", {"add": 1})
+    assert world.files() == before
+    text = world.proposal(row["id"])
+    assert "+- The archive moves to Reykjavik in October" in text
+    assert "+++ b/memory/dreams/2026-03-04.md" in text
+    again = dream(world)
+    assert (again["state"], again["receipt"]["waits_for"]) == ("skipped", row["id"])
+    done = world.answer("accept", row["id"])
+    assert (done["state"], done["receipt"].get("refused")) == ("succeeded", None)
+    assert world.files()["MEMORY.md"] == f"{before['MEMORY.md']}- The archive moves to Reykjavik in October\n"
+    assert "Snow." in world.files()["memory/dreams/2026-03-04.md"]
+    assert "nothing new since" in dream(world)["why"]
+    # Taken back it has not been dreamt, and is proposed anew.
+    world.app.close()
+    world.scratch.json("rollback", row["id"])
+    assert world.files() == before
+    with world.open():
+        assert dream(world)["state"] == "proposed"
+        assert world.problems() == []
+
+
+def test_a_rejected_dream_is_not_asked_for_again_until_there_is_another_day_or_a_person_wants_it(dreaming):
+    world = dreaming
+    row = dream(world)
+    world.answer("reject", row["id"])
+    asked = len(world.dreamer.asked)
+    again = dream(world)
+    assert (again["state"], row["id"] in again["why"]) == ("skipped", True)
+    assert len(world.dreamer.asked) == asked  # nobody was paid for it
+    assert dream(world, actor="human")["state"] == "proposed"
+    world.answer("reject", world.proposed("dream")[0])
+    with (world.workspace / DAILY).open("a", encoding="utf-8") as file:
+        file.write("- Another thing was said.\n")
+    assert dream(world)["state"] == "proposed"
+
+
+def test_a_dream_that_is_accepted_on_another_core_is_judged_one_by_one(dreaming):
+    world = dreaming
+    row = dream(world)
+    path = world.workspace / "MEMORY.md"
+    path.write_text(path.read_text(encoding="utf-8").replace(HAND, "- another line by hand\n"), encoding="utf-8")
+    os.utime(path, (1, 1))
+    done = world.answer("accept", row["id"])
+    assert (done["state"], done["receipt"]["one_by_one"]) == ("succeeded", True)
+    text = world.files()["MEMORY.md"]
+    assert "- another line by hand\n" in text
+    assert "- The archive moves to Reykjavik in October" in text
+    assert HAND not in text
+    assert world.problems() == []
 
 
 # --- the rest ---

@@ -43,6 +43,7 @@ def run_once(app: App) -> dict[str, Any]:
         carried_out.append(run.id)
         if run.session_id is not None:
             app.ingest.changed.add(run.session_id)
+    alarming.review(app.runner)
     if teller.is_wanted():
         teller.tell()
     return {"turns": sleeping.count_turns(app.engine) - before, "runs": carried_out}

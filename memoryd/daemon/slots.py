@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from memoryd.daemon import schedule
-from memoryd.engine import dreaming, ledger_runs, sleeping
+from memoryd.engine import canary, dreaming, evaluating, ledger_runs, sleeping
 
 if TYPE_CHECKING:
     from memoryd.app import App
@@ -19,7 +19,9 @@ def queue(app: App, slot: Due, trigger: str) -> int:
     """Queue what a slot asks for, once for ever; returns how many runs were queued."""
     if slot.kind == dreaming.KIND:
         missed = _missed(app, slot)
-        return dreaming.queue(app.engine, app.settings, app.clock, slot.slot, slot.at, trigger, missed)
+        queued = dreaming.queue(app.engine, app.settings, app.clock, slot.slot, slot.at, trigger, missed)
+        queued += canary.queue(app.engine, app.settings, app.clock, slot.slot, slot.at, trigger)
+        return queued + evaluating.queue(app.engine, app.settings, app.clock, slot.slot)
     ask = ledger_runs.queue_dedup if slot.kind == ledger_runs.DEDUP else sleeping.flush_live
     return ask(app.engine, app.settings, app.clock, slot.slot, slot.at, trigger)
 

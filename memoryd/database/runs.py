@@ -157,7 +157,7 @@ def finish(
     """
     result = connection.exec_driver_sql(
         "UPDATE job_run SET state = ?, finished_at = ?, why = ?, error = ?, tokens_in = ?, tokens_out = ?,"
-        " receipt = ?, owner = NULL, reply = ?, input_hash = coalesce(?, input_hash),"
+        " receipt = ?, owner = NULL, reply = ?, input_hash = coalesce(input_hash, ?),"
         " refused = CASE ? WHEN 'succeeded' THEN NULL ELSE refused END"
         " WHERE id = ? AND fence = ? AND state IN (SELECT value FROM json_each(?))",
         (

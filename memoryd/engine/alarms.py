@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from memoryd.database import alarms, sqlite
+from memoryd.engine import nights
 from memoryd.engine.answering import OFFLINE, endpoint_of
 from memoryd.engine.clock import moment_of
 from memoryd.engine.hooks import run_hook
@@ -41,11 +42,12 @@ def started(runner: Runner) -> None:
 
 
 def review(runner: Runner) -> None:
-    """Clear the alarms that are over and that no run will clear."""
+    """Clear the alarms that are over and that no run will clear; look at what the last nights came to."""
     with sqlite.reading(runner.engine) as connection:
         found = alarms.opened(connection)
     if found:
         _clear(runner, list(_over(runner, found)))
+    nights.review(runner)
 
 
 def _over(runner: Runner, found: list[Alarm]) -> Iterator[Alarm]:

@@ -15,7 +15,7 @@ from datetime import time as wall_time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.database import memories, runs, sqlite, turns
-from memoryd.engine import gate, sleeping
+from memoryd.engine import gate, modes, sleeping
 from memoryd.engine.clock import moment_of, text_of
 from memoryd.engine.commit import held
 from memoryd.engine.core_import import CORE_FILE, Hand, bring, bullets_of, places
@@ -86,6 +86,8 @@ def queue(
     """Queue a dream of each agent behind the sleeps of its live sessions, once for this slot; returns how many."""
     queued = 0
     for agent in settings.agents:
+        if modes.mode_of(engine, settings, agent.id, KIND) == modes.OFF:
+            continue
         name = f"{KIND}:{agent.id}:{slot}"
         with sqlite.reading(engine) as connection:
             if not agent.enabled or not runs.knows_agent(connection, agent.id) or runs.slot_is_used(connection, name):
@@ -125,7 +127,7 @@ def last_slot(engine: Engine, agent_ids: Sequence[str]) -> str | None:
 def dreamt(connection: Connection, agent_id: str) -> list[Dreamt]:
     """The dreams of an agent that succeeded and were not taken back, in order."""
     rows = connection.exec_driver_sql(
-        "SELECT id, json_extract(receipt, '$.dream') FROM job_run"
+        "SELECT id, json_extract(receipt, '$.dream'), json_extract(receipt, '$.accepted_by') FROM job_run"
         " WHERE agent_id = ? AND kind = ? AND state = 'succeeded' ORDER BY finished_at, id",
         (agent_id, KIND),
     ).all()
@@ -138,9 +140,9 @@ def dreamt(connection: Connection, agent_id: str) -> list[Dreamt]:
         )
     }
     found = []
-    for run_id, text in rows:
+    for run_id, text, accepted_by in rows:
         told = json.loads(text or "{}")
-        if chain.rolled_back(run_id) not in gone and "from" in told:
+        if chain.rolled_back(accepted_by or run_id) not in gone and "from" in told:
             days = date.fromisoformat(told["from"]), date.fromisoformat(told["to"])
             found.append(Dreamt(run_id, *days, told.get("dailies", {})))
     return found
@@ -329,7 +331,8 @@ def _written(connection: Connection, agent_id: str, path: str, data: bytes) -> l
     rows = connection.exec_driver_sql(
         'SELECT r.id, r.session_id, r.receipt, c.text FROM audit a JOIN content c ON c.sha256 = a."after"'
         " JOIN job_run r ON r.id = a.run_id"
-        " WHERE a.agent_id = ? AND a.memory_id = ? AND a.operation = 'append' AND r.kind = 'sleep'"
+        " WHERE a.agent_id = ? AND a.memory_id = ? AND a.operation = 'append'"
+        " AND 'sleep' IN (r.kind, json_extract(r.options, '$.of'))"
         " AND r.session_id IS NOT NULL AND c.text IS NOT NULL",
         (agent_id, chain.file(path)),
     )
@@ -433,7 +436,7 @@ class _Grounds:
                 connection.exec_driver_sql(
                     "SELECT r.session_id, json_extract(r.options, '$.upto') AS upto, s.folder,"
                     " (SELECT max(json_extract(b.options, '$.upto')) FROM job_run b WHERE b.session_id = r.session_id"
-                    " AND b.kind = r.kind AND b.state = 'succeeded'"
+                    " AND b.kind = coalesce(json_extract(r.options, '$.of'), r.kind) AND b.state = 'succeeded'"
                     " AND json_extract(b.options, '$.upto') < json_extract(r.options, '$.upto')) AS mark"
                     " FROM job_run r JOIN session s ON s.id = r.session_id WHERE r.id = ?",
                     (run_id,),

@@ -10,7 +10,7 @@ whose run is answered, or never came to propose, is cleared away by whoever look
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from memoryd.database import runs, sqlite, turns
@@ -20,8 +20,10 @@ from memoryd.engine.commit import held, preview
 from memoryd.errors import RefusedError
 from memoryd.files import durable, folders, regular
 from memoryd.jobs import decided
-from memoryd.jobs.job import Done, EditFacts, MoveWatermark
+from memoryd.jobs.job import Done, EditFacts, MoveWatermark, Operate, RewriteCore
+from memoryd.ledger.guards import Door
 from memoryd.ledger.memory import Kind
+from memoryd.tiers import diary
 from memoryd.tiers import proposal as tier
 from memoryd.tiers.proposal import FileDiff
 
@@ -62,7 +64,7 @@ class Drafted:
 
 
 def draft(writer: Writer, run: Run, done: Done, tz: tzinfo) -> Drafted | None:
-    """Plan what a run decided, for a person to read; None where nothing that people see would change.
+    """Plan what a run decided, for a person to read; None where nothing of memory would change.
 
     Raises:
         StateError: a memory file cannot be read.
@@ -74,7 +76,7 @@ def draft(writer: Writer, run: Run, done: Done, tz: tzinfo) -> Drafted | None:
         if before != after
     ]
     operations = [*map(_told, planned.changes), *_sections(done.edits)]
-    if not files and not operations:
+    if not operations and all(one.path.startswith(f"{diary.FOLDER}/") for one in files):
         return None
     shown = tier.Proposal(
         run_id=run.id,
@@ -138,7 +140,7 @@ def store(writer: Writer, run: Run, drafted: Drafted, values: Mapping[str, Any])
             run,
             state=runs.PROPOSED,
             now=writer.now(),
-            values={**values, "kept": drafted.kept, "input_hash": None if run.input_hash else drafted.digest},
+            values={**values, "kept": drafted.kept, "input_hash": drafted.digest},
         )
     writer.step("after:rows")
     return ended
@@ -167,6 +169,15 @@ def decide(engine: Engine, run: Run) -> Done:
     if run.kind == ACCEPT:
         return Done(edits, kept["receipt"] | {"accepts": proposal_id})
     return Done(tuple(one for one in edits if isinstance(one, MoveWatermark)), {"rejects": proposal_id})
+
+
+def one_by_one(step: Done) -> Done:
+    """A decision about the core as a whole, as one about each of its memories: for another core than it was made on."""
+    edits = (
+        Operate(edit.operations, Door.REWRITE, edit.seen) if isinstance(edit, RewriteCore) else edit
+        for edit in step.edits
+    )
+    return replace(step, edits=tuple(edits), receipt={**step.receipt, "one_by_one": True})
 
 
 def waiting(connection: Connection, run: Run) -> str | None:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from memoryd.database import alarms, runs, spend, sqlite, texts
-from memoryd.engine import commit as committing
 from memoryd.engine import (
+    canary,
     dreaming,
+    evaluating,
     extraction,
     forgetting,
     ledger_runs,
@@ -26,6 +27,7 @@ from memoryd.engine import (
     saving,
     sleeping,
 )
+from memoryd.engine import commit as committing
 from memoryd.engine.answering import OFFLINE, Answerer, Asked, question_hash
 from memoryd.engine.hooks import run_hook
 from memoryd.engine.scrubbing import SecretError, strings_of
@@ -122,7 +124,7 @@ def check_kind(kind: str) -> str:
         RefusedError: the kind comes with a later version.
         NotFoundError: there is no such kind that a person may ask for.
     """
-    kinds = (*KINDS, ledger_runs.DEDUP)
+    kinds = (*KINDS, ledger_runs.DEDUP, canary.KIND, evaluating.KIND)
     if kind in kinds:
         return kind
     if kind in LATER_KINDS:
@@ -164,6 +166,7 @@ class Runner:
     unsettled: dict[str, float] = field(default_factory=dict)  # agent → when, monotonic, its files are tried again
     stopping: bool = False
     proposes: bool = True  # a rehearsal shows what would be written as it is
+    opened: canary.Opener | None = None  # opens an installation for a canary; None in one that is for trying things out
 
     def recover(self) -> None:
         """After a start: give runs of dead processes back, carry leftover intents through, mend the watermarks."""
@@ -290,6 +293,9 @@ class Runner:
         if run.kind == rescrub.KIND:
             self._scrub_again(run)
             return
+        if run.kind == canary.KIND:
+            self._fly(run)
+            return
         workspace = self._workspace(run.agent_id)
         if workspace is None:
             raise StateError("the agent is not in the configuration", where=run.agent_id)
@@ -300,9 +306,13 @@ class Runner:
         if run.kind == forgetting.KIND:
             self._forget(run, workspace)
             return
+        if run.kind == evaluating.KIND:
+            agent = next(one for one in self.settings.agents if one.id == run.agent_id)
+            told = evaluating.conclude(self, run, agent)
+            self._end(run, "succeeded", why=told["verdict"], receipt={run.kind: told})
+            return
         if run.kind in proposing.KINDS:
-            self._commit(run, proposing.decide(self.engine, run), [], None, workspace)
-            proposing.tidy(self.engine, workspace, run.agent_id)
+            self._answer(run, workspace)
             return
         if unanswered := self._unanswered(run):
             self._commit(run, unanswered, [], None, workspace)
@@ -337,6 +347,34 @@ class Runner:
                 return
         raise retry.AwayError("the core changes all the time", str(workspace), "the run is tried again")
 
+    def _fly(self, run: Run) -> None:
+        """Let a canary fly; it falls once, and the next night tells whether that was chance."""
+        if self.opened is None:
+            self._end(run, "skipped", why="this is for trying things out itself")
+            return
+        try:
+            told = canary.fly(self, run, self.opened, lambda: self._go_on(run))
+        except canary.SpentError as error:
+            self._end(run, "skipped", why=error.what)
+        except canary.FallenError as error:
+            self._go_on(run)  # a stop takes the way from under it
+            self._end(run, "failed", error=str(error), receipt={canary.KIND: {"fell": error.stage}})
+            text = f"a made-up fact did not come through the {error.stage}: {error.what}; job show {run.id}"
+            self._alarm(canary.KIND, text, run.agent_id, "")
+        else:
+            self._end(run, "succeeded", receipt={canary.KIND: told})
+            self._clear(canary.KIND, run.agent_id, "")
+
+    def _answer(self, run: Run, workspace: Path) -> None:
+        """Carry out what a person has answered to a proposal."""
+        step = proposing.decide(self.engine, run)
+        try:
+            self._commit(run, step, [], None, workspace)
+        except committing.OutdatedError as error:
+            self.log.info("accepted on another core", run=run.id, agent=run.agent_id, why=error.what)
+            self._commit(run, proposing.one_by_one(step), [], None, workspace)
+        proposing.tidy(self.engine, workspace, run.agent_id)
+
     def _proposes(self, run: Run) -> bool:
         """Say whether a run is to propose what it decides."""
         if not self.proposes or run.kind not in modes.KINDS:
@@ -349,7 +387,10 @@ class Runner:
             return None
         with sqlite.reading(self.engine) as connection:
             waiting = proposing.waiting(connection, run)
-        return None if waiting is None else NothingToDo(f"{waiting} waits for an answer: memoryd job accept, or reject")
+        if waiting is None:
+            return None
+        why = f"{waiting} waits for an answer: memoryd job accept, or reject"
+        return NothingToDo(why, receipt={"waits_for": waiting})
 
     def _was_rejected(self, run: Run, input_hash: str) -> NothingToDo | None:
         """Nothing, where a person has rejected what came of the same input and has not asked for it again."""
@@ -493,7 +534,7 @@ class Runner:
         )
         texts = [*_texts(step.edits, receipt, outcome.why), *(decided.texts if decided is not None else ())]
         self.scrubber.require_clean(texts, f"what run {run.id} would write")
-        if isinstance(step, Done) and self._proposes(run) and self._propose(run, step, outcome, workspace):
+        if isinstance(step, Done) and self._propose(run, step, outcome, workspace):
             return
         done = committing.commit(
             self.writer(workspace),
@@ -526,7 +567,9 @@ class Runner:
             self._tell(run.id, run.agent_id, run.session_id, "\n".join(block.body for block in blocks))
 
     def _propose(self, run: Run, step: Done, outcome: committing.Outcome, workspace: Path) -> bool:
-        """Put to a person what a run has decided; False where nothing that people see would change."""
+        """Put to a person what a run has decided; False where it is to be written at once, or would change nothing."""
+        if step.declined or not self._proposes(run):
+            return False
         drafted = proposing.draft(self.writer(workspace), run, step, self.settings.zone)
         if drafted is None:
             return False

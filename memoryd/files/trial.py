@@ -24,8 +24,8 @@ class Place(NamedTuple):
 
 
 @contextmanager
-def place(state_dir: Path, workspace: Path) -> Iterator[Place]:
-    """Make the place, inside the private state folder, and take it away again.
+def place(state_dir: Path, workspace: Path | None) -> Iterator[Place]:
+    """Make the place, inside the private state folder, and take it away again; without a workspace it is empty.
 
     Raises:
         StateError: a memory file cannot be read.
@@ -34,9 +34,14 @@ def place(state_dir: Path, workspace: Path) -> Iterator[Place]:
         made = Place(folder / "state", folder / "workspace")
         made.state.mkdir(mode=0o700)
         (made.workspace / "memory").mkdir(parents=True, mode=0o700)
-        dailies = sorted(path.relative_to(workspace) for path in workspace.glob("memory/*.md"))
-        for relative in (Path(CORE_FILE), *dailies):
-            data = regular.read_in(workspace, str(relative))
-            if data is not None:
-                (made.workspace / relative).write_bytes(data)
+        if workspace is not None:
+            _copy(workspace, made.workspace)
         yield made
+
+
+def _copy(workspace: Path, to: Path) -> None:
+    dailies = sorted(path.relative_to(workspace) for path in workspace.glob("memory/*.md"))
+    for relative in (Path(CORE_FILE), *dailies):
+        data = regular.read_in(workspace, str(relative))
+        if data is not None:
+            (to / relative).write_bytes(data)

@@ -406,6 +406,43 @@ def job_reject(call: Call, run_id: str) -> None:
     _answer(call, run_id, "reject")
 
 
+@job.command("trust")
+@click.argument("kind")
+@agent_option
+@passed
+def job_trust(call: Call, kind: str, agent_id: str | None) -> None:
+    """Let a kind of job go on as configured that is held back, as `status` shows."""
+    from memoryd.interfaces import work
+
+    settings = call.settings()
+    agent = call.agent(settings, agent_id)
+    was_held = work.trust(settings, agent, kind)
+    text = f"{kind} goes on as configured" if was_held else f"{kind} was not held back"
+    call.output.result({"agent": agent.id, "kind": kind, "was_held": was_held}, text)
+
+
+@cli.command("eval")
+@agent_option
+@click.option("--days", default=7, show_default=True, type=click.IntRange(1, 3650), help="How far back questions lie.")
+@passed
+def evaluate(call: Call, agent_id: str | None, days: int) -> None:
+    """Put the questions you asked to memory with its core and without, at the same cost: what does dreaming help?"""
+    from memoryd.interfaces import work
+
+    settings = call.settings()
+    agent = call.agent(settings, agent_id)
+    found = work.evaluate(settings, agent, days)
+    lines = [f"{found['asked']} questions were answered, {found['counted']} by what memory could have known"]
+    names = {"dailies": "daily files, searched", "consolidated": "core, and the same search", "core": "core alone"}
+    lines += [
+        f"  {name:26} {found[key]['rate']:6.1%}  {found[key]['tokens']:7,} tokens each" for key, name in names.items()
+    ]
+    lines.append(
+        f"{found['verdict']}: {found['wins']} only by the core, {found['losses']} lost by it"
+    )
+    call.output.result({"agent": agent.id, "days": days, **found}, "\n".join(lines))
+
+
 def _answer(call: Call, run_id: str, verb: str) -> None:
     from memoryd.interfaces import work
 

@@ -18,9 +18,11 @@ from memoryd.daemon.once import read_all, run_once
 from memoryd.database import erasure, reads, runs, snapshot, sqlite, turns
 from memoryd.engine import (
     dreaming,
+    evaluating,
     extraction,
     forgetting,
     ledger_runs,
+    modes,
     recording,
     rehearsal,
     rescrub,
@@ -332,13 +334,46 @@ def answer(settings: Settings, run_id: str, verb: str) -> dict[str, Any]:
         row = reads.job_run(reader, run_id)
     if row["state"] != runs.PROPOSED:
         raise RefusedError(f"the run is {row['state']}, no proposal that waits", row["id"], "memoryd status lists them")
-    options = {"run": row["id"], "of": row["kind"]}
+    options = {**row["options"], "run": row["id"], "of": row["kind"]}
 
     def queue(engine: Engine, clock: Clock) -> list[str]:
         key = f"answer:{row['id']}"
         return [request(engine, clock, row["agent_id"], verb, options, key=key, session_id=row["session_id"])]
 
     return run_now(settings, row["agent_id"], queue)[0]
+
+
+def trust(settings: Settings, agent: Agent, kind: str) -> bool:
+    """Let a kind of job that is held back go on as configured; False where it was not held.
+
+    Raises:
+        NotFoundError: there is no such kind.
+    """
+    if kind not in modes.KINDS:
+        raise NotFoundError(f"no job kind {kind!r} can be held back", hint=f"kinds: {', '.join(modes.KINDS)}")
+    was: list[bool] = []
+
+    def change(engine: Engine) -> None:
+        with sqlite.writing(engine) as connection:
+            was.append(evaluating.let_go(connection, agent.id, kind, Clock().text()))
+
+    _with_state(settings, change)
+    return was[0]
+
+
+def evaluate(settings: Settings, agent: Agent, days: int) -> dict[str, Any]:
+    """Put the user's own questions of the last days to memory with and without its core; numbers alone.
+
+    Raises:
+        NotFoundError: nothing has been read yet.
+    """
+    if not database(settings).exists():
+        raise NotFoundError("nothing has been read yet", str(database(settings)), "memoryd run --once")
+    engine = _beside(settings)
+    try:
+        return evaluating.as_row(evaluating.of_agent(engine, settings, agent, Clock().now(), days))
+    finally:
+        engine.dispose()
 
 
 def require_answered(row: dict[str, Any]) -> None:

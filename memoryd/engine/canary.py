@@ -1,0 +1,272 @@
+"""The canary: a made-up fact that goes the whole way every night, from a transcript to a search, in a shadow.
+
+The shadow is an installation of its own in a private folder of the state folder: another database, index and workspace,
+with the same code, configuration and model. What falls silent on the way of a real memory falls silent here, where the
+right answer is known. An alarm names the stage, until a fact comes through again. What a model takes for it is reserved
+and counted where all is counted.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Protocol
+
+from memoryd.database import runs, spend, sqlite, turns
+from memoryd.engine import dreaming, recording, sleeping
+from memoryd.engine.answering import OFFLINE, endpoint_of
+from memoryd.engine.clock import text_of
+from memoryd.engine.core_import import CORE_FILE
+from memoryd.engine.modes import AUTO, OFF
+from memoryd.errors import MemorydError, StateError
+from memoryd.files import regular, trial
+from memoryd.jobs.sleep import CONSUMER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from datetime import datetime
+
+    from sqlalchemy import Engine
+
+    from memoryd.config import Agent, Settings
+    from memoryd.database.runs import Run
+    from memoryd.engine.clock import Clock
+    from memoryd.engine.ingest import Ingest
+    from memoryd.engine.recall import Recall
+    from memoryd.engine.runner import Runner
+
+    Opener = Callable[[Settings], AbstractContextManager["Shadow"]]
+
+KIND = "canary"
+TOKENS = 30_000  # reserved for one: a session of two messages asked about twice, with room for a model that thinks
+_DAYS = 2  # it may be said before midnight and dreamt of after it
+
+
+class Shadow(Protocol):
+    """The parts of an installation that a fact goes through."""
+
+    settings: Settings
+    clock: Clock
+    engine: Engine
+    ingest: Ingest
+    runner: Runner
+    recall: Recall
+
+
+class FallenError(MemorydError):
+    """The fact has not come through; `stage` says how far it came."""
+
+    def __init__(self, stage: str, why: str) -> None:
+        super().__init__(why, where=stage)
+        self.stage = stage
+
+
+class SpentError(MemorydError):
+    """There are no tokens left for it: that says nothing about the way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What is said, what is asked, and the name that tells that it was found."""
+
+    name: str
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The session."""
+        user = f"We decided that the northern warehouse is named {self.name}, because its old name was taken."
+        assistant = f"Noted: the northern warehouse is named {self.name} from now on."
+        return [{"role": "user", "content": user}, {"role": "assistant", "content": assistant}]
+
+    @property
+    def question(self) -> str:
+        """What a later session would look for."""
+        return "how is the northern warehouse named"
+
+
+def fact_of(run_id: str) -> Fact:
+    """Another fact for each run, so that none is found that an earlier one has left."""
+    return Fact(f"Kestrel-{10_000 + zlib.crc32(run_id.encode()) % 90_000}")
+
+
+# --- when -------------------------------------------------------------------------------------------------------------
+
+
+def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
+    """Queue one for each model that dreams, behind the dreams of this slot; returns how many."""
+    if not settings.dream.canary:
+        return 0
+    asked: set[str] = set()
+    queued = 0
+    for agent in settings.agents:
+        with sqlite.reading(engine) as connection:
+            is_known = agent.enabled and runs.knows_agent(connection, agent.id)
+            if not is_known or turns.agent_seen_at(connection, agent.id) > text_of(at):
+                continue
+        model = OFFLINE if settings.llm.provider == OFFLINE else endpoint_of(settings, agent.id).name
+        if model in asked:
+            continue
+        asked.add(model)
+        now, due = clock.text(), clock.text(ahead=timedelta(seconds=1))
+        row = {"id": sleeping.new_run_id(clock), "kind": KIND, "agent_id": agent.id, "actor": "memoryd"}
+        row |= {"trigger": trigger, "slot": f"{KIND}:{agent.id}:{slot}", "created_at": now, "scheduled_for": due}
+        with sqlite.writing(engine) as connection:
+            queued += runs.enqueue(connection, row)
+    return queued
+
+
+# --- flying -----------------------------------------------------------------------------------------------------------
+
+
+def fly(runner: Runner, run: Run, opened: Opener, go_on: Callable[[], None]) -> dict[str, Any]:
+    """Let a fact go the whole way; returns what the receipt says.
+
+    Args:
+        runner: whose code, configuration and model it is.
+        run: the run.
+        opened: opens an installation of other settings, in this process.
+        go_on: called ahead of each stage; raises where the run is to stop.
+
+    Raises:
+        FallenError: it has not come through.
+        SpentError: the models may spend nothing more today.
+    """
+    settings = runner.settings
+    agent = next((one for one in settings.agents if one.id == run.agent_id), None)
+    if agent is None:
+        raise StateError("the agent is not in the configuration", run.agent_id)
+    reserved = None if settings.llm.provider == OFFLINE else _reserve(runner, run)
+    told: dict[str, Any] = {"stages": []}
+    with trial.place(settings.state_dir, None) as place:
+        shadow_settings = _settings(settings, agent, place)
+        with opened(shadow_settings) as shadow:
+            try:
+                for stage, step in _stages(shadow, fact_of(run.id)):
+                    go_on()
+                    began = runner.clock.monotonic()
+                    _take(stage, step)
+                    told["stages"].append({"stage": stage, "seconds": round(runner.clock.monotonic() - began, 3)})
+            finally:
+                if reserved is not None:
+                    _settle(runner, shadow, reserved)
+    return told
+
+
+def _take(stage: str, step: Callable[[], None]) -> None:
+    try:
+        step()
+    except FallenError:
+        raise
+    except (MemorydError, OSError) as error:
+        why = error.what if isinstance(error, MemorydError) else type(error).__name__
+        raise FallenError(stage, why) from error
+
+
+def _settings(settings: Settings, agent: Agent, place: trial.Place) -> Settings:
+    tokens = min(TOKENS, settings.llm.daily_tokens)
+    return replace(
+        settings,
+        state_dir=place.state,
+        agents=(replace(agent, workspace=place.workspace, transcripts=(), privacy="open", enabled=True),),
+        ingest=replace(settings.ingest, settle=timedelta(0)),
+        jobs=replace(settings.jobs, attempts=1),
+        llm=replace(settings.llm, daily_tokens=tokens, run_tokens=tokens),
+        modes=replace(settings.modes, sleep=AUTO, dream=AUTO, facts=OFF, dedup=OFF),
+        hooks=replace(settings.hooks, on_summary=None, on_alarm=None),
+    )
+
+
+def _stages(shadow: Shadow, fact: Fact) -> Iterator[tuple[str, Callable[[], None]]]:
+    yield "transcript", lambda: _write(shadow, fact)
+    yield "ingest", lambda: _ingest(shadow, fact)
+    yield "sleep", lambda: _sleep(shadow, fact)
+    yield "dream", lambda: _dream(shadow, fact)
+    yield "search", lambda: _search(shadow, fact)
+
+
+def _write(shadow: Shadow, fact: Fact) -> None:
+    agent = shadow.settings.agents[0]
+    scrubber = shadow.runner.scrubber
+    done = recording.record(shadow.settings.state_dir, agent.id, fact.messages, scrubber, shadow.clock)
+    if done.added != len(fact.messages):
+        raise FallenError("transcript", "not all of the session was written")
+
+
+def _ingest(shadow: Shadow, fact: Fact) -> None:
+    shadow.ingest.scan()
+    shadow.ingest.flush()
+    with sqlite.reading(shadow.engine) as connection:
+        texts = connection.exec_driver_sql("SELECT text FROM turn").scalars().all()
+    if not all(any(fact.name in text and role in text for text in texts) for role in ("old name", "Noted")):
+        raise FallenError("ingest", f"{len(texts)} turns were read, and not those of the session")
+
+
+def _sleep(shadow: Shadow, fact: Fact) -> None:
+    agent = shadow.settings.agents[0]
+    for row in sleeping.candidates(shadow.engine, agent.id, ended=True):
+        with sqlite.reading(shadow.engine) as connection:
+            mark = turns.watermark(connection, row["id"], CONSUMER)
+        run_id = sleeping.request(
+            shadow.engine, shadow.clock, row, mark, reason=sleeping.SUMMARY, trigger="manual", actor="human"
+        )
+        _carry_out(shadow, "sleep", run_id)
+    folder = agent.workspace / "memory"
+    if not any(fact.name in _text(shadow, f"memory/{path.name}") for path in folder.glob("*.md")):
+        raise FallenError("sleep", "the daily file does not hold it")
+
+
+def _dream(shadow: Shadow, fact: Fact) -> None:
+    now = shadow.clock.text()
+    row = {"id": sleeping.new_run_id(shadow.clock), "kind": dreaming.KIND, "agent_id": shadow.settings.agents[0].id}
+    row |= {"actor": "human", "trigger": "manual", "created_at": now, "scheduled_for": now}
+    with sqlite.writing(shadow.engine) as connection:
+        runs.enqueue(connection, row | {"options": {"force": True, "lookback_days": _DAYS}})
+    _carry_out(shadow, "dream", row["id"])
+    if fact.name not in _text(shadow, CORE_FILE):
+        raise FallenError("dream", f"{CORE_FILE} does not hold it")
+
+
+def _search(shadow: Shadow, fact: Fact) -> None:
+    hits = shadow.recall.search(shadow.settings.agents[0], fact.question)
+    if not any(fact.name in hit.snippet for hit in hits if hit.path == CORE_FILE):
+        raise FallenError("search", f"it is not among {len(hits)} hits")
+
+
+def _carry_out(shadow: Shadow, stage: str, run_id: str | None) -> None:
+    if run_id is None:
+        raise FallenError(stage, "no run was queued")
+    run = shadow.runner.run_next(only=run_id)
+    with sqlite.reading(shadow.engine) as connection:
+        row = connection.exec_driver_sql("SELECT state, why, error FROM job_run WHERE id = ?", (run_id,)).one()
+    if run is None or row[0] != "succeeded":
+        raise FallenError(stage, f"its run ended as {row[0]}: {row[2] or row[1] or 'nobody says why'}")
+
+
+def _text(shadow: Shadow, relative: str) -> str:
+    return (regular.read_in(shadow.settings.agents[0].workspace, relative) or b"").decode("utf-8", "replace")
+
+
+# --- tokens -----------------------------------------------------------------------------------------------------------
+
+
+def _reserve(runner: Runner, run: Run) -> int:
+    """Reserve what it may take."""
+    settings, clock = runner.settings, runner.clock
+    day = clock.now().astimezone(settings.zone).date().isoformat()
+    endpoint = endpoint_of(settings, run.agent_id).name
+    wanted = spend.Reservation(run.id, run.agent_id, endpoint, day, clock.text(), TOKENS)
+    got = spend.reserve(runner.engine, wanted, daily=settings.llm.daily_tokens, per_run=TOKENS * 100)
+    if isinstance(got, int):
+        return got
+    raise SpentError("the models have spent llm.daily_tokens for today", run.agent_id, "the next night tries again")
+
+
+def _settle(runner: Runner, shadow: Shadow, reserved: int) -> None:
+    with sqlite.reading(shadow.engine) as connection:
+        spent = connection.exec_driver_sql(
+            "SELECT coalesce(sum(coalesce(tokens_in, reserved)), 0), coalesce(sum(tokens_out), 0) FROM spend"
+        ).one()
+    with sqlite.writing(runner.engine) as connection:
+        spend.settle(connection, reserved, spend.Spent(spent[0], spent[1]), "usage")

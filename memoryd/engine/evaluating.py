@@ -1,0 +1,219 @@
+"""Does dreaming help? The user's own later questions, put to the memory that there was when each was asked.
+
+Memory is taken as it was when a question's session began: blocks of daily files by their time, the core by replaying
+the audit. So nothing is answered by what its own session has left. Only numbers leave this module.
+
+Once a week, behind a dream, it is a run of its own. A dream that has lost twice in a row is held back for its agent, to
+what a person accepts (`propose`; in a silo, where nobody is asked, `off`), until an evaluation that is not lost, or a
+person, lets it go on.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as wall_time
+from typing import TYPE_CHECKING, Any
+
+from memoryd.database import alarms, audit, job_modes, runs, sqlite, turns
+from memoryd.engine import dreaming, sleeping
+from memoryd.engine.clock import text_of
+from memoryd.engine.modes import OFF, PROPOSE
+from memoryd.files import regular
+from memoryd.jobs.exchanges import exchanges
+from memoryd.jobs.signals import Signal, signals
+from memoryd.ledger.memory import PREFIXES, Kind
+from memoryd.recall.evaluation import Asked, Entry, Evaluation, Held, asks, evaluate
+from memoryd.tiers import daily
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.config import Agent, Settings
+    from memoryd.database.runs import Run
+    from memoryd.engine.clock import Clock
+    from memoryd.engine.runner import Runner
+
+KIND = "eval"
+ALARM = "dream-loses"
+DAYS = 7  # between two evaluations, and how far back each looks: no question is asked twice
+IN_A_ROW = 2
+MOST_QUESTIONS = 200  # the newest
+LOSES = "loses"
+_CORE = PREFIXES[Kind.CORE]
+_BULLETS = ("- ", "* ", "+ ")
+
+
+# --- the question -----------------------------------------------------------------------------------------------------
+
+
+def of_agent(engine: Engine, settings: Settings, agent: Agent, now: datetime, days: int) -> Evaluation:
+    """Evaluate an agent's memory by the questions of its last days.
+
+    Args:
+        engine: the state database; it is only read.
+        settings: the configuration.
+        agent: whose memory.
+        now: the time.
+        days: how far back the questions lie.
+    """
+    entries = _entries(agent.workspace, settings)
+    with sqlite.reading(engine) as connection:
+        asked = sorted(_asked(connection, agent.id, text_of(now - timedelta(days=days))), key=lambda one: one.since)
+        held = list(_held(connection, agent.id, asked[-MOST_QUESTIONS:], entries))
+    return evaluate(held, settings.injection.files_max_tokens)
+
+
+def _asked(connection: Connection, agent_id: str, since: str) -> Iterator[Asked]:
+    """The questions that were answered and whose answer the user let stand."""
+    rows = connection.exec_driver_sql(
+        "SELECT id, started_at, seen_at FROM session WHERE agent_id = ? AND parent_id IS NULL AND last_turn_at >= ?",
+        (agent_id, since),
+    ).all()
+    for session_id, started_at, seen_at in rows:
+        found = exchanges(turns.stored_turns(connection, session_id, main_only=True))
+        for number, one in enumerate(found):
+            question = "\n".join(turn.text for turn in one.asked)
+            if not one.complete or (one.asked[0].at or "") < since or not asks(question):
+                continue
+            then = "\n".join(turn.text for turn in found[number + 1].asked) if number + 1 < len(found) else ""
+            if Signal.CORRECTION not in signals(then):
+                yield Asked(question, one.answered[-1].text, started_at or one.asked[0].at or seen_at)
+
+
+# --- the memory -------------------------------------------------------------------------------------------------------
+
+
+def _entries(workspace: Path, settings: Settings) -> list[Entry]:
+    """What the daily files say, each bullet and paragraph with the time of its block, in order."""
+    found = []
+    for path in sorted((workspace / "memory").glob("????-??-??.md")):
+        try:
+            day = date.fromisoformat(path.stem)
+        except ValueError:
+            continue
+        file = daily.parse(regular.read_in(workspace, f"memory/{path.name}") or b"")
+        for block in file.blocks:
+            # What has no clock was there at the day's end at the latest.
+            clock = wall_time.fromisoformat(block.clock) if block.clock else wall_time(23, 59)
+            at = text_of(datetime.combine(day, clock, settings.zone).astimezone(UTC))
+            found += [Entry(text, at) for text in _pieces(block.body)]
+    return sorted(found, key=lambda one: one.at)
+
+
+def _pieces(body: str) -> list[str]:
+    """The bullets and paragraphs of a block."""
+    found: list[list[str]] = [[]]
+    for line in body.splitlines():
+        if not line.strip() or line.startswith(_BULLETS):
+            found.append([])
+        found[-1].append(line.strip())
+    texts = (" ".join(lines).removeprefix("- ").strip() for lines in found)
+    return [text for text in texts if text]
+
+
+def _held(
+    connection: Connection, agent_id: str, asked: Sequence[Asked], entries: Sequence[Entry]
+) -> Iterator[tuple[Asked, Held]]:
+    """Each question with what memory held when its session began; questions and entries in order of time."""
+    changes = iter([one for one in audit.entries(connection, agent_id) if one.memory_id.startswith(_CORE)])
+    change = next(changes, None)
+    states: dict[str, str | None] = {}
+    text_of_state = audit.texts(connection)
+    core: dict[str, str] = {}
+    for one in asked:
+        moved = set()
+        while change is not None and change.at < one.since:
+            states[change.memory_id] = change.after
+            moved.add(change.memory_id)
+            change = next(changes, None)
+        for memory_id in moved:
+            digest = states[memory_id]
+            state = json.loads((digest and text_of_state(digest)) or "{}")  # an erased one says nothing
+            core.pop(memory_id, None)
+            if state and state["deleted_at"] is None:
+                core[memory_id] = state["content"]
+        yield one, Held([entry for entry in entries if entry.at < one.since], list(core.values()))
+
+
+def as_row(found: Evaluation) -> dict[str, Any]:
+    """An evaluation as receipts and commands show it: numbers, never a text."""
+
+    def told(tally: Any) -> dict[str, Any]:
+        count = max(1, found.counted)
+        return {"hits": tally.hits, "rate": round(tally.hits / count, 4), "tokens": round(tally.tokens / count)}
+
+    return {
+        "asked": found.asked,
+        "counted": found.counted,
+        "dailies": told(found.days),
+        "consolidated": told(found.consolidated),
+        "core": told(found.core),
+        "wins": found.wins,
+        "losses": found.losses,
+        "verdict": found.verdict,
+    }
+
+
+# --- the consequence --------------------------------------------------------------------------------------------------
+
+
+def queue(engine: Engine, settings: Settings, clock: Clock, slot: str) -> int:
+    """Queue one for each agent whose last is a week old and that has dreamt since; returns how many."""
+    since = text_of(clock.now() - timedelta(days=DAYS) + timedelta(hours=1))  # a slot may come a little early
+    queued = 0
+    for agent in settings.agents:
+        with sqlite.reading(engine) as connection:
+            last: str = connection.exec_driver_sql(
+                "SELECT coalesce(max(created_at), '') FROM job_run"
+                " WHERE agent_id = ? AND kind = ? AND slot IS NOT NULL",
+                (agent.id, KIND),
+            ).scalar_one()
+            dreamt = connection.exec_driver_sql(
+                "SELECT 1 FROM job_run WHERE agent_id = ? AND kind = ? AND state = 'succeeded' AND finished_at > ?",
+                (agent.id, dreaming.KIND, last),
+            ).first()
+        if not agent.enabled or last > since or dreamt is None:
+            continue
+        now, due = clock.text(), clock.text(ahead=timedelta(seconds=2))
+        row = {"id": sleeping.new_run_id(clock), "kind": KIND, "agent_id": agent.id, "actor": "memoryd"}
+        row |= {"trigger": "schedule", "slot": f"{KIND}:{agent.id}:{slot}", "created_at": now, "scheduled_for": due}
+        with sqlite.writing(engine) as connection:
+            queued += runs.enqueue(connection, row)
+    return queued
+
+
+def conclude(runner: Runner, run: Run, agent: Agent) -> dict[str, Any]:
+    """Evaluate, and hold the dream back, or let it go on; returns what the receipt says."""
+    told = as_row(of_agent(runner.engine, runner.settings, agent, runner.clock.now(), DAYS))
+    now = runner.clock.text()
+    with sqlite.writing(runner.engine) as connection:
+        verdicts = [told["verdict"], *_earlier(connection, run)]
+        if verdicts[:IN_A_ROW] == [LOSES] * IN_A_ROW:
+            mode = OFF if agent.privacy == "silo" else PROPOSE
+            why = f"it has lost {IN_A_ROW} evaluations in a row"
+            job_modes.hold(connection, agent.id, dreaming.KIND, mode, now=now, why=why)
+            text = f"dreams made answers worse, held to {mode}: job show {run.id}; memoryd job trust dream ends that"
+            alarms.raise_alarm(connection, kind=ALARM, text=text, now=now, agent_id=agent.id)
+        elif told["verdict"] != LOSES and told["counted"]:
+            let_go(connection, agent.id, dreaming.KIND, now)
+    return told
+
+
+def _earlier(connection: Connection, run: Run) -> list[str]:
+    rows = connection.exec_driver_sql(
+        "SELECT json_extract(receipt, '$.eval.verdict') FROM job_run WHERE agent_id = ? AND kind = ?"
+        " AND state = 'succeeded' AND id <> ? ORDER BY finished_at DESC, id DESC LIMIT ?",
+        (run.agent_id, KIND, run.id, IN_A_ROW),
+    )
+    return [str(row[0]) for row in rows]
+
+
+def let_go(connection: Connection, agent_id: str, kind: str, now: str) -> bool:
+    """Let a kind of job go on as configured; False where it was not held back."""
+    if kind == dreaming.KIND:
+        alarms.clear_alarm(connection, kind=ALARM, now=now, agent_id=agent_id)
+    return job_modes.let_go(connection, agent_id, kind)

@@ -1,0 +1,74 @@
+"""Nights: whether the dreams of an agent come to anything.
+
+A night is a slot of the dream's schedule. It had input where a daily file said something new, and an outcome where a
+memory was changed, or a person asked about it. A night without input is nobody's fault, and ends the count.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from memoryd.database import alarms, runs, sqlite
+from memoryd.engine.dreaming import KIND
+from memoryd.ledger.operation import Disposition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from sqlalchemy import Connection
+
+    from memoryd.engine.runner import Runner
+
+ALARM = "nights"
+MOST = 3  # nights in a row with input and without an outcome
+_CHANGED = frozenset(Disposition) - {Disposition.KEPT}
+
+
+def barren(connection: Connection, agent_id: str) -> list[str]:
+    """The runs of the newest nights in a row that had input and no outcome, the newest first; `MOST` at most."""
+    rows = connection.exec_driver_sql(
+        "SELECT id, state, receipt FROM job_run WHERE agent_id = ? AND kind = ? AND slot IS NOT NULL"
+        " AND state NOT IN ('queued', 'running', 'interrupted') ORDER BY slot DESC LIMIT ?",
+        (agent_id, KIND, MOST),
+    )
+    found: list[str] = []
+    for run_id, state, receipt in rows:
+        if not is_barren(state, json.loads(receipt)):
+            break
+        found.append(run_id)
+    return found
+
+
+def is_barren(state: str, receipt: Mapping[str, Any]) -> bool:
+    """Say whether a night had input and no outcome, by how its run ended."""
+    told = receipt.get(KIND, {})
+    if state == runs.PROPOSED or "waits_for" in receipt or "proposal" in receipt:
+        return False
+    if state == "skipped":
+        # A look at the dailies that found nothing new; skipped without one, an earlier night was still in the way.
+        return not told
+    if state != "succeeded":
+        return state != "cancelled"
+    ends = told.get("dispositions", {})
+    return not told.get("added") and not any(ends.get(how) for how in _CHANGED)
+
+
+def review(runner: Runner) -> None:
+    """Raise the alarm of each agent whose last nights were barren, and clear it where one was not."""
+    for agent in runner.settings.agents:
+        with sqlite.reading(runner.engine) as connection:
+            found = barren(connection, agent.id)
+            is_open = alarms.is_open(connection, kind=ALARM, agent_id=agent.id)
+        is_due = len(found) >= MOST
+        if is_due == is_open:
+            continue
+        now = runner.clock.text()
+        with sqlite.writing(runner.engine) as connection:
+            if not is_due:
+                alarms.clear_alarm(connection, kind=ALARM, now=now, agent_id=agent.id)
+                continue
+            text = f"{MOST} nights had something to dream of and changed nothing: {', '.join(found)}; see job show"
+            alarms.raise_alarm(connection, kind=ALARM, text=text, now=now, agent_id=agent.id)
+        runner.log.error("alarm", kind=ALARM, agent=agent.id, runs=found)

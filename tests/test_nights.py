@@ -1,0 +1,225 @@
+"""Honest nights: a canary that flies the whole way, and dreams that come to nothing are told."""
+
+import dataclasses
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from scratch import Model, Scratch, in_process
+
+from memoryd.daemon import schedule, slots
+from memoryd.database import reads, runs, spend, sqlite
+from memoryd.engine import canary, recording, sleeping
+from memoryd.engine.alarms import review
+from memoryd.jobs.job import Reply
+
+NIGHT = datetime(2026, 3, 5, 3, 30, tzinfo=UTC)
+
+
+class World:
+    def __init__(self, root, **settings):
+        self.scratch = Scratch(root, **settings)
+        self.now = NIGHT
+
+    def open(self):
+        self.app = in_process(self.scratch, lambda: self.now)
+        return self.app
+
+    def queue(self, kind, **more):
+        run_id = sleeping.new_run_id(self.app.clock)
+        now = self.app.clock.text()
+        row = {"id": run_id, "kind": kind, "agent_id": "demo", "actor": "memoryd", "trigger": "schedule"}
+        with sqlite.writing(self.app.engine) as connection:
+            assert runs.enqueue(connection, row | {"created_at": now, "scheduled_for": now} | more)
+        return run_id
+
+    def carry_out(self, run_id):
+        self.app.runner.run_next(only=run_id)
+        with reads.open_reader(self.app.database) as reader:
+            return reads.job_run(reader, run_id)
+
+    def alarms(self):
+        return self.scratch.query("SELECT kind, text FROM alarm WHERE cleared_at IS NULL ORDER BY id")
+
+    def strays(self):
+        return [path.name for path in self.scratch.state.iterdir() if path.name.startswith("trial-")]
+
+
+def dreams(text_of):
+    """An answer to dreams by a function of the question; all else is answered as ever."""
+    offline = Model.answer
+
+    def answer(model, ask, backend, deadline):
+        return Reply(text_of(ask), "stop", "offline") if ask.job == "dream" else offline(model, ask, backend, deadline)
+
+    return answer
+
+
+def keeping(ask):
+    """A dream that keeps all, and brings in each day's word of the warehouse."""
+    kept = [f"- {one.text} [{one.id}]" for one in ask.material if one.role == "memory"]
+    new = [
+        f"- {one.text.removeprefix('Decision: ')} [{one.id}]"
+        for one in ask.material
+        if one.role == "daily" and "warehouse" in one.text and not kept
+    ]
+    return "\n".join(["[MEMORY]", *kept, *new[:1], "[DREAM]", "Birds."])
+
+
+@pytest.fixture
+def world(tmp_path, monkeypatch):
+    monkeypatch.setattr(Model, "answer", dreams(keeping))
+    made = World(tmp_path / "scratch")
+    with made.open() as app:
+        app.ingest.scan()
+        app.ingest.flush()
+        yield made
+
+
+# --- the canary ---
+
+
+def test_a_fact_goes_the_whole_way_and_leaves_nothing(world):
+    before = sorted(path for path in world.scratch.workspace.rglob("*"))
+    row = world.carry_out(world.queue(canary.KIND))
+    assert row["state"] == "succeeded", row["error"]
+    assert [one["stage"] for one in row["receipt"]["canary"]["stages"]] == [
+        "transcript", "ingest", "sleep", "dream", "search",
+    ]  # fmt: skip
+    assert world.alarms() == world.strays() == []
+    assert sorted(path for path in world.scratch.workspace.rglob("*")) == before
+    assert world.scratch.query("SELECT count(*) FROM turn") == [(0,)]
+    assert not recording.paths(world.scratch.state, "demo")
+    assert "Kestrel" not in json.dumps(world.scratch.log())
+    assert not world.app.worker.closed  # what it borrowed is still at work
+
+
+BREAKS = {
+    "transcript": lambda patch: patch.setattr(
+        canary.recording, "record", lambda *_: (_ for _ in ()).throw(OSError(28, "full"))
+    ),
+    "ingest": lambda patch: patch.setattr("memoryd.engine.ingest.Ingest.scan", lambda _: None),
+    "sleep": lambda patch: patch.setattr(Model, "answer", lambda *_: Reply("", "stop", "offline")),
+    "dream": lambda patch: patch.setattr(Model, "answer", dreams(lambda _: "[DREAM]\nNothing.")),
+    "search": lambda patch: patch.setattr("memoryd.engine.recall.Recall.search", lambda *_, **__: []),
+}
+
+
+@pytest.mark.parametrize("stage", BREAKS)
+def test_the_stage_that_breaks_is_named_until_a_fact_comes_through_again(world, stage):
+    with pytest.MonkeyPatch.context() as patch:
+        BREAKS[stage](patch)
+        row = world.carry_out(world.queue(canary.KIND))
+    assert (row["state"], row["receipt"]["canary"]) == ("failed", {"fell": stage}), row
+    ((kind, text),) = world.alarms()
+    assert kind == "canary"
+    assert f"did not come through the {stage}" in text
+    assert world.strays() == []
+    world.app.close()
+    assert f"did not come through the {stage}" in world.scratch.run("status").stdout
+    with world.open():
+        assert world.carry_out(world.queue(canary.KIND))["state"] == "succeeded"
+        assert world.alarms() == []
+
+
+def test_a_stop_ends_it_without_an_alarm(world, monkeypatch):
+    monkeypatch.setattr("memoryd.engine.canary._sleep", lambda *_: setattr(world.app.runner, "stopping", True))
+    row = world.carry_out(world.queue(canary.KIND))
+    assert (row["state"], world.alarms(), world.strays()) == ("interrupted", [], [])
+
+
+def test_its_tokens_are_counted_and_none_are_taken_that_are_not_there(world, monkeypatch):
+    llm = dataclasses.replace(
+        world.app.settings.llm, provider="openai", model="m", base_url="http://localhost:9/v1", fallback="offline"
+    )
+    world.app.runner.settings = dataclasses.replace(world.app.settings, llm=llm)
+    asked = []
+
+    def answer_of(_self, endpoint, ask):
+        asked.append((endpoint.model, ask.job))
+        text = keeping(ask) if ask.job == "dream" else Model.answer(world.app.worker, ask, "offline", None).text
+        return Reply(text, "stop", "openai", "m", tokens_in=300, tokens_out=40)
+
+    monkeypatch.setattr(Model, "answer_of", answer_of, raising=False)
+    monkeypatch.setattr("memoryd.app.Worker", lambda *_, **__: Model(world.scratch.root / "asked"))
+    row = world.carry_out(world.queue(canary.KIND))
+    assert row["state"] == "succeeded", row
+    assert asked == [("m", "sleep"), ("m", "dream")]
+    day = NIGHT.date().isoformat()
+    with sqlite.reading(world.app.engine) as connection:
+        assert spend.of_day(connection, day) == 680
+    world.app.runner.settings = dataclasses.replace(
+        world.app.runner.settings, llm=dataclasses.replace(llm, daily_tokens=1000)
+    )
+    row = world.carry_out(world.queue(canary.KIND))
+    assert (row["state"], "daily_tokens" in row["why"]) == ("skipped", True)
+    assert len(asked) == 2
+
+
+def test_each_night_has_one_behind_its_dreams_unless_it_is_switched_off(world):
+    slot = next(one for one in schedule.due(world.app.settings, world.now) if one.kind == "dream")
+    world.scratch.change("UPDATE agent SET seen_at = '2026-01-01T00:00:00Z'")
+    assert slots.queue(world.app, slot, "schedule") == 2
+    assert slots.queue(world.app, slot, "schedule") == 0
+    kinds = "SELECT kind FROM job_run WHERE kind IN ('dream', 'canary') ORDER BY scheduled_for"
+    assert world.scratch.query(kinds) == [("dream",), ("canary",)]
+    dream = dataclasses.replace(world.app.settings.dream, canary=False)
+    world.app.settings = dataclasses.replace(world.app.settings, dream=dream)
+    later = dataclasses.replace(slot, at=slot.at + timedelta(days=1))
+    world.scratch.change("UPDATE job_run SET state = 'succeeded' WHERE kind = 'dream'")
+    assert slots.queue(world.app, later, "schedule") == 1
+
+
+# --- nights ---
+
+
+INPUT = {"dream": {"dailies": {"memory/2026-03-04.md": "x"}, "dispositions": {"kept": 3}, "added": 0}}
+NOTHING = {"dream": {"dailies": {}}}
+
+
+def night(world, number, state, receipt):
+    slot = f"dream:demo:2026-03-{number:02}T03:00"
+    world.scratch.change(
+        "INSERT INTO job_run (id, kind, agent_id, actor, trigger, state, slot, created_at, scheduled_for, attempt,"
+        " fence, cancel_requested, tokens_in, tokens_out, receipt, options)"
+        " VALUES (?, 'dream', 'demo', 'memoryd', 'schedule', ?, ?, 'x', '2999', 0, 0, 0, 0, 0, ?, '{}')",
+        f"run-{number}", state, slot, json.dumps(receipt),
+    )  # fmt: skip
+    review(world.app.runner)
+    return [kind for kind, _ in world.alarms()]
+
+
+def changed(**more):
+    return {"dream": INPUT["dream"] | more}
+
+
+@pytest.mark.parametrize(
+    ("state", "receipt"),
+    [
+        ("succeeded", changed(added=1)),
+        ("succeeded", changed(dispositions={"kept": 2, "merged": 1})),
+        ("proposed", changed()),
+        ("skipped", NOTHING),
+        ("skipped", {"waits_for": "run-x"}),
+        ("succeeded", changed() | {"proposal": {}}),
+        ("cancelled", {}),
+    ],
+)
+def test_three_nights_that_came_to_nothing_are_told_until_one_did(world, state, receipt):
+    assert night(world, 1, "succeeded", INPUT) == []
+    assert night(world, 2, "dead", {}) == []
+    assert night(world, 3, "skipped", {}) == ["nights"]  # an earlier night was still in the way
+    assert "run-3, run-2, run-1" in world.alarms()[0][1]
+    assert night(world, 4, "declined", INPUT) == ["nights"]
+    assert night(world, 5, "queued", {}) == ["nights"]  # is not over
+    world.scratch.change("DELETE FROM job_run WHERE id = 'run-5'")
+    assert night(world, 6, state, receipt) == []
+    assert night(world, 7, "succeeded", INPUT) == []
+
+
+def test_a_night_in_between_that_had_nothing_to_dream_of_begins_the_count_anew(world):
+    for number, (state, receipt) in enumerate(
+        [("succeeded", INPUT), ("succeeded", INPUT), ("skipped", NOTHING), ("succeeded", INPUT), ("dead", {})], 1
+    ):
+        assert night(world, number, state, receipt) == []
+    assert night(world, 6, "blocked", {}) == ["nights"]
