@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from model_world import Workers
+
 REDACT = Policy()
 TOKEN = secret("github", Random(1))
 
@@ -59,15 +61,17 @@ def worker(tmp_path: Path) -> Iterator[Worker]:
         yield made
 
 
-def test_it_scans_with_the_library(worker: Worker) -> None:
+def test_it_scans_with_the_library(workers: Workers) -> None:
     texts = ["plain", f"ü {TOKEN} ü", "", "a <private>b</private>"]
-    assert worker.scan(texts, REDACT) == [
+    assert workers.scanning.scan(texts, REDACT) == [
         Scrubbed("plain", ()),
         Scrubbed("ü [REDACTED:github-pat] ü", (Finding("github-pat", 2, 2 + len(TOKEN)),)),
         Scrubbed("", ()),
         Scrubbed("a [REDACTED:private]", (Finding("private", 2, 22),)),
     ]
-    assert worker.scan([f"x {TOKEN}"], Policy("skip")) == [Scrubbed("", (Finding("github-pat", 2, 42),), dropped=True)]
+    assert workers.scanning.scan([f"x {TOKEN}"], Policy("skip")) == [
+        Scrubbed("", (Finding("github-pat", 2, 42),), dropped=True)
+    ]
 
 
 def test_nothing_to_look_for_needs_no_child(worker: Worker) -> None:
@@ -78,21 +82,21 @@ def test_nothing_to_look_for_needs_no_child(worker: Worker) -> None:
     assert worker.pid is None
 
 
-def test_batches_keep_their_order(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_keep_their_order(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "BATCH_CHARACTERS", 100)
     texts = [f"{number} {TOKEN}" for number in range(9)]
-    assert [each.text if each else None for each in worker.scan(texts, REDACT)] == [
+    assert [each.text if each else None for each in workers.scanning.scan(texts, REDACT)] == [
         f"{number} [REDACTED:github-pat]" for number in range(9)
     ]
 
 
-def test_a_url_of_the_documentation_is_no_secret(worker: Worker) -> None:
+def test_a_url_of_the_documentation_is_no_secret(workers: Workers) -> None:
     text = "postgres://user:pass@localhost/db"
-    assert worker.scan([text], REDACT) == [Scrubbed(text, ())]
+    assert workers.scanning.scan([text], REDACT) == [Scrubbed(text, ())]
 
 
-def test_a_lone_surrogate_passes(worker: Worker) -> None:
-    assert worker.scan([f"\ud83d {TOKEN}"], REDACT)[0] == Scrubbed(
+def test_a_lone_surrogate_passes(workers: Workers) -> None:
+    assert workers.scanning.scan([f"\ud83d {TOKEN}"], REDACT)[0] == Scrubbed(
         "\ud83d [REDACTED:github-pat]", (Finding("github-pat", 2, 42),)
     )
 

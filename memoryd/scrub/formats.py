@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import binascii
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from memoryd.scrub.finding import Place, Span
@@ -179,15 +179,7 @@ _TABLE: dict[str, tuple[str, bytes]] = {
     "eyJ": ("jwt", rb"[A-Za-z0-9_-]{8,1000}+\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){0,3}"),
 }  # fmt: skip
 _BEFORE = rb"(?<![A-Za-z0-9+])|(?<=\\[nrtfb])|(?<=%[0-9A-F][0-9A-F])|(?<=\\u00[0-9a-f][0-9a-f])|(?<=\x1b\[[0-9]m)"
-_PATTERNS = {
-    prefix.lower().encode(): [
-        (rule, re.compile(rb"(?:" + _BEFORE + rb")" + re.escape(own.encode()) + rb"(?:" + body + rb")"))
-        for own, (rule, body) in _TABLE.items()
-        if own.lower() == prefix.lower()
-    ]
-    for prefix in _TABLE
-}
-KEYWORDS: tuple[bytes, ...] = tuple(_PATTERNS)
+KEYWORDS: tuple[bytes, ...] = tuple(dict.fromkeys(prefix.lower().encode() for prefix in _TABLE))
 # What is looked at first; the rest only where this much looks drawn, so that repeated beginnings cost little.
 _WINDOW = 512
 _LINE = 160
@@ -251,9 +243,19 @@ _NUMERIC = re.compile(
 NUMERIC_KEYWORD = b"authorization"
 
 
+@cache
+def _patterns(keyword: bytes) -> list[tuple[str, re.Pattern[bytes]]]:
+    # Compiled where the prefix is met: few of them ever are, and all of them would be dear at each start.
+    return [
+        (rule, re.compile(rb"(?:" + _BEFORE + rb")" + re.escape(own.encode()) + rb"(?:" + body + rb")"))
+        for own, (rule, body) in _TABLE.items()
+        if own.lower().encode() == keyword
+    ]
+
+
 def find(place: Place, keyword: bytes) -> Iterator[Span]:
     """The secret that begins at a keyword, if there is one."""
-    for rule, pattern in _PATTERNS[keyword]:
+    for rule, pattern in _patterns(keyword):
         found = pattern.match(place.buffer, place.first, min(place.end, place.first + _WINDOW))
         if found is None:
             yield from _broken(place, keyword, rule, pattern)
