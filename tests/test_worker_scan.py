@@ -61,6 +61,13 @@ def worker(tmp_path: Path) -> Iterator[Worker]:
         yield made
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a child may take longer to start than a daemon's loop can wait."""
+    for name in ("RELOAD_DEADLINE", "SCAN_PATIENCE"):
+        monkeypatch.setattr(client, name, timedelta(minutes=1))
+
+
 def test_it_scans_with_the_library(workers: Workers) -> None:
     texts = ["plain", f"ü {TOKEN} ü", "", "a <private>b</private>"]
     assert workers.scanning.scan(texts, REDACT) == [
@@ -101,6 +108,7 @@ def test_a_lone_surrogate_passes(workers: Workers) -> None:
     )
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("bad", ["crash", "die", "spin"])
 def test_a_text_that_cannot_be_scanned_harms_no_other(
     worker: Worker, monkeypatch: pytest.MonkeyPatch, bad: str
@@ -198,6 +206,7 @@ def test_texts_that_hang_hold_their_caller_for_a_bounded_time_and_the_others_get
     assert worker._sizes == {}
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_child_killed_from_outside_costs_nothing(worker: Worker) -> None:
     worker.scan(["a"], REDACT)
     assert worker.pid is not None
