@@ -3,7 +3,7 @@ PYTHON ?= python3
 TRANSCRIPTS ?=
 EVAL ?=
 
-.PHONY: demo run test lint check bench soak real-model hybrid lock
+.PHONY: demo run test lint check bench soak real-model hybrid conformance lock
 
 demo: .venv/ready
 	.venv/bin/memoryd demo
@@ -39,6 +39,10 @@ hybrid: .venv/ready
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[embeddings]'
 	.venv/bin/pytest -n 0 -m hybrid tests/test_hybrid.py
 	.venv/bin/python bench/recall_locomo.py "$(EVAL)" --embeddings
+
+# The protocol's own conformance suite against `memoryd mcp --http`; needs npx and Node.js 22, fetched by this target alone.
+conformance: .venv/ready
+	.venv/bin/python tests/conformance.py
 
 # The lock pins the build backend as well, so that nothing is fetched that is not hashed here.
 .venv/ready: pyproject.toml requirements.lock

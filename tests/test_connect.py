@@ -520,15 +520,19 @@ def test_the_plugins_give_the_text_and_announce(place, tmp_path):
               output.system.length = 1
               await made["experimental.chat.system.transform"]({ sessionID: "s1" }, output)
             }
+            const prompt = { id: "prt_1", sessionID: "s1", messageID: "m1", type: "text", text: '"Where is it?"' }
+            const parts = [prompt, { ...prompt, id: "prt_2", synthetic: true, text: "a file" }]
+            await made["chat.message"]({ sessionID: "s1" }, { message: {}, parts })
+            await made["chat.message"]({ sessionID: "s1" }, { message: {}, parts: [{ id: "prt_3", type: "file" }] })
             await made["experimental.session.compacting"]({ sessionID: "s1" }, { context: [] })
             await made.event({ event: { type: "session.deleted", properties: { info: { id: "s1" } } } })
-            said = output.system""",
+            said = [...output.system, ...parts.slice(2)]""",
         "pi.ts": """
             const handlers = {}
             plugin.default({ on: (name, handler) => (handlers[name] = handler) })
             const ctx = { cwd: "/p", sessionManager: { getSessionId: () => "s1", getSessionFile: () => "/t" } }
             await handlers.session_start({}, ctx)
-            said = [await handlers.before_agent_start({ systemPrompt: "base" }, ctx)]
+            said = [await handlers.before_agent_start({ systemPrompt: "base", prompt: "Where is it?" }, ctx)]
             await handlers.session_before_compact({}, ctx)
             await handlers.session_shutdown({}, ctx)""",
         "openclaw.ts": """
@@ -561,9 +565,13 @@ def test_the_plugins_give_the_text_and_announce(place, tmp_path):
         ["node", str(tmp_path / "drive.mjs")], capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 0, done.stderr
+    # In the order of their ids, as OpenCode keeps its parts; pi keeps the message, and shows it to the model alone.
+    part = {"id": "prt_20", "sessionID": "s1", "messageID": "m1", "type": "text", "text": "MEMORY of prompt",
+            "synthetic": True}  # fmt: skip
+    found = {"customType": "memoryd", "content": "MEMORY of prompt", "display": False}
     assert json.loads(done.stdout) == [
-        ["base", "MEMORY of session-start"],
-        [{"systemPrompt": "base\n\nMEMORY of session-start"}],
+        ["base", "MEMORY of session-start", part],
+        [{"systemPrompt": "base\n\nMEMORY of session-start", "message": found}],
         [
             {
                 "name": "MEMORYD.md",
@@ -576,9 +584,11 @@ def test_the_plugins_give_the_text_and_announce(place, tmp_path):
         ["base"],
     ]
     calls = [json.loads(line) for line in (tmp_path / "calls").read_text().splitlines()]
+    events = ("session-start", "prompt", "pre-compact", "session-end")
     assert [call[0][:2] for call in calls] == [
-        [tool, event] for tool in tools.values() for event in ("session-start", "pre-compact", "session-end")
+        [tool, event] for tool in tools.values() for event in events if (tool, event) != ("openclaw", "prompt")
     ]
+    assert [call[1]["prompt"] for call in calls if call[0][1] == "prompt"] == ["Where is it?"] * 2
     assert all(call[1]["session_id"] == "s1" and call[1]["cwd"] == "/p" for call in calls)
     assert all(call[1].get("transcript_path") == "/t" for call in calls if call[0][0] == "pi")
 

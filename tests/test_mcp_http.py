@@ -14,6 +14,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_world import arguments, world
+from rebound_page import CHROMIUM, tried
 
 from memoryd.errors import ConfigError, MemorydError, StateError
 from memoryd.files.log import Log
@@ -122,6 +123,24 @@ def test_a_name_that_was_rebound_reaches_nothing(served):
     assert is_refused(served.raw("GET http://evil.test/mcp HTTP/1.1", "Host: evil.test", token))
     assert is_refused(served.raw("GET http://evil.test/mcp HTTP/1.1", good, token))
     assert served.scratch.dailies() == before
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+def test_a_page_in_a_real_browser_whose_name_was_rebound_reads_and_writes_nothing(served, tmp_path):
+    """Even one that knows the token."""
+    calls = len([one for one in served.scratch.log() if one["event"] == "mcp call"])
+    told = tried(served.port, SAVE, served.token, tmp_path / "profile")
+    assert told.pop("socket") == "no"
+    assert len(told) == 10
+    for name, (kind, status, text) in told.items():
+        if name.startswith("rebound"):
+            assert (kind, 400 <= status < 500) == ("basic", True), (name, status, text)
+        else:
+            assert kind in {"error", "opaque"}, (name, status)
+        for leak in ("Frankfurt", "memoryd-context", "protocolVersion", served.token):
+            assert leak not in text
+    assert "planted" not in json.dumps(served.scratch.dailies())
+    assert len([one for one in served.scratch.log() if one["event"] == "mcp call"]) == calls
 
 
 def test_the_three_names_of_the_loopback_are_answered(served):

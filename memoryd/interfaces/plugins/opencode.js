@@ -14,6 +14,20 @@ export const Memoryd = async ({ directory }) => {
       const text = await context(input?.sessionID ?? "")
       if (text) output.system.push(text)
     },
+    // A part of the prompt itself: what stands before it stays as it is, and with it the provider's cache.
+    "chat.message": async (input, output) => {
+      const session = input?.sessionID ?? ""
+      const parts = output?.parts ?? []
+      const typed = parts.filter((part) => part?.type === "text" && !part.synthetic)
+      const last = parts.at(-1)
+      if (!typed.length || !last?.id) return
+      await context(session)
+      // `opencode run` puts its prompt in quotes, which would make it one phrase to look for.
+      const prompt = typed.map((part) => part.text.replace(/^"([^"]*)"$/, "$1")).join("\n")
+      const text = await hook("prompt", { ...about(session), prompt })
+      const { sessionID, messageID } = last
+      if (text) parts.push({ id: `${last.id}0`, sessionID, messageID, type: "text", text, synthetic: true })
+    },
     "experimental.session.compacting": async (input) => {
       await hook("pre-compact", about(input?.sessionID ?? ""))
     },

@@ -16,7 +16,11 @@ export default function (pi) {
   pi.on("before_agent_start", async (event, ctx) => {
     told ??= hook("session-start", about(ctx))
     const text = await told
-    if (text) return { systemPrompt: `${event.systemPrompt}\n\n${text}` }
+    const found = event.prompt ? await hook("prompt", { ...about(ctx), prompt: event.prompt }) : ""
+    return {
+      ...(text ? { systemPrompt: `${event.systemPrompt}\n\n${text}` } : {}),
+      ...(found ? { message: { customType: "memoryd", content: found, display: false } } : {}),
+    }
   })
   pi.on("session_before_compact", async (_event, ctx) => {
     await hook("pre-compact", about(ctx))
