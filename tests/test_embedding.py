@@ -3,7 +3,9 @@
 import threading
 from dataclasses import replace
 from datetime import timedelta
+from unittest.mock import patch
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -12,7 +14,7 @@ from tiny_model import KINDS, TinyModel, vector
 
 from memoryd.database.library import library
 from memoryd.engine.embedding import BATCH, Embedder
-from memoryd.engine.recall import Meaning
+from memoryd.index import vectors
 from memoryd.index.tables import Where
 from memoryd.ledger.facts import NewFact
 from memoryd.worker.client import ClosedError, LostError, WorkerError
@@ -295,7 +297,7 @@ def test_damaged_vectors_are_made_anew(world):
 WORDS = sorted(word for kind in KINDS for word in kind)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=12)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=10)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["turn", "file", "fill", "look"]), st.integers(0, 2),
@@ -339,10 +341,21 @@ def test_among_many_the_nearest_are_found_by_their_signs(world):
     assert [one for one in world.near("kitten w7", limit=50) if one[0] != "session:many"][:5] == right
 
 
-def test_a_meaning_crosses_the_control_socket():
-    from memoryd.interfaces.meanings import as_json, from_json
+@given(st.lists(st.tuples(st.integers(0, 2), st.binary(min_size=64, max_size=64)), min_size=1, max_size=24))
+def test_vectors_lean_the_same_however_they_are_cut_into_blocks(rows):
+    groups = np.array(sorted(group for group, _ in rows), np.int64)
+    whole = np.array([list(memoryview(data).cast("b")) for _, data in rows], np.int8)
+    cut = whole.copy()
+    vectors._lean(whole, groups)
+    with patch.object(vectors, "_BLOCK", 3):
+        vectors._lean(cut, groups)
+    assert (whole == cut).all()
 
-    for one in (Meaning(b"\x00\xff", "m"), Meaning(why="late", is_late=True), Meaning()):
-        assert from_json(as_json(one)) == one
-    for bad in (None, {}, [], {"vector": 5, "model": "", "why": "", "late": 0}, "x"):
-        assert from_json(bad).vector is None
+
+def test_a_turn_leans_towards_its_neighbours_and_no_further():
+    own = np.zeros((7, 64), np.int8)
+    own[3, 0], own[[0, 1, 2, 4, 5, 6], 1] = 100, 100
+    vectors._lean(own, np.array([0, 0, 0, 0, 0, 1, 1], np.int64))
+    assert own[3, 0] == 127
+    assert own[3, 1] == round(127 * vectors.LEAN)
+    assert [row[0] > 0 for row in own] == [False, True, True, True, True, False, False]
