@@ -166,6 +166,20 @@ def test_what_was_read_before_it_was_forgotten_does_not_come_in_behind_it(world)
     assert world.paths("clinic") == {"session:s1"}
 
 
+def test_a_vector_is_not_that_of_the_text_that_stood_there_before(world):
+    path = world.write("MEMORY.md", "- the automobile is in the shed\n")
+
+    def meanwhile(_texts):
+        path.write_text("- a doctor\n", encoding="utf-8")
+        world.recall.indexer.refresh(world.agent)  # its document has the id of the other one
+        world.model.fails = lambda texts: None
+
+    world.model.fails = meanwhile
+    world.fill()
+    assert world.paths("vehicle") == set()
+    assert world.paths("clinic") == {"MEMORY.md"}
+
+
 def test_another_model_makes_all_anew_and_is_not_compared_with_the_old(world):
     world.turn("the automobile is in the shed")
     world.fill()
