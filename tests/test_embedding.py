@@ -338,21 +338,46 @@ def test_what_is_held_in_memory_is_what_is_read_anew(tmp_path_factory, steps):
     world.close()
 
 
+def test_what_is_held_follows_neighbours_that_come_and_an_index_that_begins_anew(world):
+    def check():
+        world.fill()
+        other = world.opened()
+        for question in ("kitten", "vehicle", "physician", "fruit"):
+            assert world.near(question) == world.near(question, recall=other)
+        other.indexer.index.close()
+
+    world.turn("a physician")
+    check()
+    world.index.erase("demo")
+    world.sql("UPDATE turn SET text = 'an orchard'")
+    check()
+    for text in ("the cat", "my car", "cat feline", "a doctor", "the kumquat harvest"):
+        world.turn(text)
+        check()
+    world.index.erase("demo")
+    world.sql("UPDATE turn SET text = 'an orchard' WHERE seq = 1")
+    check()
+    world.turn("my kitten")
+    check()
+
+
 def test_among_many_the_nearest_are_found_by_their_signs(world):
     for number in range(60):
         world.turn(f"{WORDS[number % len(WORDS)]} w{number}", session=f"s{number % 7}")
     world.fill()
     right = world.near("kitten w7", limit=5)
-    more = 3000
-    with world.index.writing() as tables:  # as if as many more texts were there
+    with world.index.writing() as tables:  # as if as many more texts were there, every second of another day
         source = tables.put_source(1, "session:many", "session", "")
-        for number in range(more):
-            tables._change("INSERT INTO document (source, first_line, last_line, piece, digest, key, lacks)"
-                           " VALUES (?, ?, ?, 0, x'', x'', 0)", (source, 10 * number, 10 * number))  # fmt: skip
-            identity = tables._rows("SELECT max(id) FROM document")[0][0]
-            tables._change("INSERT INTO vectors_1 (document, vector) VALUES (?, ?)",
-                           (identity, vector(f"x{number} y{number} z{number}")))  # fmt: skip
-    assert [one for one in world.near("kitten w7", limit=50) if one[0] != "session:many"][:5] == right
+        for number in range(3000):
+            day, text = ("2020-01-01", "kitten w7") if number % 2 else (None, f"x{number} y{number} z{number}")
+            tables._change(
+                "INSERT INTO document (source, first_line, last_line, piece, digest, key, lacks, day)"
+                " VALUES (?, ?, ?, 0, x'', x'', 0, ?)", (source, number, number, day),
+            )  # fmt: skip
+            tables._change("INSERT INTO vectors_1 (document, vector) SELECT max(id), ? FROM document", (vector(text),))
+    found = world.near("kitten w7", where=Where(after="2026-01-01"), limit=50)
+    assert [one for one in found if one[0] != "session:many"][:5] == right
+    assert all(first_line % 2 == 0 for path, first_line, _ in found if path == "session:many")
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.binary(min_size=64, max_size=64)), min_size=1, max_size=24))
