@@ -1,5 +1,6 @@
 """Search by meaning: what says the same in other words is found, by vectors that live and go with their texts."""
 
+import random
 import threading
 from dataclasses import replace
 from datetime import timedelta
@@ -14,6 +15,7 @@ from tiny_model import KINDS, TinyModel, vector
 
 from memoryd.database.library import library
 from memoryd.engine.embedding import BATCH, Embedder
+from memoryd.errors import StateError
 from memoryd.index import vectors
 from memoryd.index.tables import Where
 from memoryd.ledger.facts import NewFact
@@ -164,6 +166,37 @@ def test_what_was_read_before_it_was_forgotten_does_not_come_in_behind_it(world)
     world.fill()
     assert world.paths("vehicle") == set()
     assert world.paths("clinic") == {"session:s1"}
+
+
+def test_an_index_that_begins_anew_meanwhile_comes_to_no_harm(world, monkeypatch):
+    told = []
+    monkeypatch.setattr(type(world.log), "error", lambda _self, event, **more: told.append(event))
+    world.turn("the automobile is in the shed")
+    world.recall.indexer.refresh(world.agent)
+
+    def meanwhile(_texts):
+        world.index.erase("demo")
+        world.recall.indexer.refresh(world.agent)
+        world.model.fails = lambda texts: None
+
+    world.model.fails = meanwhile
+    world.fill()
+    assert told == []
+    assert world.coverage()[:2] == (1, 1)
+    assert world.paths("vehicle") == {"session:s1"}
+
+
+def test_a_full_disk_is_not_taken_for_a_model_that_fails(world):
+    world.turn("the automobile is in the shed")
+    world.fill()
+    world.turn("another car")
+    world.recall.indexer.refresh(world.agent)
+    world.index._connection.execute("PRAGMA query_only = 1")
+    with pytest.raises(StateError, match="index"):
+        world.embedder.fill(world.recall.indexer, world.agent, lambda: True)
+    world.index._connection.execute("PRAGMA query_only = 0")
+    world.fill()
+    assert world.coverage()[:2] == (2, 2)
 
 
 def test_a_vector_is_not_that_of_the_text_that_stood_there_before(world):
@@ -366,15 +399,16 @@ def test_among_many_the_nearest_are_found_by_their_signs(world):
         world.turn(f"{WORDS[number % len(WORDS)]} w{number}", session=f"s{number % 7}")
     world.fill()
     right = world.near("kitten w7", limit=5)
+    chance, same = random.Random(7), vector("kitten w7")
     with world.index.writing() as tables:  # as if as many more texts were there, every second of another day
         source = tables.put_source(1, "session:many", "session", "")
         for number in range(3000):
-            day, text = ("2020-01-01", "kitten w7") if number % 2 else (None, f"x{number} y{number} z{number}")
+            day, means = ("2020-01-01", same) if number % 2 else (None, chance.randbytes(len(same)))
             tables._change(
                 "INSERT INTO document (source, first_line, last_line, piece, digest, key, lacks, day)"
                 " VALUES (?, ?, ?, 0, x'', x'', 0, ?)", (source, number, number, day),
             )  # fmt: skip
-            tables._change("INSERT INTO vectors_1 (document, vector) SELECT max(id), ? FROM document", (vector(text),))
+            tables._change("INSERT INTO vectors_1 (document, vector) SELECT max(id), ? FROM document", (means,))
     found = world.near("kitten w7", where=Where(after="2026-01-01"), limit=50)
     assert [one for one in found if one[0] != "session:many"][:5] == right
     assert all(first_line % 2 == 0 for path, first_line, _ in found if path == "session:many")
