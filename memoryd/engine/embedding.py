@@ -20,7 +20,7 @@ from memoryd.engine.source_texts import SourceTexts
 from memoryd.errors import MemorydError
 from memoryd.index.database import RebuiltError
 from memoryd.worker.client import ClosedError, LostError
-from memoryd.worker.embedder import missing
+from memoryd.worker.embedder import CHARACTERS, missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -71,7 +71,7 @@ class Embedder:
         """
         if self.monotonic() < self._rests_until:
             return partial(Meaning, why="the model failed a moment ago")
-        asked = self._asking.submit(self.questions.embed, [text])
+        asked = self._asking.submit(self.questions.embed, [text[:CHARACTERS]])
         until = self.monotonic() + patience.total_seconds()
         return cache(lambda: self._answer(asked, until))
 
