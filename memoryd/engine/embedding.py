@@ -20,7 +20,7 @@ from memoryd.engine.source_texts import SourceTexts
 from memoryd.errors import MemorydError
 from memoryd.index.database import RebuiltError
 from memoryd.worker.client import ClosedError, LostError
-from memoryd.worker.embedder import missing
+from memoryd.worker.embedder import CHARACTERS, missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -71,7 +71,7 @@ class Embedder:
         """
         if self.monotonic() < self._rests_until:
             return partial(Meaning, why="the model failed a moment ago")
-        asked = self._asking.submit(self.questions.embed, [text])
+        asked = self._asking.submit(self.questions.embed, [text[:CHARACTERS]])
         until = self.monotonic() + patience.total_seconds()
         return cache(lambda: self._answer(asked, until))
 
@@ -104,14 +104,10 @@ class Embedder:
                 if not self._fill_some(indexer, agent):
                     return
             except RebuiltError:
-                return  # it is filled again first
-            except ClosedError:
-                return
-            except MemorydError as error:
-                self._rest(error)
+                return  # its texts come first
 
     def _fill_some(self, indexer: Indexer, agent: Agent) -> bool:
-        """Embed one portion; whether there was any."""
+        """Embed one portion; whether there may be more."""
         with indexer.index.reading() as tables, ExitStack() as opened:
             number = tables.find_number(agent.id)
             if number is None:
@@ -128,7 +124,13 @@ class Embedder:
             return True
         if not found:
             return False
-        vectors = self._embed(shown)
+        try:
+            vectors = self._embed(shown)
+        except ClosedError:
+            return False
+        except MemorydError as error:
+            self._rest(error)
+            return False
         with indexer.index.writing() as tables:
             if tables.find_number(agent.id) == number:
                 tables.put_vectors(

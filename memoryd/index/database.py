@@ -2,7 +2,7 @@
 
 One FTS5 table for each agent, so that no question of one can touch another's rows, nor be ranked by another's words.
 The tables keep no text (https://sqlite.org/fts5.html, §4.4.2), only where each word stands; what is shown is read from
-the file or row it came from.
+the file or row it came from. Beside it lie the vectors of what texts mean, where a model makes them.
 """
 
 from __future__ import annotations

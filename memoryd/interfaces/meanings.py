@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import threading
 import time
 from contextlib import contextmanager
 from datetime import timedelta
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from memoryd.config import Settings
 
 OWN_PATIENCE = timedelta(seconds=15)  # for a model of one's own, which is loaded for this one question
+OWN_IDLE = timedelta(minutes=1)
 DAEMON_PATIENCE_SECONDS = 5.0  # for the daemon to load its
 _POLL_SECONDS = 0.2
 
@@ -33,12 +35,38 @@ def asked(settings: Settings) -> Iterator[Callable[[str], Callable[[], Meaning]]
     if not is_wanted(settings):
         yield None
         return
-    worker = Worker(settings.state_dir, name="embedder of questions")
-    own = Embedder(MODEL, worker, worker, time.monotonic, Log("memoryd").bind(part="embedding"))
+    own = _Own(settings.state_dir)
     try:
-        yield lambda text: cache(lambda: _of_daemon(settings.state_dir, text) or own.ask(text, OWN_PATIENCE)())
+        yield lambda text: cache(lambda: _of_daemon(settings.state_dir, text) or own.ask(text))
     finally:
         own.close()
+
+
+class _Own:
+    """A model of one's own, which goes when it was not asked for a while: a server may be there for days."""
+
+    def __init__(self, state_dir: Path) -> None:
+        worker = Worker(state_dir, idle=OWN_IDLE, name="embedder of questions")
+        log = Log("memoryd").bind(part="embedding")
+        self._embedder = Embedder(MODEL, worker, worker, time.monotonic, log)
+        self._rest = threading.Timer(0, self._tick)
+
+    def ask(self, text: str) -> Meaning:
+        """What a question means, or why that is not known."""
+        self._rest.cancel()
+        meaning = self._embedder.ask(text, OWN_PATIENCE)()
+        self._rest = threading.Timer(OWN_IDLE.total_seconds(), self._tick)
+        self._rest.daemon = True
+        self._rest.start()
+        return meaning
+
+    def _tick(self) -> None:
+        self._embedder.tick(time.monotonic())
+
+    def close(self) -> None:
+        """End it."""
+        self._rest.cancel()
+        self._embedder.close()
 
 
 def _of_daemon(state_dir: Path, text: str) -> Meaning | None:
