@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from memoryd.ledger.operation import Operation
     from memoryd.ledger.taint import Verdict
 
-HELD = 0.6  # share of its content words that a text in other words must still hold of an earlier one
+HELD = 0.85  # share of its content words that a text in other words must still hold of an earlier one
 RELATED = 0.4  # share of content words, of the shorter text, that two have in common that speak of the same
 _SHARED = 2  # … and how many at least, where the shorter has so many
 _FOUND = 0.6  # share of the content words of a bullet without citation that what it is matched with has
@@ -174,6 +174,7 @@ class _Work:
             self._by_hash[one.memory.content_hash].append(one)
         self._claimed: set[str] = set()
         self._reworded: set[str] = set()
+        self._taken: set[Bullet] = set()
         self._became: dict[str, str] = {}  # id of a memory that was shown → of what says it now
         self._said_by: dict[str, list[tuple[str, str]]] = defaultdict(list)  # entry → (memory, text) that cite it
         self._citing: dict[str, list[Bullet]] = defaultdict(list)  # memory → what cites it
@@ -198,9 +199,11 @@ class _Work:
         """Take one bullet in."""
         self.done.counts["bullets"] += 1
         said = hash_of(bullet.text)
-        if said in self._by_hash and all(one.memory.id in self._claimed for one in self._by_hash[said]):
+        is_kept = said in self._by_hash and all(one.memory.id in self._claimed for one in self._by_hash[said])
+        if is_kept or bullet in self._taken:
             self.done.counts["duplicates"] += 1
             return
+        self._taken.add(bullet)
         twin, cited, entries = self._resolved(bullet)
         self.done.mentioned |= {one.memory.id for one in cited}
         if twin is not None:
