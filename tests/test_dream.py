@@ -160,6 +160,25 @@ def test_the_loser_of_a_contradiction_is_superseded_and_derived_from():
     assert old.content == MARVIN
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "is_ended"),
+    [
+        (MARVIN, MOVED, True),
+        ("Ottilie lives in Oslo with two cats.", "Ottilie lives in Bergen with two cats.", True),
+        ("The build takes 42 minutes.", "The build takes 12 minutes.", True),
+        ("The nightly build takes 42 minutes.", "The nightly build failed.", False),
+        ("Ottilie Brandt keeps the keys of the office in Bergen.", "The office in Bergen has a coffee machine.", False),
+        ("The shop in Oslo opens at 9.", "The shop opens at 10.", False),  # where is not said any more
+        (TEA, REDIS, False),
+    ],
+)
+def test_only_what_gives_another_value_for_the_same_ends_an_older_memory(old, new, is_ended):
+    ledger = Ledger.of(memory(1, old), memory(2, LINTER), memory(3, f"{LINTER} {LINTER}"))
+    ledger.dream(reply(f"- {new} [d1]", dream_lines=["- superseded [m1] by [d1]: newer"]), entry(1, new, "assistant"))
+    assert new in ledger.said
+    assert (old in ledger.said) is not is_ended
+
+
 def test_duplicates_are_merged_into_the_one_that_says_it_and_others_into_a_new_one():
     again = "Ottilie Brandt likes green tea with honey"
     other = "The host Marvin runs the database, Postgres 14, and the wiki."

@@ -46,7 +46,7 @@ class Dreamer(World):
         app.runner.worker.answer = answer
         return app
 
-    def at(self, moment):
+    def later(self, moment):
         """Opened at another time."""
         self.app.__exit__(None, None, None)
         return self.open(now=moment)
@@ -197,7 +197,7 @@ def test_a_dream_that_is_rolled_back_has_not_been(world):
 
 def test_a_scheduled_dream_reads_all_days_since_the_last_that_succeeded(world):
     def night(day, expect, reply=KEPT):
-        world.at((STARTED + timedelta(days=day)).replace(hour=3))
+        world.later((STARTED + timedelta(days=day)).replace(hour=3))
         world.reply = reply
         row = world.do("dream", scheduled=True)
         found = row["receipt"].get("dream", {})
@@ -210,7 +210,7 @@ def test_a_scheduled_dream_reads_all_days_since_the_last_that_succeeded(world):
     world.day("\n## B (10:00)\n\n- The second day.\n", "2026-03-06")
     assert night(3, (None, None), reply="") == "queued"  # failed
     world.scratch.change("UPDATE job_run SET state = 'dead' WHERE state = 'queued'")
-    world.at((STARTED + timedelta(days=6)).replace(hour=12))
+    world.later((STARTED + timedelta(days=6)).replace(hour=12))
     world.reply = KEPT
     world.day("\n## C (10:00)\n\n- By hand.\n", "2026-03-10")
     assert world.dream()["receipt"]["dream"]["from"] == "2026-03-10"  # one of that day alone
@@ -221,9 +221,9 @@ def test_a_scheduled_dream_reads_all_days_since_the_last_that_succeeded(world):
 def test_what_a_scheduled_dream_saw_last_night_is_not_new_when_an_older_day_falls_out(world):
     world.day(day="2026-03-03")
     world.day()
-    world.at((STARTED + DAY).replace(hour=3))
+    world.later((STARTED + DAY).replace(hour=3))
     assert world.do("dream", scheduled=True)["state"] == "succeeded"
-    world.at((STARTED + 2 * DAY).replace(hour=3))
+    world.later((STARTED + 2 * DAY).replace(hour=3))
     assert world.do("dream", scheduled=True)["state"] == "skipped"
 
 
@@ -236,25 +236,30 @@ def test_each_night_has_one_dream_behind_the_sleeps_of_live_sessions(tmp_path):
         run_once(app)
 
     def look(moment):
+        before = dreams()
         with in_process(scratch, lambda: moment) as app:
             app.ingest.scan()
-            found = [slot for slot in schedule.due(app.settings, moment) if slot.kind == "dream"]
-            return [slots.queue(app, slot, "catch-up") for slot in found]
+            for slot in schedule.due(app.settings, moment):
+                slots.queue(app, slot, "catch-up")
+        return dreams() - before
+
+    def dreams():
+        return scratch.query("SELECT count(*) FROM job_run WHERE kind = 'dream' AND state = 'queued'")[0][0]
 
     three = (STARTED + DAY).replace(hour=3, minute=1)
-    assert look(three.replace(hour=2)) == [0]  # of the night before the agent was first seen
-    assert look(three) == [1]
-    assert look(three + timedelta(minutes=1)) == [0]
+    assert look(three.replace(hour=2)) == 0  # of the night before the agent was first seen
+    assert look(three) == 1
+    assert look(three + timedelta(minutes=1)) == 0
     kinds = scratch.query("SELECT kind, slot, json_extract(options, '$.reason') FROM job_run ORDER BY created_at, id")
     assert ("sleep", None, sleeping.SUMMARY) in kinds
     (options,) = scratch.query("SELECT options FROM job_run WHERE kind = 'dream'")[0]
     assert len(json.loads(options)["flushed"]) == 1
-    assert look(three + DAY) == [0]  # it waits still
+    assert look(three + DAY) == 0  # it waits still
     skipped = scratch.query("SELECT slot, why FROM job_run WHERE kind = 'dream' AND state = 'skipped'")
     assert skipped[0][0] == "dream:demo:2026-03-06T03:00"
     assert "still waits" in skipped[0][1]
     scratch.change("UPDATE job_run SET state = 'cancelled' WHERE kind = 'dream' AND state = 'queued'")
-    assert look(three + 5 * DAY) == [1]
+    assert look(three + 5 * DAY) == 1
     (options,) = scratch.query("SELECT options FROM job_run WHERE kind = 'dream' AND state = 'queued'")[0]
     assert json.loads(options)["missed_slots"] == 3
 

@@ -104,8 +104,9 @@ def queue(
             continue
         flushed = flush(engine, settings, clock, agent.id, trigger, "memoryd")
         now = clock.text()
+        behind = clock.text(ahead=timedelta(milliseconds=1))  # the sleeps, should they bear the same time
         row = {"id": sleeping.new_run_id(clock), "kind": KIND, "agent_id": agent.id, "actor": "memoryd"}
-        row |= {"trigger": trigger, "slot": name, "key": key_of(agent.id), "created_at": now, "scheduled_for": now}
+        row |= {"trigger": trigger, "slot": name, "key": key_of(agent.id), "created_at": behind, "scheduled_for": now}
         options = {"scheduled": True, "flushed": flushed, "missed_slots": missed}
         with sqlite.writing(engine) as connection:
             queued += runs.enqueue(connection, row | {"options": options})

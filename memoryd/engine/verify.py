@@ -187,7 +187,8 @@ def _appended(reader: Reader, agent_id: str) -> dict[str, list[tuple[str, dict[s
     rows = reader.stream(
         "SELECT r.id, r.kind, r.session_id, json_extract(r.receipt, '$.files'),"
         " json_extract(r.receipt, '$.forget.sessions') FROM job_run r JOIN audit a ON a.run_id = r.id"
-        " WHERE r.agent_id = ? AND r.state = 'succeeded' AND (r.kind = ? OR json_extract(r.receipt, '$.files') <> '[]')"
+        " WHERE r.agent_id = ? AND r.state IN ('succeeded', 'declined')"
+        " AND (r.kind = ? OR json_extract(r.receipt, '$.files') <> '[]')"
         " GROUP BY r.id ORDER BY max(a.id)",
         agent_id, forgetting.OPERATION,
     )  # fmt: skip

@@ -9,6 +9,7 @@ citation that can be read is matched by its words. What no bullet and no declara
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -34,9 +35,11 @@ if TYPE_CHECKING:
     from memoryd.ledger.operation import Operation
     from memoryd.ledger.taint import Verdict
 
-HELD = 0.6  # share of its content words that a text in other words must still hold of an earlier one
-RELATED = 0.4  # share of content words, of the shorter text, that two have in common that speak of the same
-_SHARED = 2  # … and how many at least, where the shorter has so many
+HELD = 0.85  # share of its content words that a text in other words must still hold of an earlier one
+RELATED = 0.5  # share of the content words of a text that another must have to speak of the same
+_SHARED = 2  # … and how many at least, where it has so many
+_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+_NAME = re.compile(r"(?<=[\w,;)] )[^\W\d_a-z][\w'-]+")  # written large, and not at the beginning of a sentence
 _FOUND = 0.6  # share of the content words of a bullet without citation that what it is matched with has
 _MOST_ENTRIES = 3  # that such a bullet is matched with
 _STANDINGS = {"user": Standing.USER, "assistant": Standing.ASSISTANT, "hand": Standing.ASSISTANT}
@@ -146,13 +149,26 @@ def holds(texts: Iterable[str], said: str, today: date) -> bool:
     return held >= HELD * asked and ground.missing(said) is None
 
 
-def is_related(one: str, other: str) -> bool:
-    """Whether two texts speak of the same: the newer, `other`, says so, or they share the words that tell it."""
-    if is_replaced(one, other):
+def is_related(old: str, new: str) -> bool:
+    """Whether a text speaks of the same as an older one, told by the words of that one which it has."""
+    asked, given = _stems(old), _stems(new)
+    return len(asked & given) >= max(min(_SHARED, len(asked)), RELATED * len(asked), 1)
+
+
+def replaces(old: str, new: str) -> bool:
+    """Whether a newer text may end an older one: it says so, or speaks of the same and has another value for each.
+
+    A number or name of the older that the newer does not have must have another in its place: that the build failed
+    is no new value for how long it takes.
+    """
+    if is_replaced(old, new):
         return True
-    first, second = ({stem(unit) for unit in content(text)} for text in (one, other))
-    shorter = min(len(first), len(second))
-    return shorter > 0 and len(first & second) >= max(min(_SHARED, shorter), RELATED * shorter)
+    pairs = [({*find.findall(old)}, {*find.findall(new)}) for find in (_NUMBER, _NAME)]
+    return is_related(old, new) and all(had <= has or has - had for had, has in pairs)
+
+
+def _stems(text: str) -> frozenset[str]:
+    return frozenset(stem(unit) for unit in content(text))
 
 
 class _Work:
@@ -174,6 +190,7 @@ class _Work:
             self._by_hash[one.memory.content_hash].append(one)
         self._claimed: set[str] = set()
         self._reworded: set[str] = set()
+        self._taken: set[Bullet] = set()
         self._became: dict[str, str] = {}  # id of a memory that was shown → of what says it now
         self._said_by: dict[str, list[tuple[str, str]]] = defaultdict(list)  # entry → (memory, text) that cite it
         self._citing: dict[str, list[Bullet]] = defaultdict(list)  # memory → what cites it
@@ -198,9 +215,11 @@ class _Work:
         """Take one bullet in."""
         self.done.counts["bullets"] += 1
         said = hash_of(bullet.text)
-        if said in self._by_hash and all(one.memory.id in self._claimed for one in self._by_hash[said]):
+        is_kept = said in self._by_hash and all(one.memory.id in self._claimed for one in self._by_hash[said])
+        if is_kept or bullet in self._taken:
             self.done.counts["duplicates"] += 1
             return
+        self._taken.add(bullet)
         twin, cited, entries = self._resolved(bullet)
         self.done.mentioned |= {one.memory.id for one in cited}
         if twin is not None:
@@ -303,7 +322,7 @@ class _Work:
         said = one.memory.content
         if holds([text], said, self._today):
             return True
-        if len(self._citing[one.id]) < 2 or not is_related(text, said):
+        if len(self._citing[one.id]) < 2 or not is_related(said, text):
             return False
         stand = [bullet.text for bullet in self._citing[one.id] if self._judged(bullet).place is Place.CORE]
         return holds([text, *stand], said, self._today)
@@ -340,7 +359,7 @@ class _Work:
                 other = self._earlier[by]
                 found.append((self._became[by], other.memory.content, [other], []))
             found += [(memory_id, text, [], [self._entries[by]]) for memory_id, text in self._said_by.get(by, ())]
-        about = [candidate for candidate in found if is_related(one.memory.content, candidate[1])]
+        about = [candidate for candidate in found if replaces(one.memory.content, candidate[1])]
         if not about:
             self._refuse(Delete(one.memory.id, Ending.SUPERSEDED), Guard.ACCOUNTING, NOWHERE)
             return
@@ -349,7 +368,7 @@ class _Work:
 
     def _supersede(self, one: Earlier, new: str, text: str, held: Sequence[Earlier], entries: Sequence[Entry]) -> None:
         """End a memory for a newer one about the same; what is about something else is not touched."""
-        if not is_related(one.memory.content, text):
+        if not replaces(one.memory.content, text):
             return
         newest = max([*(entry.at for entry in entries), *(other.at for other in held)], default="")
         if newest > one.at:
