@@ -2,13 +2,17 @@
 
     python bench/dream.py EVAL_FOLDER [OUT_FOLDER] [--shares 0.25,0.10,0.05]
 
-Each conversation of LoCoMo is replayed: every session sleeps at its own date into a daily file, and every night that
-follows one is dreamt, with a budget that is a share of all words said so far. Evidence kept is the share of questions
-(categories 1 to 4) whose evidence turns are all covered by a line of `MEMORY.md`, as `retention.py` of the folder
-measures it: 60 % of a turn's content words by inverse frequency; the two differ by how words are stemmed. The weights
-were set on the conversations at even places; those at odd places were only measured. A bullet is unsupported where the
-turns of its day do not hold what it says (`ledger.grounding`); as a control the same bullets are judged by the turns of
-another conversation. The files land in OUT_FOLDER/SHARE/CONVERSATION/.
+Quality: each conversation of LoCoMo is replayed. Every session sleeps at its own date into a daily file, and every
+night that follows one is dreamt by the whole job, guards and all, with a budget that is a share of all words said so
+far. The talk comes in twice: as a chat of two people whom an agent listens to, their names before what they write, and
+as a talk of a user with an assistant, whose word counts for less. Evidence kept is the share of questions (categories 1
+to 4) of which every evidence turn is covered by a line of `MEMORY.md`, as `retention.py` of the folder measures it:
+60 % of a turn's content words by inverse frequency; the two differ by how words are stemmed. Weights were set on the
+conversations at even places; those at odd places were only measured. A bullet is unsupported where the turns of its
+day do not hold what it says (`ledger.grounding`); as a control the same bullets are judged by the days of another
+conversation. The files land in OUT_FOLDER/chat-SHARE/CONVERSATION/ and can be scored with the folder's own yardsticks.
+
+Time: dreams of ever more days of daily files, whose cost must grow with their number, and one of a core of 10,000.
 """
 
 from __future__ import annotations
@@ -22,66 +26,138 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from offline_memory import _sessions as sessions_of
 from offline_memory import _turns as turns_of
 from offline_memory import _Workspace as Workspace
 
-from memoryd.jobs import dream_reply
-from memoryd.jobs.job import Ask, Quoted, Reply
-from memoryd.ledger.grounding import Ground, Source
+from memoryd.engine.core_import import places
+from memoryd.jobs import dream as job
+from memoryd.jobs.consolidation import Earlier, Entry
+from memoryd.jobs.job import HEADINGS, Ask, Done, RewriteCore
+from memoryd.ledger.accounting import Unmentioned
+from memoryd.ledger.grounding import Ground
+from memoryd.ledger.grounding import Source as Said
+from memoryd.ledger.guards import Context, Door
+from memoryd.ledger.memory import Kind, Memory, Source
+from memoryd.ledger.operation import Add, Operation, apply
 from memoryd.llm import offline, words
+from memoryd.tiers import core
+from memoryd.transcripts.turn import Origin, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from datetime import date
+    from collections.abc import Iterable, Sequence
+
 
 COVERED = 0.6
 CATEGORIES = range(1, 5)
-MANY = 100_000  # bullets: only the words are to bound the core
-_EVIDENCE = re.compile(r"D:?\s*(\d+)\s*:\s*0*(\d+)")
+MANY = 1_000_000  # bullets: only the words are to bound the core
+DAILY_SHARE = 0.25  # of the words said, as sleep keeps by default
 DAYS = (91, 182, 365)
+ENTRIES_A_DAY = 20
 LARGE_CORE = 10_000
+_EVIDENCE = re.compile(r"D:?\s*(\d+)\s*:\s*0*(\d+)")
 
 
-@dataclass
 class Core:
-    """The core of one conversation while it is dreamt."""
+    """A ledger and its `MEMORY.md`, without a database."""
 
-    bullets: list[tuple[str, str, str]] = field(default_factory=list)  # heading, text, day it stands on
-    seconds: float = 0.0
+    def __init__(self, bullets: int = MANY) -> None:
+        self.bullets = bullets
+        self.memories: dict[str, Memory] = {}
+        self.file = b""
+        self.refused: Counter[str] = Counter()
+        self.offline = self.whole = 0.0  # seconds
+        self._hex = count(1)
 
-    def dream(self, day: str, entries: Sequence[tuple[str, str]], limit: int) -> None:
-        """Dream of one day."""
-        earlier = [
-            Quoted(f"m{n}", "memory", "user", f"{at}T00:00", text) for n, (_, text, at) in enumerate(self.bullets, 1)
+    @property
+    def live(self) -> list[Memory]:
+        return sorted((one for one in self.memories.values() if one.is_live), key=lambda one: one.position or 0)
+
+    def add(self, lines: Iterable[tuple[str, str, str, float]], day: date, origin: str) -> None:
+        """Add memories as sleep does: (type, heading, text, importance)."""
+        at = f"{day}T12:00:00Z"
+        adds = [
+            Add(Kind.CORE, text, (self._source(day, origin, at),), kind, importance=weight, heading=heading)
+            for kind, heading, text, weight in lines
         ]
-        daily = [Quoted(f"d{n}", "daily", origin, f"{day}T12:00", text) for n, (origin, text) in enumerate(entries, 1)]
-        headings = "\n".join(f"m{n} {heading}" for n, (heading, _, _) in enumerate(self.bullets, 1) if heading)
-        given = (("today", day), ("bullets", str(MANY)), ("headings", headings), ("words", str(limit)))
+        self.file = core.add(core.parse(self.file), [(one.heading or "", one.content) for one in adds])
+        self._apply(adds, at)
+
+    def hold(self, text: str, day: date, position: int) -> None:
+        """Take in a memory that the file has already."""
+        at = f"{day}T12:00:00Z"
+        self._apply([Add(Kind.CORE, text, (self._source(day, "user", at),), "fact", None, 0.7, position=position)], at)
+
+    def __str__(self) -> str:
+        times = f"{self.offline:.2f} s offline, {self.whole:.2f} s with the job"
+        return f"{times}, {len(self.live)} memories, refused {self.refused.total()}"
+
+    def dream(self, day: date, entries: Sequence[tuple[str, str, date]], limit: int | None) -> None:
+        """Dream of entries (origin, text, day), in a budget of words where there is one."""
         begun = time.process_time()
-        answer = offline.answer(Ask("dream", "", (*earlier, *daily), given))
-        self.seconds += time.process_time() - begun
-        parsed = dream_reply.parse(answer)
-        assert isinstance(parsed, dream_reply.Parsed), parsed
-        at = {f"m{n}": held for n, (_, _, held) in enumerate(self.bullets, 1)}
-        self.bullets = [
-            (section.heading, bullet.text, min(at.get(cite, day) for cite in bullet.cites))
-            for section in parsed.sections
-            for bullet in section.bullets
-        ]
+        inputs = self._inputs(day, entries)
+        step = job.begin(inputs)
+        assert isinstance(step, Ask), step
+        step = replace(step, context=(*step.context, ("words", str(limit)))) if limit else step
+        asked = time.process_time()
+        answer = offline.answer(step)
+        self.offline += time.process_time() - asked
+        done = job.resume(inputs, step, answer)
+        assert isinstance(done, Done), done
+        self.refused.update(done.receipt["dream"]["refusals"])
+        self.refused.update(["run"] if done.declined or done.why else [])
+        for edit in done.edits:
+            if isinstance(edit, RewriteCore):
+                self._apply(edit.operations, inputs.now)
+                self.file = edit.new
+        self.whole += time.process_time() - begun
 
-    def text(self) -> str:
-        """The file."""
-        found: dict[str, list[str]] = defaultdict(list)
-        for heading, text, _ in self.bullets:
-            found[heading].append(f"- {text}\n")
-        return "".join(
-            f"## {heading}\n{''.join(lines)}" if heading else "".join(lines) for heading, lines in found.items()
+    def _inputs(self, day: date, entries: Sequence[tuple[str, str, date]]) -> job.DreamInputs:
+        live = self.live
+        moments = [one.origin_at or one.created_at for one in live]
+        earlier = tuple(
+            Earlier(f"m{n}", one, date.fromisoformat(at[:10]), at[:16])
+            for n, (one, at) in enumerate(zip(live, moments, strict=True), 1)
         )
+        given = tuple(
+            Entry(f"d{n}", text, origin, at, "12:00", f"{at}T12:00:00Z", "s", f"memory/{at}.md")
+            for n, (origin, text, at) in enumerate(entries, 1)
+        )
+        return job.DreamInputs(
+            earlier=earlier,
+            entries=given,
+            today=day,
+            clock="23:00",
+            max_bullets=self.bullets,
+            unmentioned=Unmentioned.KEEP,
+            refuses_ungrounded=False,
+            context=Context(Door.REWRITE, "bench", dict(self.memories), lambda text: -(-len(text) // 4)),
+            forgotten={},
+            file=self.file,
+            places=places(live, core.bullets(core.parse(self.file))),
+            now=f"{day}T23:00:00Z",
+            new_id=lambda: f"core_{next(self._hex):08x}",
+            new_hex=lambda: f"{next(self._hex):08x}",
+            taken=self.memories.keys(),
+            sources_of=lambda entry: (self._source(entry.day, entry.origin, entry.at),),
+        )
+
+    def _source(self, day: date, origin: str, at: str) -> Source:
+        return Source("s", "bench", f"{day}", 0, 0, 0, "", origin, at)
+
+    def _apply(self, operations: Sequence[Operation], now: str) -> None:
+        new_hex = lambda: f"{next(self._hex):08x}"  # noqa: E731
+        for change in apply(self.memories, operations, agent_id="bench", now=now, new_hex=new_hex):
+            self.memories[change.memory_id] = change.after
+
+
+# ── quality ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass
@@ -95,49 +171,54 @@ class Figures:
     bullets: int = 0
     unsupported: int = 0
     by_another: int = 0
+    refused: int = 0
     seconds: float = 0.0
 
     def __str__(self) -> str:
         return (
-            f"evidence {self.kept / self.asked:.3f} of {self.asked} questions, {self.words / self.said:.3f} of the words, "
-            f"unsupported {self.unsupported} of {self.bullets} bullets (by another talk {self.by_another}), "
-            f"{self.seconds:.1f} s of dreams"
+            f"evidence {self.kept / self.asked:.3f} of {self.asked} questions in {self.words / self.said:.3f} of the "
+            f"words; unsupported {self.unsupported} of {self.bullets} bullets (by another talk {self.by_another}), "
+            f"refused {self.refused}, {self.seconds:.1f} s"
         )
 
 
-def entries_of(daily: str, origins: dict[str, str]) -> list[tuple[str, str]]:
-    found = []
-    for line in daily.splitlines():
-        if line.startswith("- "):
-            text = line[2:].strip()
-            found.append((origins.get(text.partition(":")[0], "report"), text))
-    return found
+@dataclass
+class Replayed:
+    """One conversation after its last night."""
+
+    core: Core
+    said: int  # words
+    by_day: dict[date, list[str]]  # texts of its turns
 
 
-def replayed(one: dict, share: float) -> tuple[Core, int, dict[str, list[str]]]:
-    """Return the core after the last night, the words said, and the turns by day."""
+def replayed(one: dict[str, Any], share: float, *, is_chat: bool) -> Replayed:
     talk = one["conversation"]
-    user = talk["speaker_a"]
-    space, core, said, asleep = Workspace(), Core(), 0, 0
-    by_day: dict[str, list[str]] = defaultdict(list)
-    origins = {user: "user", talk["speaker_b"]: "user"}
+    space, kept, said = Workspace(), Core(), 0
+    by_day: dict[date, list[str]] = defaultdict(list)
     for number, at, rows in sessions_of(talk):
-        turns = turns_of(at, rows, user, "text")
-        day = f"{at:%Y-%m-%d}"
+        turns = turns_of(at, rows, talk["speaker_a"], "text" if is_chat else "none")
+        if is_chat:
+            turns = tuple(replace(turn, role=Role.USER, origin=Origin.USER) for turn in turns)
+        day = at.date()
         by_day[day] += [turn.text for turn in turns]
-        said += sum(len(turn.text.split()) for turn in turns)
-        held = len(space.core)
-        space.sleep(f"{one['sample_id']}-{number}", turns, 0.25)
-        core.bullets += [("", text, day) for text in space.core[held:]]
-        asleep += 1
-        core.dream(day, entries_of(space.daily.get(day, ""), origins), int(share * said))
-    return core, said, by_day
+        said += sum(len(turn.text.split()) + (not is_chat) for turn in turns)
+        held = len(space.added)
+        space.sleep(f"{one['sample_id']}-{number}", turns, DAILY_SHARE)
+        new = [
+            (str(memory.type), HEADINGS[memory.type], memory.text, memory.importance) for memory in space.added[held:]
+        ]
+        kept.add(new, day, "user")
+        lines = [line[2:].strip() for line in space.daily.get(str(day), "").splitlines() if line.startswith("- ")]
+        entries = [("user" if is_chat or line.startswith("User:") else "assistant", line, day) for line in lines]
+        if entries:
+            kept.dream(day, entries, int(share * said))
+    return Replayed(kept, said, by_day)
 
 
-def covered(one: dict, text: str) -> tuple[int, int]:
+def covered(one: dict[str, Any], text: str) -> tuple[int, int]:
     """Return how many questions keep all their evidence, and how many there are."""
     turns = {}
-    for number, _, rows in sessions_of(one["conversation"]):
+    for _, _, rows in sessions_of(one["conversation"]):
         for row in rows:
             caption = f" [shares a photo: {row['blip_caption']}]" if row.get("blip_caption") else ""
             turns[row["dia_id"]] = set(words.content(f"{row['speaker']}: {row.get('text', '')}{caption}"))
@@ -151,25 +232,101 @@ def covered(one: dict, text: str) -> tuple[int, int]:
         turn: bool(own) and max((weight(own & line) for line in lines), default=0) >= COVERED * weight(own)
         for turn, own in turns.items()
     }
-    kept = asked = 0
-    for question in one["qa"]:
-        named = {f"D{a}:{b}" for e in question.get("evidence", []) for a, b in _EVIDENCE.findall(str(e))} & set(turns)
-        if named and question["category"] in CATEGORIES:
-            asked += 1
-            kept += all(held[turn] for turn in named)
-    return kept, asked
+    named = [
+        {f"D{a}:{b}" for e in question.get("evidence", []) for a, b in _EVIDENCE.findall(str(e))} & set(turns)
+        for question in one["qa"]
+        if question["category"] in CATEGORIES
+    ]
+    return sum(all(held[turn] for turn in some) for some in named if some), sum(map(bool, named))
 
 
-def unsupported(core: Core, by_day: dict[str, list[str]]) -> int:
-    grounds = {day: Ground([Source(text, _date(day)) for text in texts]) for day, texts in by_day.items()}
-    fallback = next(iter(grounds.values()))
-    return sum(1 for _, text, day in core.bullets if grounds.get(day, fallback).missing(text) is not None)
+def unsupported(kept: Core, by_day: dict[date, list[str]]) -> int:
+    """Return how many bullets say what the turns of the days they stand on do not."""
+    grounds = {day: Ground([Said(text, day) for text in texts]) for day, texts in by_day.items()}
+    return sum(
+        1
+        for one in kept.live
+        if not any(
+            grounds[day].missing(one.content) is None
+            for day in {date.fromisoformat(source.record_id) for source in one.sources} & grounds.keys()
+        )
+    )
 
 
-def _date(day: str) -> date:
-    from datetime import date
+def quality(data: Sequence[dict[str, Any]], out: Path, shares: Sequence[float]) -> None:
+    for name, is_chat in (("chat", True), ("assistant", False)):
+        for share in shares:
+            halves = {"even": Figures(), "odd": Figures()}
+            done = [replayed(one, share, is_chat=is_chat) for one in data]
+            for place, (one, night) in enumerate(zip(data, done, strict=True)):
+                half = halves["odd" if place % 2 else "even"]
+                text = night.core.file.decode()
+                kept, asked = covered(one, text)
+                half.kept, half.asked = half.kept + kept, half.asked + asked
+                half.words, half.said = half.words + len(text.split()), half.said + night.said
+                half.bullets += len(night.core.live)
+                half.unsupported += unsupported(night.core, night.by_day)
+                other = done[place - 1].by_day
+                half.by_another += unsupported(night.core, dict(zip(night.by_day, other.values(), strict=False)))
+                half.refused += night.core.refused.total()
+                half.seconds += night.core.whole
+                folder = out / f"{name}-{share:g}" / one["sample_id"]
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / "MEMORY.md").write_text(text, encoding="utf-8")
+            for part, half in halves.items():
+                print(f"dream: {name} {share:.0%} {part}: {half}", flush=True)
 
-    return date.fromisoformat(day)
+
+# ── time ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Babble:
+    """Sentences of made-up words in the shapes that a dream looks for, and in others."""
+
+    def __init__(self) -> None:
+        self._random = random.Random(7)
+        self._words = ["".join(self._syllable() for _ in range(self._random.randint(2, 4))) for _ in range(4000)]
+
+    def _syllable(self) -> str:
+        return self._random.choice("bcdfglmnprstv") + self._random.choice("aeiou")
+
+    def line(self) -> tuple[str, str]:
+        """Return an origin, and what was said."""
+        draw = self._random.choice
+        one, two, three, four = (draw(self._words) for _ in range(4))
+        number = self._random.randint(1, 999)
+        said = draw(
+            (
+                f"User: Always run the {one} {two} before you {three} the {four}.",
+                f"User: Our {one} {two} is {three.capitalize()} {number}.",
+                f"User: We moved the {one} from {two.capitalize()} to {three.capitalize()} because it was {four}.",
+                f"User: I prefer {one} over {two} for {three}.",
+                f"Assistant: The {one} {two} of the {three}s is {four} and has {number} parts.",
+                f"Assistant: The root cause was the {one}, which drops the {two} over {number} KB.",
+                f"Report: The {one} {two} failed {number} times in {three.capitalize()}.",
+            )
+        )
+        return said.partition(":")[0].lower(), said
+
+
+def timed() -> None:
+    first = date(2025, 1, 1)
+    for days in DAYS:
+        babble, kept = Babble(), Core(bullets=50)
+        entries = [(*babble.line(), first + timedelta(days=n)) for n in range(days) for _ in range(ENTRIES_A_DAY)]
+        kept.dream(first + timedelta(days=days), entries, None)
+        print(
+            f"dream: {days} days of {ENTRIES_A_DAY} entries: {kept}, {1000 * kept.whole / days:.2f} ms a day",
+            flush=True,
+        )
+    babble, kept = Babble(), Core(bullets=LARGE_CORE)
+    told = [babble.line()[1] for _ in range(LARGE_CORE)]
+    kept.file = "".join(f"- {text}\n" for text in told).encode()
+    for place, text in enumerate(told):
+        kept.hold(text, first + timedelta(days=place // 50), place)
+    entries = [(*babble.line(), first + timedelta(days=300)) for _ in range(2 * ENTRIES_A_DAY)]
+    kept.dream(first + timedelta(days=301), entries, None)
+    print(f"dream: a core of {LARGE_CORE} memories: {kept}")
 
 
 def main() -> int:
@@ -178,26 +335,14 @@ def main() -> int:
     parser.add_argument("out", nargs="?", type=Path)
     parser.add_argument("--shares", default="0.25,0.10,0.05")
     given = parser.parse_args()
+    timed()
+    data = given.folder / "data" / "locomo" / "locomo10.json" if given.folder else None
+    if data is None or not data.exists():
+        print("dream: quality skipped, no evaluation folder given (the first argument)")
+        return 0
     out = given.out or Path(tempfile.mkdtemp(prefix="dream-"))
-    data = json.loads((given.folder / "data" / "locomo" / "locomo10.json").read_text(encoding="utf-8"))
-    for share in map(float, given.shares.split(",")):
-        halves = (Figures(), Figures())
-        done = [replayed(one, share) for one in data]
-        for place, (one, (core, said, by_day)) in enumerate(zip(data, done, strict=True)):
-            half = halves[place % 2]
-            text = core.text()
-            kept, asked = covered(one, text)
-            half.kept, half.asked = half.kept + kept, half.asked + asked
-            half.words, half.said = half.words + len(text.split()), half.said + said
-            half.bullets += len(core.bullets)
-            half.unsupported += unsupported(core, by_day)
-            half.by_another += unsupported(core, dict(zip(by_day, done[place - 1][2].values(), strict=False)))
-            half.seconds += core.seconds
-            folder = out / f"{share:g}" / one["sample_id"]
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / "MEMORY.md").write_text(text, encoding="utf-8")
-        for name, half in zip(("even", "odd"), halves, strict=True):
-            print(f"dream: {share:.0%} {name}: {half}")
+    quality(json.loads(data.read_text(encoding="utf-8")), out, [float(one) for one in given.shares.split(",")])
+    print(f"dream: files in {out}")
     return 0
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memoryd.jobs import sleep
-from memoryd.jobs.job import AddMemories, AppendDaily, Ask, Done, Edit, Enter, KeepSummary
+from memoryd.jobs.job import AddMemories, AppendDaily, Ask, Done, Edit, Enter, KeepSummary, NewMemory
 from memoryd.llm import offline
 from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
 
@@ -63,9 +63,13 @@ class _Workspace:
     """The memory files of one conversation while it is replayed."""
 
     daily: dict[str, str] = field(default_factory=dict)
-    core: list[str] = field(default_factory=list)
+    added: list[NewMemory] = field(default_factory=list)
     summary: str | None = None
     seconds: float = 0.0
+
+    @property
+    def core(self) -> list[str]:
+        return [memory.text for memory in self.added]
 
     def sleep(self, name: str, turns: tuple[StoredTurn, ...], share: float) -> None:
         day = self.daily.get((turns[0].at or "")[:10], "")
@@ -88,7 +92,7 @@ class _Workspace:
                 self.daily.get(str(edit.day), head) + f"\n## {edit.reason} ({edit.clock})\n\n{edit.body}\n"
             )
         elif isinstance(edit, AddMemories):
-            self.core += [memory.text for memory in edit.memories]
+            self.added += edit.memories
         elif isinstance(edit, KeepSummary):
             self.summary = edit.summary
 

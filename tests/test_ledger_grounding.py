@@ -280,6 +280,10 @@ def test_what_reverses_a_meaning_is_seen_in_scripts_without_spaces():
         ("I like tea but I hate coffee.", "I like coffee", False),
         ("不对,我住在上海。", "我住在上海", True),
         ("I hate tea. I love coffee.", "I love tea", False),
+        ("I prefer tabs. It rains. Ann rows. I use Vim.", "I prefer tabs. I use Vim.", True),
+        ("I hate tea. It rains. Ann rows. I love coffee.", "I love coffee. I love tea.", False),
+        ("I prefer tabs. It rains. My boss prefers Vim.", "I prefer tabs. I prefer Vim.", False),
+        ("I prefer tabs. It rains. Ann rows. Should I use Vim?", "I prefer tabs. I use Vim.", False),
     ],
 )
 def test_a_main_clause_stands_alone_but_never_without_what_turns_it(said, text, held):

@@ -160,7 +160,7 @@ SAME = [
     ("Don't use `tabs` here.", "Please do not use tabs here"),
     ("It's the default branch.", "it is the default branch."),
     ("User's name is Ann.", "My name is Ann."),
-    ("ＧＰＵ nodes are in Oslo", "GPU nodes are in Oslo"),
+    ("\uff27PU nodes are in Oslo", "GPU nodes are in Oslo"),
     ("Assistant: The API runs on port 8080.", "User: The API runs on port 8080."),
     ("In 2020, we moved to Oslo.", "We moved to Oslo in 2020."),
 ]
@@ -231,9 +231,8 @@ def test_every_memory_is_kept_or_says_the_same_as_one_that_is(texts):
     assert sorted([*cited, *ended]) == sorted(f"m{n}" for n in range(1, len(texts) + 1))
 
 
-WORD = st.sampled_from(
-    "the a please red blue not never no 5 6 GB MB Ann Ben from to v1.2 v1.3 before after I my use".split()
-)
+_WORD_LIST = "the a please red blue not never no 5 6 GB MB Ann Ben from to v1.2 v1.3 before after I my use"
+WORD = st.sampled_from(_WORD_LIST.split())
 
 
 @given(st.lists(WORD, min_size=1, max_size=9), st.data())
