@@ -94,6 +94,15 @@ def test_a_fact_goes_the_whole_way_and_leaves_nothing(world):
     assert not world.app.worker.closed  # what it borrowed is still at work
 
 
+def test_the_built_in_engine_brings_a_fact_through(tmp_path):
+    made = World(tmp_path / "scratch")
+    with made.open() as app:
+        app.ingest.scan()
+        app.ingest.flush()
+        row = made.carry_out(made.queue(canary.KIND))
+        assert row["state"] == "succeeded", row["error"]
+
+
 BREAKS = {
     "transcript": lambda patch: patch.setattr(
         canary.recording, "record", lambda *_: (_ for _ in ()).throw(OSError(28, "full"))
