@@ -45,30 +45,8 @@ class World:
         return [path.name for path in self.scratch.state.iterdir() if path.name.startswith("trial-")]
 
 
-def dreams(text_of):
-    """An answer to dreams by a function of the question; all else is answered as ever."""
-    offline = Model.answer
-
-    def answer(model, ask, backend, deadline):
-        return Reply(text_of(ask), "stop", "offline") if ask.job == "dream" else offline(model, ask, backend, deadline)
-
-    return answer
-
-
-def keeping(ask):
-    """A dream that keeps all, and brings in each day's word of the warehouse."""
-    kept = [f"- {one.text} [{one.id}]" for one in ask.material if one.role == "memory"]
-    new = [
-        f"- {one.text.removeprefix('Decision: ')} [{one.id}]"
-        for one in ask.material
-        if one.role == "daily" and "warehouse" in one.text and not kept
-    ]
-    return "\n".join(["[MEMORY]", *kept, *new[:1], "[DREAM]", "Birds."])
-
-
 @pytest.fixture
-def world(tmp_path, monkeypatch):
-    monkeypatch.setattr(Model, "answer", dreams(keeping))
+def world(tmp_path):
     made = World(tmp_path / "scratch")
     with made.open() as app:
         app.ingest.scan()
@@ -94,13 +72,22 @@ def test_a_fact_goes_the_whole_way_and_leaves_nothing(world):
     assert not world.app.worker.closed  # what it borrowed is still at work
 
 
+OFFLINE = Model.answer
+
+
+def nothing_at_night(model, ask, backend, deadline):
+    return (
+        Reply("[DREAM]\nNothing.", "stop", "offline") if ask.job == "dream" else OFFLINE(model, ask, backend, deadline)
+    )
+
+
 BREAKS = {
     "transcript": lambda patch: patch.setattr(
         canary.recording, "record", lambda *_: (_ for _ in ()).throw(OSError(28, "full"))
     ),
     "ingest": lambda patch: patch.setattr("memoryd.engine.ingest.Ingest.scan", lambda _: None),
     "sleep": lambda patch: patch.setattr(Model, "answer", lambda *_: Reply("", "stop", "offline")),
-    "dream": lambda patch: patch.setattr(Model, "answer", dreams(lambda _: "[DREAM]\nNothing.")),
+    "dream": lambda patch: patch.setattr(Model, "answer", nothing_at_night),
     "search": lambda patch: patch.setattr("memoryd.engine.recall.Recall.search", lambda *_, **__: []),
 }
 
@@ -137,7 +124,7 @@ def test_its_tokens_are_counted_and_none_are_taken_that_are_not_there(world, mon
 
     def answer_of(_self, endpoint, ask):
         asked.append((endpoint.model, ask.job))
-        text = keeping(ask) if ask.job == "dream" else Model.answer(world.app.worker, ask, "offline", None).text
+        text = OFFLINE(world.app.worker, ask, "offline", None).text
         return Reply(text, "stop", "openai", "m", tokens_in=300, tokens_out=40)
 
     monkeypatch.setattr(Model, "answer_of", answer_of, raising=False)

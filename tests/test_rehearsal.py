@@ -80,7 +80,7 @@ def test_what_a_killed_dry_run_left_is_removed_and_one_that_runs_is_not(scratch,
     (left / "workspace").mkdir(parents=True)
     (left / "workspace" / "MEMORY.md").write_text("- the same\n")
     killed = scratch.state / f"{staging.PREFIX}left"  # by a backup
-    killed.mkdir()
+    killed.mkdir(exist_ok=True)  # the tests of this module share a state folder
     (killed / "memoryd.db").write_bytes(b"a copy")
     with trial.place(scratch.state, scratch.workspace) as running:
         assert state_files.uses(scratch.state)["copies"] > 0

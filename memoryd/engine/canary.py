@@ -26,7 +26,7 @@ from memoryd.jobs.sleep import CONSUMER
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
-    from datetime import datetime
+    from datetime import date, datetime
 
     from sqlalchemy import Engine
 
@@ -72,23 +72,24 @@ class Fact:
     """What is said, what is asked, and the name that tells that it was found."""
 
     name: str
+    day: date
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """The session."""
-        user = f"We decided that the northern warehouse is named {self.name}, because its old name was taken."
-        assistant = f"Noted: the northern warehouse is named {self.name} from now on."
+        """The session: an event with its date, which it takes a dream to bring from the day into the core."""
+        user = f"The northern warehouse {self.name} was bought on {self.day}."
+        assistant = f"Noted: the northern warehouse {self.name} was bought on {self.day}."
         return [{"role": "user", "content": user}, {"role": "assistant", "content": assistant}]
 
     @property
     def question(self) -> str:
         """What a later session would look for."""
-        return "how is the northern warehouse named"
+        return "when was the northern warehouse bought"
 
 
-def fact_of(run_id: str) -> Fact:
+def fact_of(run_id: str, day: date) -> Fact:
     """Another fact for each run, so that none is found that an earlier one has left."""
-    return Fact(f"Kestrel-{10_000 + zlib.crc32(run_id.encode()) % 90_000}")
+    return Fact(f"Kestrel-{10_000 + zlib.crc32(run_id.encode()) % 90_000}", day)
 
 
 # --- when -------------------------------------------------------------------------------------------------------------
@@ -143,7 +144,8 @@ def fly(runner: Runner, run: Run, opened: Opener, go_on: Callable[[], None]) -> 
         shadow_settings = _settings(settings, agent, place)
         with opened(shadow_settings) as shadow:
             try:
-                for stage, step in _stages(shadow, fact_of(run.id)):
+                fact = fact_of(run.id, runner.clock.now().astimezone(settings.zone).date())
+                for stage, step in _stages(shadow, fact):
                     go_on()
                     began = runner.clock.monotonic()
                     _take(stage, step)
@@ -199,7 +201,7 @@ def _ingest(shadow: Shadow, fact: Fact) -> None:
     shadow.ingest.flush()
     with sqlite.reading(shadow.engine) as connection:
         texts = connection.exec_driver_sql("SELECT text FROM turn").scalars().all()
-    if not all(any(fact.name in text and role in text for text in texts) for role in ("old name", "Noted")):
+    if not {one["content"] for one in fact.messages} <= set(texts):
         raise FallenError("ingest", f"{len(texts)} turns were read, and not those of the session")
 
 

@@ -519,6 +519,8 @@ class Runner:
         receipt = dict(step.receipt)
         if reply is not None:
             receipt["backend"] = reply.backend
+            said = reply.text.encode(errors="replace")
+            receipt["reply"] = {"sha256": regular.digest(said), "characters": len(reply.text)}
             receipt |= {"fallback": reply.instead} if reply.instead else {}
         blocks = [edit for edit in step.edits if isinstance(edit, AppendDaily) and run.kind not in ledger_runs.KINDS]
         if blocks and self.settings.hooks.on_summary:

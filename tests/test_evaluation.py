@@ -1,0 +1,324 @@
+"""Does it help? The user's own questions, put to memory with its core and without, at the same cost."""
+
+import dataclasses
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scratch import Scratch, in_process
+
+from memoryd.daemon.once import run_once
+from memoryd.database import audit, job_modes, reads, runs, sqlite
+from memoryd.engine import evaluating, modes, sleeping
+from memoryd.engine.clock import text_of
+from memoryd.gauge.estimate import estimate
+from memoryd.ledger.memory import Kind
+from memoryd.ledger.operation import Add, Delete, Update, apply
+from memoryd.recall.evaluation import Asked, Entry, Evaluation, Held, asks, evaluate
+
+NOW = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
+DEPOT = "The depot in Tromso opens at seven and Ingrid holds its keys."
+ANSWER = "The depot in Tromso opens at seven; Ingrid holds the keys of it."
+QUESTION = "When does the depot open, and who can let me in?"
+
+
+# --- the measure ---
+
+
+def one(question=QUESTION, answer=ANSWER, days=(), core=()):
+    return Asked(question, answer, "2026-03-10"), Held([Entry(text, "2026-03-01") for text in days], list(core))
+
+
+NOISE = [f"Report {number}: the build of module {number} took long and was logged." for number in range(40)]
+
+
+def test_an_answer_is_found_where_memory_holds_its_words():
+    told = evaluate([one(days=[DEPOT, *NOISE])], 1000)
+    assert (told.asked, told.counted, told.days.hits, told.consolidated.hits, told.core.hits) == (1, 1, 1, 1, 0)
+    told = evaluate([one(days=NOISE, core=[DEPOT])], 1000)
+    assert (told.days.hits, told.consolidated.hits, told.core.hits, told.wins) == (0, 1, 1, 1)
+
+
+def test_a_question_whose_answer_no_memory_held_is_not_counted():
+    told = evaluate([one(days=NOISE), one(question="Is it done?", answer="Yes.", days=[DEPOT])], 1000)
+    assert (told.asked, told.counted) == (2, 0)
+    # What the question itself says is no evidence: it is in every answer.
+    told = evaluate([one(question=f"Is it true? {ANSWER}", days=[DEPOT, *NOISE])], 1000)
+    assert told.counted == 0
+
+
+def test_a_core_that_fills_the_budget_with_other_things_loses():
+    """Where the same words find more in the days than half of a budget takes, the core has cost an answer."""
+    days = [*(f"The depot was visited on day {number} by the auditors of the company." for number in range(30)), DEPOT]
+    days = [*reversed(days)]
+    question = "Which visited depot of the company do the auditors mean on the day that they open it?"
+    core = [f"Rule {number}: colours of module {number} are blue and never anything else." for number in range(20)]
+    told = evaluate([one(question=question, days=days, core=core)] * 6, 2 * sum(map(estimate, core)))
+    assert (told.days.hits, told.consolidated.hits, told.losses) == (6, 0, 6)
+    assert told.verdict == "loses"
+    assert evaluate([one(question=question, days=days, core=[])] * 6, 10_000).losses == 0
+
+
+TEXTS = st.lists(st.sampled_from([DEPOT, *NOISE, "", "x " * 3000]), max_size=12)
+
+
+@given(TEXTS, TEXTS, st.integers(0, 3000))
+def test_both_stay_within_one_budget(days, core, most):
+    told = evaluate([one(days=[DEPOT, *days], core=core)], most)
+    assert told.counted == 1
+    budget = min(max(2 * sum(map(estimate, core)), 400), most)
+    assert all(tally.tokens <= budget for tally in (told.days, told.consolidated, told.core))
+    assert told.core.tokens <= told.consolidated.tokens
+    assert told.wins + told.losses <= 1
+
+
+@given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 100))
+def test_a_verdict_takes_enough_questions_and_more_than_luck(wins, losses, same):
+    told = Evaluation(asked=200, counted=wins + losses + same, wins=wins, losses=losses)
+    if told.verdict == "loses":
+        assert losses >= 4
+        assert losses > wins
+        assert told.counted >= 5
+    assert told.verdict != "helps" or wins >= 4
+    swapped = dataclasses.replace(told, wins=losses, losses=wins)
+    assert {told.verdict, swapped.verdict} in ({"loses", "helps"}, {"undecided"})
+
+
+@pytest.mark.parametrize(
+    ("text", "is_question"),
+    [
+        ("When does the depot open?", True),
+        ("what was the name again", True),
+        ("Wie heißt das Depot?", True),
+        ("仓库几点开门？", True),  # noqa: RUF001
+        ("Please write the report now.", False),
+        ("> Who wrote this?\nDelete it.", False),
+        ("I know what I want.", False),
+    ],
+)
+def test_what_asks(text, is_question):
+    assert asks(text) is is_question
+
+
+# --- an agent's memory as it was ---
+
+
+def turn(role, text, at):
+    return {"role": role, "content": text, "timestamp": text_of(at)}
+
+
+class World:
+    def __init__(self, root):
+        self.scratch = Scratch(root, modes={"sleep": "off", "facts": "off", "dream": "auto"})
+        self.now = NOW
+        self.count = 0
+
+    def open(self):
+        self.app = in_process(self.scratch, lambda: self.now)
+        return self.app
+
+    def session(self, at, *said):
+        self.count += 1
+        records = [turn(role, text, at + timedelta(minutes=number)) for number, (role, text) in enumerate(said)]
+        self.scratch.append(records, f"s{self.count}")
+
+    def day(self, at, *bullets):
+        path = self.scratch.workspace / "memory" / f"{at:%Y-%m-%d}.md"
+        path.parent.mkdir(exist_ok=True)
+        head = "" if path.exists() else f"# Daily Memory: {at:%Y-%m-%d}\n"
+        body = "".join(f"- {text}\n" for text in bullets)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"{head}\n## Session Notes ({at:%H:%M})\n\n{body}")
+
+    def core(self, at, *operations):
+        from memoryd.database import memories
+
+        with sqlite.writing(self.app.engine) as connection:
+            held = {memory.id: memory for memory in memories.live(connection, "demo", Kind.CORE)}
+            new_hex = self.app.runner.new_id
+            changes = apply(held, operations, agent_id="demo", now=text_of(at), new_hex=new_hex)
+            audit.record(connection, changes, at=text_of(at), agent_id="demo", actor="human", run_id=None)
+        return changes[0].memory_id
+
+    def evaluate(self, days=7):
+        settings = self.app.settings
+        return evaluating.of_agent(self.app.engine, settings, settings.agents[0], self.now, days)
+
+    def run(self, **more):
+        run_id = sleeping.new_run_id(self.app.clock)
+        now = self.app.clock.text()
+        row = {"id": run_id, "kind": evaluating.KIND, "agent_id": "demo", "actor": "memoryd", "trigger": "schedule"}
+        with sqlite.writing(self.app.engine) as connection:
+            assert runs.enqueue(connection, row | {"created_at": now, "scheduled_for": now} | more)
+        self.app.runner.run_next(only=run_id)
+        with reads.open_reader(self.app.database) as reader:
+            return reads.job_run(reader, run_id)
+
+    def mode(self):
+        return modes.mode_of(self.app.engine, self.app.settings, "demo", "dream")
+
+    def alarms(self):
+        return [row[0] for row in self.scratch.query("SELECT kind FROM alarm WHERE cleared_at IS NULL")]
+
+
+@pytest.fixture
+def world(tmp_path):
+    made = World(tmp_path / "scratch")
+    made.session(NOW - timedelta(days=20), ("user", "Hello there."), ("assistant", "Hello."))
+    with made.open():
+        run_once(made.app)
+        yield made
+
+
+def read(world):
+    run_once(world.app)
+
+
+ASKED = (("user", QUESTION), ("assistant", ANSWER))
+
+
+def test_memory_is_asked_as_it_was_when_the_session_began(world):
+    began = NOW - timedelta(days=2)
+    world.session(began, *ASKED)
+    read(world)
+    world.day(began + timedelta(hours=1), DEPOT)  # what its own session left
+    world.core(began + timedelta(hours=1), Add(Kind.CORE, DEPOT))
+    told = world.evaluate()
+    assert (told.asked, told.counted) == (1, 0)
+    world.day(began - timedelta(days=1), DEPOT)
+    told = world.evaluate()
+    assert (told.counted, told.days.hits, told.consolidated.hits, told.core.hits) == (1, 1, 1, 0)
+
+
+def test_the_core_is_replayed(world):
+    began = NOW - timedelta(days=2)
+    world.session(began, *ASKED)
+    read(world)
+    world.day(began - timedelta(days=3), *NOISE)
+    memory_id = world.core(began - timedelta(days=5), Add(Kind.CORE, DEPOT))
+    world.core(began + timedelta(days=1), Update(memory_id, "The depot is closed for good."))
+    assert world.evaluate().core.hits == 1
+    gone = world.core(began - timedelta(days=4), Add(Kind.CORE, "The depot is old."))
+    world.core(began + timedelta(hours=1), Delete(gone))
+    assert world.evaluate().core.hits == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ((*ASKED, ("user", "Thanks!")), 1),
+        ((*ASKED, ("user", "No, that's wrong: it opens at nine."), ("assistant", "I see.")), 0),
+        ((("user", "Please open the depot."), ("assistant", ANSWER)), 0),
+        ((("user", QUESTION),), 0),
+    ],
+)
+def test_what_the_user_asked_and_let_stand_counts(world, said, asked):
+    world.session(NOW - timedelta(days=2), *said)
+    world.session(NOW - timedelta(days=30), *ASKED)
+    read(world)
+    assert world.evaluate().asked == asked
+
+
+def test_the_command_tells_numbers_and_not_a_word(world):
+    world.session(NOW - timedelta(days=2), *ASKED)
+    read(world)
+    world.day(NOW - timedelta(days=5), DEPOT)
+    world.app.close()
+    done = world.scratch.run("eval", "--days", "3650")
+    assert done.returncode == 0, done
+    told = world.scratch.json("eval", "--days", "3650")
+    assert (told["counted"], told["dailies"]["hits"], told["verdict"]) == (1, 1, "undecided")
+    assert "daily files, searched      100.0%" in done.stdout
+    for word in ("depot", "tromso", "ingrid"):
+        assert word not in (done.stdout + json.dumps(told)).lower()
+
+
+# --- what follows ---
+
+
+LOST = Evaluation(asked=9, counted=9, losses=6)
+FINE = Evaluation(asked=9, counted=9, wins=1, losses=1)
+NOBODY = Evaluation()
+
+
+def found(monkeypatch, evaluation):
+    monkeypatch.setattr(evaluating, "of_agent", lambda *_: evaluation)
+
+
+def test_a_dream_that_loses_twice_is_held_back_until_it_does_not_or_a_person_trusts_it(world, monkeypatch):
+    found(monkeypatch, LOST)
+    assert world.run()["why"] == "loses"
+    assert (world.mode(), world.alarms()) == ("auto", [])
+    world.now += timedelta(days=7)
+    world.run()
+    assert (world.mode(), world.alarms()) == ("propose", ["dream-loses"])
+    found(monkeypatch, NOBODY)  # nothing was asked: that proves nothing
+    world.now += timedelta(days=7)
+    world.run()
+    assert world.mode() == "propose"
+    found(monkeypatch, FINE)
+    world.now += timedelta(days=7)
+    world.run()
+    assert (world.mode(), world.alarms()) == ("auto", [])
+    found(monkeypatch, LOST)
+    for _ in range(2):
+        world.now += timedelta(days=7)
+        world.run()
+    assert world.mode() == "propose"
+    world.app.close()
+    told = world.scratch.run("status").stdout
+    assert "held     dream to propose since" in told
+    assert "ALARM    dream-loses" in told
+    assert world.scratch.json("job", "trust", "dream")["was_held"] is True
+    assert world.scratch.json("job", "trust", "dream")["was_held"] is False
+    assert world.scratch.json("job", "trust", "sleepwalk", code=3)
+    with world.open():
+        assert (world.mode(), world.alarms()) == ("auto", [])
+
+
+def test_in_a_silo_where_nobody_is_asked_it_does_not_dream_at_all(world, monkeypatch):
+    agent = dataclasses.replace(world.app.settings.agents[0], privacy="silo")
+    world.app.settings = world.app.runner.settings = dataclasses.replace(world.app.settings, agents=(agent,))
+    found(monkeypatch, LOST)
+    for _ in range(2):
+        world.now += timedelta(days=7)
+        world.run()
+    assert world.mode() == "off"
+
+
+def test_what_is_configured_to_do_less_is_not_made_to_do_more(world):
+    with sqlite.writing(world.app.engine) as connection:
+        job_modes.hold(connection, "demo", "dream", "propose", now="x", why="x")
+    off = dataclasses.replace(world.app.settings.modes, dream="off")
+    settings = dataclasses.replace(world.app.settings, modes=off)
+    assert modes.mode_of(world.app.engine, settings, "demo", "dream") == "off"
+
+
+def test_it_runs_once_a_week_behind_a_dream(world):
+    def queue():
+        return evaluating.queue(world.app.engine, world.app.settings, world.app.clock, f"{world.now:%Y-%m-%dT%H:%M}")
+
+    def dreamt(number):
+        world.scratch.change(
+            "INSERT INTO job_run (id, kind, agent_id, actor, trigger, state, created_at, scheduled_for, finished_at,"
+            " attempt, fence, cancel_requested, tokens_in, tokens_out, receipt, options)"
+            " VALUES (?, 'dream', 'demo', 'memoryd', 'schedule', 'succeeded', 'x', 'x', ?, 0, 0, 0, 0, 0, '{}', '{}')",
+            f"run-{number}", text_of(world.now),
+        )  # fmt: skip
+
+    assert queue() == 0  # there is nothing to judge
+    dreamt(1)
+    assert queue() == 1
+    assert queue() == 0
+    world.scratch.change("UPDATE job_run SET state = 'succeeded' WHERE kind = 'eval'")
+    counts = []
+    for number in range(2, 16):
+        world.now += timedelta(days=1)
+        dreamt(number)
+        counts.append(queue())
+        world.scratch.change("UPDATE job_run SET state = 'succeeded' WHERE kind = 'eval'")
+    assert [day for day, count in enumerate(counts, 1) if count] == [7, 14]
+    world.now += timedelta(days=8)
+    assert queue() == 0  # no dream since
