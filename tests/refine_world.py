@@ -69,6 +69,7 @@ class World:
     @classmethod
     def made(cls, root, texts=TEXTS, protected=(PROMISE,)):
         world = cls(Scratch(root))
+        world.scratch.write_config(modes={"facts": "off", "dream": "off", "dedup": "off"})
         world.configure()
         world.path.write_text("# Core\n\n" + "".join(f"- {text}\n" for text in texts), encoding="utf-8")
         with world.open():

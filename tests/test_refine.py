@@ -360,7 +360,7 @@ def test_a_core_that_grows_too_large_is_refined_once_until_it_is_due_again(fresh
 
 def test_where_it_is_off_an_alarm_recommends_it_until_the_core_is_small(fresh):
     world = fresh()
-    world.scratch.write_config(modes={"facts": "off", "refine": "off"})
+    world.scratch.write_config(modes=world.scratch.settings["modes"] | {"refine": "off"})
     world.configure()
     with world.open():
         assert slots.look_at_cores(world.app) == 0
@@ -382,9 +382,9 @@ def test_paused_and_disabled_agents_are_skipped_but_by_hand(fresh):
         with sqlite.writing(world.app.engine) as connection:
             runs.set_paused(connection, "demo", paused=True)
         world.now += timedelta(days=9)
-        for again in range(2):
-            for slot in slots.schedule.due(world.app.settings, world.now):
-                assert slots.queue(world.app, slot, "schedule") == (slot.kind != "refine" and not again)
+        for _ in range(2):
+            (slot,) = slots.schedule.due(world.app.settings, world.now)
+            assert (slot.kind, slots.queue(world.app, slot, "schedule")) == ("refine", 0)
         assert slots.look_at_cores(world.app) == 0
         assert [one[1:] for one in refinements(world) if one[0] == "schedule"] == [("skipped", "the agent is paused")]
         assert world.refine()["state"] in {"succeeded", "skipped"}

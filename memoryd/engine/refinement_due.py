@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memoryd.database import alarms, memories, runs, sqlite, turns
-from memoryd.engine import refining, sleeping
+from memoryd.engine import modes, refining, sleeping
 from memoryd.engine.clock import text_of
 from memoryd.gauge.estimate import CHARACTERS_PER_TOKEN
 
@@ -39,6 +39,8 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datet
                 continue
             if turns.agent_seen_at(connection, agent.id) > text_of(at):
                 continue
+        if modes.mode_of(engine, settings, agent.id, refining.KIND) != modes.AUTO:
+            continue
         with sqlite.writing(engine) as connection:
             queued += _enqueue(connection, agent, clock, trigger, name)
     return queued
@@ -78,9 +80,10 @@ def consider(engine: Engine, settings: Settings, clock: Clock, log: Log, since: 
                 continue
             tokens = memories.core_tokens(connection, agent.id, CHARACTERS_PER_TOKEN)
             last = runs.last_of_kind(connection, agent.id, refining.KIND, but=_UNASKED)
-        over = tokens > settings.refine.trigger_tokens
-        _tell(engine, clock, log, agent, _why(settings, tokens, last) if over and agent.enabled else None)
-        if over and agent.enabled and settings.modes.refine != "off":
+        over = agent.enabled and tokens > settings.refine.trigger_tokens
+        is_on = over and modes.mode_of(engine, settings, agent.id, refining.KIND) == modes.AUTO
+        _tell(engine, clock, log, agent, _why(settings, tokens, last, is_on=is_on) if over else None)
+        if is_on:
             queued += _queue_over(engine, agent, clock, text_of(since()))
     return queued
 
@@ -98,10 +101,10 @@ def _queue_over(engine: Engine, agent: Agent, clock: Clock, since: str) -> int:
         return int(runs.enqueue(connection, row))
 
 
-def _why(settings: Settings, tokens: int, last: tuple[str, str] | None) -> str | None:
+def _why(settings: Settings, tokens: int, last: tuple[str, str] | None, *, is_on: bool) -> str | None:
     """What an alarm says of a core that is too large; None where something is done about it."""
     size = f"the core has {tokens:,} tokens, over refine.trigger_tokens, {settings.refine.trigger_tokens:,}"
-    if settings.modes.refine == "off":
+    if not is_on:
         return f"{size}, and modes.refine is off: memoryd job run refine condenses it"
     if last is not None and last[0] == "declined":
         return f"{size}, and the agent declined to refine it on {last[1][:10]}: memoryd job run refine asks it again"

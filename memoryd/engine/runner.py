@@ -292,11 +292,8 @@ class Runner:
                 self._failed(run, error)
 
     def _carry_out(self, run: Run) -> None:
-        if run.kind == rescrub.KIND:
-            self._scrub_again(run)
-            return
-        if run.kind == canary.KIND:
-            self._fly(run)
+        if run.kind in {rescrub.KIND, canary.KIND}:
+            (self._scrub_again if run.kind == rescrub.KIND else self._fly)(run)
             return
         workspace = self._workspace(run.agent_id)
         if workspace is None:
@@ -325,14 +322,17 @@ class Runner:
             self._commit(run, decided.step, [], None, workspace, decided)
             return
         if run.kind == refining.KIND:
-            refiner = self.refiner(run, workspace)
-            if called_refining.is_called(run):
-                called_refining.carry_out(refiner)
-            else:
-                refiner.carry_out()
-            self._clear_alarms_of(run)
-            return
-        self._carry_out_steps(run, KINDS[check_kind(run.kind)], workspace)
+            self._refine(run, workspace)
+        else:
+            self._carry_out_steps(run, KINDS[check_kind(run.kind)], workspace)
+
+    def _refine(self, run: Run, workspace: Path) -> None:
+        refiner = self.refiner(run, workspace)
+        if called_refining.is_called(run):
+            called_refining.carry_out(refiner)
+        else:
+            refiner.carry_out()
+        self._clear_alarms_of(run)
 
     def _carry_out_steps(self, run: Run, kind: JobKind, workspace: Path) -> None:
         source = sleeping.Source(self.engine, self.settings, self.worker, self.scrubber, self.clock, workspace)

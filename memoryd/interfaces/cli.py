@@ -452,9 +452,7 @@ def evaluate(call: Call, agent_id: str | None, days: int) -> None:
     lines += [
         f"  {name:26} {found[key]['rate']:6.1%}  {found[key]['tokens']:7,} tokens each" for key, name in names.items()
     ]
-    lines.append(
-        f"{found['verdict']}: {found['wins']} only by the core, {found['losses']} lost by it"
-    )
+    lines.append(f"{found['verdict']}: {found['wins']} only by the core, {found['losses']} lost by it")
     call.output.result({"agent": agent.id, "days": days, **found}, "\n".join(lines))
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.gauge.estimate import estimate
 from memoryd.jobs.job import Tool, ToolCall
+from memoryd.ledger import steering
 from memoryd.ledger.guards import Guard
 from memoryd.ledger.memory import hash_of
 from memoryd.ledger.neutral import neutral
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Operation
+    from memoryd.ledger.taint import Verdict
 
 SEARCH = "search_memories"
 CONSOLIDATE = "consolidate_memories"
@@ -292,15 +294,21 @@ def _said(content: str, parts: Sequence[Memory], today: date) -> str | Misuse:
     bench = Bench([Record(part.id, Standing.USER, part.content, today) for part in parts])
     verdict = bench.tell(Candidate(content, ids))
     if verdict.place is not Place.REFUSED:
-        clauses = [bench.tell(Candidate(one, ids)) for one in _CLAUSE.split(verdict.text)]
-        steered = next((one for one in clauses if one.why in {TURNED, UNSAID}), None)
-        if steered is None:
+        told = [(one, bench.tell(Candidate(one, ids))) for one in _CLAUSE.split(verdict.text)]
+        refused = next((tried for one, tried in told if tried.why in {TURNED, UNSAID} or _orders(one, tried)), None)
+        if refused is None:
             return verdict.text
-        verdict = steered
+        verdict = refused
     guard = Guard.GROUNDING if UNGROUNDED in verdict.why else Guard.TAINT
     missing = f": {_shown(verdict.missing)}" if verdict.missing else ""
     allowed = "say only what these memories say, in their words where they ask for something"
     return Misuse(f"{verdict.why or 'it says something else'}{missing}", allowed, str(guard), ids)
+
+
+def _orders(clause: str, verdict: Verdict) -> bool:
+    """Whether a clause asks for something that was refused: a part of a text that is well founded as a whole."""
+    asks = steering.orders(clause) or steering.instructs(clause) or steering.prefers(clause)
+    return verdict.place is Place.REFUSED and asks
 
 
 # --- calls in text ----------------------------------------------------------------------------------------------------
