@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 
@@ -19,6 +20,7 @@ from memoryd.gauge.estimate import estimate
 from memoryd.ledger import audit as chain
 from memoryd.ledger.guards import core_tokens
 from memoryd.ledger.memory import Kind, from_json, to_json
+from memoryd.ledger.operation import Change
 from memoryd.llm import openai_chat
 
 NOW = STARTED + timedelta(days=30)
@@ -75,9 +77,20 @@ class World:
         with world.open():
             run_once(world.app)
             world.take()
+            world.date()
             for text in protected:
                 world.run(ledger_runs.EDIT, operations=[["protect", world.id_of(text)]])
         return world
+
+    def date(self):
+        """Give each memory a day on which it was first said, the later ones an earlier one."""
+        live = self.live()
+        changes = [
+            Change("update", memory.id, memory, replace(memory, origin_at=f"2025-01-{len(live) - at:02}T09:00:00.000Z"))
+            for at, memory in enumerate(live)
+        ]
+        with sqlite.writing(self.app.engine) as connection:
+            audit.record(connection, changes, at=NOW.isoformat(), agent_id="demo", actor="memoryd", run_id=None)
 
     def configure(self, llm=None, **refine):
         model = {"provider": "openai", "model": "tiny-1", "base_url": self.url, "fallback": "wait", "timeout": "20s"}
@@ -166,8 +179,7 @@ class World:
         for memory in after.values():
             if memory.id not in before and memory.kind is Kind.CORE:
                 parts = [before.get(one) or after[one] for one in memory.derived_from]
-                days = [part.origin_at for part in parts if part.origin_at]
-                assert memory.origin_at == min(days, default=None)
+                assert memory.origin_at == min(part.origin_at for part in parts)
         if row is not None:
             self.check_counts(row)
 

@@ -149,6 +149,26 @@ def test_a_model_that_fails_is_waited_for_and_answers_are_paid_once(fresh):
             assert world.scratch.query("SELECT count(*) FROM spend") == [(len(server.requests),)]
 
 
+def test_a_model_that_only_a_person_can_help_is_not_stood_in_for(fresh):
+    with ChatServer(refuse("401 Unauthorized")) as server:
+        world = fresh(server.url)
+        world.configure()
+        world.scratch.write_config(llm=world.scratch.settings["llm"] | {"fallback": "offline"})
+        with world.open():
+            row = world.refine()
+            assert (row["state"], len(world.live())) == ("blocked", len(TEXTS))
+
+
+def test_searches_find_by_words_and_days_among_what_is_live(fresh):
+    world = fresh()
+    with world.open():
+        core = world.live()
+        found = refining.search(core, "lemon trees in the garden", None, None)
+        assert {memory.content for memory in core if memory.id in found[:2]} == {TEXTS[6], TEXTS[7]}
+        assert len(refining.search(core, "", "2025-01-03", "2025-01-05")) == 3
+        assert refining.search(core, "lemon", "2025-01-10", None) == []
+
+
 def test_a_server_without_tools_is_asked_in_text_and_remembered(fresh):
     script = plays(merging(0, 1), merging(2, 3, text=LAW), [done()], how=in_text)
 
@@ -195,6 +215,22 @@ def test_a_ledger_that_does_not_fit_is_shown_in_batches(fresh):
             assert row["state"] == "succeeded"
             assert [text for shown in seen for text in shown] == list(TEXTS)
             assert f'"{"part 1. part 2. part 3."}"' in world.live(Kind.JOURNAL)[0].content
+
+
+def test_a_rehearsal_changes_nothing_and_asks_nobody(fresh):
+    with ChatServer(GOOD) as server:
+        world = fresh(server.url)
+        world.configure()
+        (told,) = world.scratch.json("job", "run", "refine", "--dry-run")["runs"]
+        assert (told["state"], server.requests) == ("asks", [])
+        assert told["asks"]["model"].startswith("tiny-1 at ")
+    world.url = None
+    world.configure(target_tokens=10_000)
+    (told,) = world.scratch.json("job", "run", "refine", "--dry-run")["runs"]
+    assert (told["state"], told["would"]) == ("skipped", [])
+    assert "the target is 10,000" in told["why"]
+    with world.open():
+        assert refinements(world) == []
 
 
 # --- stopped ----------------------------------------------------------------------------------------------------------

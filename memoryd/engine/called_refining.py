@@ -100,6 +100,8 @@ def carry_out(refiner: Refiner) -> None:
     limit = moment_of(refiner.run.created_at) + refiner.source.settings.refine.max_time
     if refiner.source.clock.now() > limit:
         session = session.end("out of time")
+    if runs.heed_cancel(refiner.writer.engine, refiner.run):
+        session = session.end("cancelled by hand")
     if session.ended is not None:
         refiner.finish(session)
         return
