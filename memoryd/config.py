@@ -92,6 +92,7 @@ class Agent:
     context_window: int | None = _key(values.or_null(values.whole(1)), None)
     model: str | None = _key(values.or_null(values.text), None)
     base_url: str | None = _key(values.or_null(values.base_url), None)
+    guide: Path | None = _key(values.or_null(values.any_path), None)
     privacy: str = _key(values.one_of("open", "silo"), "open")
     enabled: bool = _key(values.boolean, default=True)
 
@@ -134,6 +135,21 @@ class Sessions:
     """When a session is over."""
 
     idle_end: timedelta = _key(values.duration(timedelta(seconds=1)), timedelta(hours=2))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refine:
+    """When an agent's core is condensed by the agent itself, and how far one refinement may go."""
+
+    schedule: str | None = _key(values.or_null(values.cron_line), "0 4 * * sun")
+    trigger_tokens: int = _key(values.whole(1), 8_000)
+    target_tokens: int = _key(values.whole(1), 5_000)
+    consent: bool = _key(values.boolean, default=True)
+    mode: str = _key(values.one_of("normal", "dedup", "strict"), "normal")
+    max_mutations: int = _key(values.whole(1), 25)
+    max_steps: int = _key(values.whole(1), 60)
+    max_time: timedelta = _key(values.duration(timedelta(seconds=1)), timedelta(hours=1))
+    unfinished: str = _key(values.one_of("keep", "rollback"), "keep")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,6 +234,7 @@ class Modes:
     facts: str = _key(values.one_of("off", "propose", "auto"), "auto")
     dedup: str = _key(values.one_of("off", "propose", "auto"), "auto")
     dream: str = _key(values.one_of("off", "propose", "auto"), "auto")
+    refine: str = _key(values.one_of("off", "auto"), "auto")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,6 +273,7 @@ class Settings:
     scrub: Scrub = _section(Scrub())
     sleep: Sleep = _section(Sleep())
     sessions: Sessions = _section(Sessions())
+    refine: Refine = _section(Refine())
     dedup: Dedup = _section(Dedup())
     dream: Dream = _section(Dream())
     guards: Guards = _section(Guards())

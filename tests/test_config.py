@@ -209,7 +209,7 @@ def test_one_problem_is_told_in_one_line(tmp_path):
         ("refine: {schedule: x}", "refine", "known here: state_dir, timezone, agents, ingest"),
         ("hooks: {on_error: x}", "hooks.on_error", "known here: on_summary, on_alarm"),
         ("llm: {budget: 1}", "llm.budget", "did you mean sleep.budget?"),
-        ("modes: {refine: auto}", "modes.refine", "known here: sleep, facts"),
+        ("modes: {rollover: auto}", "modes.rollover", "known here: sleep, facts"),
         ("zone: x", "zone", "did you mean timezone?"),
         ("source: x", "source", "known here:"),
     ],

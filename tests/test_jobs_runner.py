@@ -475,13 +475,14 @@ def opened_pause(app, paused):
 
 
 def test_kinds_to_come_are_refused_by_name_and_unknown_ones_are_not_found():
-    assert [runner.check_kind(kind) for kind in ("sleep", "facts", "dedup", "dream")] == [
+    assert [runner.check_kind(kind) for kind in ("sleep", "facts", "dedup", "dream", "refine")] == [
         "sleep",
         "facts",
         "dedup",
         "dream",
+        "refine",
     ]
-    for kind in ("rollover", "refine"):
+    for kind in ("rollover",):
         with pytest.raises(RefusedError, match=kind):
             runner.check_kind(kind)
     with pytest.raises(NotFoundError):

@@ -34,7 +34,7 @@ from memoryd.ledger.operation import (
 A, B, C, D = (f"core_{number:08x}" for number in range(4))
 NEW = "core_000000ff"
 OWN_HAND = ("owner", "file")
-BOUNDED = ("tool", "extraction", "rewrite", "refinement")
+BOUNDED = ("tool", "extraction", "rewrite", "refinement", "journal")
 
 
 def memories(*sizes, **values):
@@ -161,6 +161,12 @@ def retention(guards):
     assert judged(guards, "rewrite", rows, *padded)[0] == []
     assert judged(guards, "rewrite", rows, Add(Kind.CORE, "y"), Merge((A, C), "x" * 4))[1] == {}
     assert judged(guards, "refinement", rows, half, start_tokens=21)[1] == {"retention": (A, C)}
+    # What came since the start by other ways, such as a journal entry that was promoted, is no part of what is left.
+    begun = {"start_tokens": 20, "start_ids": frozenset({A, B, C})}
+    promoted = rows | {"core_00000005": core_memory(5, "p" * 50)}
+    assert judged(guards, "refinement", promoted, less, **begun, **free)[1] == {"retention": (A, C)}
+    made = rows | {"core_00000005": core_memory(5, "p" * 50, derived_from=(A,))}
+    assert judged(guards, "refinement", made, less, **begun, **free)[1] == {}
     # Three tenths of ten are three, not 3.0000000000000004.
     assert judged(guards, "tool", memories(3, 7), Delete(B), retention_floor=0.3, erosion_percent=100)[1] == {}
 

@@ -145,3 +145,83 @@ def test_a_whole_object():
     into = Assembly()
     read_object([b'{"model": "m", "choices": [{"message": {"content": "a"}, ', b'"finish_reason": "stop"}]}'], into)
     assert ("".join(into.parts), into.model, into.finish_reason) == ("a", "m", "stop")
+
+
+# --- calls of tools ---
+
+
+def piece(**call):
+    return event({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]})
+
+
+def ended(reason="tool_calls"):
+    return event({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}) + usage() + DONE
+
+
+ARGUMENTS = ('{"a": 1}', '{"b": 2}')
+# However servers number and name the pieces of two calls, in one chunk or in many.
+SHAPES = {
+    "as the reference says": [
+        *(piece(index=n, id=f"c{n}", function={"name": f"f{n}", "arguments": ""}) for n in (0, 1)),
+        *(piece(index=n, function={"arguments": one}) for n in (0, 1) for one in ARGUMENTS[n]),
+    ],
+    "without numbers": [piece(id=f"c{n}", function={"name": f"f{n}", "arguments": ARGUMENTS[n]}) for n in (0, 1)],
+    "all numbered 0": [
+        piece(index=0, id=f"c{n}", function={"name": f"f{n}", "arguments": ARGUMENTS[n]}) for n in (0, 1)
+    ],
+    "without numbers, in pieces": [
+        one
+        for n in (0, 1)
+        for one in (
+            piece(id=f"c{n}", function={"name": f"f{n}", "arguments": ARGUMENTS[n][:3]}),
+            piece(function={"arguments": ARGUMENTS[n][3:]}),
+        )
+    ],
+    "the id in every piece": [
+        piece(index=n, id=f"c{n}", function={"name": f"f{n}" if at == 0 else None, "arguments": part})
+        for n in (0, 1)
+        for at, part in enumerate((ARGUMENTS[n][:3], ARGUMENTS[n][3:]))
+    ],
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_calls_come_in_pieces_however_a_server_numbers_them(shape):
+    into = told(*SHAPES[shape], ended())
+    assert [(call.id, call.name, call.arguments) for call in into.calls] == [
+        (f"c{n}", f"f{n}", ARGUMENTS[n]) for n in (0, 1)
+    ]
+    assert into.finish_reason == "stop"
+
+
+def test_calls_of_one_object_and_arguments_that_are_no_text():
+    calls = [
+        {"function": {"name": "f", "arguments": {"a": [1]}}},
+        {"id": "x", "function": {"name": "f", "arguments": "{"}},
+    ]
+    message = {"content": None, "tool_calls": calls}
+    into = Assembly()
+    read_object([json.dumps({"choices": [{"message": message, "finish_reason": "tool_calls"}]}).encode()], into)
+    assert [(call.id, call.name, call.arguments) for call in into.calls] == [
+        ("call_0", "f", '{"a": [1]}'),
+        ("x", "f", "{"),
+    ]
+    assert into.finish_reason == "stop"
+
+
+@pytest.mark.parametrize(
+    "calls", [7, ["f"], [{"function": "f"}], [{"function": {"name": 1}}], [{"id": 7, "function": {}}]]
+)
+def test_what_is_no_call_is_refused(calls):
+    with pytest.raises(BadReplyError):
+        told(event({"choices": [{"index": 0, "delta": {"tool_calls": calls}}]}), ended())
+
+
+def test_a_call_that_is_cut_off_or_endless_is_none():
+    with pytest.raises(BadReplyError, match="before it was finished"):
+        told(piece(index=0, id="c", function={"name": "f", "arguments": "{"}))
+    with pytest.raises(BadReplyError, match="longer than any"):
+        told(piece(index=0, id="c", function={"name": "f", "arguments": "x" * (MOST_CHARACTERS + 1)}), ended())
+    with pytest.raises(BadReplyError, match="more calls"):
+        told(*(piece(index=n, id=f"c{n}", function={"name": "f"}) for n in range(2_001)), ended())
+    assert told(speak("", end="tool_calls")).finish_reason == "error"

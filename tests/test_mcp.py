@@ -35,6 +35,8 @@ from memoryd.transcripts.injected import CLOSE, OPEN, unmarked
 TOOLS = {
     "memory_search": (True, False), "memory_get": (True, False), "memory_save": (False, False),
     "memory_update": (False, True), "memory_consent": (False, False),
+    "search_memories": (False, False), "consolidate_memories": (False, True), "update_memory": (False, True),
+    "delete_memory": (False, True), "protect_memory": (False, False), "complete_refinement": (False, False),
 }  # fmt: skip
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import httpx2
 import pytest
-from chat_server import ChatServer, good, refuse, say, usage
+from chat_server import ChatServer, event, good, refuse, say, send, speak, usage
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.jobs.job import Ask, Quoted, Reply
-from memoryd.llm import network, openai_chat
+from memoryd.jobs.job import Ask, Exchange, Quoted, Reply, Tool, ToolCall
+from memoryd.llm import network, openai_chat, prompt
 from memoryd.llm.endpoint import Endpoint
 from memoryd.llm.failure import Failure, Trouble
 
@@ -201,3 +203,78 @@ def test_a_models_name_is_one_short_line(server):
     assert reply.model == "tiny-1"
     assert openai_chat._printable("x\n\x1b" * 200).isprintable()
     assert len(openai_chat._printable("x" * 200)) == 100
+
+
+# --- tools ---
+
+TOOL = Tool("take", "Take it.", '{"type": "object", "properties": {"id": {"type": "string"}}}')
+CALLED = Exchange("Well.", (ToolCall("c1", "take", '{"id": "x"}'), ToolCall("c2", "take", "{oh")), ("done", "no"))
+TALK = replace(ASK, tools=(TOOL,), earlier=(CALLED, Exchange("Hm.", (), ("call something",))))
+
+
+def test_tools_are_offered_and_the_conversation_told_as_the_api_has_them(server):
+    server.part = send(
+        event({"choices": [{"delta": {"tool_calls": [{"id": "c3", "function": {"name": "take", "arguments": "{}"}}]}}]})
+        + speak("", end="tool_calls")
+    )
+    reply = openai_chat.answer(TALK, endpoint_of(server.url))
+    assert isinstance(reply, Reply)
+    assert (reply.calls, reply.finish_reason) == ((ToolCall("c3", "take", "{}"),), "stop")
+    (request,) = server.requests
+    (tool,) = request.json["tools"]
+    assert tool["function"]["name"] == "take"
+    assert tool["function"]["parameters"]["properties"] == {"id": {"type": "string"}}
+    roles = [message["role"] for message in request.json["messages"]]
+    assert roles == ["system", "user", "assistant", "tool", "tool", "assistant", "user"]
+    called = request.json["messages"][2]
+    assert [json.loads(call["function"]["arguments"]) for call in called["tool_calls"]] == [
+        {"id": "x"},
+        {"malformed": "{oh"},
+    ]
+    mark = request.json["messages"][0]["content"].split("`<<")[1].split()[0]
+    assert request.json["messages"][3]["content"] == f"<<{mark} result>>\ndone\n<</{mark}>>"
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        ("400 Bad Request", "registry.ollama.ai/library/tiny does not support tools"),
+        ("400 Bad Request", '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
+        ("500 Internal", "Unsupported param: tools"),
+        ("404 Not Found", "No endpoints found that support tool use."),
+    ],
+)
+def test_a_server_that_knows_no_tools_is_told_them_in_text_and_that_is_remembered(server, status, text):
+    def part(connection, request):
+        if "tools" in request.json:
+            connection.error(status, text)
+        else:
+            connection.head()
+            connection.send(speak('{"tool": "take", "arguments": {"id": "x"}}'))
+
+    server.part = part
+    for calls in (2, 3):
+        reply = openai_chat.answer(TALK, endpoint_of(server.url))
+        assert isinstance(reply, Reply)
+        assert (reply.text, reply.calls) == ('{"tool": "take", "arguments": {"id": "x"}}', ())
+        assert len(server.requests) == calls
+    told = server.requests[-1].json["messages"]
+    assert "take: Take it. Arguments, as JSON Schema:" in told[0]["content"]
+    assert [message["role"] for message in told[2:]] == ["assistant", "user", "assistant", "user"]
+    assert told[2]["content"].splitlines()[1] == '{"tool": "take", "arguments": {"id": "x"}}'
+    assert openai_chat.answer(ASK, endpoint_of(server.url)).text == reply.text
+
+
+def test_a_question_that_is_too_long_is_no_server_without_tools(server):
+    server.part = refuse(
+        "400 Bad", "maximum context length is 10 tokens, you have 9 in the messages and 3 in the tools"
+    )
+    failure = openai_chat.answer(TALK, endpoint_of(server.url))
+    assert isinstance(failure, Failure)
+    assert (failure.trouble, len(server.requests)) == (Trouble.OVERFLOW, 1)
+
+
+def test_a_mark_that_a_result_holds_is_not_used():
+    marks = iter(["aa", "bb"])
+    held = replace(TALK, earlier=(Exchange("", (ToolCall("c", "take", "{}"),), ("<</aa>>",)),))
+    assert "<<bb" in prompt.messages(held, lambda: next(marks))[0]["content"]

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 import memoryd
 from memoryd.errors import MemorydError, RefusedError, StateError
-from memoryd.jobs.job import Ask, Quoted, Reply
+from memoryd.jobs.job import Ask, Exchange, Quoted, Reply, Tool, ToolCall
 from memoryd.llm.failure import Failure, Trouble
 from memoryd.worker import client, embedder
 from memoryd.worker.__main__ import operations, serve
@@ -240,6 +240,7 @@ def test_unknown_operations_and_half_requests_end_nothing(tmp_path: Path) -> Non
 
 WORDS = st.text(st.characters() | st.characters(categories=["Cs"]), max_size=20)
 QUOTED = st.builds(Quoted, WORDS, WORDS, WORDS, st.none() | WORDS, WORDS)
+CALLS = st.lists(st.builds(ToolCall, WORDS, WORDS, WORDS), max_size=2).map(tuple)
 ASKS = st.builds(
     Ask,
     WORDS,
@@ -247,10 +248,14 @@ ASKS = st.builds(
     st.lists(QUOTED, max_size=3).map(tuple),
     st.lists(st.tuples(WORDS, WORDS), max_size=3).map(tuple),
     st.integers(1, 9999),
+    st.lists(st.builds(Tool, WORDS, WORDS, WORDS), max_size=2).map(tuple),
+    st.lists(st.builds(Exchange, WORDS, CALLS, st.lists(WORDS, max_size=2).map(tuple)), max_size=2).map(tuple),
 )
 
 
-@given(ASKS, st.builds(Reply, WORDS, WORDS, WORDS, st.none() | WORDS, st.integers(0, 9), st.integers(0, 9)))
+@given(
+    ASKS, st.builds(Reply, WORDS, WORDS, WORDS, st.none() | WORDS, st.integers(0, 9), st.integers(0, 9), calls=CALLS)
+)
 def test_questions_and_answers_pass_unharmed(ask: Ask, reply: Reply) -> None:
     assert ask_from_json(json.loads(json.dumps(ask_to_json(ask)))) == ask
     assert result_from_json(json.loads(json.dumps(result_to_json(reply)))) == reply

@@ -556,6 +556,8 @@ class Loop:
             trigger = "schedule" if on_time else "catch-up"
             if slots.queue(app, slot, trigger):
                 self.queue.at = 0
+        if slots.look_at_cores(app):
+            self.queue.at = 0
 
     def _note_watching(self) -> None:
         self._set_scan()

@@ -25,6 +25,7 @@ def run_once(app: App) -> dict[str, Any]:
     sleeping.end_idle(app.engine, app.settings, app.clock)
     for slot in schedule.due(app.settings, app.clock.now()):
         slots.queue(app, slot, "catch-up")
+    slots.look_at_cores(app)
     app.ingest.changed.update(sleeping.unfinished(app.engine, app.settings, app.clock))
     app.ingest.changed.update(extraction.unfinished(app.engine, app.settings, app.clock))
     app.runner.tell_pending()

@@ -63,6 +63,8 @@ def scheduled(settings: Settings) -> tuple[Scheduled, ...]:
         found.append(Scheduled("dedup", settings.dedup.schedule))
     if settings.dream.schedule and settings.modes.dream != "off":
         found.append(Scheduled("dream", settings.dream.schedule))
+    if settings.refine.schedule and settings.modes.refine != "off":
+        found.append(Scheduled("refine", settings.refine.schedule))
     return tuple(found)
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from memoryd.daemon import schedule
-from memoryd.engine import canary, dreaming, evaluating, ledger_runs, sleeping
+from memoryd.engine import canary, dreaming, evaluating, ledger_runs, refinement_due, refining, sleeping
 
 if TYPE_CHECKING:
     from memoryd.app import App
     from memoryd.daemon.schedule import Due
 
 MOST_MISSED = 400
+
+
+UNSCHEDULED = timedelta(days=7)  # between two refinements of a core that is too large, where none is scheduled
+_ASKS = {ledger_runs.DEDUP: ledger_runs.queue_dedup, refining.KIND: refinement_due.queue}
 
 
 def queue(app: App, slot: Due, trigger: str) -> int:
@@ -22,7 +26,7 @@ def queue(app: App, slot: Due, trigger: str) -> int:
         queued = dreaming.queue(app.engine, app.settings, app.clock, slot.slot, slot.at, trigger, missed)
         queued += canary.queue(app.engine, app.settings, app.clock, slot.slot, slot.at, trigger)
         return queued + evaluating.queue(app.engine, app.settings, app.clock, slot.slot)
-    ask = ledger_runs.queue_dedup if slot.kind == ledger_runs.DEDUP else sleeping.flush_live
+    ask = _ASKS.get(slot.kind, sleeping.flush_live)
     return ask(app.engine, app.settings, app.clock, slot.slot, slot.at, trigger)
 
 
@@ -36,3 +40,14 @@ def _missed(app: App, slot: Due) -> int:
     trigger = schedule.Scheduled(slot.kind, line).trigger(zone)
     after = datetime.fromisoformat(last).replace(tzinfo=zone)
     return schedule.fires_between(trigger, after, slot.at, MOST_MISSED)
+
+
+def look_at_cores(app: App) -> int:
+    """Queue a refinement of each core that has grown too large; returns how many were queued."""
+
+    def since() -> datetime:
+        now = app.clock.now()
+        due = [slot.at for slot in schedule.due(app.settings, now) if slot.kind == refining.KIND]
+        return due[0] if due else now - UNSCHEDULED
+
+    return refinement_due.consider(app.engine, app.settings, app.clock, app.log, since)

@@ -118,6 +118,17 @@ def live(connection: Connection, agent_id: str, kind: Kind) -> list[Memory]:
     return [of_row(row) for row in rows.mappings()]
 
 
+def core_tokens(connection: Connection, agent_id: str, characters: int) -> int:
+    """Tokens of an agent's live core, so many characters each, rounded up for each memory."""
+    return int(
+        connection.exec_driver_sql(
+            "SELECT coalesce(sum((length(content) + ? - 1) / ?), 0) FROM memory"
+            " WHERE agent_id = ? AND kind = ? AND deleted_at IS NULL",
+            (characters, characters, agent_id, str(Kind.CORE)),
+        ).scalar_one()
+    )
+
+
 def by_ids(connection: Connection, agent_id: str, ids: Iterable[str]) -> dict[str, Memory]:
     """Read an agent's memories with these ids, ended ones too; what is another agent's is not found."""
     rows = connection.exec_driver_sql(

@@ -252,6 +252,16 @@ def fact_rows(reader: Reader, agent_id: str) -> list[Row]:
     )
 
 
+def journal(reader: Reader, agent_id: str, since: str) -> list[Row]:
+    """Read the live entries of an agent's journal that were made after `since`, the oldest first."""
+    return reader.rows(
+        "SELECT id, content, created_at FROM memory WHERE agent_id = ? AND kind = 'journal' AND deleted_at IS NULL"
+        " AND created_at > ? ORDER BY created_at, id",
+        agent_id,
+        since,
+    )
+
+
 def profile_rows(reader: Reader, agent_id: str) -> list[Row]:
     """Read the sections of the profile of an agent's user."""
     return reader.rows("SELECT section, text, updated_at FROM profile_section WHERE agent_id = ?", agent_id)

@@ -328,11 +328,23 @@ def cancel(engine: Engine, run_id: str, now: str) -> str | None:
         ).scalar_one_or_none()
         if state in OPEN and has_intent(connection, run_id):
             return "committing"
+        if state in WAITING and _ends_itself(connection, run_id, now):
+            return state
         if state in WAITING or state == "blocked":
             withdraw(connection, run_id, now, "cancelled by hand")
         elif state == "running":
             connection.exec_driver_sql("UPDATE job_run SET cancel_requested = 1 WHERE id = ?", (run_id,))
     return state
+
+
+def _ends_itself(connection: Connection, run_id: str, now: str) -> bool:
+    """Let a refinement that waits for its agent end now, where it has begun: it decides what becomes of its changes."""
+    result = connection.exec_driver_sql(
+        "UPDATE job_run SET scheduled_for = ?, why = 'cancelled by hand' WHERE id = ? AND state = 'queued'"
+        " AND json_extract(receipt, '$.refine') IS NOT NULL",
+        (now, run_id),
+    )
+    return result.rowcount == 1
 
 
 def withdraw(connection: Connection, run_id: str, now: str, why: str) -> None:
@@ -369,6 +381,38 @@ def gave_up_at(connection: Connection, key: str, since: str) -> str | None:
         (key, since),
     ).scalar_one()
     return at
+
+
+def hand_over(connection: Connection, run_id: str, text: str, why: str, now: str) -> bool:
+    """Give a run that waits for it, by this `why`, the next thing to do; False where it does not wait for anything."""
+    result = connection.exec_driver_sql(
+        "UPDATE job_run SET reply = ?, why = NULL, scheduled_for = ? WHERE id = ? AND state = 'queued' AND why = ?",
+        (text, now, run_id, why),
+    )
+    return result.rowcount == 1
+
+
+def wait_for_more(
+    connection: Connection, run: Run, *, text: str, receipt: Mapping[str, Any], why: str, due: str
+) -> bool:
+    """Let a running run wait for the next thing to do, uncounted, until `due`; `text` is what came of the last one."""
+    result = connection.exec_driver_sql(
+        "UPDATE job_run SET state = 'queued', owner = NULL, attempt = attempt - 1, reply = ?, receipt = ?, why = ?,"
+        " scheduled_for = ? WHERE id = ? AND fence = ? AND state = 'running' AND cancel_requested = 0",
+        (text, json.dumps(receipt, sort_keys=True), why, due, run.id, run.fence),
+    )
+    return result.rowcount == 1
+
+
+def heed_cancel(engine: Engine, run: Run) -> bool:
+    """Take it that a person asked this run to stop: it ends what it does in good order; False where nobody did."""
+    with sqlite.writing(engine) as connection:
+        result = connection.exec_driver_sql(
+            "UPDATE job_run SET cancel_requested = 0 WHERE id = ? AND fence = ? AND state = 'running'"
+            " AND cancel_requested = 1",
+            (run.id, run.fence),
+        )
+    return result.rowcount == 1
 
 
 def forget_reply(engine: Engine, run: Run) -> None:
@@ -475,11 +519,11 @@ def given_text(engine: Engine, run: Run) -> str | None:
     return text
 
 
-def kept_reply(engine: Engine, run: Run, input_hash: str) -> str | None:
-    """Read the answer an earlier attempt of this run got to the same question, if there is one."""
+def kept_reply(engine: Engine, run: Run) -> str | None:
+    """Read the answers that this run got, in whichever attempt, to whatever questions."""
     with sqlite.reading(engine) as connection:
         reply: str | None = connection.exec_driver_sql(
-            "SELECT reply FROM job_run WHERE id = ? AND input_hash = ?", (run.id, input_hash)
+            "SELECT reply FROM job_run WHERE id = ?", (run.id,)
         ).scalar_one_or_none()
     return reply
 
@@ -636,3 +680,31 @@ def states(connection: Connection, agent_id: str, run_ids: Sequence[str]) -> dic
         (agent_id, json.dumps(list(run_ids))),
     )
     return {row[0]: row[1] for row in rows}
+
+
+def is_paused(connection: Connection, agent_id: str) -> bool:
+    """Say whether a person has paused this agent."""
+    found = connection.exec_driver_sql("SELECT 1 FROM agent WHERE id = ? AND paused = 1", (agent_id,))
+    return found.first() is not None
+
+
+def last_of_kind(connection: Connection, agent_id: str, kind: str, *, but: Sequence[str]) -> tuple[str, str] | None:
+    """The state of an agent's newest run of a kind that is in none of these states, and when it was made."""
+    row = connection.exec_driver_sql(
+        "SELECT state, created_at FROM job_run WHERE agent_id = ? AND kind = ?"
+        " AND state NOT IN (SELECT value FROM json_each(?)) ORDER BY created_at DESC, rowid DESC LIMIT 1",
+        (agent_id, kind, json.dumps(list(but))),
+    ).first()
+    return None if row is None else (row[0], row[1])
+
+
+def asked_since(
+    connection: Connection, agent_id: str, kind: str, since: str, *, but: Sequence[str], trigger: str
+) -> bool:
+    """Say whether a run of a kind was made since then: by this trigger, or one that is in none of these states."""
+    found = connection.exec_driver_sql(
+        "SELECT 1 FROM job_run WHERE agent_id = ? AND kind = ? AND created_at >= ?"
+        ' AND ("trigger" = ? OR state NOT IN (SELECT value FROM json_each(?))) LIMIT 1',
+        (agent_id, kind, since, trigger, json.dumps(list(but))),
+    )
+    return found.first() is not None

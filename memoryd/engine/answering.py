@@ -21,12 +21,13 @@ from memoryd.engine.clock import moment_of
 from memoryd.errors import StateError
 from memoryd.gauge import window
 from memoryd.jobs import parts as dividing
-from memoryd.jobs.job import Rejected, Reply
+from memoryd.jobs.job import Ask, Rejected, Reply, ToolCall
 from memoryd.llm import circuit as breaker
 from memoryd.llm.circuit import Circuit
 from memoryd.llm.endpoint import OPENAI_URL, Endpoint
 from memoryd.llm.failure import Failure, ModelError, Trouble
 from memoryd.worker.client import ClosedError, WorkerError
+from memoryd.worker.protocol import reply_from_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from memoryd.engine.clock import Clock
     from memoryd.engine.scrubbing import Scrubber
     from memoryd.files.log import Log
-    from memoryd.jobs.job import Ask
     from memoryd.worker.client import Worker
     from memoryd.worker.pool import Pool
 
@@ -61,6 +61,7 @@ class Asked:
     worker: Worker  # counts tokens, and is the offline backend
     merge: Callable[[Sequence[Reply]], Reply | Rejected]  # of the parts of a divided question; of one, its check
     step: Callable[[str], None] = lambda _name: None  # told before and after each answer, and after it was stored
+    own_model_only: bool = False  # it is the agent's own to answer: nobody steps in for its model
 
 
 @dataclass(slots=True)
@@ -84,8 +85,8 @@ class Answerer:
             WorkerError: the tokens cannot be counted, or the offline backend does not answer.
         """
         kept = self._kept(asked)
-        if OFFLINE in kept:
-            return Reply(**kept[OFFLINE])
+        if _offline_key(asked.ask) in kept:
+            return reply_from_json(kept[_offline_key(asked.ask)])
         if asked.settings.llm.provider == OFFLINE:
             return self._offline(asked, None)
         try:
@@ -106,6 +107,13 @@ class Answerer:
         if not self._may_fall_back(asked, Trouble.BAD_REPLY):
             raise ModelError(Failure(Trouble.BAD_REPLY, why))
         return self._offline(asked, why)
+
+    def room_of(self, settings: Settings, agent_id: str) -> int | None:
+        """Return the tokens an agent's model may be asked at once; None where nothing is known of it."""
+        if settings.llm.provider == OFFLINE:
+            return None
+        endpoint = endpoint_of(settings, agent_id)
+        return self._room(endpoint, Ask("", "", ()))
 
     def tend(self, now_monotonic: float) -> None:
         """Let idle workers end, and look at blocked runs whose time has come."""
@@ -129,12 +137,12 @@ class Answerer:
         reply = self._redacted(replace(asked.worker.answer(asked.ask, OFFLINE, OFFLINE_DEADLINE), instead=instead))
         asked.step("before:reply")
         with sqlite.writing(self.engine) as connection:
-            self._keep(connection, asked, OFFLINE, reply)
+            self._keep(connection, asked, _offline_key(asked.ask), reply)
         asked.step("after:reply")
         return reply
 
     def _may_fall_back(self, asked: Asked, trouble: Trouble) -> bool:
-        if asked.settings.llm.fallback != OFFLINE:
+        if asked.own_model_only or asked.settings.llm.fallback != OFFLINE:
             return False
         if trouble in {Trouble.BLOCKED, Trouble.EXHAUSTED} or asked.run.attempt >= asked.settings.jobs.attempts:
             return True
@@ -149,10 +157,12 @@ class Answerer:
         while waiting:
             part = waiting.popleft()
             stored = kept.get(question_hash(part))
-            result = Reply(**stored) if stored else self._ask(asked, part, endpoint)
+            result = reply_from_json(stored) if stored else self._ask(asked, part, endpoint)
             if isinstance(result, Reply):
                 replies.append(result)
                 continue
+            if part.tools:  # a conversation has no parts: its job makes it shorter
+                raise ModelError(Failure(Trouble.OVERFLOW, TOO_SMALL), endpoint.name)
             waiting.extendleft(reversed(self._smaller(asked, part, endpoint)))
             if len(waiting) + len(replies) > MOST_PARTS:
                 raise self._blocked(asked, endpoint, TOO_SMALL)
@@ -207,12 +217,17 @@ class Answerer:
     def _require_clean(self, ask: Ask, run: Run) -> None:
         quoted = [text for one in ask.material for text in (one.text, one.at or "")]
         known = [text for pair in ask.context for text in pair]
-        self.scrubber.require_clean([ask.instructions, *quoted, *known], f"the question of run {run.id}")
+        before = [text for one in ask.earlier for text in (one.text, *one.results)]
+        before += [text for one in ask.earlier for call in one.calls for text in (call.name, call.arguments)]
+        self.scrubber.require_clean([ask.instructions, *quoted, *known, *before], f"the question of run {run.id}")
 
     def _redacted(self, reply: Reply) -> Reply:
         """A reply is another's text: a model may have been told to decode what was redacted, or make a secret up."""
-        text, model = self.scrubber.redact([reply.text, reply.model or ""])
-        return replace(reply, text=text, model=model or None)
+        called = [part for call in reply.calls for part in (call.id, call.name, call.arguments)]
+        text, model, *clean = self.scrubber.redact([reply.text, reply.model or "", *called])
+        parts = iter(clean)
+        calls = tuple(ToolCall(next(parts), next(parts), next(parts)) for _ in reply.calls)
+        return replace(reply, text=text, model=model or None, calls=calls)
 
     # --- sizes ----------------------------------------------------------------------------------------------------
 
@@ -223,7 +238,7 @@ class Answerer:
         return min((room for room in (known, self.rooms.get(endpoint.name)) if room is not None), default=None)
 
     def _fitting(self, asked: Asked, room: int | None) -> Sequence[Ask]:
-        if room is None or measure(asked, asked.ask) <= room:
+        if room is None or asked.ask.tools or measure(asked, asked.ask) <= room:
             return [asked.ask]
         return dividing.divide(asked.ask, room, _counter(asked))
 
@@ -306,7 +321,7 @@ class Answerer:
     # --- rows -----------------------------------------------------------------------------------------------------
 
     def _kept(self, asked: Asked) -> dict[str, dict[str, Any]]:
-        stored = runs.kept_reply(self.engine, asked.run, question_hash(asked.ask))
+        stored = runs.kept_reply(self.engine, asked.run)
         kept: dict[str, dict[str, Any]] = json.loads(stored or "{}")
         return kept
 
@@ -360,14 +375,23 @@ def measure(asked: Asked, ask: Ask) -> int:
 def question_hash(ask: Ask) -> str:
     """Identify a question by its job, instructions and material; what is known already may change in between."""
     asked = [ask.job, ask.instructions, [astuple(quoted) for quoted in ask.material]]
+    asked += [[astuple(one) for one in ask.earlier]] if ask.earlier else []
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+
+
+def _said(reply: Reply) -> int:
+    return len(reply.text) + sum(len(call.name) + len(call.arguments) for call in reply.calls)
+
+
+def _offline_key(ask: Ask) -> str:
+    return f"{OFFLINE}:{question_hash(ask)}"
 
 
 def _cost(result: Reply | Failure, size: int, limit: int) -> tuple[spend.Spent, str]:
     """Return what a call cost and how that is known: as the server reports where it can be true, else as estimated."""
     if isinstance(result, Failure) and not result.billed:
         return spend.Spent(0, 0), "usage"
-    received = len(result.text) if isinstance(result, Reply) else result.received
+    received = _said(result) if isinstance(result, Reply) else result.received
     tokens_in, tokens_out = result.tokens_in or 0, result.tokens_out or 0
     # Ten times what was sent, or asked for, is no other tokenizer but nonsense; it would block the whole day.
     if 0 < tokens_in <= 10 * size and tokens_out <= 10 * limit and (tokens_out > 0 or not received):

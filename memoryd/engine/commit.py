@@ -104,6 +104,7 @@ class Committed:
     run: Run | None = None  # None: there was nothing to settle
     refused: tuple[dict[str, Any], ...] = ()  # by guards, as the receipt has it
     put_back: tuple[str, ...] = ()  # ids of protected memories that an edit had taken out of the file
+    changes: tuple[Change, ...] = ()  # of memories, where files were written with them
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,16 +445,17 @@ def _plan_core(
     cut = None if revision is None else revision.cut
     changes = list(revision.changes) if revision is not None else []
     refusals: list[Refusal] = []
-    for operations, door, seen in _operations(connection, run, edits, file):
+    for operations, asked in _operations(connection, run, edits, file):
         passed = gate.judge(
             connection,
             run.agent_id,
             operations,
-            door=door,
+            door=asked.door,
             now=writer.now(),
             new_hex=writer.new_id,
             limits=writer.limits,
-            seen=seen,
+            seen=asked.seen,
+            begun=asked.begun,
         )
         changes += passed.changes
         refusals += passed.refusals
@@ -501,7 +503,7 @@ def _plan_rewrite(connection: Connection, writer: Writer, run: Run, edit: Rewrit
 
 def _operations(
     connection: Connection, run: Run, edits: Sequence[Edit], file: core.CoreFile
-) -> Iterator[tuple[list[Operation], Door, Mapping[str, str]]]:
+) -> Iterator[tuple[list[Operation], Operate]]:
     """What the edits ask of the ledger; what the file holds already is not added."""
     there = {core.normal(bullet.text) for bullet in core.bullets(file)}
     fresh: list[Operation] = []
@@ -522,13 +524,13 @@ def _operations(
             )
         )
     if fresh:
-        yield fresh, Door.EXTRACTION, {}
+        yield fresh, Operate((), Door.EXTRACTION)
     for edit in edits:
         if isinstance(edit, Operate) and edit.door is Door.DEDUP:
             deletes = [one for one in edit.operations if isinstance(one, Delete)]
-            yield list(dedup.still_same(connection, run.agent_id, deletes)), edit.door, edit.seen
+            yield list(dedup.still_same(connection, run.agent_id, deletes)), edit
         elif isinstance(edit, Operate):
-            yield list(edit.operations), edit.door, edit.seen
+            yield list(edit.operations), edit
 
 
 def _comes(change: Change) -> bool:
@@ -728,18 +730,15 @@ def _complete(writer: Writer, run: Run, intent: Mapping[str, Any], outcome: Outc
     sqlite.empty_log(writer.engine)  # the plan held whole files, with whatever a person has put there
     files = [item["path"] for item in intent["rewrites"]] + [item["path"] for item in intent["appends"]]
     refused = tuple(intent["outcome"]["receipt"].get("refused", ()))
-    return Committed(
-        tuple(files), intent["outcome"]["receipt"]["memories_added"], replan, run, refused, tuple(intent["put_back"])
-    )
+    added = intent["outcome"]["receipt"]["memories_added"]
+    put_back = tuple(intent["put_back"])
+    return Committed(tuple(files), added, replan, run, refused, put_back, tuple(_changes_of(intent)))
 
 
 def _write_ledger(connection: Connection, writer: Writer, run: Run, intent: Mapping[str, Any]) -> None:
     """Make the rows what the plan says, and audit them, and what was put back, and the files."""
     now, actor = writer.now(), intent["actor"]
-    changes = [
-        Change(operation, memory_id, None if before is None else from_json(before), from_json(after))
-        for operation, memory_id, before, after in intent["changes"]
-    ]
+    changes = _changes_of(intent)
     audit.record(connection, changes, at=now, agent_id=run.agent_id, actor=actor, run_id=run.id)
     here = memories.by_ids(connection, run.agent_id, intent["put_back"])
     states = [("put back", memory_id, to_json(here[memory_id])) for memory_id in intent["put_back"]]
@@ -759,6 +758,13 @@ def _write_ledger(connection: Connection, writer: Writer, run: Run, intent: Mapp
                 actor=actor,
                 run_id=run.id,
             )
+
+
+def _changes_of(intent: Mapping[str, Any]) -> list[Change]:
+    return [
+        Change(operation, memory_id, None if before is None else from_json(before), from_json(after))
+        for operation, memory_id, before, after in intent["changes"]
+    ]
 
 
 def _write_rows(connection: Connection, writer: Writer, rows: Mapping[str, Any], run: Run, actor: str) -> None:

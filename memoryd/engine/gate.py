@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from memoryd.ledger.accounting import Rewrite
-    from memoryd.ledger.guards import Limits, Refusal
+    from memoryd.ledger.guards import Begun, Limits, Refusal
     from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Change, Operation
 
@@ -52,6 +52,7 @@ def judge(
     said_anew: Collection[str] = (),
     seen: Mapping[str, str] | None = None,
     rewrite: Rewrite | None = None,
+    begun: Begun | None = None,
 ) -> Passed:
     """What of the operations the guards let through, as changes still to be written.
 
@@ -66,6 +67,7 @@ def judge(
         said_anew: hashes of forgotten texts that the job found said again, besides those their sources show.
         seen: texts by id, as they were when the operations were decided.
         rewrite: what a rewrite speaks of.
+        begun: of a refinement, what it is measured against.
 
     Raises:
         OperationError: an operation names what is not there, or cannot be done to it.
@@ -79,6 +81,9 @@ def judge(
         context,
         said_anew=forgetting.said_anew(operations, graves).union(said_anew),
         rewrite=rewrite,
+        start_tokens=None if begun is None else begun.tokens,
+        start_ids=None if begun is None else begun.ids,
+        mutations=0 if begun is None else begun.mutations,
         seen=seen or {},
     )
     judged = guards.judge(context, operations)
@@ -104,18 +109,23 @@ def context_of(
 ) -> tuple[Context, dict[str, str]]:
     """What the guards go by, and the hashes of what was forgotten on purpose, each with when that was last."""
     graves = memories.tombstones(connection, agent_id)
-    since = text_of(moment_of(now) - guards.EROSION_WINDOW)
-    losses = memories.losses(connection, agent_id, since, but=HUMAN)
     context = Context(
         door=door,
         agent_id=agent_id,
         memories=known,
         count_tokens=estimate,
         limits=limits,
-        eroded=guards.eroded([Ended(one.deleted_at or now, estimate(one.content)) for one in losses], now),
+        eroded=eroded(connection, agent_id, now),
         tombstones=graves.keys(),
     )
     return context, graves
+
+
+def eroded(connection: Connection, agent_id: str, now: str) -> int:
+    """Tokens of the core that were lost within the window of erosion, other than by a person's hand."""
+    since = text_of(moment_of(now) - guards.EROSION_WINDOW)
+    losses = memories.losses(connection, agent_id, since, but=HUMAN)
+    return guards.eroded([Ended(one.deleted_at or now, estimate(one.content)) for one in losses], now)
 
 
 def _named(operations: Sequence[Operation]) -> set[str]:

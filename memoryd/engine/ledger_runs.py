@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from memoryd.counted import counted
 from memoryd.database import runs, sqlite, turns
 from memoryd.engine import dedup, restore, saving, sleeping, time_machine
 from memoryd.engine.clock import text_of
@@ -15,7 +16,8 @@ from memoryd.engine.time_machine import Target
 from memoryd.errors import RefusedError
 from memoryd.jobs.job import Done, NothingToDo, Operate
 from memoryd.ledger.guards import Door
-from memoryd.ledger.operation import Protect, Restore, Unprotect
+from memoryd.ledger.memory import PREFIXES, Kind
+from memoryd.ledger.operation import Add, Protect, Restore, Unprotect
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -30,11 +32,14 @@ if TYPE_CHECKING:
     from memoryd.files.journal import Journal
     from memoryd.files.open_folder import OpenFolder
     from memoryd.ledger.operation import Operation
+    from memoryd.ledger.rollback import Plan
 
 IMPORT = "import"  # what an edit took out of MEMORY.md and must not goes back into it
 EDIT = "edit"  # the owner's own operations
 DEDUP = "dedup"
 ROLLBACK = "rollback"
+REFINE = "refine"  # not of these: a model decides
+_MOST_NAMED = 50
 KINDS = (IMPORT, EDIT, DEDUP, ROLLBACK, *saving.KINDS)
 VERBS: dict[str, type[Protect | Unprotect | Restore]] = {"protect": Protect, "unprotect": Unprotect, "restore": Restore}
 
@@ -99,13 +104,14 @@ def queue_dedup(engine: Engine, settings: Settings, clock: Clock, slot: str, at:
 
 def target_of(options: dict[str, Any]) -> Target:
     """What a rollback's options name."""
-    return Target(options.get("run"), options.get("to"))
+    return Target(options.get("run"), options.get("to"), options.get("memory"))
 
 
 def _rollback(writer: Writer, journal: Journal, run: Run) -> Decided:
     target = target_of(run.options)
     with sqlite.reading(writer.engine) as connection:
         plan = time_machine.plan(connection, run.agent_id, target, writer.now())
+        refined = _refinements(connection, run.agent_id, target)
     plan.check()
     receipt = {"rollback": time_machine.as_row(plan)}
     if not plan.steps:
@@ -123,4 +129,25 @@ def _rollback(writer: Writer, journal: Journal, run: Run) -> Decided:
             restore.retract(connection, journal, run.agent_id, mark.session_id, mark.consumer, seq)
         return revision
 
-    return Decided(Done((), receipt), revise)
+    edits = tuple(_told_of(one, plan, target, writer.now()) for one in refined)
+    return Decided(Done(edits, receipt), revise)
+
+
+def _refinements(connection: Connection, agent_id: str, target: Target) -> list[str]:
+    """The runs among those that are taken back by which the agent itself has changed its core."""
+    rows = connection.exec_driver_sql(
+        "SELECT r.id FROM job_run r JOIN audit a ON a.run_id = r.id WHERE r.agent_id = ? AND r.kind = ?"
+        " GROUP BY r.id HAVING r.id = ? OR max(a.id) > ? ORDER BY r.id",
+        (agent_id, REFINE, target.run_id, 2**62 if target.audit_id is None else target.audit_id),
+    )
+    return [row[0] for row in rows]
+
+
+def _told_of(refined: str, plan: Plan, target: Target, now: str) -> Operate:
+    """The entry of the journal by which an agent learns that its refinement was taken back, by ids and numbers."""
+    back = [step.memory_id for step in plan.steps if step.memory_id.startswith(PREFIXES[Kind.CORE])]
+    what = "one change of the refinement" if target.memory_id is not None else "the refinement"
+    named = f"{', '.join(back[:_MOST_NAMED])}{' …' if len(back) > _MOST_NAMED else ''}"
+    changed = counted(len(back), "memory", "memories")
+    text = f"Rolled back on {now[:10]}: {what} {refined}. {changed} changed back: {named}."
+    return Operate((Add(Kind.JOURNAL, text, tags=("rollback",), origin_at=now),), Door.JOURNAL)

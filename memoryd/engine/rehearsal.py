@@ -8,18 +8,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from memoryd.database import runs, sqlite
-from memoryd.engine import sleeping
+from memoryd.engine import refining, sleeping
 from memoryd.engine.answering import OFFLINE, Asked, endpoint_of, measure
 from memoryd.engine.runner import KINDS
 from memoryd.files import regular
+from memoryd.jobs import refine
 from memoryd.jobs.job import Ask, Enter, NothingToDo
 from memoryd.tiers import daily
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from memoryd.database.runs import Run
     from memoryd.engine.runner import Runner
+    from memoryd.jobs.job import Reply
 
 
 def rehearse(runner: Runner, run_id: str, workspace: Path) -> dict[str, Any]:
@@ -36,7 +39,7 @@ def rehearse(runner: Runner, run_id: str, workspace: Path) -> dict[str, Any]:
     """
     run = runs.get_run(runner.engine, run_id)
     told: dict[str, Any] = {"kind": run.kind, "session_id": run.session_id, "why": None, "asks": None, "would": []}
-    if run.kind in KINDS and runner.settings.llm.provider != OFFLINE:
+    if run.kind in {*KINDS, refining.KIND} and runner.settings.llm.provider != OFFLINE:
         return told | _question(runner, run, workspace)
     runner.run_next(only=run_id)
     with sqlite.reading(runner.engine) as connection:
@@ -47,15 +50,10 @@ def rehearse(runner: Runner, run_id: str, workspace: Path) -> dict[str, Any]:
 
 
 def _question(runner: Runner, run: Run, workspace: Path) -> dict[str, Any]:
-    kind = KINDS[run.kind]
-    source = sleeping.Source(runner.engine, runner.settings, runner.worker, runner.scrubber, runner.clock, workspace)
-    inputs = kind.gather(source, run)
-    step = inputs if isinstance(inputs, NothingToDo) else kind.begin(inputs)
-    while isinstance(step, Enter):
-        step = kind.resume(inputs, step, None)
+    step, merge = _first_step(runner, run, workspace)
     if not isinstance(step, Ask):
         return {"state": "skipped", "why": getattr(step, "why", None)}
-    asked = Asked(run, step, runner.settings, runner.worker, kind.merge)
+    asked = Asked(run, step, runner.settings, runner.worker, merge)
     model = endpoint_of(runner.settings, run.agent_id).name
     asks = {
         "model": model,
@@ -64,6 +62,19 @@ def _question(runner: Runner, run: Run, workspace: Path) -> dict[str, Any]:
         "pieces": len(step.material),
     }
     return {"state": "asks", "asks": asks}
+
+
+def _first_step(runner: Runner, run: Run, workspace: Path) -> tuple[object, Callable[[Sequence[Reply]], Any]]:
+    """The first step of a run that somebody else has to carry out, and what puts its replies together."""
+    if run.kind == refining.KIND:
+        return runner.refiner(run, workspace).first_step(), refine.merge
+    kind = KINDS[run.kind]
+    source = sleeping.Source(runner.engine, runner.settings, runner.worker, runner.scrubber, runner.clock, workspace)
+    inputs = kind.gather(source, run)
+    step = inputs if isinstance(inputs, NothingToDo) else kind.begin(inputs)
+    while isinstance(step, Enter):
+        step = kind.resume(inputs, step, None)
+    return step, kind.merge
 
 
 def _memories(runner: Runner, run_id: str) -> list[dict[str, Any]]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import threading
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from memoryd.database import alarms, runs, spend, sqlite, texts
 from memoryd.engine import (
+    called_refining,
     canary,
     dreaming,
     evaluating,
@@ -21,6 +22,7 @@ from memoryd.engine import (
     ledger_runs,
     modes,
     proposing,
+    refining,
     rescrub,
     restore,
     retry,
@@ -33,7 +35,7 @@ from memoryd.engine.hooks import run_hook
 from memoryd.engine.scrubbing import SecretError, strings_of
 from memoryd.errors import MemorydError, NotFoundError, RefusedError, StateError
 from memoryd.files import regular
-from memoryd.jobs import dream, dream_reply, facts, facts_reply, sleep
+from memoryd.jobs import dream, dream_reply, facts, facts_reply, refine, sleep
 from memoryd.jobs import reply as replies
 from memoryd.jobs.job import (
     AddMemories,
@@ -77,7 +79,7 @@ UNTOLD_MAX = 20
 PROTECTED = "constitutional"  # the alarm of an edit that took a protected memory away …
 EMPTIED = "emptied"  # … and of one that took most of the core away
 OWN_KINDS = (*ledger_runs.KINDS, *proposing.KINDS, forgetting.KIND)  # about which no model is asked
-LATER_KINDS = ("rollover", "refine")
+LATER_KINDS = ("rollover",)
 REDECIDED_MAX = 5  # times that a reply is decided about anew because the core moved; then the run is tried again
 
 
@@ -124,7 +126,7 @@ def check_kind(kind: str) -> str:
         RefusedError: the kind comes with a later version.
         NotFoundError: there is no such kind that a person may ask for.
     """
-    kinds = (*KINDS, ledger_runs.DEDUP, canary.KIND, evaluating.KIND)
+    kinds = (*KINDS, ledger_runs.DEDUP, refining.KIND, canary.KIND, evaluating.KIND)
     if kind in kinds:
         return kind
     if kind in LATER_KINDS:
@@ -290,11 +292,8 @@ class Runner:
                 self._failed(run, error)
 
     def _carry_out(self, run: Run) -> None:
-        if run.kind == rescrub.KIND:
-            self._scrub_again(run)
-            return
-        if run.kind == canary.KIND:
-            self._fly(run)
+        if run.kind in {rescrub.KIND, canary.KIND}:
+            (self._scrub_again if run.kind == rescrub.KIND else self._fly)(run)
             return
         workspace = self._workspace(run.agent_id)
         if workspace is None:
@@ -322,7 +321,18 @@ class Runner:
             decided = ledger_runs.decide(self.writer(workspace), self.journal, run, at_once=at_once)
             self._commit(run, decided.step, [], None, workspace, decided)
             return
-        self._carry_out_steps(run, KINDS[check_kind(run.kind)], workspace)
+        if run.kind == refining.KIND:
+            self._refine(run, workspace)
+        else:
+            self._carry_out_steps(run, KINDS[check_kind(run.kind)], workspace)
+
+    def _refine(self, run: Run, workspace: Path) -> None:
+        refiner = self.refiner(run, workspace)
+        if called_refining.is_called(run):
+            called_refining.carry_out(refiner)
+        else:
+            refiner.carry_out()
+        self._clear_alarms_of(run)
 
     def _carry_out_steps(self, run: Run, kind: JobKind, workspace: Path) -> None:
         source = sleeping.Source(self.engine, self.settings, self.worker, self.scrubber, self.clock, workspace)
@@ -399,6 +409,24 @@ class Runner:
         with sqlite.reading(self.engine) as connection:
             rejected = runs.rejected_like(connection, run.agent_id, run.kind, input_hash)
         return None if rejected is None else NothingToDo(f"{rejected} was made from the same, and rejected")
+
+    def refiner(self, run: Run, workspace: Path) -> refining.Refiner:
+        """What carries a refinement out. The agent's own model is asked, and no other."""
+
+        def ask(question: Ask) -> Reply:
+            asked = Asked(run, question, self.settings, self.worker, refine.merge, self.step, own_model_only=True)
+            return self.answerer.answer(asked)
+
+        return refining.Refiner(
+            source=sleeping.Source(self.engine, self.settings, self.worker, self.scrubber, self.clock, workspace),
+            writer=replace(self.writer(workspace), limits=refining.limits_of(run, self.settings)),
+            run=run,
+            ask=ask,
+            go_on=lambda: self._go_on(run),
+            room=refining.room_within(self.answerer.room_of(self.settings, run.agent_id), self.settings),
+            noted=lambda done: self._note_guards(run, done),
+            log=self.log,
+        )
 
     def _go_on(self, run: Run) -> None:
         """Raise where a run is to stop."""
@@ -546,11 +574,7 @@ class Runner:
             revise=decided.revise if decided is not None else None,
             settled=decided.settled if decided is not None else False,
         )
-        if done.put_back:
-            text = f"an edit of MEMORY.md touched protected memories, put back: {', '.join(done.put_back)}"
-            self._alarm(PROTECTED, text, run.agent_id, "")
-        for refusal in done.refused:
-            self.log.warning("refused by a guard", run=run.id, agent=run.agent_id, **refusal)
+        self._note_guards(run, done)
         self._record_watermarks(run)
         self._clear_alarms_of(run)
         if run.kind == ledger_runs.ROLLBACK and outcome.state == "succeeded":
@@ -592,6 +616,14 @@ class Runner:
         self._clear_alarms_of(run)
         self.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=runs.PROPOSED)
         return True
+
+    def _note_guards(self, run: Run, done: committing.Committed) -> None:
+        """Say what the guards held back in a commit."""
+        if done.put_back:
+            text = f"an edit of MEMORY.md touched protected memories, put back: {', '.join(done.put_back)}"
+            self._alarm(PROTECTED, text, run.agent_id, "")
+        for refusal in done.refused:
+            self.log.warning("refused by a guard", run=run.id, agent=run.agent_id, **refusal)
 
     def _durations(self, phases: list[dict[str, Any]]) -> list[dict[str, Any]]:
         ends = [phase["began"] for phase in phases[1:]] + [self.clock.monotonic()]

@@ -15,7 +15,7 @@ import hashlib
 import json
 import re
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from memoryd.files import regular
 from memoryd.ledger import audit as chain
 from memoryd.ledger import forgetting, rollback
 from memoryd.ledger.cut import cut_of
-from memoryd.ledger.memory import PREFIXES, from_json, to_json
+from memoryd.ledger.memory import PREFIXES, Ending, Kind, from_json, to_json
 from memoryd.ledger.operation import Change
 from memoryd.tiers import daily, diary
 
@@ -47,10 +47,11 @@ _MEMORY = tuple(PREFIXES.values())
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is to be taken back: one run, or everything behind an entry of the audit."""
+    """What is to be taken back: one run, of it one change of a memory, or everything behind an entry of the audit."""
 
     run_id: str | None = None
     audit_id: int | None = None
+    memory_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class Revision:
 
 
 def plan(connection: Connection, agent_id: str, target: Target, now: str) -> Plan:
-    """How to take something back.
+    """How to take something back. Entries of the journal stay: what was done has been done, also when it is undone.
 
     Raises:
         NotFoundError: the run changed nothing, or there is no such entry.
@@ -103,10 +104,22 @@ def plan(connection: Connection, agent_id: str, target: Target, now: str) -> Pla
     entries = list(audit.entries(connection, agent_id))
     texts = audit.texts(connection)
     if target.run_id is not None:
-        return rollback.plan(entries, texts, run_id=target.run_id, now=now)
+        only = None
+        if target.memory_id is not None:
+            only = rollback.operation_of(entries, texts, run_id=target.run_id, memory_id=target.memory_id)
+        return _with_journal(rollback.plan(entries, texts, run_id=target.run_id, now=now, only=only))
     if target.audit_id is None:
         raise NotFoundError("neither a run nor an entry of the audit is named", hint="memoryd job list")
-    return rollback.plan_to(entries, texts, audit_id=target.audit_id, now=now)
+    return _with_journal(rollback.plan_to(entries, texts, audit_id=target.audit_id, now=now))
+
+
+def _with_journal(found: Plan) -> Plan:
+    return replace(found, steps=tuple(step for step in found.steps if not _ends_entry(step)))
+
+
+def _ends_entry(step: Step) -> bool:
+    is_entry = step.memory_id.startswith(PREFIXES[Kind.JOURNAL])
+    return is_entry and step.after is not None and from_json(step.after).ended_as is Ending.UNDONE
 
 
 def as_row(found: Plan) -> dict[str, Any]:
@@ -145,7 +158,7 @@ def revise(
     core_name = chain.file(CORE_FILE)
     others = [step for step in found.steps if not step.memory_id.startswith(_MEMORY) and step.memory_id != core_name]
     core_step = next((step for step in found.steps if step.memory_id == core_name), None)
-    undone = _receipts(connection, agent_id, target)
+    undone = _receipts(connection, agent_id, target) if target.memory_id is None else []
     receipts = [receipt for _, receipt in undone]
     back = None if core_step is None else _backed_up(continuum, core_step, brought, receipts)
     return Revision(

@@ -267,10 +267,15 @@ def job() -> None:
 @click.argument("kind")
 @agent_option
 @click.option("--session", "session_id", metavar="ID", help="This session only (sleep, facts).")
-@click.option("--force", is_flag=True, help="Sessions that are over as well (sleep); though nothing is new (dream).")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Sessions that are over as well (sleep); though nothing is new (dream), or the core is small (refine).",
+)
 @click.option(
     "--lookback-days", type=click.IntRange(1), metavar="N", help="The last N days, today's among them (dream)."
 )
+@click.option("--mode", type=click.Choice(["normal", "dedup", "strict"]), help="How far it may go (refine).")
 @click.option("--dry-run", is_flag=True, help="Show what would be asked or written, of what was read so far.")
 @passed
 def job_run(
@@ -280,13 +285,14 @@ def job_run(
     session_id: str | None,
     force: bool,  # noqa: FBT001
     lookback_days: int | None,
+    mode: str | None,
     dry_run: bool,  # noqa: FBT001
 ) -> None:
-    """Run a job now and wait for it. Kinds of this version: sleep, facts, dedup, dream."""
+    """Run a job now and wait for it. Kinds of this version: sleep, facts, dedup, dream, refine."""
     from memoryd.interfaces import work
 
     settings = call.settings()
-    asked = work.Asked(session_id, force, lookback_days)
+    asked = work.Asked(session_id, force, lookback_days, mode)
     if dry_run:
         _rehearse(call, settings, kind, agent_id, asked)
         return
@@ -365,18 +371,27 @@ def job_list(call: Call, agent_id: str | None, kind: str | None, limit: int) -> 
 
 @job.command("show")
 @click.argument("run_id", metavar="RUN")
+@click.option("--content", is_flag=True, help="With what the memories of a refinement say, where you may see it.")
 @passed
-def job_show(call: Call, run_id: str) -> None:
-    """Show a run with its receipt."""
+def job_show(call: Call, run_id: str, content: bool) -> None:  # noqa: FBT001
+    """Show a run with its receipt; of a refinement each call, what it was about and what became of it."""
     import json
 
     from memoryd.database import reads
+    from memoryd.interfaces import timeline
 
-    with reads.open_reader(call.settings().state_dir / "memoryd.db") as reader:
+    settings = call.settings()
+    texts: list[dict[str, Any]] = []
+    with reads.open_reader(settings.state_dir / "memoryd.db") as reader:
         row = reads.job_run(reader, run_id)
+        if content:
+            texts = timeline.contents(settings, call.agent(settings, row["agent_id"]), reader, row["id"])
     lines = [f"{name:14} {value}" for name, value in row.items() if name != "receipt" and value not in (None, "", {})]
-    lines += ["receipt", json.dumps(row["receipt"], indent=2, ensure_ascii=False)]
-    call.output.result(row, "\n".join(lines))
+    receipt = dict(row["receipt"])
+    if timeline.REFINE in receipt:
+        lines += timeline.lines(receipt.pop(timeline.REFINE), texts)
+    lines += ["receipt", json.dumps(receipt, indent=2, ensure_ascii=False)]
+    call.output.result(row | ({"content": texts} if content else {}), "\n".join(lines))
 
 
 @job.command("cancel")

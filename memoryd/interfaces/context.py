@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 OTHERS = 4  # sessions that hand over what they were about
 _ANSWERS = 5  # of a session, of which the last is told that reports something
 _ELLIPSIS = " …"  # where a snippet was cut
+JOURNAL = "Journal of what was done to this memory"
+JOURNAL_SHOWN = timedelta(days=7)  # an entry is told for so long; it is kept for good
 HITS = 5  # of a search that are told
 
 
@@ -69,16 +71,19 @@ def gather(settings: Settings, agent: Agent, now: datetime) -> Remembered:
     lines: list[str] = []
     others: list[tuple[str, injection.Part]] = []
     local = now.astimezone(settings.zone)
+    journal: list[injection.Part] = []
     if (path := settings.state_dir / DATABASE).exists():
         with reads.open_reader(path) as reader:
             rows = {row["section"]: row for row in reads.profile_rows(reader, agent.id)}
             known = [facts.fact_of(memories.of_row(row)) for row in reads.fact_rows(reader, agent.id)]
             if settings.injection.handover_max_tokens:
                 others = _others(reader, agent, local)
+            told = [f"- {row['content']}" for row in reads.journal(reader, agent.id, text_of(now - JOURNAL_SHOWN))]
+        journal = [injection.Part(JOURNAL, "\n".join(told), newest_last=True)] if told else []
         held = {one: Entry(rows[one]["text"], rows[one]["updated_at"]) for one in Section if one in rows}
         sections, lines = profile.render(held), [facts.line(fact) for fact in facts.Store(known).all()]
     parts, unreadable = _files(agent, local)
-    return Remembered(tuple(sections), tuple(lines), tuple(parts), tuple(unreadable), others=tuple(others))
+    return Remembered(tuple(sections), tuple(lines), (*parts, *journal), tuple(unreadable), others=tuple(others))
 
 
 def _others(reader: Reader, agent: Agent, now: datetime) -> list[tuple[str, injection.Part]]:

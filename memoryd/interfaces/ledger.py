@@ -179,17 +179,27 @@ def verify(call: Call) -> None:
     metavar="AUDIT_ID",
     help="Back to right after this change.",
 )
+@click.option("--memory", "memory_id", metavar="ID", help="Of the RUN only its last change of this memory.")
 @click.option("--dry-run", is_flag=True, help="Show what would be taken back.")
 @_agent
 @click.pass_obj
-def rollback(call: Call, run_id: str | None, audit_id: int | None, dry_run: bool, agent_id: str | None) -> None:  # noqa: FBT001
-    """Take back all that a run did to memory, or all since an entry of the audit."""
+def rollback(
+    call: Call,
+    run_id: str | None,
+    audit_id: int | None,
+    memory_id: str | None,
+    dry_run: bool,  # noqa: FBT001
+    agent_id: str | None,
+) -> None:
+    """Take back all that a run did to memory, one of its changes, or all since an entry of the audit."""
     from memoryd.database import reads
     from memoryd.engine import ledger_runs
     from memoryd.interfaces import work
 
     if (run_id is None) == (audit_id is None):
         raise click.UsageError("name a RUN, or an entry of the audit with --to")
+    if memory_id is not None and run_id is None:
+        raise click.UsageError("--memory names a memory that a RUN has changed")
     settings = call.settings()
     with reads.open_reader(work.database(settings)) as reader:
         if run_id is not None:
@@ -197,6 +207,8 @@ def rollback(call: Call, run_id: str | None, audit_id: int | None, dry_run: bool
             # What a proposal came to was done by the run that answered it.
             answer = row["receipt"].get("accepted_by") or row["receipt"].get("rejected_by")
             options, chosen = {"run": answer or row["id"]}, str(row["agent_id"])
+            if memory_id is not None:
+                options["memory"] = reads.find_memory(reader, chosen, memory_id)["id"]
         else:
             entry = reader.row("SELECT agent_id FROM audit WHERE id = ?", audit_id)
             if entry is None:

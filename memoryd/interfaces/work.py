@@ -17,6 +17,7 @@ from memoryd.daemon.loop import Loop
 from memoryd.daemon.once import read_all, run_once
 from memoryd.database import erasure, reads, runs, snapshot, sqlite, turns
 from memoryd.engine import (
+    called_refining,
     dreaming,
     evaluating,
     extraction,
@@ -24,6 +25,7 @@ from memoryd.engine import (
     ledger_runs,
     modes,
     recording,
+    refining,
     rehearsal,
     rescrub,
     saving,
@@ -185,23 +187,32 @@ class Asked(NamedTuple):
 
     Attributes:
         session_id: this session only (sleep, facts).
-        force: sessions that are over as well (sleep); though nothing is new (dream).
+        force: sessions that are over as well (sleep); though nothing is new (dream), or the core is small (refine).
+        mode: how far it may go (refine); None for the configured one.
         lookback_days: so many days, ending today (dream); None for the configured number.
     """
 
     session_id: str | None = None
     force: bool = False
     lookback_days: int | None = None
+    mode: str | None = None
 
 
 def run_job(settings: Settings, kind: str, agent_id: Callable[[], str], asked: Asked) -> list[dict[str, Any]]:
     """Run a job and wait for it; returns the rows of its runs, of a dream without the sleeps that its receipt names.
+
+    Args:
+        settings: the configuration.
+        kind: of the job.
+        agent_id: chooses the agent.
+        asked: how it is asked for.
 
     Raises:
         RefusedError: the kind comes with a later version.
         NotFoundError: there is no such kind, agent or session.
     """
     check_kind(kind)
+    require_mode(kind, asked.mode)
     agent = agent_id()
 
     def queue(engine: Engine, clock: Clock) -> list[str]:
@@ -209,6 +220,26 @@ def run_job(settings: Settings, kind: str, agent_id: Callable[[], str], asked: A
 
     rows = run_now(settings, agent, queue, fresh=kind in {SLEEP, extraction.KIND, dreaming.KIND})
     return rows[-1:] if kind == dreaming.KIND else rows
+
+
+def require_mode(kind: str, mode: str | None) -> None:
+    """Make sure that a mode is given only to what has one.
+
+    Raises:
+        RefusedError: the kind has no modes.
+    """
+    if mode is not None and kind != refining.KIND:
+        raise RefusedError(f"{kind!r} jobs have no modes", hint=f"leave --mode out; {refining.KIND} has them")
+
+
+def _refine(engine: Engine, clock: Clock, agent_id: str, mode: str | None, *, force: bool) -> str:
+    with sqlite.reading(engine) as connection:
+        waiting = runs.open_by_key(connection, refining.key_of(agent_id))
+    if waiting is not None and called_refining.is_called(runs.get_run(engine, waiting)):
+        hint = "wait until it is over, or end it: memoryd job cancel"
+        raise RefusedError("the agent refines its core itself at the moment", waiting, hint)
+    options = {"mode": mode} if mode is not None else {}
+    return request(engine, clock, agent_id, refining.KIND, options | {"force": force}, key=refining.key_of(agent_id))
 
 
 def rehearse(settings: Settings, kind: str, agent: Agent, asked: Asked) -> list[dict[str, Any]]:
@@ -219,6 +250,7 @@ def rehearse(settings: Settings, kind: str, agent: Agent, asked: Asked) -> list[
         NotFoundError: there is no such kind or session, or nothing has been read yet.
     """
     check_kind(kind)
+    require_mode(kind, asked.mode)
     if not database(settings).exists():
         raise NotFoundError("nothing has been read yet", str(database(settings)), "memoryd run --once")
     with trial.place(settings.state_dir, agent.workspace) as place:
@@ -241,6 +273,8 @@ def rehearse(settings: Settings, kind: str, agent: Agent, asked: Asked) -> list[
 
 
 def _queued(settings: Settings, engine: Engine, clock: Clock, kind: str, agent_id: str, asked: Asked) -> list[str]:
+    if kind == refining.KIND:
+        return [_refine(engine, clock, agent_id, asked.mode, force=asked.force)]
     if kind == extraction.KIND:
         return _ask(engine, clock, agent_id, asked.session_id)
     if kind == SLEEP:
@@ -536,6 +570,51 @@ def _write(settings: Settings, agent: Agent, kind: str, text: str, *, witnessed:
 
     row = run_now(settings, agent.id, queue, fresh=witnessed)[0]
     return require_accepted(row)
+
+
+def call_knife(
+    settings: Settings, agent: Agent, tool: str, arguments: str
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Have a tool of the agent's own refinement carried out; returns the row of its run, and what came of the call.
+
+    That is None where the refinement is over: then the row says how.
+
+    Args:
+        settings: the configuration.
+        agent: whose core is refined, by itself.
+        tool: its name.
+        arguments: a JSON object.
+
+    Raises:
+        RefusedError: another refinement waits or runs.
+    """
+    catch_up(settings, agent)
+    with scrubbing(settings) as scrubber:
+        (clean,) = scrubber.redact([arguments])
+
+    def queue(engine: Engine, clock: Clock) -> list[str]:
+        with sqlite.writing(engine) as connection:
+            return [called_refining.hand_over(connection, clock, agent.id, tool, clean)]
+
+    row = run_now(settings, agent.id, queue)[0]
+    engine = _beside(settings)
+    try:
+        with sqlite.reading(engine) as connection:
+            return row, called_refining.answer_of(connection, row["id"])
+    finally:
+        engine.dispose()
+
+
+def core_size_if_due(settings: Settings, agent: Agent) -> int | None:
+    """Tokens of a core that its agent should refine; None where there is nothing to refine."""
+    if not database(settings).exists():
+        return None
+    engine = _beside(settings)
+    try:
+        with sqlite.reading(engine) as connection:
+            return called_refining.size_if_due(connection, settings, agent.id)
+    finally:
+        engine.dispose()
 
 
 def feedback(settings: Settings, agent: Agent, memory_id: str, verdict: str) -> str:
@@ -846,11 +925,16 @@ def _wait(settings: Settings, run_ids: Sequence[str]) -> list[dict[str, Any]] | 
     while True:
         holder = lock.holder()
         rows = _rows(settings, run_ids)
-        if not any(row["state"] in WAITING and not (row["state"] == "queued" and row["error"]) for row in rows):
+        if not any(row["state"] in WAITING and not _waits_for_another(row) for row in rows):
             return rows
         if holder is None:
             return None
         time.sleep(POLL_SECONDS)
+
+
+def _waits_for_another(row: Mapping[str, Any]) -> bool:
+    """Whether a run waits for its next attempt, or for an agent's next call, and so has ended for who asked for it."""
+    return row["state"] == "queued" and bool(row["error"] or row["why"] == called_refining.WAITS)
 
 
 def _rows(settings: Settings, run_ids: Sequence[str]) -> list[dict[str, Any]]:

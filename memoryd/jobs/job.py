@@ -1,7 +1,7 @@
 """A job is a value: `begin(inputs)` and `resume(inputs, step, answer)` return steps; the runner carries them out.
 
 `resume` gets the step it returned last (with the `state` it put there) and the answer to it: the `Reply` to an `Ask`,
-`None` to an `Enter`.
+`None` to an `Enter`; of a refinement also what was `Found` by a `Search`, and what of an `Apply` was `Applied`.
 
 No job knows which model answers, and none touches a file, a database or a clock.
 """
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from datetime import date
 
     from memoryd.ledger.accounting import Rewrite
-    from memoryd.ledger.guards import Door
-    from memoryd.ledger.operation import Operation
+    from memoryd.ledger.guards import Begun, Door, Refusal
+    from memoryd.ledger.memory import Memory
+    from memoryd.ledger.operation import Change, Operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,33 @@ class Quoted:
 
 
 @dataclass(frozen=True, slots=True)
+class Tool:
+    """What a model may call instead of answering."""
+
+    name: str
+    description: str
+    parameters: str  # JSON Schema of its arguments, as text
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call as the model made it; nothing of it is checked."""
+
+    id: str
+    name: str
+    arguments: str  # meant to be a JSON object
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What a model said before in the same conversation, and what it was told."""
+
+    text: str
+    calls: tuple[ToolCall, ...]
+    results: tuple[str, ...]  # one for each call; one for all it said where it called nothing
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     """A question to the model."""
 
@@ -41,6 +69,8 @@ class Ask:
     material: tuple[Quoted, ...]
     context: tuple[tuple[str, str], ...] = ()  # (name, text): the running summary, known memories …
     max_tokens: int = 4096  # of the reply
+    tools: tuple[Tool, ...] = ()
+    earlier: tuple[Exchange, ...] = ()  # the conversation so far; such a question cannot be asked in parts
     state: object = field(default=None, compare=False, repr=False)  # what the job wants back on resume
 
 
@@ -55,6 +85,7 @@ class Reply:
     tokens_in: int = 0
     tokens_out: int = 0
     instead: str | None = None  # why this backend answered and not the configured one; without content
+    calls: tuple[ToolCall, ...] = ()
 
 
 class MemoryType(StrEnum):
@@ -125,6 +156,7 @@ class Operate:
     operations: tuple[Operation, ...]
     door: Door
     seen: Mapping[str, str] = field(default_factory=dict)
+    begun: Begun | None = None  # of a refinement: what it is measured against
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,4 +269,46 @@ class Enter:
     state: object = field(default=None, compare=False, repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """The agent does not want it; nothing changes."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A look into the agent's own live core."""
+
+    query: str
+    after: str | None = None  # YYYY-MM-DD, inclusive, as `before` is
+    before: str | None = None
+    state: object = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The ids a search found, the best first."""
+
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """Change the ledger now, guards permitting: only a refinement edits as it goes."""
+
+    operate: Operate
+    state: object = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What became of an `Apply`: what was changed, what was refused, and the live core as it is now."""
+
+    changes: tuple[Change, ...]
+    refusals: tuple[Refusal, ...]
+    core: tuple[Memory, ...]
+
+
 Step = Ask | Enter | Done | NothingToDo | Rejected
+Answer = Reply | Found | Applied | None

@@ -17,6 +17,9 @@ _FEWEST_WORDS = 20
 def measure(ask: Ask, count_tokens: CountTokens) -> int:
     """Return the tokens of `ask` as it is sent."""
     texts = [ask.instructions, *(text for _, text in ask.context), *(piece.text for piece in ask.material)]
+    texts += [part for tool in ask.tools for part in (tool.description, tool.parameters)]
+    texts += [part for one in ask.earlier for part in (one.text, *one.results)]
+    texts += [call.arguments for one in ask.earlier for call in one.calls]
     return sum(count_tokens(texts)) + PIECE_OVERHEAD * len(texts)
 
 

@@ -55,6 +55,7 @@ class Door(StrEnum):
     REWRITE = "rewrite"  # dream
     REFINEMENT = "refinement"
     DEDUP = "dedup"
+    JOURNAL = "journal"  # what memoryd tells the agent of what was done to its memory
 
 
 _OWN_HAND = frozenset({Door.OWNER, Door.FILE})
@@ -118,6 +119,15 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """A refinement as the guards see it."""
+
+    tokens: int  # of the live core when it began
+    ids: frozenset[str]  # of the core memories that were live then
+    mutations: int = 0  # operations done so far
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
     """All that the guards go by.
 
@@ -129,6 +139,8 @@ class Context:
         count_tokens: tokens of a text.
         limits: the configured ones.
         start_tokens: of the live core when the run began; None where that is now.
+        start_ids: of the core memories that were live then: what came since by other ways, such as a journal entry
+            that was promoted, is no part of what is left; None where all that is live counts.
         eroded: tokens lost within the window before these operations, see `eroded`.
         mutations: operations this refinement has done already.
         tombstones: hashes of the texts that were forgotten on purpose.
@@ -144,6 +156,7 @@ class Context:
     count_tokens: Callable[[str], int]
     limits: Limits = Limits()
     start_tokens: int | None = None
+    start_ids: frozenset[str] | None = None
     eroded: int = 0
     mutations: int = 0
     tombstones: Collection[str] = frozenset()
@@ -343,11 +356,19 @@ def _retention(context: Context, after: Mapping[str, Memory]) -> Iterable[Refuse
     start = context.start_tokens
     if start is None:
         start = core_tokens(context.memories.values(), context.count_tokens)
-    left = core_tokens(after.values(), context.count_tokens)
+    left = core_tokens(_stemming(context, after), context.count_tokens)
     floor = _exact(context.limits.retention_floor)
     if left < floor * start:
         numbers = {"start": start, "left": left, "floor": float(floor)}
         yield RefusedRun(Guard.RETENTION, _gone(context, after), "too little of the core would be left", numbers)
+
+
+def _stemming(context: Context, after: Mapping[str, Memory]) -> Iterable[Memory]:
+    """The memories that were there at the start, and what was made of them."""
+    start = context.start_ids
+    if start is None:
+        return after.values()
+    return [one for one in after.values() if one.id in start or not start.isdisjoint(one.derived_from)]
 
 
 def _erosion(context: Context, after: Mapping[str, Memory]) -> Iterable[RefusedRun]:

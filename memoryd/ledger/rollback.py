@@ -19,7 +19,7 @@ from memoryd.ledger.audit import rolled_back, state
 from memoryd.ledger.memory import Ending, from_json, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from memoryd.ledger.audit import Entry
 
@@ -105,14 +105,23 @@ def later_ones(later: Iterable[tuple[int, str | None]]) -> str:
     return "".join(f" by {run or 'an edit'} (audit {at})" for at, run in later)
 
 
-def plan(entries: Iterable[Entry], texts: Callable[[str], str | None], *, run_id: str, now: str) -> Plan:
-    """How to take back all that one run did.
+def plan(
+    entries: Iterable[Entry],
+    texts: Callable[[str], str | None],
+    *,
+    run_id: str,
+    now: str,
+    only: Collection[int] | None = None,
+) -> Plan:
+    """How to take back all that one run did, or some of it.
 
     Args:
         entries: all of the run's agent, by id.
         texts: gives the state of a digest; None where it is erased.
         run_id: the run; it may itself be a rollback.
         now: UTC, ISO 8601 with `Z`.
+        only: numbers of the entries that are to be taken back; all by default. The run does not count as rolled back
+            then, and what it did later counts as later.
 
     Raises:
         NotFoundError: the run changed nothing that was audited.
@@ -126,15 +135,49 @@ def plan(entries: Iterable[Entry], texts: Callable[[str], str | None], *, run_id
             raise RefusedError("what a run has forgotten cannot be brought back", where=run_id, hint=_TELLS_MORE)
         if entry.memory_id == mark:
             marked = entry.after
-        if traces and entry.run_id != run_id:
+        of_run = entry.run_id == run_id if only is None else entry.id in only
+        if traces and not of_run:
             ends[entry.memory_id] = entry
-        _note(traces, entry, of_run=entry.run_id == run_id)
+        _note(traces, entry, of_run=of_run)
     if not traces:
         raise NotFoundError("no run with this id has changed anything", where=run_id, hint="list the runs")
     if marked is not None:
         return Plan(already=True)
-    flag = Step(mark, None, state(rolled_back=run_id, at=now))
-    return _plan(traces, ends, texts, now, flag)
+    flag = Step(mark, None, state(rolled_back=run_id, at=now)) if only is None else None
+    return _plan(traces, ends, texts, now, flag, is_run=True)
+
+
+def operation_of(
+    entries: Sequence[Entry], texts: Callable[[str], str | None], *, run_id: str, memory_id: str
+) -> frozenset[int]:
+    """The numbers of the entries of the last operation by which a run changed a memory: a merge changes several.
+
+    Args:
+        entries: all of the run's agent, by id.
+        texts: gives the state of a digest; None where it is erased.
+        run_id: the run.
+        memory_id: the memory, or what was made of it.
+
+    Raises:
+        NotFoundError: the run has not changed this memory.
+    """
+    own = [entry for entry in entries if entry.run_id == run_id and not entry.memory_id.startswith(_NO_MEMORY)]
+    last = next((entry for entry in reversed(own) if entry.memory_id == memory_id), None)
+    if last is None:
+        raise NotFoundError("the run has not changed this memory", memory_id, "memoryd audit --run shows what it did")
+    made = _made(last, texts)
+    return frozenset({last.id} | {entry.id for entry in own if made and _made(entry, texts) == made})
+
+
+def _made(entry: Entry, texts: Callable[[str], str | None]) -> str | None:
+    """The memory that a merge has made, by an entry of the merge; None of any other operation."""
+    if entry.operation != "merge":
+        return None
+    if entry.before is None:
+        return entry.memory_id
+    state_ = None if entry.after is None else texts(entry.after)
+    successors = () if state_ is None else from_json(state_).successors
+    return successors[0] if successors else None
 
 
 def last_of_change(entries: Iterable[Entry], audit_id: int) -> int:
@@ -184,7 +227,7 @@ def plan_to(entries: Sequence[Entry], texts: Callable[[str], str | None], *, aud
             _note(traces, entry, of_run=entry.run_id not in forgot)
     if not found:
         raise NotFoundError("the audit has no such entry", where=str(audit_id), hint="list the audit of this agent")
-    planned = _plan(traces, {}, texts, now, None)
+    planned = _plan(traces, {}, texts, now, None, is_run=False)
     back = {*planned.stayed, *(step.memory_id for step in planned.steps)}
     return replace(planned, stayed=(*planned.stayed, *(one for one in forgotten if one not in back)))
 
@@ -217,6 +260,8 @@ def _plan(
     texts: Callable[[str], str | None],
     now: str,
     flag: Step | None,
+    *,
+    is_run: bool,
 ) -> Plan:
     steps: list[Step] = []
     conflicts: list[Conflict] = []
@@ -228,10 +273,10 @@ def _plan(
             continue
         if trace.between or trace.now != trace.after:
             is_erased = _ended_as(memory_id, trace.now, texts) is Ending.ERASED
-            if memory_id.startswith(_MOVING) or (flag is None and (is_erased or trace.before is not None)):
+            if memory_id.startswith(_MOVING) or (not is_run and (is_erased or trace.before is not None)):
                 stayed.append(memory_id)
                 continue
-            if flag is not None:
+            if is_run:
                 conflicts.append(
                     Conflict(memory_id, "erased" if is_erased else "changed", (*trace.between, *trace.later))
                 )

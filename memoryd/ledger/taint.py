@@ -38,6 +38,7 @@ VOUCHED = 0.6  # share of its content words that the assistant must have said of
 REPORT = "Report: "
 UNKNOWN = "unknown source"
 TURNED = "the contrary was said"
+UNSAID = "not the user's words"
 UNGROUNDED = "not in the source"  # ends the reason of a refusal for what was made up
 _FRAMED = re.compile(r"^(?:Report|Changed|Failed)\b", re.IGNORECASE)
 _AS_USER = re.compile(r"^(?:the )?user\b", re.IGNORECASE)
@@ -143,7 +144,7 @@ class Bench:
         if needs_user or candidate.of_user or steering.of_user(text):
             if in_user_words:
                 return Verdict(Place.CORE, text, typed)
-            return Verdict(Place.REFUSED, why="not the user's words")
+            return Verdict(Place.REFUSED, why=UNSAID)
         if by_user and self._is_turned(text, typed):
             return Verdict(Place.REFUSED, why=TURNED)
         if by_user and (in_user_words or not steering.endorses(text)):
@@ -163,7 +164,7 @@ class Bench:
             return fault
         if _AS_USER.match(text) or (_kinds(text) and steering.of_user(text)):
             if not any(one.standing is Standing.USER for one in cited):
-                return Verdict(Place.REFUSED, why="not the user's words")
+                return Verdict(Place.REFUSED, why=UNSAID)
             least = Standing.USER if _kinds(text) else Standing.ASSISTANT
             cited = [one for one in cited if one.standing >= least]
             fault = self._fault(text, cited)
@@ -177,7 +178,7 @@ class Bench:
         if self._is_turned(text, cites):
             return Verdict(Place.REFUSED, why=TURNED)
         if said >= Standing.ASSISTANT and not self._meant(text, cites):
-            return Verdict(Place.REFUSED, why="not the user's words")
+            return Verdict(Place.REFUSED, why=UNSAID)
         if said <= Standing.OUTSIDE or (said is Standing.ASSISTANT and self._relays(text)):
             return self._report(text, cites)
         return Verdict(Place.DAILY, self._linked(text, cites), cites)
@@ -267,7 +268,7 @@ class Bench:
         if steering.instructs(text.removeprefix(REPORT)) or steering.triggers(text):
             return Verdict(Place.REFUSED, why="an order from outside")
         if steering.of_user(text) and steering.prefers(text):
-            return Verdict(Place.REFUSED, why="not the user's words")
+            return Verdict(Place.REFUSED, why=UNSAID)
         framed = text if _FRAMED.match(text) else REPORT + text
         return Verdict(Place.DAILY, self._linked(framed, cites), cites, "only reported")
 

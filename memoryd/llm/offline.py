@@ -21,7 +21,7 @@ from memoryd.jobs.signals import Signal
 from memoryd.ledger import dates, prose
 from memoryd.ledger.facts import Category
 from memoryd.ledger.neutral import neutral
-from memoryd.llm import dreaming, lasting, salience
+from memoryd.llm import condense, dreaming, lasting, salience
 from memoryd.llm.sentences import sentences
 from memoryd.llm.statements import UNIT_WORDS, Said, Statement, statements
 from memoryd.transcripts.turn import Origin
@@ -49,6 +49,8 @@ _CHARS_PER_TOKEN = 4
 
 def answer(ask: Ask) -> Reply:
     """Return the reply to `ask`; the same question gets the same bytes."""
+    if ask.job in condense.JOBS:
+        return condense.answer(ask)
     text = _ANSWERS.get(ask.job, _sleep)(ask)
     asked = sum(len(quoted.text) for quoted in ask.material) // _CHARS_PER_TOKEN
     return Reply(text, "stop", BACKEND, tokens_in=asked, tokens_out=len(text) // _CHARS_PER_TOKEN)

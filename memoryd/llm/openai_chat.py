@@ -1,9 +1,9 @@
 """The OpenAI-compatible backend: one question to one endpoint over `chat.completions`, and what came of it.
 
-The common floor of such servers: two messages in, a stream of chunks out; no tools, no structured output, no state on
-the server, one choice. Where a server does not know one of the two options that are sent beside, it is asked once more
-without it, and that is remembered while this process lives. Nothing here tries again for any other reason: the job
-table does (engine/retry.py).
+The common floor of such servers: messages in, a stream of chunks out; no structured output, no state on the server,
+one choice; tools only where a question has some. Where a server does not know one of the options that are sent beside,
+or no tools, it is asked once more without, and that is remembered while this process lives: tools are then told in the
+instructions, and called in text. Nothing here tries again for any other reason: the job table does (engine/retry.py).
 
 Failures come back as values. Nothing of what a server says in an error gets into them.
 """
@@ -44,6 +44,9 @@ _TOO_LONG = re.compile(
 _LOOKED_AT = 4000  # characters of an error, to tell which it is
 _NO_MONEY = re.compile(r"insufficient_quota|billing|exceeded your current quota|credit balance", re.IGNORECASE)
 _UNKNOWN_OPTION = frozenset({400, 422})
+# How servers say that they, or the model, know no tools: Ollama, vLLM and LM Studio 400, llama.cpp 500, OpenRouter 404.
+_NO_TOOLS = re.compile(r"\btools?\b|\btool[_ -]?(?:use|call|choice)|function[_ ]call", re.IGNORECASE)
+_WITHOUT_TOOLS = frozenset({400, 404, 422, 500, 501})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ class _Dialect:
 
     limit: str = "max_tokens"  # or max_completion_tokens, which OpenAI's newer models insist on
     reports_usage: bool = True  # takes stream_options
+    takes_tools: bool = True
 
 
 _dialects: dict[tuple[str, str], _Dialect] = {}
@@ -105,6 +109,7 @@ class _Call:
             model=_printable(told.model or self._endpoint.model),
             tokens_in=told.tokens_in or 0,
             tokens_out=told.tokens_out or 0,
+            calls=told.calls,
         )
 
     @contextlib.contextmanager
@@ -112,8 +117,11 @@ class _Call:
         options: dict[str, Any] = {self._dialect.limit: self._ask.max_tokens}
         if self._dialect.reports_usage:
             options["stream_options"] = {"include_usage": True}
+        native = self._dialect.takes_tools
+        if self._ask.tools and native:
+            options["tools"] = prompt.tools(self._ask)
         sdk = openai.OpenAI(api_key=self._key, base_url=self._endpoint.base_url, max_retries=0, http_client=client)
-        messages: Any = prompt.messages(self._ask, lambda: secrets.token_hex(8))
+        messages: Any = prompt.messages(self._ask, lambda: secrets.token_hex(8), native=native)
         with sdk.chat.completions.with_streaming_response.create(
             model=self._endpoint.model, messages=messages, stream=True, **options
         ) as response:
@@ -154,6 +162,8 @@ class _Call:
             return self._failure(trouble, f"{said}, a redirect, which is not followed", billed=False)
         if status in _UNKNOWN_OPTION and (other := self._other_dialect(text)):
             return other
+        if self._ask.tools and self._dialect.takes_tools and status in _WITHOUT_TOOLS and _refuses_tools(text):
+            return replace(self._dialect, takes_tools=False)
         if status in {400, 413, 422} and (status == 413 or _TOO_LONG.search(text)):
             return self._failure(Trouble.OVERFLOW, "the question is longer than the model's context", billed=False)
         after = _retry_after(error.response.headers, datetime.now(UTC))
@@ -172,6 +182,11 @@ class _Call:
         if self._dialect.reports_usage and "stream_options" in text:
             return replace(self._dialect, reports_usage=False)
         return None
+
+
+def _refuses_tools(text: str) -> bool:
+    # A question that is too long may be told how much of it the tools are.
+    return _NO_TOOLS.search(text) is not None and _TOO_LONG.search(text) is None
 
 
 _MEANS = {

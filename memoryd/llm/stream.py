@@ -11,6 +11,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from memoryd.jobs.job import ToolCall
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -21,6 +23,8 @@ _ENDS = {
     "length": "length", "max_tokens": "length", "model_length": "length",
     "content_filter": "refusal", "refusal": "refusal",
 }  # fmt: skip
+_CALLING = frozenset({"tool_calls", "function_call", "tool_use", "tool-calls"})  # ends of an answer that is calls
+MOST_CALLS = 2_000
 
 
 class BadReplyError(Exception):
@@ -28,10 +32,21 @@ class BadReplyError(Exception):
 
 
 @dataclass(slots=True)
+class _Call:
+    """One call of a tool as far as it has come."""
+
+    index: object  # the server's number of it, None where it numbers none
+    id: str
+    name: str
+    arguments: list[str]
+
+
+@dataclass(slots=True)
 class Assembly:
     """An answer as far as it has come."""
 
     parts: list[str] = field(default_factory=list)
+    called: list[_Call] = field(default_factory=list)
     characters: int = 0
     end: str | None = None  # as the server says it
     refused: bool = False
@@ -42,7 +57,17 @@ class Assembly:
     @property
     def finish_reason(self) -> str:
         """The end in our words: stop, length, refusal or error."""
-        return "refusal" if self.refused else _ENDS.get(self.end or "", "error")
+        if self.refused:
+            return "refusal"
+        return "stop" if self.called and self.end in _CALLING else _ENDS.get(self.end or "", "error")
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The calls of tools, in order."""
+        return tuple(
+            ToolCall(call.id or f"call_{number}", call.name, "".join(call.arguments))
+            for number, call in enumerate(self.called)
+        )
 
     def add(self, data: bytes, *, said_in: str) -> None:
         """Add an object of the API: a chunk, which says its part in `delta`, or a whole answer, in `message`.
@@ -71,12 +96,44 @@ class Assembly:
         if content is not None and not isinstance(content, str):
             raise BadReplyError("the answer's content is no text")
         self.parts.append(content or "")
-        self.characters += len(content or "")
-        if self.characters > MOST_CHARACTERS:
-            raise BadReplyError("the answer is longer than any answer can be")
+        self._say(len(content or ""))
+        self._call(said.get("tool_calls") or [])
         self.refused = self.refused or bool(said.get("refusal"))
         end = choice.get("finish_reason")
         self.end = end if isinstance(end, str) else self.end
+
+    def _say(self, characters: int) -> None:
+        self.characters += characters
+        if self.characters > MOST_CHARACTERS:
+            raise BadReplyError("the answer is longer than any answer can be")
+
+    def _call(self, given: object) -> None:
+        """Take calls, or pieces of them: a piece without a name goes on with what its number, or its place, began."""
+        if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
+            raise BadReplyError("the answer's calls are no list of objects")
+        for one in given:
+            function = one.get("function") or {}
+            if not isinstance(function, dict):
+                raise BadReplyError("the answer's call is none")
+            name, piece, id_ = function.get("name") or "", function.get("arguments"), one.get("id") or ""
+            piece = json.dumps(piece) if isinstance(piece, dict) else piece or ""
+            if not all(isinstance(text, str) for text in (name, piece, id_)):
+                raise BadReplyError("the answer's call is none")
+            self._say(len(name) + len(piece))
+            known = self._known(one.get("index"), id_, name)
+            if known is None:
+                self.called.append(_Call(one.get("index"), id_, name, [piece]))
+            else:
+                known.arguments.append(piece)
+            if len(self.called) > MOST_CALLS:
+                raise BadReplyError("the answer has more calls than any answer can have")
+
+    def _known(self, index: object, id_: str, name: str) -> _Call | None:
+        # Some servers number every call 0, some none: another id, or a name, begins another call.
+        found = [call for call in self.called if call.index == index]
+        if not found or (id_ and found[-1].id and id_ != found[-1].id):
+            return None
+        return None if name and index is None else found[-1]
 
     def _count(self, usage: object) -> None:
         if isinstance(usage, dict):

@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import orjson
 
-from memoryd.jobs.job import Ask, Quoted, Reply
+from memoryd.jobs.job import Ask, Exchange, Quoted, Reply, Tool, ToolCall
 from memoryd.llm.endpoint import Endpoint
 from memoryd.llm.failure import Failure, Trouble
 from memoryd.scrub.finding import Finding, Scrubbed
@@ -74,6 +74,8 @@ def ask_to_json(ask: Ask) -> Message:
         "material": [asdict(quoted) for quoted in ask.material],
         "context": [list(pair) for pair in ask.context],
         "max_tokens": ask.max_tokens,
+        "tools": [asdict(tool) for tool in ask.tools],
+        "earlier": [asdict(one) for one in ask.earlier],
     }
 
 
@@ -89,6 +91,11 @@ def ask_from_json(data: Message) -> Ask:
         material=tuple(Quoted(**quoted) for quoted in data["material"]),
         context=tuple((name, text) for name, text in data["context"]),
         max_tokens=data["max_tokens"],
+        tools=tuple(Tool(**tool) for tool in data["tools"]),
+        earlier=tuple(
+            Exchange(one["text"], tuple(ToolCall(**call) for call in one["calls"]), tuple(one["results"]))
+            for one in data["earlier"]
+        ),
     )
 
 
@@ -118,9 +125,18 @@ def result_from_json(data: Message) -> Reply | Failure:
         KeyError, TypeError, ValueError: it is neither.
     """
     if "reply" in data:
-        return Reply(**data["reply"])
+        return reply_from_json(data["reply"])
     given = data["failure"]
     return Failure(**{**given, "trouble": Trouble(given["trouble"])})
+
+
+def reply_from_json(data: Message) -> Reply:
+    """The reply that `dataclasses.asdict` made these values of.
+
+    Raises:
+        KeyError, TypeError: it is none.
+    """
+    return Reply(**{**data, "calls": tuple(ToolCall(**call) for call in data.get("calls", ()))})
 
 
 def policy_to_json(policy: Policy) -> Message:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 def mcp(call: Call, agent_id: str | None, address: str | None) -> None:
     """Give an agent its memory by the Model Context Protocol, on standard input and output.
 
-    An agent program starts this and asks: memory_search, memory_get, memory_save, memory_update.
+    An agent program starts this and asks: memory_search, memory_get, memory_save, memory_update; and refines its core
+    where that has grown too large: search_memories, consolidate_memories, complete_refinement and their like.
     """
     from memoryd.files import log
 

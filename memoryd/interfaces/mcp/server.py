@@ -15,10 +15,11 @@ import memoryd
 from memoryd.errors import MemorydError, NotFoundError
 from memoryd.interfaces.mcp import values
 from memoryd.interfaces.mcp.calls import Kind
+from memoryd.jobs import knife
 from memoryd.ledger.neutral import neutral
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from mcp.server.context import ServerRequestContext
 
@@ -138,8 +139,30 @@ def tools_of(memory: Memory) -> dict[str, Tool]:
             memory.consent,
             Kind.WRITE,
         ),
+        *_knife(memory),
     )
     return {tool.name: tool for tool in every}
+
+
+_TAKES: dict[str, tuple[str, type[values.Arguments]]] = {
+    knife.SEARCH: ("Search the core", values.SearchMemories),
+    knife.CONSOLIDATE: ("Consolidate memories", values.ConsolidateMemories),
+    knife.UPDATE: ("Reword a memory", values.UpdateMemory),
+    knife.DELETE: ("Forget a memory", values.OneMemory),
+    knife.PROTECT: ("Protect a memory", values.OneMemory),
+    knife.COMPLETE: ("End the refinement", values.CompleteRefinement),
+}
+
+
+def _knife(memory: Memory) -> Iterator[Tool]:
+    """The tools by which an agent refines its own core: as a model has them that is asked to."""
+    for name, (title, takes) in _TAKES.items():
+        said = (
+            f"{knife.TOOLS[name].description} Part of a refinement of your own core, which the first such call begins."
+        )
+        destructive = name in {knife.CONSOLIDATE, knife.UPDATE, knife.DELETE}
+        call = partial(memory.refine, name)
+        yield Tool(name, title, said, takes, values.Refined, call, Kind.WRITE, destructive=destructive)
 
 
 def make_server(memory: Memory, calls: Calls, log: Log) -> Server[Any]:
@@ -149,7 +172,7 @@ def make_server(memory: Memory, calls: Calls, log: Log) -> Server[Any]:
         "memoryd",
         version=memoryd.__version__,
         title="memoryd",
-        instructions=INSTRUCTIONS,
+        instructions=INSTRUCTIONS + memory.refinement_due(),
         on_list_tools=door.list_tools,
         on_call_tool=door.call_tool,
         on_list_resources=door.list_resources,

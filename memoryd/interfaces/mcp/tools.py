@@ -110,6 +110,35 @@ class Memory:
         row = work.update(self._settings, self.agent, append=asked.append, replace=asked.replace, witnessed=True)
         return values.Written.model_validate(recall.written(row))
 
+    def refine(self, tool: str, asked: values.Arguments) -> values.Refined:
+        """Carry out one call of the agent's own refinement, which begins with the first.
+
+        Raises:
+            RefusedError: another refinement is under way.
+            MemorydError: it could not be carried out.
+        """
+        arguments = asked.model_dump_json(by_alias=True, exclude_none=True)
+        row, answer = work.call_knife(self._settings, self.agent, tool, arguments)
+        told = {name: value for name, value in (answer or {}).items() if name in values.Refined.model_fields}
+        for name in ("error", "allowed"):
+            told |= {name: _one_line(told[name])} if name in told else {}
+        told["memories"] = [_one_line(line) for line in told.get("memories", ())]
+        return values.Refined(
+            run=row["id"], over=answer is None, state=row["state"], why=_one_line(row["why"] or "") or None, **told
+        )
+
+    def refinement_due(self) -> str:
+        """What is said to an agent whose core is larger than it should be; empty where it is not."""
+        tokens = work.core_size_if_due(self._settings, self.agent)
+        if tokens is None:
+            return ""
+        target = self._settings.refine.target_tokens
+        return (
+            f" Your core memory has about {tokens:,} tokens, its target is {target:,}: you may refine it, with"
+            " search_memories, consolidate_memories, update_memory, delete_memory, protect_memory and then"
+            " complete_refinement."
+        )
+
     def consent(self, asked: values.Consent) -> values.Requests:
         """List who asks to read the memory, and who may; or answer one of them.
 

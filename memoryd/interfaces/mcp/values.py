@@ -116,6 +116,46 @@ class Consent(Arguments):
         return self
 
 
+MemoryId = Annotated[str, Field(min_length=1, max_length=64, description="An id, as search_memories gives it.")]
+Line = Annotated[str, Field(min_length=1, max_length=LONGEST_MEMORY)]
+
+
+class SearchMemories(Arguments):
+    """What search_memories takes."""
+
+    query: str = Field(default="", max_length=LONGEST_QUERY, description="Words; may be left out where days are given.")
+    after: Day | None = Field(default=None, alias="from", description="First said on this day or later.")
+    before: Day | None = Field(default=None, alias="to", description="First said on this day or earlier.")
+
+
+class ConsolidateMemories(Arguments):
+    """What consolidate_memories takes."""
+
+    ids_to_merge: list[MemoryId] = Field(min_length=2, max_length=500, description="Two or more different ids.")
+    new_content: Line = Field(description="One line that says what they say, shorter, with nothing else in it.")
+
+
+class UpdateMemory(Arguments):
+    """What update_memory takes."""
+
+    id: MemoryId
+    content: Line = Field(description="The memory in fewer words, with nothing in them that it does not hold.")
+
+
+class OneMemory(Arguments):
+    """What delete_memory and protect_memory take."""
+
+    id: MemoryId
+
+
+class CompleteRefinement(Arguments):
+    """What complete_refinement takes."""
+
+    summary: str = Field(
+        min_length=1, max_length=2_000, description="What you have done; it is shown beside the counts."
+    )
+
+
 class Given(BaseModel):
     """What a tool gives."""
 
@@ -196,4 +236,21 @@ class Requests(Remembered):
     """What memory_consent gives."""
 
     requests: list[Request]
+    until: str = CLOSE
+
+
+class Refined(Remembered):
+    """What a tool of a refinement gives."""
+
+    run: str = Field(description="The refinement, which `memoryd rollback` takes.")
+    over: bool = Field(description="It has ended: state and why say how.")
+    state: str
+    why: str | None
+    error: str | None = Field(default=None, description="Why nothing was done.")
+    allowed: str | None = Field(default=None, description="What can be done instead.")
+    new_ids: list[str] = Field(default_factory=list)
+    memories: list[str] = Field(default_factory=list, description="What was found: id, day, tokens, tags, text.")
+    core_tokens: int | None = None
+    may_shrink_by: int | None = Field(default=None, description="Tokens by which the core may shrink further.")
+    changes_left: int | None = None
     until: str = CLOSE

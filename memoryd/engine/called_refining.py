@@ -1,0 +1,130 @@
+"""A refinement whose agent calls the tools itself, one after the other, through the Model Context Protocol.
+
+It is one run all the while: each call is handed to it, it is carried out, and waits for the next. So the same guards,
+limits and breaker hold as where a model is asked, nobody else refines meanwhile, and one rollback takes it back. An
+agent that does not go on for a while has left it unfinished.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from memoryd.database import memories, runs, sqlite
+from memoryd.engine import refining, sleeping
+from memoryd.engine.clock import moment_of, text_of
+from memoryd.engine.commit import StaleRunError
+from memoryd.errors import RefusedError
+from memoryd.gauge.estimate import CHARACTERS_PER_TOKEN
+from memoryd.jobs import refine
+from memoryd.jobs.job import Found, NothingToDo, ToolCall
+from memoryd.jobs.knife import Look
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from memoryd.config import Settings
+    from memoryd.database.runs import Run
+    from memoryd.engine.clock import Clock
+    from memoryd.engine.refining import Refiner
+    from memoryd.jobs.refinement import Session
+
+AGENT = "agent"  # who calls, as the run's options name it
+WAITS = "waits for the agent's next call"
+PATIENCE = timedelta(minutes=10)  # for the next call
+
+
+def is_called(run: Run) -> bool:
+    """Whether it is the agent itself that refines."""
+    return run.options.get("by") == AGENT
+
+
+def size_if_due(connection: Connection, settings: Settings, agent_id: str) -> int | None:
+    """Tokens of a core that is larger than it should be; None where there is nothing to refine, or it is off."""
+    tokens = memories.core_tokens(connection, agent_id, CHARACTERS_PER_TOKEN)
+    return tokens if settings.modes.refine != "off" and tokens > settings.refine.target_tokens else None
+
+
+def hand_over(connection: Connection, clock: Clock, agent_id: str, tool: str, arguments: str) -> str:
+    """Give a call to the agent's refinement, which begins where there is none; returns the run's id.
+
+    Args:
+        connection: of the caller's transaction.
+        clock: tells the time.
+        agent_id: whose it is.
+        tool: its name.
+        arguments: a JSON object, without secrets.
+
+    Raises:
+        RefusedError: another refinement waits or runs.
+    """
+    text, now = json.dumps({"tool": tool, "arguments": arguments}), clock.text()
+    waiting = runs.open_by_key(connection, refining.key_of(agent_id))
+    if waiting is not None:
+        if not runs.hand_over(connection, waiting, text, WAITS, now):
+            raise RefusedError("a refinement is under way already", waiting, "try it again when it is over")
+        return waiting
+    row: dict[str, Any] = {"id": sleeping.new_run_id(clock), "kind": refining.KIND, "agent_id": agent_id}
+    row |= {"actor": "agent-tool", "trigger": "agent", "key": refining.key_of(agent_id), "options": {"by": AGENT}}
+    runs.enqueue(connection, row | {"created_at": now, "scheduled_for": now})
+    runs.give_text(connection, row["id"], text)
+    return str(row["id"])
+
+
+def answer_of(connection: Connection, run_id: str) -> dict[str, Any] | None:
+    """What came of the last call, where its refinement goes on."""
+    text = connection.exec_driver_sql(
+        "SELECT reply FROM job_run WHERE id = ? AND state = 'queued' AND why = ?", (run_id, WAITS)
+    ).scalar_one_or_none()
+    found: dict[str, Any] | None = None if text is None else json.loads(text)["answer"]
+    return found
+
+
+def carry_out(refiner: Refiner) -> None:
+    """Carry out the call that was handed over, and let the run wait for the next, or end it."""
+    given = json.loads(runs.given_text(refiner.writer.engine, refiner.run) or "{}")
+    session, is_cut_off = refiner.restored(), refiner.is_cut_off()
+    refiner.keep()
+    if is_cut_off or "tool" not in given:
+        refiner.finish(session.end(refining.STOPPED if is_cut_off else "the agent did not go on"))
+        return
+    if not refiner.has_begun():
+        refiner.end_duplicates()
+        first = refine.begin(refiner.gather())
+        if isinstance(first, NothingToDo):
+            refiner.end("skipped", first.why)
+            return
+        session = refiner.gather().session
+    session, answer = _called(refiner, session, ToolCall("", given["tool"], given["arguments"]))
+    limit = moment_of(refiner.run.created_at) + refiner.source.settings.refine.max_time
+    if refiner.source.clock.now() > limit:
+        session = session.end("out of time")
+    if runs.heed_cancel(refiner.writer.engine, refiner.run):
+        session = session.end("cancelled by hand")
+    if session.ended is not None:
+        refiner.finish(session)
+        return
+    told = {**refiner.kept, refining.KIND: session.row() | _memo(session)}
+    due = text_of(min(refiner.source.clock.now() + PATIENCE, limit))
+    text = json.dumps({"answer": json.loads(answer)})
+    with sqlite.writing(refiner.writer.engine) as connection:
+        if not runs.wait_for_more(connection, refiner.run, text=text, receipt=told, why=WAITS, due=due):
+            raise StaleRunError("the run was cancelled, or belongs to another claim by now", where=refiner.run.id)
+
+
+def _memo(session: Session) -> dict[str, Any]:
+    """What the next call needs to know of the earlier ones, beside what is told of them."""
+    return {"ids": sorted(session.ids), "floor": session.floor, "last": list(session.last)}
+
+
+def _called(refiner: Refiner, session: Session, call: ToolCall) -> tuple[Session, str]:
+    core = {memory.id: memory for memory in refiner.core()}
+    session, asked = session.call(call, core, refiner.today())
+    if isinstance(asked, str):
+        return session, asked
+    if isinstance(asked, Look):
+        hits = refining.search(list(core.values()), asked.query, asked.after, asked.before)
+        return session.found(call.name, core, Found(tuple(hits)))
+    done = refiner.apply(session.operate(asked, core), session, call.name)
+    return session.applied(call.name, asked, core, done)

@@ -1,0 +1,124 @@
+"""When an agent's core is to be refined: every week, and once between two weeks where it has grown too large.
+
+Where it is too large and nobody refines it, because the configuration or the agent says no, an alarm says so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memoryd.database import alarms, memories, runs, sqlite, turns
+from memoryd.engine import modes, refining, sleeping
+from memoryd.engine.clock import text_of
+from memoryd.gauge.estimate import CHARACTERS_PER_TOKEN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from sqlalchemy import Connection, Engine
+
+    from memoryd.config import Agent, Settings
+    from memoryd.engine.clock import Clock
+    from memoryd.files.log import Log
+
+ALARM = "core"
+_UNASKED = ("skipped", "cancelled")  # states of runs that came to no refinement
+
+
+def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
+    """Queue a refinement of each agent, once for this slot; returns how many. One first seen later has no part in it.
+
+    An agent that is paused or disabled, or has a refinement under way, has its slot used up, which says why.
+    """
+    queued = 0
+    for agent in settings.agents:
+        name = f"{refining.KIND}:{agent.id}:{slot}"
+        with sqlite.reading(engine) as connection:
+            if not runs.knows_agent(connection, agent.id) or runs.slot_is_used(connection, name):
+                continue
+            if turns.agent_seen_at(connection, agent.id) > text_of(at):
+                continue
+        if modes.mode_of(engine, settings, agent.id, refining.KIND) != modes.AUTO:
+            continue
+        with sqlite.writing(engine) as connection:
+            queued += _enqueue(connection, agent, clock, trigger, name)
+    return queued
+
+
+def _enqueue(connection: Connection, agent: Agent, clock: Clock, trigger: str, slot: str) -> int:
+    now, run_id = clock.text(), sleeping.new_run_id(clock)
+    why = "the agent is not enabled" if not agent.enabled else None
+    if runs.is_paused(connection, agent.id):
+        why = "the agent is paused"
+    row = {"id": run_id, "kind": refining.KIND, "agent_id": agent.id, "actor": "memoryd", "trigger": trigger}
+    row |= {"key": refining.key_of(agent.id), "slot": slot, "created_at": now, "scheduled_for": now}
+    if why is None and runs.enqueue(connection, row):
+        return 1
+    why = why or "a refinement waits or runs already"
+    runs.skip(connection, run_id, agent.id, trigger, now, why, slot=slot, kind=refining.KIND)
+    return 0
+
+
+def consider(engine: Engine, settings: Settings, clock: Clock, log: Log, since: Callable[[], datetime]) -> int:
+    """Look at the size of each core: queue a refinement of one that is too large, or raise an alarm, or clear it.
+
+    Args:
+        engine: the state database.
+        settings: the configuration.
+        clock: tells the time.
+        log: of the daemon.
+        since: tells when a refinement was due last: what has been asked since is not asked again before it is due.
+
+    Returns:
+        How many were queued.
+    """
+    queued = 0
+    for agent in settings.agents:
+        with sqlite.reading(engine) as connection:
+            if not runs.knows_agent(connection, agent.id):
+                continue
+            tokens = memories.core_tokens(connection, agent.id, CHARACTERS_PER_TOKEN)
+            last = runs.last_of_kind(connection, agent.id, refining.KIND, but=_UNASKED)
+        over = agent.enabled and tokens > settings.refine.trigger_tokens
+        is_on = over and modes.mode_of(engine, settings, agent.id, refining.KIND) == modes.AUTO
+        _tell(engine, clock, log, agent, _why(settings, tokens, last, is_on=is_on) if over else None)
+        if is_on:
+            queued += _queue_over(engine, agent, clock, text_of(since()))
+    return queued
+
+
+def _queue_over(engine: Engine, agent: Agent, clock: Clock, since: str) -> int:
+    with sqlite.reading(engine) as connection:
+        paused = runs.is_paused(connection, agent.id)
+        asked = runs.asked_since(connection, agent.id, refining.KIND, since, but=_UNASKED, trigger="threshold")
+    if paused or asked:
+        return 0
+    now = clock.text()
+    row = {"id": sleeping.new_run_id(clock), "kind": refining.KIND, "agent_id": agent.id, "actor": "memoryd"}
+    row |= {"trigger": "threshold", "key": refining.key_of(agent.id), "created_at": now, "scheduled_for": now}
+    with sqlite.writing(engine) as connection:
+        return int(runs.enqueue(connection, row))
+
+
+def _why(settings: Settings, tokens: int, last: tuple[str, str] | None, *, is_on: bool) -> str | None:
+    """What an alarm says of a core that is too large; None where something is done about it."""
+    size = f"the core has {tokens:,} tokens, over refine.trigger_tokens, {settings.refine.trigger_tokens:,}"
+    if not is_on:
+        return f"{size}, and modes.refine is off: memoryd job run refine condenses it"
+    if last is not None and last[0] == "declined":
+        return f"{size}, and the agent declined to refine it on {last[1][:10]}: memoryd job run refine asks it again"
+    return None
+
+
+def _tell(engine: Engine, clock: Clock, log: Log, agent: Agent, text: str | None) -> None:
+    with sqlite.reading(engine) as connection:
+        is_open = alarms.is_open(connection, kind=ALARM, agent_id=agent.id)
+    if is_open == (text is not None):
+        return
+    with sqlite.writing(engine) as connection:
+        if text is None:
+            alarms.clear_alarm(connection, kind=ALARM, now=clock.text(), agent_id=agent.id)
+        else:
+            alarms.raise_alarm(connection, kind=ALARM, text=text, now=clock.text(), agent_id=agent.id)
+            log.warning("alarm", kind=ALARM, agent=agent.id, text=text)

@@ -1,0 +1,440 @@
+"""Refining: a refinement carried out step by step, each change of the core through the guards and the commit at once.
+
+All its changes carry its run's id. So it is one thing in the audit, is counted from there, and is taken back whole:
+by a guard that breaks it, by `refine.unfinished: rollback`, or by a person. A run that finds changes of its own was cut
+short by the end of a process; it does not go on, but decides what becomes of them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from memoryd.database import audit, memories, runs, spend, sqlite
+from memoryd.engine import commit as committing
+from memoryd.engine import dedup, gate, ledger_runs, sleeping, time_machine
+from memoryd.engine.answering import OFFLINE
+from memoryd.engine.scrubbing import SecretError
+from memoryd.engine.time_machine import Target
+from memoryd.errors import RefusedError, StateError
+from memoryd.files import regular
+from memoryd.gauge.estimate import estimate
+from memoryd.jobs import knife, refine, tally
+from memoryd.jobs.job import Applied, Apply, Ask, Declined, Done, Found, NothingToDo, Operate, Search
+from memoryd.jobs.refine import Over, RefineInputs
+from memoryd.jobs.refinement import BREAKER, COMPLETED, Session, first_said
+from memoryd.jobs.tally import Audited
+from memoryd.ledger.guards import Door, Guard, Limits, Refusal, core_tokens
+from memoryd.ledger.memory import PREFIXES, Kind
+from memoryd.ledger.operation import Add, text_of
+from memoryd.llm.failure import ModelError, Trouble
+from memoryd.recall.query import parse
+from memoryd.recall.snippet import held
+from memoryd.worker.client import ClosedError, WorkerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import date
+
+    from sqlalchemy import Connection
+
+    from memoryd.config import Agent, Settings
+    from memoryd.config import Refine as RefineSettings
+    from memoryd.database.runs import Run
+    from memoryd.engine.commit import Committed, Writer
+    from memoryd.engine.core_import import Brought
+    from memoryd.files.log import Log
+    from memoryd.files.open_folder import OpenFolder
+    from memoryd.jobs.job import Reply
+    from memoryd.jobs.refine import RefineStep
+    from memoryd.jobs.tally import Tally
+    from memoryd.ledger.memory import Memory
+
+KIND = ledger_runs.REFINE
+DEDUP = ledger_runs.DEDUP
+TAG = "refinement"  # of the journal's entries
+LONGEST_GUIDE = 20_000  # characters
+ALL_AT_ONCE = 1 << 40
+USUAL_ROOM = 24_000  # of a model that nothing is known of
+LEAST_ROOM = 500
+STOPPED = "memoryd was stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Refiner:
+    """What one refinement works with.
+
+    Attributes:
+        source: what inputs are gathered from.
+        writer: what commits work with.
+        run: the run.
+        ask: gets the reply to a question.
+        go_on: raises where the run is to stop.
+        room: tokens of the ledger that one conversation may be shown.
+        noted: told of each commit.
+        log: of the runner.
+        kept: what the receipt keeps beside the refinement.
+    """
+
+    source: sleeping.Source
+    writer: Writer
+    run: Run
+    ask: Callable[[Ask], Reply]
+    go_on: Callable[[], None]
+    room: int
+    noted: Callable[[Committed], None]
+    log: Log
+    kept: dict[str, Any] = field(default_factory=dict)
+
+    def carry_out(self) -> None:
+        """Refine, and end the run.
+
+        Raises:
+            ModelError: the agent's own model does not answer, and nothing was changed yet.
+            StaleRunError: another claim owns the run by now.
+        """
+        cut_off = self._cut_off()
+        if cut_off is not None:
+            self.finish(cut_off)
+            return
+        self.end_duplicates()
+        inputs = self.gather()
+        step = refine.begin(inputs)
+        until = self.source.clock.monotonic() + self.source.settings.refine.max_time.total_seconds()
+        while not isinstance(step, Over | NothingToDo | Declined):
+            step = self._stopped(step, until) or self._next(inputs, step)
+        if isinstance(step, Over):
+            self.finish(step.session)
+        else:
+            self.end("declined" if isinstance(step, Declined) else "skipped", step.why)
+
+    def first_step(self) -> RefineStep:
+        """What it would begin with, for a rehearsal: a question, or why there is nothing to do."""
+        return refine.begin(self.gather())
+
+    # --- what it is made of ---------------------------------------------------------------------------------------
+
+    def _agent(self) -> Agent:
+        return next(agent for agent in self.source.settings.agents if agent.id == self.run.agent_id)
+
+    def core(self) -> list[Memory]:
+        """The live core, in the order of the file."""
+        with sqlite.reading(self.writer.engine) as connection:
+            return memories.live(connection, self.run.agent_id, Kind.CORE)
+
+    def gather(self) -> RefineInputs:
+        """What the refinement depends on, as it is now."""
+        core, settings = self.core(), self.source.settings
+        with sqlite.reading(self.writer.engine) as connection:
+            lost = gate.eroded(connection, self.run.agent_id, self.writer.now())
+        return RefineInputs(
+            core=tuple(core),
+            session=begun(core, self.run, settings.refine, self.writer.limits),
+            target=settings.refine.target_tokens,
+            eroded=lost,
+            erosion_percent=self.writer.limits.erosion_percent,
+            consent=settings.refine.consent,
+            force=bool(self.run.options.get("force")),
+            guide=self._guide(),
+            today=self.today(),
+            room=self.room,
+            instructions=sleeping.instructions(refine.JOB),
+            consent_instructions=sleeping.instructions(refine.CONSENT),
+        )
+
+    def today(self) -> date:
+        """The day it is, where the agent is."""
+        return self.source.clock.now().astimezone(self.source.settings.zone).date()
+
+    def _guide(self) -> str:
+        path = self._agent().guide
+        if path is None:
+            return ""
+        data = regular.read_in(path.parent, path.name)
+        if data is None:
+            raise StateError("the agent's guide is not there", str(path), f"agents[].guide of {self.run.agent_id}")
+        (clean,) = self.source.scrubber.redact([data.decode("utf-8", "replace")[:LONGEST_GUIDE]])
+        return clean
+
+    def end_duplicates(self) -> None:
+        """End what says the same as another, ahead of what reads the core."""
+        writer = self.writer
+        found = dedup.run(writer.engine, self.run, now=writer.now, new_hex=writer.new_id, limits=writer.limits)
+        self.kept.update(found.receipt)
+        if isinstance(found, Done) and found.edits:
+            self.noted(committing.commit(writer, self.run, found.edits, self.under_way()))
+
+    def under_way(self, **told: object) -> committing.Outcome:
+        """The outcome of a commit behind which there is more to do, with what the receipt is to tell until then."""
+        return committing.Outcome(committing.RUNNING, receipt={**self.kept, **told})
+
+    # --- steps ----------------------------------------------------------------------------------------------------
+
+    def _stopped(self, step: RefineStep, until: float) -> Over | None:
+        """The end of a refinement that a person or its time stops; before it has changed anything the run stops."""
+        if self.source.clock.monotonic() > until:
+            over = refine.cut_short(step, "out of time")
+            return over or Over(begun((), self.run, self.source.settings.refine, self.writer.limits).end("out of time"))
+        over = refine.cut_short(step, "cancelled by hand")
+        if over is not None and runs.heed_cancel(self.writer.engine, self.run):
+            return over
+        self.go_on()
+        return None
+
+    def _next(self, inputs: RefineInputs, step: RefineStep) -> RefineStep:
+        if isinstance(step, Search):
+            return refine.resume(inputs, step, self._found(step))
+        if isinstance(step, Apply):
+            return refine.resume(inputs, step, self._applied(step))
+        if not isinstance(step, Ask):
+            raise TypeError(f"{type(step).__name__} is no step to carry out")
+        try:
+            reply = self.ask(step)
+        except ClosedError:
+            raise
+        except (ModelError, WorkerError) as error:
+            if isinstance(error, ModelError) and error.failure.trouble is Trouble.OVERFLOW and step.tools:
+                return refine.smaller(inputs, step)
+            over = refine.cut_short(step, f"the model failed: {error.what}")
+            if over is None:
+                raise
+            return over
+        return refine.resume(inputs, step, reply)
+
+    def _found(self, step: Search) -> Found:
+        return Found(tuple(search(self.core(), step.query, step.after, step.before)))
+
+    def _applied(self, step: Apply) -> Applied:
+        return self.apply(step.operate, refine.session_of(step), refine.tool_of(step))
+
+    def apply(self, operate: Operate, session: Session, tool: str) -> Applied:
+        """Carry one change out, or have it refused; the receipt tells of the refinement so far."""
+        texts = [text for one in operate.operations if (text := text_of(one)) is not None]
+        try:
+            self.source.scrubber.require_clean(texts, f"what run {self.run.id} would write")
+        except SecretError as error:
+            refused = Refusal(Guard.TAINT, tuple(operate.seen), error.what)
+            return Applied((), (refused,), tuple(self.core()))
+        doing = {"tool": tool, "ids": list(operate.seen)}
+        outcome = self.under_way(**{KIND: session.row() | {"doing": doing}})
+        done = committing.commit(self.writer, self.run, [operate], outcome)
+        refusals = [
+            Refusal(Guard(row["guard"]), tuple(row["memories"]), row["why"], row["numbers"]) for row in done.refused
+        ]
+        self.noted(done)
+        return Applied(done.changes, tuple(refusals), tuple(self.core()))
+
+    # --- the end --------------------------------------------------------------------------------------------------
+
+    def _cut_off(self) -> Session | None:
+        """The refinement that an earlier attempt of this run has begun to carry out; None where there is none."""
+        return self.restored().end(STOPPED) if self._tally().changes else None
+
+    def receipt(self) -> dict[str, Any]:
+        """The run's receipt so far."""
+        with sqlite.reading(self.writer.engine) as connection:
+            return runs.receipt(connection, self.run.id)
+
+    def keep(self) -> None:
+        """Go on telling what an earlier part of the run has told of duplicates."""
+        self.kept.update({name: value for name, value in self.receipt().items() if name == DEDUP})
+
+    def has_begun(self) -> bool:
+        """Whether the receipt tells of a refinement already."""
+        return KIND in self.receipt()
+
+    def is_cut_off(self) -> bool:
+        """Whether a change was made, and its process ended before it was told what came of it."""
+        return "doing" in self.receipt().get(KIND, {})
+
+    def restored(self) -> Session:
+        """The refinement as far as the run's receipt tells it; a new one where it tells nothing."""
+        receipt = self.receipt()
+        fresh = begun(self.core(), self.run, self.source.settings.refine, self.writer.limits)
+        return restored(receipt.get(KIND, {}), receipt, fresh)
+
+    def _tally(self) -> Tally:
+        with sqlite.reading(self.writer.engine) as connection:
+            return counted(connection, self.run)
+
+    def finish(self, session: Session) -> None:
+        """Count what was done, take it back where that is due, tell the agent, end the run."""
+        done = self._tally()
+        after = core_tokens(self.core(), estimate)
+        summary = session.summary if session.ended == COMPLETED else None
+        told = session.row() | {"counted": done.row(), "end": {"tokens": after}}
+        if summary:
+            told["unfounded"] = tally.unfounded(summary, done, (session.tokens, after))
+        if not done.changes and not told.get("unfounded"):
+            if session.ended == COMPLETED:
+                self.end("skipped", "nothing could be condensed safely", {KIND: told})
+            else:
+                self.end("failed", f"nothing was changed: {session.why or session.ended}", {KIND: told})
+            return
+        undo = session.ended == BREAKER or (
+            session.ended != COMPLETED and self.source.settings.refine.unfinished == "rollback"
+        )
+        if done.changes and undo:
+            try:
+                self._write(session, done, after, {KIND: told | {"rolled_back": True}}, undo=True)
+            except RefusedError as error:  # somebody has changed one of these memories since
+                self.log.warning("refinement not taken back", run=self.run.id, why=error.what)
+                told["conflict"] = error.what
+            else:
+                return
+        self._write(session, done, after, {KIND: told}, undo=False)
+
+    def _write(self, session: Session, done: Tally, after: int, receipt: dict[str, Any], *, undo: bool) -> None:
+        state, why, how = _ending(session, undo=undo, changed=bool(done.changes), conflict="conflict" in receipt[KIND])
+        tokens = (session.tokens, session.tokens if undo else after)
+        day = self.today().isoformat()
+        summary = session.summary if session.ended == COMPLETED else None
+        (text,) = self.source.scrubber.redact([tally.journal(day, done, (session.tokens, after), how, summary)])
+        receipt[KIND]["end"] = {"tokens": tokens[1]}
+        note = Operate((Add(Kind.JOURNAL, text, tags=(TAG,), origin_at=self.writer.now()),), Door.JOURNAL)
+        revise = self._revise if undo else None
+        self.noted(committing.commit(self.writer, self.run, [note], self._outcome(state, why, receipt), revise=revise))
+        self._logged(state, why)
+
+    def _revise(
+        self, connection: Connection, folders: tuple[OpenFolder, OpenFolder], brought: Brought
+    ) -> time_machine.Revision:
+        target = Target(self.run.id)
+        planned = time_machine.plan(connection, self.run.agent_id, target, self.writer.now())
+        planned.check()
+        revision = time_machine.revise(connection, self.run.agent_id, target, planned, folders, brought)
+        return replace(revision, actor=committing.ACTOR)
+
+    def end(self, state: str, why: str, receipt: dict[str, Any] | None = None) -> None:
+        """End the run without a word to the agent: nothing was changed."""
+        ended = self._tally().duplicates
+        if state == "skipped" and ended:
+            state, why = "succeeded", f"{ended} duplicates ended; {why}"
+        committing.commit(self.writer, self.run, [], self._outcome(state, why, receipt or {}))
+        self._logged(state, why)
+
+    def _outcome(self, state: str, why: str | None, receipt: dict[str, Any]) -> committing.Outcome:
+        spent = spend.spent_by_run(self.writer.engine, self.run.id)
+        return committing.Outcome(state, why, spent.tokens_in, spent.tokens_out, {**self.kept, **receipt})
+
+    def _logged(self, state: str, why: str | None) -> None:
+        run = self.run
+        self.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=state, why=why)
+
+
+def key_of(agent_id: str) -> str:
+    """What keeps an agent's refinements from waiting, or running, twice."""
+    return f"{KIND}:{agent_id}"
+
+
+def counted(connection: Connection, run: Run) -> Tally:
+    """What the audit says a run has done, but for what was taken back of it."""
+    texts = audit.texts(connection)
+    rows = connection.exec_driver_sql(
+        'SELECT operation, "before", "after" FROM audit WHERE agent_id = ? AND run_id = ? AND memory_id LIKE ?'
+        " ORDER BY id",
+        (run.agent_id, run.id, f"{PREFIXES[Kind.CORE]}%"),
+    )
+    return tally.tally(
+        Audited(row[0], None if row[1] is None else texts(row[1]), None if row[2] is None else texts(row[2]))
+        for row in rows.all()
+    )
+
+
+def restored(row: Mapping[str, Any], receipt: Mapping[str, Any], session: Session) -> Session:
+    """A refinement as its receipt tells it, with the change that was made last, which the receipt was written with.
+
+    Args:
+        row: of the receipt, what tells of the refinement.
+        receipt: all of it.
+        session: one that has not done anything, of the same mode.
+    """
+    start = row.get("start", {})
+    made = replace(
+        session,
+        tokens=start.get("tokens", session.tokens),
+        ids=frozenset(row.get("ids", session.ids)),
+        floor=row.get("floor", session.floor),
+        last=tuple(row.get("last", session.last)),
+        mutations=row.get("mutations", 0),
+        steps=row.get("steps", 0),
+        timeline=tuple(row.get("timeline", ())),
+        untold=row.get("untold", 0),
+    )
+    doing = row.get("doing")
+    if doing is None:
+        return made
+    refused = receipt.get("refused", ())
+    made = made.noted(doing["tool"], refused[0]["guard"] if refused else "done", doing["ids"])
+    return made if refused else replace(made, mutations=made.mutations + 1)
+
+
+def _ending(session: Session, *, undo: bool, changed: bool, conflict: bool) -> tuple[str, str | None, str | None]:
+    """The state of the run, why, and how the journal tells it."""
+    if session.ended == COMPLETED:
+        why = None if changed else "nothing was changed, whatever the summary says"
+        return "succeeded", why, None
+    broke = session.ended == BREAKER
+    what = f"the guard stopped it ({session.why})" if broke else f"it was cut short ({session.ended})"
+    became = "all of it was taken back" if undo else "what was done is kept"
+    if conflict:
+        became = "it could not be taken back, since a memory has changed since"
+    state = "failed" if undo or conflict or broke else "succeeded"
+    if session.ended == "cancelled by hand":
+        state = "cancelled"
+    return state, f"{what}; {became}", f"{what}; {became}"
+
+
+def begun(core: Sequence[Memory], run: Run, settings: RefineSettings, limits: Limits) -> Session:
+    """A refinement of this core that has not done anything yet.
+
+    Args:
+        core: live.
+        run: its options name the mode, where it is not the configured one.
+        settings: `refine` of the configuration.
+        limits: of the guards.
+    """
+    tokens = core_tokens(core, estimate)
+    return Session(
+        mode=mode_of(run, settings),
+        tokens=tokens,
+        ids=frozenset(memory.id for memory in core),
+        floor=math.ceil(limits.retention_floor * tokens),
+        most_mutations=limits.max_mutations,
+        most_steps=settings.max_steps,
+    )
+
+
+def limits_of(run: Run, settings: Settings) -> Limits:
+    """The guards' limits in a run's mode: the configured ones, where its mode is not stricter."""
+    guards, refine_ = settings.guards, settings.refine
+    if mode_of(run, refine_) != knife.STRICT:
+        return Limits(guards.retention_floor, guards.erosion_percent, refine_.max_mutations)
+    floor = max(guards.retention_floor, knife.STRICT_FLOOR)
+    return Limits(floor, guards.erosion_percent, min(refine_.max_mutations, knife.STRICT_MUTATIONS))
+
+
+def mode_of(run: Run, settings: RefineSettings) -> str:
+    """The mode of a run: the one that was asked for, else the configured one."""
+    return str(run.options.get("mode") or settings.mode)
+
+
+def room_within(tokens: int | None, settings: Settings) -> int:
+    """Tokens of the ledger in one conversation, of those a model may be asked at once: calls and answers follow."""
+    if settings.llm.provider == OFFLINE:
+        return ALL_AT_ONCE
+    return USUAL_ROOM if tokens is None else max(LEAST_ROOM, tokens // 2)
+
+
+def search(core: Sequence[Memory], query: str, after: str | None, before: str | None) -> list[str]:
+    """The ids of those memories that hold words of a query and were first said between two days, the best first."""
+    words = [term.text for term in parse(query).terms]
+    found = []
+    for memory in core:
+        day = first_said(memory)
+        if (after or "") <= day and (before is None or day <= before):
+            hits = len(held(memory.content, words))
+            if hits or not words:
+                found.append((-hits, memory.id))
+    return [memory_id for _, memory_id in sorted(found)]

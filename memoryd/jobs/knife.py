@@ -1,0 +1,357 @@
+"""The knife: the tools by which an agent refines its own core, and what each call asks of the ledger.
+
+A call is read with patience for the form models give it, and checked against the core as it is now; what cannot be
+done comes back as a `Misuse`, which says what is allowed. The ledger's guards come behind it. A new text must stand in
+the memories it replaces, as any memory must in its sources: condensing invents nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from memoryd.gauge.estimate import estimate
+from memoryd.jobs.job import Tool, ToolCall
+from memoryd.ledger import steering
+from memoryd.ledger.guards import Guard
+from memoryd.ledger.memory import hash_of
+from memoryd.ledger.neutral import neutral
+from memoryd.ledger.operation import Delete, Merge, Protect, Update
+from memoryd.ledger.taint import TURNED, UNGROUNDED, UNSAID, Bench, Candidate, Place, Record, Standing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from memoryd.ledger.memory import Memory
+    from memoryd.ledger.operation import Operation
+    from memoryd.ledger.taint import Verdict
+
+SEARCH = "search_memories"
+CONSOLIDATE = "consolidate_memories"
+UPDATE = "update_memory"
+DELETE = "delete_memory"
+PROTECT = "protect_memory"
+COMPLETE = "complete_refinement"
+NORMAL, DEDUP, STRICT = "normal", "dedup", "strict"
+MODES = (NORMAL, DEDUP, STRICT)
+STRICT_FLOOR = 0.9  # of the core's tokens that a strict refinement leaves …
+STRICT_MUTATIONS = 10  # … and operations it may take
+_LONGEST_SUMMARY = 2_000  # characters
+_LONGEST_QUERY = 1_000
+_MOST_ACTIONS = 2_000  # in one text
+_SHOWN_ID = 60
+_CLAUSE = re.compile(r"[,;:.!?]\s+|[，；：。！？、]|\s(?:and|but)\s")  # noqa: RUF001
+
+_ID = {"type": "string", "description": "An id of the ledger, such as core_1a2b3c4d."}
+_DAY = {"type": "string", "description": "A day, YYYY-MM-DD."}
+
+
+def _tool(name: str, description: str, properties: dict[str, Any], *required: str) -> Tool:
+    schema = {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+    return Tool(name, description, json.dumps(schema))
+
+
+TOOLS = {
+    tool.name: tool
+    for tool in (
+        _tool(
+            SEARCH,
+            "Find your live memories by words, and by the days between which they were first said.",
+            {"query": {"type": "string", "description": "Words; may be empty with days."}, "from": _DAY, "to": _DAY},
+            "query",
+        ),
+        _tool(
+            CONSOLIDATE,
+            "Replace two or more memories by one new text that says what they say, shorter. They stay in the history.",
+            {
+                "ids_to_merge": {"type": "array", "items": _ID, "minItems": 2},
+                "new_content": {"type": "string", "description": "The new memory, one line, in your own voice."},
+            },
+            "ids_to_merge",
+            "new_content",
+        ),
+        _tool(
+            UPDATE,
+            "Say one memory in other words, with nothing in them that it does not hold.",
+            {"id": _ID, "content": {"type": "string", "description": "The new text, one line."}},
+            "id",
+            "content",
+        ),
+        _tool(DELETE, "Forget one memory that is of no use any more.", {"id": _ID}, "id"),
+        _tool(PROTECT, "Make one memory constitutional: nothing changes it any more.", {"id": _ID}, "id"),
+        _tool(
+            COMPLETE,
+            "End this refinement.",
+            {"summary": {"type": "string", "description": "What you have done and why, in a few sentences."}},
+            "summary",
+        ),
+    )
+}
+
+
+def tools(mode: str) -> tuple[Tool, ...]:
+    """The tools of a mode: where only duplicates are to go, none that brings in another text."""
+    return tuple(tool for name, tool in TOOLS.items() if mode != DEDUP or name not in {CONSOLIDATE, UPDATE})
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A search; the days are inclusive."""
+
+    query: str
+    after: str | None = None
+    before: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A change: the operation, and the ids it is about."""
+
+    operation: Operation
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """The end, as the model sums it up."""
+
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class Misuse:
+    """Why a call is not carried out.
+
+    Attributes:
+        why: for the model; it may repeat what the model wrote.
+        allowed: what it can do instead.
+        verdict: for receipts, without any content: `error`, or the guard's name.
+        ids: memories of the agent that it named.
+    """
+
+    why: str
+    allowed: str = ""
+    verdict: str = "error"
+    ids: tuple[str, ...] = ()
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read(call: ToolCall, core: Mapping[str, Memory], mode: str, today: date) -> Look | Cut | Complete | Misuse:
+    """What a call asks for.
+
+    Args:
+        call: as the model made it.
+        core: the live core, by id.
+        mode: of the refinement.
+        today: local, for texts that name days.
+    """
+    offered = {tool.name for tool in tools(mode)}
+    if call.name not in offered:
+        return Misuse(f"there is no tool {_shown(call.name)}", f"the tools are {', '.join(sorted(offered))}")
+    given = _arguments(call.arguments)
+    if given is None:
+        return Misuse("the arguments are no JSON object", f"{call.name} takes {TOOLS[call.name].parameters}")
+    if call.name == SEARCH:
+        return _look(given)
+    if call.name == COMPLETE:
+        summary = given.get("summary", "")
+        return Complete(neutral(summary if isinstance(summary, str) else "")[:_LONGEST_SUMMARY])
+    if call.name == CONSOLIDATE:
+        return _consolidate(given, core, today)
+    return _one(call.name, given, core, today)
+
+
+def _arguments(text: str) -> dict[str, Any] | None:
+    try:
+        given = json.loads(text) if text.strip() else {}
+        if isinstance(given, str):  # twice encoded, as some servers do
+            given = json.loads(given)
+    except (ValueError, RecursionError):
+        return None
+    return given if isinstance(given, dict) else None
+
+
+def _look(given: Mapping[str, Any]) -> Look | Misuse:
+    query, after, before = given.get("query") or "", given.get("from") or None, given.get("to") or None
+    days = [day for day in (after, before) if day is not None]
+    if not isinstance(query, str) or any(not _is_day(day) for day in days):
+        return Misuse("a search takes a text and days", "query: words; from and to: YYYY-MM-DD, or leave them out")
+    if not query.strip() and not days:
+        return Misuse("there is nothing to look for", "give words, or days, or both")
+    return Look(query[:_LONGEST_QUERY], after, before)
+
+
+def _is_day(text: object) -> bool:
+    try:
+        return isinstance(text, str) and date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
+
+
+def _consolidate(given: Mapping[str, Any], core: Mapping[str, Memory], today: date) -> Cut | Misuse:
+    ids = _ids(given.get("ids_to_merge"))
+    content = given.get("new_content")
+    if ids is None or not isinstance(content, str):
+        return Misuse("a consolidation needs ids and a text", "ids_to_merge: a list of ids; new_content: one line")
+    known = tuple(one for one in ids if one in core)
+    misuse = _unknown(ids, core) or _protected(known, core)
+    if misuse is not None:
+        return misuse
+    if len(ids) < 2:
+        return Misuse("a consolidation needs two memories at least", "name two or more different ids", ids=known)
+    parts = [core[one] for one in ids]
+    text = _said(content, parts, today)
+    if isinstance(text, Misuse):
+        return text
+    if estimate(text) > sum(estimate(part.content) for part in parts):
+        return Misuse("the new text is longer than what it replaces", "say it shorter", ids=known)
+    return Cut(Merge(ids, text), ids)
+
+
+def _one(name: str, given: Mapping[str, Any], core: Mapping[str, Memory], today: date) -> Cut | Misuse:
+    ids = _ids(given.get("id"))
+    if ids is None or len(ids) != 1:
+        return Misuse(f"{name} needs one id", "id: one id of the ledger")
+    misuse = _unknown(ids, core)
+    if misuse is not None:
+        return misuse
+    memory = core[ids[0]]
+    if name == PROTECT:
+        if memory.constitutional:
+            return Misuse("the memory is protected already", "nothing is to be done", ids=ids)
+        return Cut(Protect(memory.id), ids)
+    misuse = _protected(ids, core)
+    if misuse is not None:
+        return misuse
+    if name == DELETE:
+        return Cut(Delete(memory.id), ids)
+    return _update(memory, given.get("content"), today)
+
+
+def _update(memory: Memory, content: object, today: date) -> Cut | Misuse:
+    if not isinstance(content, str):
+        return Misuse("an update needs a text", "content: one line", ids=(memory.id,))
+    text = _said(content, [memory], today)
+    if isinstance(text, Misuse):
+        return text
+    if hash_of(text) == memory.content_hash:
+        return Misuse("the memory says that already", "change it, or leave it", ids=(memory.id,))
+    if estimate(text) > estimate(memory.content):
+        return Misuse("the new text is longer than what it replaces", "say it shorter", ids=(memory.id,))
+    return Cut(Update(memory.id, content=text), (memory.id,))
+
+
+def _ids(given: object) -> tuple[str, ...] | None:
+    """The ids, each once; a list that came as text is read as one."""
+    if isinstance(given, str):
+        listed = _list(given)
+        given = listed if listed is not None else [part.strip() for part in given.split(",")]
+    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
+        return None
+    return tuple(dict.fromkeys(one.strip().strip("[]") for one in given if one.strip()))
+
+
+def _list(text: str) -> list[Any] | None:
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return given if isinstance(given, list) else None
+
+
+def _unknown(ids: Sequence[str], core: Mapping[str, Memory]) -> Misuse | None:
+    unknown = [one for one in ids if one not in core]
+    if not unknown:
+        return None
+    named = ", ".join(_shown(one) for one in unknown[:20])
+    known = tuple(one for one in ids if one in core)
+    return Misuse(f"not in the live core: {named}", "use ids of the ledger that are live; search finds them", ids=known)
+
+
+def _protected(ids: Sequence[str], core: Mapping[str, Memory]) -> Misuse | None:
+    protected = tuple(one for one in ids if core[one].constitutional)
+    if not protected:
+        return None
+    allowed = "leave it as it is; nothing of this call was done"
+    return Misuse(f"protected: {', '.join(protected)}", allowed, str(Guard.CONSTITUTIONAL), protected)
+
+
+def _shown(text: str) -> str:
+    return neutral(text)[:_SHOWN_ID] or "(nothing)"
+
+
+def _said(content: str, parts: Sequence[Memory], today: date) -> str | Misuse:
+    """A new text in its neutral form, where the memories it replaces hold it."""
+    ids = tuple(part.id for part in parts)
+    if hash_of(neutral(content)) in {part.content_hash for part in parts}:
+        return neutral(content)  # one of them, word for word, says what it says
+    # What they may say was settled when they were remembered; of what they say nothing may be added or turned round.
+    bench = Bench([Record(part.id, Standing.USER, part.content, today) for part in parts])
+    verdict = bench.tell(Candidate(content, ids))
+    if verdict.place is not Place.REFUSED:
+        told = [(one, bench.tell(Candidate(one, ids))) for one in _CLAUSE.split(verdict.text)]
+        refused = next((tried for one, tried in told if tried.why in {TURNED, UNSAID} or _orders(one, tried)), None)
+        if refused is None:
+            return verdict.text
+        verdict = refused
+    guard = Guard.GROUNDING if UNGROUNDED in verdict.why else Guard.TAINT
+    missing = f": {_shown(verdict.missing)}" if verdict.missing else ""
+    allowed = "say only what these memories say, in their words where they ask for something"
+    return Misuse(f"{verdict.why or 'it says something else'}{missing}", allowed, str(guard), ids)
+
+
+def _orders(clause: str, verdict: Verdict) -> bool:
+    """Whether a clause asks for something that was refused: a part of a text that is well founded as a whole."""
+    asks = steering.orders(clause) or steering.instructs(clause) or steering.prefers(clause)
+    return verdict.place is Place.REFUSED and asks
+
+
+# --- calls in text ----------------------------------------------------------------------------------------------------
+
+_START = re.compile(r"[\[{]")
+_NAMES = ("tool", "name", "function", "action")
+_ARGUMENTS = ("arguments", "args", "parameters", "input")
+
+
+def calls_in(text: str, shown: Iterable[str]) -> tuple[ToolCall, ...]:
+    """The calls that a model wrote as JSON objects into its text.
+
+    Args:
+        text: what it said.
+        shown: the memories it was shown: what it repeats of them is no call, whatever it looks like.
+    """
+    found: list[ToolCall] = []
+    decoder = json.JSONDecoder()
+    known = [one for one in shown if "{" in one]
+    at = 0
+    while len(found) < _MOST_ACTIONS and (start := _START.search(text, at)):
+        try:
+            value, end = decoder.raw_decode(text, start.start())
+        except (ValueError, RecursionError):
+            at = start.end()
+            continue
+        at = end
+        if not any(text[start.start() : end] in one for one in known):
+            for one in value if isinstance(value, list) else [value]:
+                found += _action(one, len(found))
+    return tuple(found)
+
+
+def _action(value: object, number: int) -> list[ToolCall]:
+    if not isinstance(value, dict):
+        return []
+    function = value.get("function")
+    if isinstance(function, dict):
+        return _action(function, number)
+    name = next((value[key] for key in _NAMES if isinstance(value.get(key), str)), None)
+    if name is None:
+        return []
+    inner = next((value[key] for key in _ARGUMENTS if key in value), None)
+    if inner is None:
+        inner = {key: one for key, one in value.items() if key not in _NAMES}
+    return [ToolCall(f"text_{number}", name, inner if isinstance(inner, str) else json.dumps(inner))]

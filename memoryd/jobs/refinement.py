@@ -1,0 +1,191 @@
+"""A refinement as far as it has come: what it started from, what was called, what was done, and how it ended.
+
+A value; each call makes another one. The same for a model that is asked and for an agent that calls the tools itself.
+What the receipt shows of it are tools, ids, token counts and verdicts, never a text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from memoryd.gauge.estimate import estimate
+from memoryd.jobs import knife
+from memoryd.jobs.job import Operate
+from memoryd.jobs.knife import Complete, Cut, Look, Misuse
+from memoryd.ledger.guards import Begun, Door, Guard, core_tokens
+from memoryd.ledger.neutral import neutral
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import date
+
+    from memoryd.jobs.job import Applied, Found, ToolCall
+    from memoryd.ledger.memory import Memory
+
+MOST_REPEATS = 3  # calls in a row that are the same to the letter end it: nothing new would come of a fourth
+MOST_TOLD = 300  # calls that the receipt shows one by one
+_MOST_FOUND = 20
+COMPLETED = "completed"
+BREAKER = "breaker"
+_BREAKERS = frozenset({Guard.RETENTION, Guard.EROSION})
+_LATE = "the refinement is over: nothing more is done"
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One refinement.
+
+    Attributes:
+        mode: `normal`, `dedup` or `strict`.
+        tokens: of the live core when it began.
+        ids: of the core memories that were live then.
+        floor: tokens of these that must be left.
+        most_mutations: operations it may take …
+        most_steps: … and calls.
+        mutations: operations done.
+        steps: calls made, and answers that called nothing.
+        last: the digest of the last call, and how often it came in a row.
+        timeline: of each call its tool, ids, tokens before and after, verdict.
+        untold: calls beyond those the timeline has.
+        ended: how it ended: `completed`, `breaker`, or what cut it short; None while it goes on.
+        why: of the breaker, the guard and its numbers.
+        summary: as the model sums it up; goes into the journal, not onto the receipt.
+    """
+
+    mode: str
+    tokens: int
+    ids: frozenset[str]
+    floor: int
+    most_mutations: int
+    most_steps: int
+    mutations: int = 0
+    steps: int = 0
+    last: tuple[str, int] = ("", 0)
+    timeline: tuple[Mapping[str, Any], ...] = ()
+    untold: int = 0
+    ended: str | None = None
+    why: str | None = None
+    summary: str | None = None
+
+    def call(self, call: ToolCall, core: Mapping[str, Memory], today: date) -> tuple[Session, Look | Cut | str]:
+        """Take a call: what it comes to, a look or a cut that is to be done, or the text to answer it with.
+
+        Args:
+            call: as it was made.
+            core: the live core now, by id.
+            today: local.
+        """
+        if self.ended is not None:
+            return self.noted(call.name, "late"), _told(error=_LATE)
+        counted = self.step()
+        if counted.ended is not None:
+            return counted.noted(call.name, "late"), _told(error=_LATE)
+        digest = hashlib.sha256(f"{call.name} {call.arguments}".encode(errors="replace")).hexdigest()
+        repeats = counted.last[1] + 1 if digest == counted.last[0] else 1
+        counted = replace(counted, last=(digest, repeats))
+        if repeats > MOST_REPEATS:
+            ended = counted.end("a loop of identical calls").noted(call.name, "loop")
+            return ended, _told(error="the same call again and again: the refinement is over")
+        asked = knife.read(call, core, self.mode, today)
+        if isinstance(asked, Cut) and self.mutations >= self.most_mutations:
+            asked = Misuse(
+                f"{self.most_mutations} changes are all that one refinement may make",
+                f"call {knife.COMPLETE}",
+                str(Guard.CAP),
+                asked.ids,
+            )
+        if isinstance(asked, Misuse):
+            return counted.noted(call.name, asked.verdict, asked.ids), _told(error=asked.why, allowed=asked.allowed)
+        if isinstance(asked, Complete):
+            done = replace(counted, ended=COMPLETED, summary=asked.summary)
+            return done.noted(call.name, "done"), _told(ok=True)
+        return counted, asked
+
+    def step(self) -> Session:
+        """Count a call, or an answer without one; the last one that may be made ends it."""
+        counted = replace(self, steps=self.steps + 1)
+        return counted.end("out of steps") if counted.steps > self.most_steps else counted
+
+    def end(self, how: str) -> Session:
+        """End it, where it has not ended before."""
+        return self if self.ended is not None else replace(self, ended=how)
+
+    def operate(self, cut: Cut, core: Mapping[str, Memory]) -> Operate:
+        """A cut as the ledger takes it, where what it is about is as this core has it."""
+        seen = {one: core[one].content for one in cut.ids}
+        return Operate((cut.operation,), Door.REFINEMENT, seen, Begun(self.tokens, self.ids, self.mutations))
+
+    def applied(self, name: str, cut: Cut, before: Mapping[str, Memory], done: Applied) -> tuple[Session, str]:
+        """Take what became of a cut, and the text to answer with. A guard of the whole run ends the refinement."""
+        broken = next((one for one in done.refusals if one.guard in _BREAKERS), None)
+        if broken is not None:
+            told = replace(self, ended=BREAKER, why=f"{broken.guard}: {broken.why}")
+            text = _told(error=f"{broken.guard}: {broken.why}. All of this refinement is taken back; it is over")
+            return told.noted(name, str(broken.guard), cut.ids), text
+        if done.refusals:
+            refusal = done.refusals[0]
+            ids = tuple(dict.fromkeys((*refusal.memory_ids, *cut.ids)))
+            text = _told(error=f"{refusal.guard}: {refusal.why}", ids=list(ids), allowed="leave it, or ask otherwise")
+            return self.noted(name, str(refusal.guard), ids), text
+        if not done.changes:
+            return self.noted(name, "error", cut.ids), _told(error="nothing changed", allowed="leave it")
+        now = {memory.id: memory for memory in done.core}
+        new = [change.memory_id for change in done.changes if change.before is None]
+        moved = replace(self, mutations=self.mutations + 1)
+        tokens = [sum(estimate(side[one].content) for one in (*cut.ids, *new) if one in side) for side in (before, now)]
+        moved = moved.noted(name, "done", (*cut.ids, *new), tokens)
+        left = core_tokens(done.core, estimate)
+        spare = moved.most_mutations - moved.mutations
+        text = _told(
+            ok=True, new_ids=new, core_tokens=left, may_shrink_by=max(0, left - self.floor), changes_left=spare
+        )
+        return moved, text
+
+    def found(self, name: str, core: Mapping[str, Memory], found: Found) -> tuple[Session, str]:
+        """Take what a search found, and the text to answer with."""
+        hits = [one for one in found.ids if one in core][:_MOST_FOUND]
+        rows = [ledger_line(core[one]) for one in hits]
+        return self.noted(name, "done"), _told(found=len(hits), memories=rows)
+
+    def noted(self, name: str, verdict: str, ids: Sequence[str] = (), tokens: Sequence[int] = ()) -> Session:
+        """Put a call on the timeline, with the tokens of what it is about before and after it, where those changed."""
+        if len(self.timeline) >= MOST_TOLD:
+            return replace(self, untold=self.untold + 1)
+        tool = name if name in knife.TOOLS else "unknown"
+        row: dict[str, Any] = {"tool": tool, "ids": list(ids), "verdict": verdict}
+        row |= {"before": tokens[0], "after": tokens[1]} if tokens else {}
+        return replace(self, timeline=(*self.timeline, row))
+
+    def row(self) -> dict[str, Any]:
+        """It as receipts show it: without the summary, which is a text."""
+        told: dict[str, Any] = {"mode": self.mode, "start": {"tokens": self.tokens, "memories": len(self.ids)}}
+        told |= {"mutations": self.mutations, "steps": self.steps, "timeline": list(self.timeline)}
+        told |= {"untold": self.untold} if self.untold else {}
+        return told | {"ended": self.ended, "why": self.why}
+
+
+PROTECTED = "memory [CONSTITUTIONAL]"
+
+
+def ledger_line(memory: Memory) -> str:
+    """A memory as a search shows it, in one line: id, day, what the ledger says beside it, content."""
+    return f"{memory.id} {first_said(memory)} {described(memory)}: {memory.content}"
+
+
+def described(memory: Memory) -> str:
+    """What the ledger of the prompt says beside a memory: whether it is protected, its tokens, its tags."""
+    tags = "".join(f", #{neutral(tag)}" for tag in memory.tags)
+    return f"{PROTECTED if memory.constitutional else 'memory'}, {estimate(memory.content)} tokens{tags}"
+
+
+def first_said(memory: Memory) -> str:
+    """The day a memory was first said, YYYY-MM-DD, in UTC."""
+    return (memory.origin_at or memory.created_at)[:10]
+
+
+def _told(**values: object) -> str:
+    given = {name: value for name, value in values.items() if value not in ("", [], None)}
+    return json.dumps(given, ensure_ascii=False)

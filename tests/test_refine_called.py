@@ -1,0 +1,175 @@
+"""An agent that refines its own core over MCP, and how a refinement is shown: its calls, and contents only by leave."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from datetime import timedelta
+
+import pytest
+from mcp_world import ask, door
+from refine_world import PROMISE, TEXTS, World
+
+from memoryd.engine import called_refining
+from memoryd.ledger.memory import Kind
+
+LAW = "Each night the backups of the shop go to the bucket of Frankfurt"
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    root = tmp_path_factory.mktemp("called")
+    made = World.made(root / "scratch")
+    shutil.copytree(root / "scratch", root / "pristine")
+    return made.scratch, root / "pristine"
+
+
+@pytest.fixture
+def world(template):
+    scratch, pristine = template
+    made = World(scratch.copied(pristine))
+    made.configure()
+    return made
+
+
+class Agent:
+    """Calls tools as an agent does, in this process."""
+
+    def __init__(self, asked):
+        self._asked = asked
+
+    def __call__(self, tool, **given):
+        result = asyncio.run(ask(self._asked, tool, **given))
+        if result.is_error:
+            return result.content[0].text
+        return result.structured_content
+
+
+def ids(agent, *texts):
+    """The ids of memories, as the agent itself finds them."""
+    found = []
+    for text in texts:
+        lines = agent("search_memories", query=text)["memories"]
+        found.append(next(line.split()[0] for line in lines if line.endswith(text)))
+    return found
+
+
+def seen(world):
+    with world.open():
+        return world.all(), world.tokens(), world.text(), world.problems()
+
+
+def test_an_agent_refines_its_own_core_in_one_run(world):
+    before, tokens, _, _ = seen(world)
+    with door(world.scratch) as asked:
+        agent = Agent(asked)
+        merged = agent("consolidate_memories", ids_to_merge=ids(agent, TEXTS[2], TEXTS[3]), new_content=LAW)
+        assert merged["over"] is False
+        assert merged["core_tokens"] < tokens
+        (promise,) = ids(agent, PROMISE)
+        told = agent("delete_memory", id=promise)
+        assert told["error"].startswith("protected")
+        assert agent("protect_memory", id=merged["new_ids"][0])["error"] is None
+        end = agent("complete_refinement", summary="I merged two memories and protected one.")
+        assert (end["over"], end["state"], end["why"]) == (True, "succeeded", None)
+        assert end["about"].startswith("<memoryd-context>")
+    with world.open():
+        row = world.row(end["run"])
+        world.check(before, row)
+        assert (row["actor"], row["trigger"]) == ("agent-tool", "agent")
+        assert row["receipt"]["refine"]["counted"] | {"saved": 0} == {
+            "merged": 2, "into": 1, "updated": 0, "deleted": 0, "protected": 1, "duplicates": 0, "saved": 0,
+        }  # fmt: skip
+        assert "compressed 2 → 1" in world.live(Kind.JOURNAL)[0].content
+        assert len(world.scratch.query("SELECT id FROM job_run WHERE kind = 'refine'")) == 1
+
+
+def test_the_breaker_takes_an_agents_own_refinement_back(world):
+    before, _, text, _ = seen(world)
+    with door(world.scratch) as asked:
+        agent = Agent(asked)
+        agent("protect_memory", id=ids(agent, TEXTS[5])[0])
+        for one in (0, 1, 2, 3, 6):
+            told = agent("delete_memory", id=ids(agent, TEXTS[one])[0])
+            if told["over"]:
+                break
+        assert told["state"] == "failed"
+        assert "erosion" in told["why"]
+    after, _, then, problems = seen(world)
+    assert (then, problems) == (text, [])
+    assert {one.id: one.constitutional for one in before.values()} == {one: after[one].constitutional for one in before}
+
+
+@pytest.mark.parametrize("unfinished", ["keep", "rollback"])
+def test_an_agent_that_does_not_go_on_has_left_it_unfinished(world, unfinished):
+    world.configure(unfinished=unfinished)
+    _, _, text, _ = seen(world)
+    with door(world.scratch) as asked:
+        agent = Agent(asked)
+        run = agent("consolidate_memories", ids_to_merge=ids(agent, TEXTS[2], TEXTS[3]), new_content=LAW)["run"]
+    with world.open():
+        world.now = called_refining.moment_of(world.row(run)["scheduled_for"])
+        assert world.app.runner.run_next() is not None
+        row = world.row(run)
+        assert row["state"] == ("succeeded" if unfinished == "keep" else "failed")
+        assert "the agent did not go on" in row["why"]
+        assert (world.text() == text) is (unfinished == "rollback")
+        assert world.problems() == []
+
+
+def test_nobody_else_refines_meanwhile_and_one_that_is_cancelled_ends_in_good_order(world):
+    with door(world.scratch) as asked:
+        agent = Agent(asked)
+        run = agent("protect_memory", id=ids(agent, TEXTS[5])[0])["run"]
+        refused = world.scratch.json("job", "run", "refine", code=4)
+        assert "the agent refines its core itself" in refused["message"]
+        world.scratch.json("job", "cancel", run)
+    with world.open():
+        world.now += timedelta(days=9999)
+        world.app.runner.run_next(only=run)
+        row = world.row(run)
+        assert (row["state"], row["receipt"]["refine"]["counted"]["protected"]) == ("succeeded", 1)
+        assert len(world.live(Kind.JOURNAL)) == 1
+
+
+def test_what_is_asked_for_wrongly_is_told_and_a_small_core_is_left_alone(world):
+    with door(world.scratch) as asked:
+        agent = Agent(asked)
+        assert "ids_to_merge" in agent("consolidate_memories", ids_to_merge=["x"], new_content="y")
+        told = agent("delete_memory", id="core_ffffffff")
+        assert (told["over"], told["error"]) == (False, "not in the live core: core_ffffffff")
+        assert told["allowed"]
+        over = agent("complete_refinement", summary="Nothing is safe to condense.")
+        assert (over["state"], over["why"]) == ("skipped", "nothing could be condensed safely")
+    world.configure(target_tokens=10_000)
+    with door(world.scratch) as asked:
+        over = Agent(asked)("search_memories", query="well")
+        assert (over["over"], over["state"]) == (True, "skipped")
+
+
+def test_an_agent_is_told_that_its_core_is_too_large(world):
+    with door(world.scratch) as asked:
+        assert "its target is 20" in asked._memory.refinement_due()
+    world.configure(target_tokens=10_000)
+    with door(world.scratch) as asked:
+        assert asked._memory.refinement_due() == ""
+
+
+def test_a_refinement_is_shown_call_by_call_and_its_contents_by_leave(world):
+    with door(world.scratch) as asked:
+        agent = Agent(asked)
+        agent("consolidate_memories", ids_to_merge=ids(agent, TEXTS[2], TEXTS[3]), new_content=LAW)
+        run = agent("complete_refinement", summary="I deleted ten.")["run"]
+    blind = world.scratch.run("job", "show", run)
+    assert blind.returncode == 0
+    assert "consolidate_memories done" in " ".join(blind.stdout.split())
+    assert "deleted: the summary claims otherwise" in blind.stdout
+    assert not any(text[:20] in blind.stdout for text in (*TEXTS, LAW))
+    assert f": {LAW}\n" in world.scratch.run("job", "show", run, "--content").stdout
+    assert LAW in json.dumps(world.scratch.json("job", "show", run, "--content")["content"])
+    world.scratch.agents[0]["privacy"] = "silo"
+    world.configure()
+    shown = world.scratch.run("job", "show", run, "--content").stdout
+    assert LAW not in shown
+    assert "not shown" in shown

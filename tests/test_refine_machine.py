@@ -1,0 +1,116 @@
+"""Any calls in any order, stopped anywhere: what must hold holds, and what was done can be taken back exactly."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+
+import pytest
+from chat_server import ChatServer
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from refine_world import PROMISE, TEXTS, World, ledger, plays
+
+from memoryd.database import sqlite
+from memoryd.engine import ledger_runs
+from memoryd.ledger.memory import Kind
+
+
+class CrashError(BaseException):
+    """The process ends here."""
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    root = tmp_path_factory.mktemp("refine")
+    made = World.made(root / "scratch")
+    shutil.copytree(root / "scratch", root / "pristine")
+    return made.scratch, root / "pristine"
+
+
+PLACES = st.integers(0, len(TEXTS) + 1)  # beyond the last: an id that is not there
+WORDS = st.sampled_from([*TEXTS[:10], "The shop of Berta runs on Oracle", "Two lemon trees in Lisbon", "", "# x"])
+CALLS = st.one_of(
+    st.tuples(st.just("consolidate"), st.lists(PLACES, min_size=1, max_size=4), WORDS),
+    st.tuples(st.just("update"), PLACES, WORDS),
+    st.tuples(st.just("delete"), PLACES),
+    st.tuples(st.just("protect"), PLACES),
+    st.tuples(st.just("search"), WORDS),
+    st.tuples(st.just("garbage"), st.text(max_size=9)),
+    st.just(("complete",)),
+)
+SCRIPTS = st.lists(st.lists(CALLS, min_size=1, max_size=4), min_size=1, max_size=4)
+
+
+def made(request, call):
+    """A drawn call as the model makes it, on the ids it is shown."""
+    known = [memory_id for memory_id, _ in ledger(request)]
+
+    def name(place):
+        return known[place] if place < len(known) else f"core_{place:08x}"
+
+    match call:
+        case ("consolidate", places, text):
+            return "consolidate_memories", {"ids_to_merge": [name(one) for one in places], "new_content": text}
+        case ("update", place, text):
+            return "update_memory", {"id": name(place), "content": text}
+        case ("delete" | "protect" as verb, place):
+            return f"{verb}_memory", {"id": name(place)}
+        case ("search", text):
+            return "search_memories", {"query": text}
+        case ("garbage", text):
+            return "delete_memory", text
+    return "complete_refinement", {"summary": "I merged 3 and deleted 7."}
+
+
+class Crashes:
+    """Ends the process at the n-th step of a commit or an answer."""
+
+    def __init__(self, at):
+        self.left = at
+
+    def __call__(self, name):
+        self.left -= 1
+        if self.left == 0:
+            raise CrashError(name)
+
+
+def without_times(memory):
+    return (memory.content, memory.constitutional, memory.deleted_at, memory.heading, memory.position, memory.tags)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(script=SCRIPTS, crash=st.none() | st.integers(1, 60), unfinished=st.sampled_from(["keep", "rollback"]))
+def test_any_session_ends_well(template, script, crash, unfinished):
+    scratch, pristine = template
+    turns = [lambda request, turn=turn: [made(request, call) for call in turn] for turn in script]
+    with ChatServer(plays(*turns)) as server:
+        world = World(scratch.copied(pristine), server.url)
+        world.configure(unfinished=unfinished, consent=False)
+        with world.open(Crashes(crash) if crash else None):
+            before, text, start = world.all(), world.text(), world.tokens()
+            run_id = world.queue("refine", key="refine:demo")
+            with contextlib.suppress(CrashError):
+                world.app.runner.run_next(only=run_id)
+            with sqlite.writing(world.app.engine) as connection:  # its owner is this process, which lives
+                connection.exec_driver_sql("UPDATE job_run SET owner = 'gone' WHERE state = 'running'")
+        with world.open():
+            world.app.runner.run_next(only=run_id)
+            row = world.row(run_id)
+            assert row["state"] in {"succeeded", "skipped", "failed"}, row
+            world.check(before, row)
+            assert world.tokens() >= start / 2
+            assert world.id_of(PROMISE)
+            if row["state"] == "failed":
+                assert world.text() == text
+            undone = world.run(ledger_runs.ROLLBACK, run=run_id)
+            changed = row["receipt"].get("refine", {}).get("counted", {}).get("saved", 0) or row["state"] == "succeeded"
+            assert undone["state"] in ({"succeeded", "skipped"} if changed else {"declined", "skipped", "succeeded"})
+            assert world.problems() == []
+            assert world.text() == text
+            after = world.all()
+            assert {one: without_times(memory) for one, memory in before.items()} == {
+                one: without_times(after[one]) for one in before
+            }
+            assert all(not after[one].is_live for one in after if one not in before and one.startswith("core_"))
+            assert all(memory.is_live for memory in after.values() if memory.kind is Kind.JOURNAL)

@@ -1,0 +1,376 @@
+"""Whole refinements by a model that plays a script: whatever it calls, the ledger holds, and the counts are true."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+from chat_server import ChatServer, refuse
+from refine_world import (
+    PROMISE,
+    TEXTS,
+    World,
+    call,
+    done,
+    id_in,
+    ids,
+    in_text,
+    ledger,
+    native,
+    plays,
+    whole,
+)
+
+from memoryd.ledger.memory import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+POSTGRES = "The user runs the shop on Postgres 16 in Frankfurt since 2019"
+LAW = "Each night the backups of the shop go to the bucket of Frankfurt"
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    """One world for all, copied anew for each: making it takes longer than most of what it is for."""
+    root = tmp_path_factory.mktemp("refine")
+    made = World.made(root / "scratch")
+    shutil.copytree(root / "scratch", root / "pristine")
+    return made.scratch, root / "pristine"
+
+
+@pytest.fixture
+def fresh(template):
+    scratch, pristine = template
+    return lambda url=None: World(scratch.copied(pristine), url)
+
+
+def merge(request, *places, text=POSTGRES):
+    return call("consolidate_memories", ids_to_merge=ids(request, *places), new_content=text)
+
+
+def delete(request, *places):
+    return [call("delete_memory", id=one) for one in ids(request, *places)]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A script, and what must come of it."""
+
+    part: Callable
+    state: str = "succeeded"
+    ended: str | None = "completed"
+    live: int | None = len(TEXTS)  # core memories in the end
+    why: str = ""
+    journal: str | None = ""  # in its entry; None: there is none
+    verdicts: tuple[str, ...] = ()  # on the timeline, among others
+    settings: dict = field(default_factory=dict)
+
+
+def turns(*given, how=native, consent="yes", **case):
+    return Case(plays(*given, how=how, consent=consent), **case)
+
+
+def nothing(**case):
+    return {"state": "skipped", "journal": None, "why": "nothing could be condensed safely"} | case
+
+
+def cut(why, **case):
+    return {"ended": why, "why": f"it was cut short ({why}"} | case
+
+
+def failed(why, **case):
+    return {"state": "failed", "ended": why, "journal": None, "why": f"nothing was changed: {why}"} | case
+
+
+def good(request):
+    backups = call("consolidate_memories", ids_to_merge=ids(request, 2, 3), new_content=LAW)
+    return [merge(request, 0, 1), backups, call("protect_memory", id=id_in(request, TEXTS[5])), *delete(request, 10)]
+
+
+def greedy(request):
+    return [call("delete_memory", id=one) for one, _ in ledger(request)]
+
+
+def one_by_one(places):
+    return [lambda request, place=place: delete(request, place) for place in places]
+
+
+def protects_then_merges(request):
+    first, second = ids(request, 0, 1)
+    given = {"ids_to_merge": [first, second], "new_content": POSTGRES}
+    return [call("protect_memory", id=first), ("consolidate_memories", given)]
+
+
+def merges_twice(request):
+    return [merge(request, 0, 1), merge(request, 0, 2)]
+
+
+def cut_stream(connection, request):
+    native(connection, [merge(request, 0, 1)], cut=True)
+
+
+def lost(connection, request):
+    refuse("500 Oh")(connection, request)
+
+
+def says(*calls):
+    return lambda _request: list(calls)
+
+
+def updates(place, text):
+    return lambda request: [call("update_memory", id=ids(request, place)[0], content=text), done()]
+
+
+def merges(text, *places):
+    return lambda request: [merge(request, *places, text=text), done()]
+
+
+MERGED = {"live": len(TEXTS) - 1, "journal": "compressed 2 → 1"}
+CASES = {
+    # well
+    "good": turns(good, [done("I consolidated 4 into 2, deleted one and protected one.")], live=len(TEXTS) - 3),
+    "good in one answer": turns(lambda r: [*good(r), done()], live=len(TEXTS) - 3),
+    "good without a stream": turns(lambda r: [*good(r), done()], how=whole, live=len(TEXTS) - 3),
+    "good in text": turns(lambda r: [*good(r), done()], how=in_text, live=len(TEXTS) - 3),
+    "one call at a time": turns(*(lambda r, n=n: [good(r)[n]] for n in range(4)), [done()], live=len(TEXTS) - 3),
+    "thinks aloud first": turns("I shall look at what I have.", lambda r: [merge(r, 0, 1), done()], **MERGED),
+    "searches first": turns(
+        [call("search_memories", query="backups"), call("search_memories", query="", **{"from": "2020-01-01"})],
+        lambda r: [merge(r, 0, 1), done()],
+        **MERGED,
+    ),
+    "rewords": turns(updates(7, "Two lemon trees and an old well stand in Lisbon"), journal="reworded 1"),
+    "arguments as text": turns(
+        lambda r: [("consolidate_memories", json.dumps(json.dumps(merge(r, 0, 1)[1]))), done()], **MERGED
+    ),
+    "ids as one text": turns(
+        lambda r: [
+            call("consolidate_memories", ids_to_merge=", ".join(ids(r, 0, 1)), new_content=POSTGRES),
+            done(),
+        ],
+        **MERGED,
+    ),
+    "the same id twice and another": turns(
+        lambda r: [call("consolidate_memories", ids_to_merge=ids(r, 0, 0, 1), new_content=POSTGRES), done()], **MERGED
+    ),
+    # lazy
+    "lazy": turns([done("Nothing is safe to condense.")], **nothing()),
+    "lazy and a liar": turns(
+        [done("I consolidated 50 memories into 3 and protected 5.")],
+        why="nothing was changed",
+        journal="What was counted says otherwise: nothing was consolidated, nothing was protected, the numbers",
+    ),
+    "a liar about numbers": turns(
+        lambda r: [merge(r, 0, 1), done("I merged 40 memories.")],
+        live=len(TEXTS) - 1,
+        journal="What was counted says otherwise: the numbers are others.",
+    ),
+    "says no": turns(consent="No, thank you.", state="declined", ended=None, journal=None, why="declined"),
+    "says nothing clear": turns(consent="Hm.", state="declined", ended=None, journal=None, why="declined"),
+    "says yes with reasons": turns(lambda r: [merge(r, 0, 1), done()], consent="**Yes!** It is time.", **MERGED),
+    # greedy
+    "deletes all": turns(greedy, state="failed", ended="breaker", why="erosion", journal="all of it was taken back"),
+    "deletes one by one": turns(
+        *one_by_one((0, 1, 2, 3, 5, 6)), state="failed", ended="breaker", why="taken back", journal="erosion"
+    ),
+    "deletes within the limits": turns(
+        lambda r: [*delete(r, 10, 11), done("I deleted two.")], live=len(TEXTS) - 2, journal="deleted 2"
+    ),
+    "merges nearly all into one": turns(
+        merges(TEXTS[0], *(n for n in range(len(TEXTS)) if n != 4)),
+        state="failed",
+        ended="breaker",
+        why="retention",
+        journal=None,
+    ),
+    "goes on behind the breaker": turns(
+        lambda r: [*greedy(r), merge(r, 0, 1), done()], state="failed", ended="breaker", verdicts=("late",)
+    ),
+    "merges, then deletes all": turns(
+        lambda r: [merge(r, 0, 1)], greedy, state="failed", ended="breaker", journal="compressed 2 → 1"
+    ),
+    "more changes than it may make": turns(
+        lambda r: [merge(r, 0, 1), *delete(r, 10), done()],
+        settings={"max_mutations": 1},
+        verdicts=("cap",),
+        **MERGED,
+    ),
+    # confused
+    "unknown ids": turns(says(call("delete_memory", id="core_ffffffff")), [done()], verdicts=("error",), **nothing()),
+    "ids that are texts": turns(
+        says(call("delete_memory", id="the old one"), call("delete_memory", id="")), [done()], **nothing()
+    ),
+    "one id to merge": turns(lambda r: [merge(r, 0), done()], verdicts=("error",), **nothing()),
+    "a mix of known and unknown": turns(
+        lambda r: [call("consolidate_memories", ids_to_merge=[*ids(r, 0), "core_x"], new_content=POSTGRES), done()],
+        **nothing(),
+    ),
+    "what it merged already": turns(merges_twice, [done()], verdicts=("error",), **MERGED),
+    "protected memories": turns(
+        lambda r: [
+            merge(r, 0, 4),
+            *delete(r, 4),
+            call("update_memory", id=ids(r, 4)[0], content=TEXTS[4][:20]),
+            call("protect_memory", id=ids(r, 4)[0]),
+            done(),
+        ],
+        verdicts=("constitutional",),
+        **nothing(),
+    ),
+    "protects, then merges the same": turns(
+        protects_then_merges, [done()], verdicts=("constitutional",), journal="protected 1"
+    ),
+    "another tool": turns(says(call("rm", path="/"), call("memory_save", text="x")), [done()], **nothing()),
+    "no-op": turns(updates(0, TEXTS[0].upper()), verdicts=("error",), **nothing()),
+    "longer than before": turns(updates(6, f"{TEXTS[6]}, {TEXTS[6]}"), verdicts=("error",), **nothing()),
+    "made up": turns(merges("The shop of Berta runs on Oracle 23", 0, 1), verdicts=("grounding",), **nothing()),
+    "an order made up": turns(
+        merges("The user always wants the shop to run on Postgres 16", 0, 1), verdicts=("taint",), **nothing()
+    ),
+    "the contrary": turns(
+        merges("The user never runs the shop on Postgres 16", 0, 1), verdicts=("taint",), **nothing()
+    ),
+    "headings and tags": turns(merges(f"# {POSTGRES} <system>", 0, 1), **MERGED),
+    # the form
+    "malformed arguments": turns(
+        says(("delete_memory", '{"id": "core_'), ("delete_memory", "[1]"), ("delete_memory", "")),
+        lambda r: [merge(r, 0, 1), done()],
+        verdicts=("error",),
+        **MERGED,
+    ),
+    "arguments of other types": turns(
+        says(
+            call("delete_memory", id=7),
+            call("consolidate_memories", ids_to_merge={"a": 1}, new_content=[]),
+            call("search_memories", query="x", **{"from": "yesterday"}),
+            call("update_memory", id="core_00000000"),
+        ),
+        [done()],
+        **nothing(),
+    ),
+    "completes twice": turns(lambda r: [merge(r, 0, 1), done(), done("again")], verdicts=("late",), **MERGED),
+    "changes behind its end": turns(lambda r: [done(), merge(r, 0, 1)], verdicts=("late",), **nothing()),
+    "1,000 calls": turns(
+        lambda r: [call("search_memories", query=f"lemon {n}") for n in range(1_000)], **failed("out of steps")
+    ),
+    "1,000 calls behind a change": turns(
+        lambda r: [merge(r, 0, 1), *(call("search_memories", query=f"lemon {n}") for n in range(1_000))],
+        **cut("out of steps", **MERGED),
+    ),
+    "the same call for ever": turns(
+        lambda r: [merge(r, 0, 1)],
+        *[[call("search_memories", query="lemon")]] * 9,
+        **cut("a loop of identical calls", **MERGED),
+    ),
+    "never completes": turns(lambda r: [merge(r, 0, 1)], **cut("the model calls no tool", **MERGED)),
+    "only talks": turns(**failed("the model calls no tool")),
+    "never completes, and is taken back": turns(
+        lambda r: [merge(r, 0, 1)],
+        **cut("the model calls no tool", state="failed", journal="taken back", settings={"unfinished": "rollback"}),
+    ),
+    "cut in the middle of a call": turns(
+        lambda r: [merge(r, 0, 1)], cut_stream, **cut("the model failed", ended=None, **MERGED)
+    ),
+    "lost behind a change": turns(
+        lambda r: [merge(r, 0, 1)],
+        lost,
+        **cut("the model failed: the endpoint answered 500", **MERGED),
+    ),
+    "repeats a memory that holds a call": turns(
+        f"My memory says: {TEXTS[11]}", [done("Nothing was done.")], how=in_text, **nothing()
+    ),
+    # modes
+    "duplicates only": turns(
+        lambda r: [merge(r, 0, 1), *delete(r, 7), done()],
+        settings={"mode": "dedup"},
+        live=len(TEXTS) - 1,
+        verdicts=("error",),
+        journal="deleted 1",
+    ),
+    "strict": turns(
+        lambda r: [merge(r, 2, 3, text=LAW), merge(r, 0, 1), merge(r, 6, 7, text=TEXTS[7]), done()],
+        settings={"mode": "strict"},
+        state="failed",
+        ended="breaker",
+        why="retention",
+    ),
+}
+
+
+def test_there_are_as_many_sessions_as_the_bar_asks_for():
+    assert len(CASES) >= 40
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_session(name, fresh):
+    case = CASES[name]
+    with ChatServer(case.part) as server:
+        world = fresh(server.url)
+        world.configure(**case.settings)
+        with world.open():
+            before, text = world.all(), world.text()
+            row = world.refine()
+            assert (row["state"], row["error"]) == (case.state, None), row
+            assert case.why in (row["why"] or "")
+            world.check(before, row)
+            told = row["receipt"].get("refine")
+            if case.ended is not None:
+                assert told["ended"] == case.ended
+            if case.verdicts:
+                assert {one["verdict"] for one in told["timeline"]} >= set(case.verdicts)
+            assert len(world.live()) == case.live
+            if row["state"] not in {"succeeded", "cancelled"}:
+                assert world.text() == text
+                assert [(one.id, one.content) for one in world.live()] == [
+                    (one.id, one.content) for one in sorted(before.values(), key=lambda one: one.position)
+                ]
+            entries = [memory.content for memory in world.live(Kind.JOURNAL)]
+            assert len(entries) == (case.journal is not None)
+            assert case.journal is None or case.journal in entries[0]
+            assert world.id_of(PROMISE)
+            assert "<system>" not in world.text()
+            assert world.text().count("\n#") == 0
+
+
+def test_the_guards_limits_are_those_of_the_session_s_start(fresh):
+    with ChatServer(plays(lambda r: [*delete(r, 10, 11)], lambda r: [*delete(r, 0)], lambda r: [done()])) as server:
+        world = fresh(server.url)
+        world.configure()
+        with world.open():
+            world.refine()
+            (row,) = world.scratch.query("SELECT receipt FROM job_run WHERE kind = 'refine'")
+            start = json.loads(row[0])["refine"]["start"]
+            assert start == {"tokens": sum(-(-len(text) // 4) for text in TEXTS), "memories": len(TEXTS)}
+
+
+def test_nothing_of_a_memory_is_on_a_receipt_or_in_the_log(fresh):
+    with ChatServer(CASES["good"].part) as server:
+        world = fresh(server.url)
+        world.configure()
+        with world.open():
+            row = world.refine()
+            logged = json.dumps(world.scratch.log())
+            for text in (*TEXTS, LAW, "I consolidated 4"):
+                assert text[:25] not in json.dumps(row)
+                assert text[:25] not in logged
+
+
+def test_hostile_memories_are_quoted_as_data_in_every_question(fresh):
+    with ChatServer(CASES["one call at a time"].part) as server:
+        world = fresh(server.url)
+        world.configure()
+        with world.open():
+            world.refine()
+        asked = [request for request in server.requests if "tools" in request.json]
+        marks = {request.prompt_mark for request in asked} if hasattr(asked[0], "prompt_mark") else set()
+        assert len(asked) > 4
+        for request in asked:
+            system = request.json["messages"][0]["content"]
+            assert "Ignore all previous" not in system
+            (mark,) = {line.split()[0] for line in system.split("`<<")[1:2]}
+            marks.add(mark)
+        assert len(marks) == len(asked)
