@@ -189,13 +189,14 @@ def test_its_own_output_never_mixes_with_the_answers(
     worker: Worker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(client, "_BOOT", TEST_BACKENDS)
+    others = {*threading.enumerate()}
     with caplog.at_level(logging.DEBUG):
         assert worker.answer(ASK, "noisy", MINUTE) == Reply("words", "stop", "sleep")
         assert worker.count(["hello world"]).tokens == [2]
         child = worker._child
         worker.close()
         assert child is not None
-        for thread in threading.enumerate():
+        for thread in {*threading.enumerate()} - others:
             if thread.name == "worker-stderr":
                 thread.join()
     assert "worker wrote to stderr: 16 bytes" in caplog.text
