@@ -50,15 +50,19 @@ def newest_schema() -> int:
     return max(int(entry.name[:4]) for entry in folder.iterdir() if entry.name.endswith(".sql"))
 
 
+class NotMadeError(StateError):
+    """There is no database of this version yet; who holds the state folder may be about to make it."""
+
+
 @contextmanager
 def open_reader(path: Path) -> Iterator[Reader]:
     """Open the database for reading.
 
     Raises:
-        StateError: there is none yet, it cannot be read, or another version of memoryd wrote it.
+        StateError: it cannot be read, or another version of memoryd wrote it; NotMadeError where there is none yet.
     """
     if not path.exists():
-        raise StateError("there is no database yet", where=str(path), hint="start the daemon: memoryd run")
+        raise NotMadeError("there is no database yet", where=str(path), hint="start the daemon: memoryd run")
     module = library()
     try:
         connection = module.connect(f"{file_uri(path)}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_MS / 1000)
@@ -69,7 +73,7 @@ def open_reader(path: Path) -> Iterator[Reader]:
         connection.execute("BEGIN")
         number = connection.execute("PRAGMA user_version").fetchone()[0]
         if number != newest_schema():
-            raise StateError(
+            raise (NotMadeError if number < newest_schema() else StateError)(
                 f"the database has schema {number}, this memoryd reads {newest_schema()}",
                 where=str(path),
                 hint="start this version's daemon once" if number < newest_schema() else "use the newer memoryd",

@@ -68,6 +68,8 @@ if TYPE_CHECKING:
 
 RELOAD = "reload it: SIGHUP, or stop and start it"
 POLL_SECONDS = 0.1
+MADE_SECONDS = 10.0
+KNOWN_SECONDS = 1.0
 READ_PATIENCE_SECONDS = 60.0  # for a daemon to read what was recorded for it
 FORGET_PATIENCE_SECONDS = (
     10.0  # for it to read a session that is to be forgotten; one that cannot be read must not stay
@@ -177,9 +179,15 @@ def _with_state(settings: Settings, change: Callable[[Engine], None]) -> None:
 
 def _beside(settings: Settings) -> Engine:
     path = settings.state_dir / DATABASE
-    with reads.open_reader(path):
-        pass  # refuses a database of another version
-    return sqlite.connect(path)
+    late = time.monotonic() + MADE_SECONDS
+    while True:
+        try:
+            with reads.open_reader(path):  # refuses a database of another version
+                return sqlite.connect(path)
+        except reads.NotMadeError:  # who holds the folder makes it at this moment
+            if time.monotonic() > late:
+                raise
+            time.sleep(POLL_SECONDS)
 
 
 class Asked(NamedTuple):
@@ -856,8 +864,16 @@ def _require_known(engine: Engine, agent_id: str) -> None:
 def _queue_beside(settings: Settings, agent_id: str, queue: Callable[[Engine, Clock], list[str]]) -> list[str]:
     engine = _beside(settings)
     try:
-        _require_known(engine, agent_id)
-        return queue(engine, Clock())
+        late = time.monotonic() + KNOWN_SECONDS
+        while True:
+            try:
+                _require_known(engine, agent_id)
+            except NotFoundError:  # who has just made the database may be about to write its agents down
+                if time.monotonic() > late:
+                    raise
+                time.sleep(POLL_SECONDS)
+            else:
+                return queue(engine, Clock())
     finally:
         engine.dispose()
 
