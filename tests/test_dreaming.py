@@ -105,6 +105,15 @@ def test_a_dream_writes_the_core_its_receipt_and_its_diary_and_all_agree(world):
     assert backup.exists()
 
 
+def test_whose_session_a_block_was_about_is_nothing_to_dream_of(world):
+    world.day(f"\n## Session Notes (09:40)\n\nFrom Codex, 09:12-09:40, session:01a1ffd6-c4aa\n- {REDIS}\n")
+    world.reply = redis()
+    assert world.dream()["receipt"]["dream"]["entries"] == 1
+    (asked,) = world.asked
+    assert REDIS in str(asked.material)
+    assert "From Codex" not in str(asked.material) + str(asked.context)
+
+
 def test_every_new_memory_can_show_what_it_stands_on(world):
     world.sleep()
     lines = (world.scratch.workspace / f"memory/{TODAY}.md").read_text().splitlines()

@@ -150,12 +150,14 @@ def test_two_programs_at_once_beside_a_daemon_lose_nothing_and_end_as_they_are_t
 def test_who_closes_the_input_is_answered_all_the_same(tmp_path):
     """As `printf … | memoryd mcp` does; also who has cancelled a call ends at once."""
     made = Scratch(tmp_path / "scratch")
+    with in_process(made):
+        pass  # so that there is a database
     cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}}
     with serve(made) as process:
         said, _ = process.communicate(f"{session(7)}{json.dumps(cancelled)}\n".encode(), timeout=40)
     answers = {answer["id"]: answer for answer in map(json.loads, said.splitlines())}
     assert answers.keys() - {3} == {1, 2}
-    assert not answers[2]["result"]["isError"]
+    assert not answers[2]["result"]["isError"], answers[2]
     (daily,) = made.dailies().values()
     assert "note 7 a" in daily
     assert process.returncode == 0

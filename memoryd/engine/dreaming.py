@@ -363,6 +363,8 @@ def _of_file(
         moment = datetime.combine(day, wall_time.fromisoformat(clock) if clock else wall_time(23, 59), settings.zone)
         stamp = min(text_of(moment.astimezone(UTC)), now)
         for first, text in _pieces(raw):
+            if daily.says_nothing(text):
+                continue
             by = next((one for one in written if one.first <= start + first < one.end), None)
             origin = (
                 "hand"

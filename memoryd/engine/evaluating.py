@@ -112,7 +112,7 @@ def _pieces(body: str) -> list[str]:
             found.append([])
         found[-1].append(line.strip())
     texts = (" ".join(lines).removeprefix("- ").strip() for lines in found)
-    return [text for text in texts if text]
+    return [text for text in texts if not daily.says_nothing(text)]
 
 
 def _held(

@@ -345,7 +345,7 @@ def require_done(row: dict[str, Any]) -> dict[str, Any]:
         MemorydError: it failed, or was cancelled.
     """
     if row["state"] == "declined":
-        raise RefusedError(str(row["why"]), where=row["id"])
+        raise RefusedError(str(row["why"]).removeprefix(f"{row['id']}: "), where=row["id"])
     if row["state"] in UNDONE:
         raise MemorydError(f"the run ended as {row['state']}: {row['error'] or row['why']}", where=row["id"])
     return row
@@ -361,7 +361,7 @@ def require_accepted(row: dict[str, Any]) -> dict[str, Any]:
     refused = row["receipt"].get("refused", ())
     if refused:
         why = row["why"] or "; ".join(f"{one['guard']}: {one['why']}" for one in refused)
-        raise RefusedError(str(why).removeprefix(f"{row['id']}: "), where=row["id"])
+        raise RefusedError(str(why), where=row["id"])
     return require_done(row)
 
 

@@ -109,10 +109,10 @@ def render(
         count: the tokens of each of several texts.
         others: what other sessions hand over, told ahead of the files.
     """
-    handed = _handed([_block(part, count) for part in others], budget, count)
-    blocks = [block for block in (_block(part, count) for part in parts) if block.lines]
+    handed = _handed(_blocks(others, count), budget, count)
+    blocks = _blocks(parts, count)
     if not (profile or facts or blocks or handed.text):
-        return Injection("", 0)
+        return Injection("", 0, handed.left_out)
     rest_of = _less(budget, handed.text, count)
     most = budget.sections if rest_of.whole is None else min(budget.sections, rest_of.whole)
     sections = _Sections(profile, facts, count)
@@ -223,6 +223,10 @@ def _block(part: Part, count: Count) -> _Block:
     highest = numbers[-1] if numbers else 0
     heading, mark, *sizes = count([name, _gap(highest, highest, part.whole), *lines])
     return _Block(name, lines, numbers, sizes, heading, mark, part.newest_last, part.whole)
+
+
+def _blocks(parts: Sequence[Part], count: Count) -> list[_Block]:
+    return [block for block in (_block(part, count) for part in parts) if block.lines]
 
 
 def _contained(text: str) -> Iterator[tuple[int, str]]:
