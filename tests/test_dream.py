@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryd.gauge.estimate import estimate
-from memoryd.jobs import dream
+from memoryd.jobs import consolidation, dream
 from memoryd.jobs.job import AppendDiary, Ask, Done, NothingToDo, Rejected, Reply, RewriteCore
 from memoryd.ledger.accounting import Unmentioned
 from memoryd.ledger.guards import EROSION_WINDOW, Limits
@@ -232,6 +232,20 @@ def test_one_made_up_bullet_refuses_all_where_the_configuration_says_so():
     assert (ledger.text, step.declined, guards_of(step)) == (before, True, ["grounding", "grounding"])
     assert not any(isinstance(edit, RewriteCore) for edit in step.edits)
     assert ledger.dream(reply(f"- {REDIS} [d2]"), *ENTRIES).declined is False
+
+
+def test_what_would_answer_less_is_refused_as_a_whole(monkeypatch):
+    """The last line of defence: should the one before it let a loss through."""
+    monkeypatch.setattr(consolidation, "holds", lambda *_: True)
+    ledger = three()
+    before = ledger.text
+    step = ledger.dream(reply("- The database is Postgres. [m2]", f"- {REDIS} [d2]"), *ENTRIES)
+    assert (ledger.text, step.declined, guards_of(step)) == (before, True, ["recall"])
+    assert step.why == "refused: recall: less could be answered from the new memory"
+    told = step.receipt["dream"]["answerable"]
+    assert told["before"] > 0
+    assert step.receipt["refused"][0]["numbers"]["unexplained"] > 0
+    assert not any(isinstance(edit, RewriteCore) for edit in step.edits)
 
 
 def test_a_reply_of_which_nothing_stands_is_none():
