@@ -97,6 +97,7 @@ CASES = [
      [LINTER, "Postgres 14, the database, runs on the host Marvin.", TEA], []),
     ("one digit more", [f"- {MARVIN.replace('14', '114')} [m2]"], [], None, ["grounding"]),
     ("one letter of a name", [f"- {MARVIN.replace('Marvin', 'Martin')} [m2]"], [], None, ["grounding"]),
+    ("loses a few words", ["- User: Always run the linter before a commit. [m1]"], [], None, ["accounting"]),
     ("loses a number", ["- The database is Postgres and runs on the host Marvin. [m2]"], [], None, ["accounting"]),
     ("invented", ["- The office cat is called Mimi. [m2]"], [], None, ["grounding"]),
     ("invented of a day", ["- The office cat is called Mimi. [d1]"], [], None, ["grounding"]),
@@ -205,14 +206,16 @@ def test_duplicates_are_merged_into_the_one_that_says_it_and_others_into_a_new_o
 def test_what_is_protected_stays_word_for_word_and_in_its_place():
     ledger = three()
     ledger.memories["core_00000002"] = memory(2, MARVIN, heading="Facts", constitutional=True)
-    text = reply("- Postgres 14, the database, runs on the host Marvin. [m2]", f"- {TEA} [m3]", "## Habits",
-                 f"- {MARVIN} [m2]", dream_lines=["- archived [m2]: no", "- superseded [m2] by [d1]: no"])  # fmt: skip
+    bullets = ["- Postgres 14, the database, runs on the host Marvin. [m2]", f"- {TEA} [m3]", "## Habits"]
+    lines = ["- archived [m2]: no", "- superseded [m2] by [d1]: no"]
+    text = reply(*bullets, f"- {MARVIN} [m2]", f"- {REDIS} [d2]", dream_lines=lines)
     step = ledger.dream(text, *ENTRIES)
-    assert ledger.said == [LINTER, MARVIN, TEA]
+    assert ledger.text == f"## Habits\n\n- {LINTER}\n- {REDIS}\n\n## Facts\n\n- {MARVIN}\n- {TEA}\n"
     assert "constitutional" in guards_of(step)
     assert ledger.memories["core_00000002"].heading == "Facts"
-    step = ledger.dream(reply(f"- {MOVED} [m2, d1]", f"- {TEA} [m3]"), *ENTRIES)
-    assert ledger.said == [LINTER, MARVIN, TEA]  # what contradicts it is not added beside it
+    before = ledger.text
+    ledger.dream(reply(f"- {MOVED} [m3, d1]", f"- {TEA} [m4]"), *ENTRIES)
+    assert ledger.text == before  # what contradicts it is not added beside it
 
 
 def test_too_much_let_go_refuses_the_rewrite_and_keeps_what_it_adds():

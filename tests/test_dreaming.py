@@ -296,6 +296,32 @@ def test_an_edit_while_the_model_thinks_is_taken_over_and_decided_about_anew(wor
     assert world.problems() == []
 
 
+@pytest.mark.parametrize("edit", ["- mine\n", "\nA paragraph.\n"])
+def test_what_somebody_adds_while_the_model_thinks_is_in_the_new_file(world, edit):
+    world.day()
+
+    def reply(ask):
+        world.write(world.text() + edit)
+        return redis()
+
+    world.reply = reply
+    row = world.dream()
+    assert (row["state"], len(world.asked)) == ("succeeded", 1), row["error"]
+    assert edit in world.text()
+    assert REDIS in world.text()
+    assert world.problems() == []
+
+
+def test_a_file_that_is_being_saved_is_waited_for(world):
+    world.day()
+    world.write("- an o")
+    row = world.dream()
+    assert (row["state"], row["attempt"]) == ("queued", 0)
+    assert "edited a moment ago" in row["error"]
+    assert world.text() == "- an o"
+    assert world.asked == []
+
+
 def test_a_protected_bullet_that_somebody_took_out_is_back_after_a_dream(world):
     world.own("protect", world.id_of(FRIDAY))
     world.write(world.text().replace(f"- {FRIDAY}\n", ""))
