@@ -411,3 +411,8 @@ def test_the_python_door_and_the_command_line_dream(tmp_path, monkeypatch):
     told = scratch.json("job", "run", "dream", "--force", "--lookback-days", "2", "--dry-run")
     assert told["runs"][-1]["kind"] == "dream"
     assert scratch.json("verify")["problems"] == []
+    reply[0] = ""
+    assert scratch.run("job", "run", "dream", "--force").returncode == 1
+    assert scratch.run("job", "run", "dream", "--force", "--lookback-days", "3").returncode == 1
+    waits = scratch.query("SELECT json_extract(options, '$.lookback_days') FROM job_run WHERE state = 'queued'")
+    assert waits == [(3,)]  # the one that waits is the one that was asked for
