@@ -227,10 +227,11 @@ def test_what_is_protected_stays_word_for_word_and_in_its_place():
 
 def test_too_much_let_go_refuses_the_rewrite_and_keeps_what_it_adds():
     ledger = three()
+    before = ledger.text
     lines = [f"- archived [m{n}]: over" for n in (1, 2, 3)]
     step = ledger.dream(reply(f"- {REDIS} [d2]", "- The cat is Mimi. [d2]", dream_lines=lines), *ENTRIES)
-    assert guards_of(step) == ["grounding", "retention", "erosion"]
-    assert ledger.said == [LINTER, MARVIN, TEA, REDIS] or sorted(ledger.said) == sorted([LINTER, MARVIN, TEA, REDIS])
+    assert guards_of(step) == ["retention", "erosion", "grounding"]
+    assert ledger.text == f"- {REDIS}\n\n{before}"
     assert "the rewrite was refused" in step.why
     assert step.declined is False
 
@@ -312,6 +313,20 @@ def test_what_somebody_changed_since_the_question_is_left_as_it_is():
     step = dream.resume(again, ask, Reply(text, "stop", "test"))
     assert guards_of(step) == ["edited"]
     assert step.edits[0].new.decode() == f"- {REDIS}\n\n## Habits\n\n- {LINTER}\n\n## Facts\n\n- {edited}\n- {TEA}\n"
+
+
+def test_of_many_refusals_the_diary_tells_the_first_and_the_receipt_counts_all():
+    ledger = three()
+    step = ledger.dream(
+        reply(*(f"- Crate {n} stands in hall {n}. [d1]" for n in range(210)), f"- {TEA} [m3]"), *ENTRIES
+    )
+    body = next(edit.body for edit in step.edits if isinstance(edit, AppendDiary))
+    assert body.count("Refused by grounding") == 40
+    assert "170 more" in body
+    assert step.receipt["dream"]["refusals"] == {"grounding": 210}
+    assert len(step.receipt["refused"]) == 200
+    many = reply(*(f"- Crate {n} stands in hall {n}. [d1]" for n in range(300)), f"- {TEA} [m3]")
+    assert isinstance(ledger.dream(many, *ENTRIES), Rejected)
 
 
 def test_nothing_of_the_models_words_forges_anything_in_the_diary():
