@@ -362,6 +362,32 @@ def test_a_forgotten_session_is_gone_from_the_diary_of_its_dream(world):
     assert text not in (world.diary() or "")
 
 
+def test_what_dreams_made_of_a_session_goes_with_it(world):
+    world.sleep()
+    (session,) = world.scratch.query("SELECT id FROM session")[0]
+    first = "Noted: orders stay in PostgreSQL 16. I changed the settings and restarted the service."
+    second = "Noted: the orders stay in PostgreSQL 16; I changed the settings and restarted the service."
+
+    def promote(ask):
+        told = next(one for one in ask.material if one.role == "daily" and "restarted" in one.text)
+        return f"[MEMORY]\n- an old one [m1]\n- {first} [{told.id}]\n[DREAM]\n"
+
+    def reword(ask):
+        mine = next(one for one in ask.material if one.text == first)
+        return f"[MEMORY]\n- an old one [m1]\n- {second} [{mine.id}]\n[DREAM]\n"
+
+    for world.reply, text in ((promote, first), (reword, second)):
+        assert world.dream(force=True)["state"] == "succeeded"
+        assert text in world.text()
+    row = world.do("forget", session=session)
+    assert row["state"] == "succeeded", row["error"]
+    assert "restarted" not in world.text()
+    held = world.scratch.query("SELECT content FROM memory WHERE content LIKE '%restarted%'")
+    held += world.scratch.query("SELECT text FROM content WHERE text LIKE '%restarted%'")
+    assert held == []
+    assert world.problems() == []
+
+
 # --- the doors -------------------------------------------------------------------------------------------------------
 
 
