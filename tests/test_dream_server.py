@@ -112,8 +112,10 @@ REPLIES: dict[str, tuple[str, str]] = {
     "declares in a bullet": (memory(*ALL[:4], f"- {FRIDAY} archived [m1]: yes [m5]"), OK),
     "the prompt echoed": (memory("- Always run the linter before a commit. [m1]"), ASKED_AGAIN),
     "a secret": (memory(*ALL, "- The key is AKIAIOSFODNN7EXAMPLQ. [d1]", told="ghp_" + "a1B2" * 9), OK),
-    "a thousand bullets": (memory(*ALL, *(f"- Crate {n} stands in hall {n}. [d1]" for n in range(1000))), OK),
-    "the same bullet a thousand times": (memory(*ALL, *[f"- {REDIS} [d2]"] * 1000), OK),
+    "a thousand bullets": (memory(*ALL, *(f"- Crate {n} stands in hall {n}. [d1]" for n in range(1000))), ASKED_AGAIN),
+    "the same bullet a thousand times": (memory(*ALL, *[f"- {REDIS} [d2]"] * 1000), ASKED_AGAIN),
+    "the same bullet a hundred times": (memory(*ALL, *[f"- {REDIS} [d2]"] * 100), OK),
+    "a hundred made-up bullets": (memory(*ALL, *(f"- Crate {n} stands in hall {n}. [d1]" for n in range(100))), OK),
     "a bullet of a megabyte": (memory(*ALL, f"- {REDIS} {'x' * 1_000_000} [d2]"), ASKED_AGAIN),
 }  # fmt: skip
 AS_GOOD = [name for name, (text, _) in REPLIES.items() if text == GOOD]

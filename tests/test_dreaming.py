@@ -305,6 +305,32 @@ def test_an_edit_while_the_model_thinks_is_taken_over_and_decided_about_anew(wor
     assert world.problems() == []
 
 
+@pytest.mark.parametrize("edit", ["- mine\n", "\nA paragraph.\n"])
+def test_what_somebody_adds_while_the_model_thinks_is_in_the_new_file(world, edit):
+    world.day()
+
+    def reply(ask):
+        world.write(world.text() + edit)
+        return redis()
+
+    world.reply = reply
+    row = world.dream()
+    assert (row["state"], len(world.asked)) == ("succeeded", 1), row["error"]
+    assert edit in world.text()
+    assert REDIS in world.text()
+    assert world.problems() == []
+
+
+def test_a_file_that_is_being_saved_is_waited_for(world):
+    world.day()
+    world.write("- an o")
+    row = world.dream()
+    assert (row["state"], row["attempt"]) == ("queued", 0)
+    assert "edited a moment ago" in row["error"]
+    assert world.text() == "- an o"
+    assert world.asked == []
+
+
 def test_a_protected_bullet_that_somebody_took_out_is_back_after_a_dream(world):
     world.own("protect", world.id_of(FRIDAY))
     world.write(world.text().replace(f"- {FRIDAY}\n", ""))
@@ -343,6 +369,32 @@ def test_a_forgotten_session_is_gone_from_the_diary_of_its_dream(world):
     row = world.do("forget", session=session)
     assert row["state"] == "succeeded", row["error"]
     assert text not in (world.diary() or "")
+
+
+def test_what_dreams_made_of_a_session_goes_with_it(world):
+    world.sleep()
+    (session,) = world.scratch.query("SELECT id FROM session")[0]
+    first = "Noted: orders stay in PostgreSQL 16. I changed the settings and restarted the service."
+    second = "Noted: the orders stay in PostgreSQL 16; I changed the settings and restarted the service."
+
+    def promote(ask):
+        told = next(one for one in ask.material if one.role == "daily" and "restarted" in one.text)
+        return f"[MEMORY]\n- an old one [m1]\n- {first} [{told.id}]\n[DREAM]\n"
+
+    def reword(ask):
+        mine = next(one for one in ask.material if one.text == first)
+        return f"[MEMORY]\n- an old one [m1]\n- {second} [{mine.id}]\n[DREAM]\n"
+
+    for world.reply, text in ((promote, first), (reword, second)):
+        assert world.dream(force=True)["state"] == "succeeded"
+        assert text in world.text()
+    row = world.do("forget", session=session)
+    assert row["state"] == "succeeded", row["error"]
+    assert "restarted" not in world.text()
+    held = world.scratch.query("SELECT content FROM memory WHERE content LIKE '%restarted%'")
+    held += world.scratch.query("SELECT text FROM content WHERE text LIKE '%restarted%'")
+    assert held == []
+    assert world.problems() == []
 
 
 # --- the doors -------------------------------------------------------------------------------------------------------
@@ -394,3 +446,8 @@ def test_the_python_door_and_the_command_line_dream(tmp_path, monkeypatch):
     told = scratch.json("job", "run", "dream", "--force", "--lookback-days", "2", "--dry-run")
     assert told["runs"][-1]["kind"] == "dream"
     assert scratch.json("verify")["problems"] == []
+    reply[0] = ""
+    assert scratch.run("job", "run", "dream", "--force").returncode == 1
+    assert scratch.run("job", "run", "dream", "--force", "--lookback-days", "3").returncode == 1
+    waits = scratch.query("SELECT json_extract(options, '$.lookback_days') FROM job_run WHERE state = 'queued'")
+    assert waits == [(3,)]  # the one that waits is the one that was asked for

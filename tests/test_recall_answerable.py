@@ -27,6 +27,14 @@ def test_a_lost_number_or_name_is_a_drop_and_another_order_is_none():
         assert score(OLD, OLD | {"a": text}, (), ()).drop > 0.02
 
 
+def test_a_number_written_otherwise_is_no_drop_but_another_one_is():
+    old = {"a": "The store holds 42,000 boxes.", "b": "The fair opens on 2026-05-04 in Bergen."}
+    same = {"a": "The store holds 42000 boxes.", "b": "The fair opens on 4 May 2026 in Bergen."}
+    assert score(old, same, (), ()).drop == 0.0
+    assert score(old, same | {"a": "The store holds 43000 boxes."}, (), ()).drop > 0.02
+    assert score(old, same | {"b": "The fair opens on 5 May 2026 in Bergen."}, (), ()).drop > 0.02
+
+
 def test_what_was_let_go_explains_its_own_questions_and_no_others():
     left = {key: text for key, text in OLD.items() if key != "b"}
     assert score(OLD, left, (), ()).unexplained == score(OLD, left, (), {"a"}).unexplained > 0

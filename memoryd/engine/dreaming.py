@@ -152,7 +152,7 @@ def dreamt(connection: Connection, agent_id: str) -> list[Dreamt]:
 def _days(connection: Connection, source: Gathered, run: Run, before: Sequence[Dreamt]) -> tuple[date, date]:
     """The first and last day a dream looks at."""
     options = run.options
-    if "from" in options:  # settled by an earlier attempt
+    if options.get("from"):  # settled by an earlier attempt
         return date.fromisoformat(options["from"]), date.fromisoformat(options["to"])
     zone = source.settings.zone
     today = source.clock.now().astimezone(zone).date()
@@ -266,7 +266,7 @@ def _inputs(
     return DreamInputs(
         earlier=earlier,
         entries=entries,
-        today=date.fromisoformat(run.options.get("to", local.date().isoformat())),
+        today=date.fromisoformat(run.options.get("to") or local.date().isoformat()),
         clock=f"{local:%H:%M}",
         max_bullets=settings.dream.max_bullets,
         unmentioned=Unmentioned(settings.guards.accounting),

@@ -17,7 +17,7 @@ from memoryd.ledger import audit as chain
 from memoryd.ledger import forgetting
 from memoryd.ledger.audit import Entry, Erased
 from memoryd.ledger.memory import PREFIXES, Ending, to_json
-from memoryd.tiers import core, daily
+from memoryd.tiers import core, daily, diary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -197,6 +197,8 @@ def _appended(reader: Reader, agent_id: str) -> dict[str, list[tuple[str, dict[s
         for path, blocks in found.items():
             found[path] = [one for one in blocks if owner[one[0]] not in forgotten]
         owner[run_id] = session_id
+        if kind == forgetting.OPERATION:  # it looks through diaries as through any copy, and tells of none
+            found = {path: blocks for path, blocks in found.items() if not path.startswith(f"{diary.FOLDER}/")}
         for item in json.loads(files):
             if kind == forgetting.OPERATION:
                 found.pop(item["path"], None)

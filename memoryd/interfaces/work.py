@@ -290,7 +290,11 @@ def _queued(settings: Settings, engine: Engine, clock: Clock, kind: str, agent_i
     if kind == dreaming.KIND:
         flushed = dreaming.flush(engine, settings, clock, agent_id, "manual", HUMAN)
         options = {"force": asked.force, "lookback_days": asked.lookback_days, "flushed": flushed}
-        return [*flushed, request(engine, clock, agent_id, kind, options, key=dreaming.key_of(agent_id))]
+        run_id = request(engine, clock, agent_id, kind, options, key=dreaming.key_of(agent_id))
+        waiting = runs.get_run(engine, run_id)
+        if waiting.options != options:  # one that waited already: the days are those that are asked for now
+            runs.pin(engine, waiting, options | {"scheduled": False, "from": None, "to": None})
+        return [*flushed, run_id]
     return [request(engine, clock, agent_id, kind)]
 
 

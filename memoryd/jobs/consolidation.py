@@ -39,6 +39,7 @@ HELD = 0.85  # share of its content words that a text in other words must still 
 RELATED = 0.5  # share of the content words of a text that another must have to speak of the same
 _SHARED = 2  # … and how many at least, where it has so many
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+_WE = re.compile(r"(?:we|our)\b", re.IGNORECASE)
 _NAME = re.compile(r"(?<=[\w,;)] )[^\W\d_a-z][\w'-]+")  # written large, and not at the beginning of a sentence
 _FOUND = 0.6  # share of the content words of a bullet without citation that what it is matched with has
 _MOST_ENTRIES = 3  # that such a bullet is matched with
@@ -329,7 +330,14 @@ class _Work:
 
     def _judged(self, bullet: Bullet) -> Verdict:
         cites = tuple(one for one in bullet.cites if one in self._earlier or one in self._entries)
-        return self._bench.judge(Candidate(bullet.text, cites or ("nothing",)))
+        verdict = self._bench.judge(Candidate(bullet.text, cites or ("nothing",)))
+        hands = [one for one in cites if one in self._entries and self._entries[one].origin == "hand"]
+        if verdict.place is Place.CORE or not hands or not _WE.match(bullet.text):
+            return verdict
+        # A file that people and agents write into by hand speaks for both of them: "we" is not the user's voice there.
+        told = _WE.sub(lambda one: "The team's" if one[0].lower() == "our" else "The team", bullet.text, count=1)
+        shared = self._bench.judge(Candidate(told, tuple(hands)))
+        return replace(shared, text=neutral(bullet.text)) if shared.place is Place.CORE else verdict
 
     def _stands(
         self, heading: str, memory_id: str, cited: Iterable[Earlier], entries: Iterable[Entry], text: str

@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 JOB = "dream"
 WORST_DROP = 0.02  # of what could be answered may be lost without a disposition that says so
 _LONGEST_DIARY = 8_000  # characters of the model's own words
+_MOST_TOLD = 40  # refusals, and ends, that a diary tells one by one …
+_MOST_IDS = 10  # … with so many ids each …
+_MOST_ROWS = 200  # … and a receipt
+_SPARE = 200  # bullets that a reply may have besides two for each piece of the material
 _REPLY_TOKENS = (2_048, 32_768)
 _CHARS_PER_TOKEN = 3  # a generous reckoning: the reply may be as long as all that is in the core
 _DEFAULT_IMPORTANCE = 0.5
@@ -131,6 +135,9 @@ def resume(inputs: DreamInputs, step: Step, answer: Reply | None) -> Step:
     parsed = dream_reply.parse(answer)
     if isinstance(parsed, Rejected):
         return parsed
+    count = sum(len(section.bullets) for section in parsed.sections)
+    if count > 2 * (len(inputs.earlier) + len(inputs.entries)) + _SPARE:
+        return Rejected("the reply has many times the bullets that there is material for")
     there = [one for one in inputs.earlier if one.memory.id in inputs.context.memories]
     meant = consolidate(parsed, there, inputs.entries, inputs.today, inputs.new_id, inputs.sources_of)
     if parsed.sections and not meant.places and meant.faults:
@@ -300,7 +307,8 @@ class _Dream:
             why = f"the rewrite was refused: {'; '.join(f'{one.guard}: {one.why}' for one in runs)}; {added} added"
         receipt = _receipt(self.inputs, **told)
         if decided.refusals:
-            receipt["refused"] = guards.rows(decided.refusals)
+            ranked = sorted(decided.refusals, key=lambda one: not isinstance(one, RefusedRun))
+            receipt["refused"] = guards.rows(ranked[:_MOST_ROWS])
         return Done(tuple(edits), receipt, why, declined=refused is not None)
 
     def _diary(self, told: Mapping[str, Any], decided: _Decided) -> str:
@@ -312,11 +320,8 @@ class _Dream:
             f"- Memories: {len(self.before)} before, {told['after']} after; {ends}, {told['added']} added.",
             f"- Sources: {len(self.inputs.entries)} entries of {', '.join(seen) or 'no file'}.",
             f"- Refused: {', '.join(f'{n} by {guard}' for guard, n in told['refusals'].items()) or 'nothing'}.",
-            *(
-                f"- Refused by {one.guard}: {', '.join(one.memory_ids) or 'a new bullet'}: {neutral(one.why)}."
-                for one in decided.refusals
-            ),
-            *(f"- {how}: {memory_id}{reason}" for memory_id, how, reason in self._ended(decided)),
+            *_first([_told_of(one) for one in decided.refusals]),
+            *_first([f"- {how}: {memory_id}{reason}" for memory_id, how, reason in self._ended(decided)]),
             f"- Tokens: {self.reply.tokens_in} in, {self.reply.tokens_out} out ({self.reply.backend}).",
             f"- Answerable: {score['before']} of {score['questions']} questions before, {score['after']} after.",
             *([f"- Bullets over dream.max_bullets: {told['over_max_bullets']}."] if told["over_max_bullets"] else []),
@@ -405,6 +410,17 @@ class _Dream:
             is_moved = (memory.heading or "") != heading or memory.position != number
             if is_moved and not memory.constitutional:
                 yield Update(memory_id, heading=heading, position=number)
+
+
+def _told_of(refusal: Refusal) -> str:
+    ids = ", ".join(refusal.memory_ids[:_MOST_IDS]) or "a new bullet"
+    return f"- Refused by {refusal.guard}: {ids}: {neutral(refusal.why)}."
+
+
+def _first(lines: list[str]) -> list[str]:
+    """The first of many lines, and how many there are besides."""
+    more = len(lines) - _MOST_TOLD
+    return lines if more <= 0 else [*lines[:_MOST_TOLD], f"- … and {more} more; the receipt counts them."]
 
 
 def _weight(memory: Memory) -> tuple[float, str, str]:

@@ -14,11 +14,12 @@ import math
 import re
 from collections import defaultdict
 from dataclasses import dataclass
+from datetime import date
 from heapq import nlargest, nsmallest
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.ledger.grounding import content
+from memoryd.ledger.grounding import Ground, Source, content
 from memoryd.ledger.wording import fold, occurs, stem
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _HITS = 5
 _TERMS = 8  # the rarest of a question's
 _GIST = 0.6  # share of the words of a text that a hit must hold to say the same
 # A number with what hangs on it, an identifier or path, a word written large that does not begin its sentence.
-_ANSWER = re.compile(r"[\w./:@-]*\d[\w./:@%-]*|\w+(?:[_/]\w+)+|(?<=[\w,;)] )[^\W\d_a-z][\w'-]+")
+_ANSWER = re.compile(r"\d+(?:,\d{3})+|[\w./:@-]*\d[\w./:@%-]*|\w+(?:[_/]\w+)+|(?<=[\w,;)] )[^\W\d_a-z][\w'-]+")
 _NUMBER = re.compile(r"\d+")
 
 
@@ -81,7 +82,7 @@ def score(old: Mapping[str, str], new: Mapping[str, str], days: Sequence[str], l
     after = [later.answers(one) for one in questions]
     lost = [
         one for one, was, remains in zip(questions, before, after, strict=True)
-        if was and not remains and one.source not in let_go
+        if was and not remains and one.source not in let_go and not later.says(one)
     ]  # fmt: skip
     return Score(len(questions), sum(before), sum(after), len(lost))
 
@@ -104,17 +105,20 @@ def _questions(text: str, source: str | None) -> Iterator[_Question]:
 
 @functools.lru_cache(maxsize=1 << 15)  # most of a memory is the same before and after
 def _stems(text: str) -> frozenset[str]:
-    return frozenset((*(stem(unit) for unit in content(text)), *_NUMBER.findall(text)))
+    return frozenset(
+        (*(stem(unit) for unit in content(text)), *(one.lstrip("0") for one in _NUMBER.findall(text.replace(",", ""))))
+    )
 
 
 class _Index:
     """The texts of a memory by the stems of their words."""
 
     def __init__(self, texts: Iterable[str]) -> None:
+        self._texts = list(texts)
         self._folded: list[str] = []
         self._stems: list[frozenset[str]] = []
         self._holding: dict[str, list[int]] = defaultdict(list)
-        for number, text in enumerate(texts):
+        for number, text in enumerate(self._texts):
             self._folded.append(fold(text))
             self._stems.append(_stems(text))
             for one in self._stems[-1]:
@@ -126,6 +130,15 @@ class _Index:
         if question.answer is None:
             return any(len(question.terms & self._stems[one]) >= _GIST * len(question.terms) for one in hits)
         return any(occurs(question.answer, self._folded[one]) for one in hits)
+
+    def says(self, question: _Question) -> bool:
+        """Whether one of the first hits has the answer written otherwise: a number or a date."""
+        if question.answer is None or not _NUMBER.search(question.answer):
+            return False
+        return any(
+            Ground([Source(self._texts[hit], date.min)]).missing(question.answer) is None
+            for hit in self._hits(question.terms)
+        )
 
     def _hits(self, terms: frozenset[str]) -> list[int]:
         known = sorted((one for one in terms if one in self._holding), key=lambda one: (len(self._holding[one]), one))
