@@ -24,6 +24,8 @@ REPLACED = [
     ("User: I've moved to Bergen (2026-11-12).", "The user lives in Oslo."),
     ("User: My favourite editor is Helix.", "User: My favourite editor is Vim."),
     ("User: My name is Jo.", "User's name is Joanna."),
+    ("Anna: I live in Bergen.", "Anna: I live in Oslo."),
+    ("Anna: We moved from MySQL to Postgres.", "Ben: We use MySQL."),
     ("User: Our deadline is now 5 May.", "User: Our deadline is 1 May."),
 ]
 UNTOUCHED = [
@@ -47,6 +49,9 @@ UNTOUCHED = [
     ("User: We moved from Oslo to Bergen.", "User: I live in Oslo."),
     ("User: Ann moved from Oslo to Bergen.", "I live in Oslo."),
     ("User: My mother moved from Oslo to Bergen.", "I live in Oslo."),
+    ("Anna: I live in Bergen.", "Ben: I live in Oslo."),
+    ("Anna: I live in Bergen.", "User: I live in Oslo."),
+    ("Anna: I moved from Oslo to Bergen.", "Ben: I live in Oslo."),
     ("User: My sister is Kate.", "User: My sister is Ann."),
     ("User: My sister is now Kate.", "User: My brother is Ann."),
     ("User: My dog's name is Max.", "My dog's name is Rex."),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_ledger_runs import World
 
+from memoryd.daemon.once import run_once
 from memoryd.jobs import dream_reply
 from memoryd.jobs.dream_reply import LetGo
 from memoryd.jobs.job import Ask, Quoted, Reply
@@ -376,3 +378,39 @@ def test_an_empty_question_and_an_old_day_are_answered():
     question = ask([replace(one, at=None) for one in daily("User: Never push to main.")])
     assert bullets(dreamt(question)) == {"User: Never push to main.": ("d1",)}
     assert isinstance(offline.answer(question), Reply)
+
+
+# ── on a real workspace ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_nights_without_a_model_end_in_a_core_that_holds_what_was_said(tmp_path):
+    world = World(tmp_path / "scratch")
+    chat = ["Anna: We run the shop on MySQL.", "Ben: I bake bread on Sundays.", "Anna: The shop opens at nine."]
+    world.path.write_text("# Notes\n\n## Shop\n\n- We use RabbitMQ.\n- It sells lamps.\n- It sells lamps!\n")
+    world.scratch.append(turns(chat, "2026-03-02T09:00:00Z"))
+    with world.open(now=datetime(2026, 3, 2, 9, 45, tzinfo=UTC)) as app:
+        run_once(app)
+        world.take()
+    chat = [
+        "Anna: We moved from RabbitMQ to Kafka because of replays.",
+        "Ben: I love rye.",
+        "Anna: From now on, call me Anni.",
+    ]
+    world.scratch.append(turns(chat, "2026-03-04T09:00:00Z"))
+    with world.open(now=datetime(2026, 3, 4, 15, tzinfo=UTC)) as app:
+        run_once(app)
+        row = world.do("dream")
+        assert row["state"] == "succeeded", row
+        told = row["receipt"]["dream"]
+        assert told["refusals"] == {}
+        assert (told["dispositions"]["superseded"], told["dispositions"]["merged"]) == (1, 1)
+        text = world.text()
+        assert "- We use RabbitMQ.\n" not in text
+        assert "- Anna: We moved from RabbitMQ to Kafka because of replays.\n" in text
+        assert "- Anna: From now on, call me Anni.\n" in text
+        assert text.count("It sells lamps") == 1
+        assert world.problems() == []
+
+
+def turns(texts: list[str], at: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": text, "timestamp": at} for text in texts]

@@ -340,13 +340,13 @@ class _Older:
         self.over: set[_Saying] = set()  # so no longer
         self.looks = 0
         self._holding: dict[str, list[_Saying]] = defaultdict(list)
-        self._claiming: dict[tuple[str, frozenset[str]], list[_Saying]] = defaultdict(list)
+        self._claiming: dict[tuple[object, ...], list[_Saying]] = defaultdict(list)
         self._claims = {one: claims(one.text) for one in sayings}
         for one, made in self._claims.items():
             for key in set(words.content(one.text)):
                 self._holding[key].append(one)
             for claim in made:
-                self._claiming[claim.who, claim.what].append(one)
+                self._claiming[claim.speaker, claim.who, claim.what].append(one)
 
     def replaced_by(self, newer: _Saying) -> list[_Saying]:
         """Return what is so no longer since `newer` was said; nothing where that is itself so no longer."""
@@ -361,7 +361,7 @@ class _Older:
 
     def _near(self, claim: Claim) -> Sequence[_Saying]:
         if not claim.old:
-            return self._claiming.get((claim.who, claim.what), ())
+            return self._claiming.get((claim.speaker, claim.who, claim.what), ())
         held = [self._holding.get(key, []) for key in words.content(claim.old)]
         return min(held, key=len, default=())
 
