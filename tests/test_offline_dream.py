@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -399,9 +400,8 @@ def test_nights_without_a_model_end_in_a_core_that_holds_what_was_said(tmp_path)
     world.scratch.append(turns(chat, "2026-03-04T09:00:00Z"))
     with world.open(now=datetime(2026, 3, 4, 15, tzinfo=UTC)) as app:
         run_once(app)
-        row = world.do("dream")
-        assert row["state"] == "succeeded", row
-        told = row["receipt"]["dream"]
+        (receipt,) = world.scratch.query("SELECT receipt FROM job_run WHERE kind = 'dream' AND state = 'succeeded'")
+        told = json.loads(receipt[0])["dream"]
         assert told["refusals"] == {}
         assert (told["dispositions"]["superseded"], told["dispositions"]["merged"]) == (1, 1)
         text = world.text()

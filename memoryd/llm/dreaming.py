@@ -46,6 +46,7 @@ _BETTER = 0.1  # importance by which a new memory must exceed an earlier one tha
 _UNIT_WORDS = 60  # a longer entry is read in pieces
 _ENOUGH = 0.99  # an entry was chosen and trimmed once already; what is left out now are questions and small talk
 _LENGTH_COST = 0.7
+_LEAST = 0.8  # room that only lesser things fit is left to the next night
 _HEADING_WORDS = 2
 _MOST_LOOKS = 100_000  # pairs of statements of which one may replace the other, looked at in one dream
 _CLOSE = 0.35  # share of its words that a new memory must have in common with those under a heading
@@ -251,7 +252,13 @@ class _Night:
             self._left |= dict.fromkeys((one.id for one in some), _UNFIT)
             self._left |= dict.fromkeys((one.id for one in passed), _NO_ROOM)
             taken = salience.choose(
-                passed, limit, working=self._working, most=most, told=told, length_cost=_LENGTH_COST
+                passed,
+                limit,
+                working=self._working,
+                most=most,
+                told=told,
+                length_cost=_LENGTH_COST,
+                least=_LEAST,
             )
             chosen += taken
             limit -= sum(one.cost for one in taken)
