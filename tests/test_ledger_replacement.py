@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.jobs.consolidation import is_related
+from memoryd.jobs import consolidation
 from memoryd.ledger.replacement import claims, is_replaced
 
 REPLACED = [
@@ -66,7 +66,7 @@ UNTOUCHED = [
 @pytest.mark.parametrize(("newer", "older"), REPLACED)
 def test_what_is_so_no_longer_is_known_by_the_words_that_say_so(newer, older):
     assert is_replaced(older, newer)
-    assert is_related(older, newer)
+    assert consolidation.replaces(older, newer)
 
 
 @pytest.mark.parametrize(("newer", "older"), UNTOUCHED)
