@@ -40,6 +40,8 @@ UNTOUCHED = [
     ("User: We should move from MySQL to Postgres.", "User: We use MySQL."),
     ("User: We will have moved from MySQL to Postgres by May.", "User: We use MySQL."),
     ("User: We haven't moved from MySQL to Postgres.", "User: We use MySQL."),
+    ("User: It is not true that we moved from MySQL to Postgres.", "User: We use MySQL."),
+    ("User: I wish we moved from MySQL to Postgres.", "User: We use MySQL."),
     ("User: If we moved from MySQL to Postgres, it would be slow.", "We use MySQL."),
     ("User: Have we moved from MySQL to Postgres?", "We use MySQL."),
     ("User: He said we moved from MySQL to Postgres.", "We use MySQL."),

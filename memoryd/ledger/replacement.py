@@ -72,7 +72,7 @@ _TIME = re.compile(
     re.IGNORECASE,
 )
 _ELSEWHERE = re.compile(r"\b(?:was|were|used to|had|he|she|they|his|her|their|born|work|works)\b")
-_PLANNED_LIST = "will would could should might may can to not never almost nearly if"
+_PLANNED_LIST = "will would could should might may can to not never almost nearly if wish hope before until"
 _PLANNED = frozenset(_PLANNED_LIST.split())
 _TURNS = frozenset({"no", "former"})  # belong to the wording of a change
 
