@@ -198,7 +198,7 @@ def replayed(one: dict[str, Any], share: float, *, is_chat: bool) -> Replayed:
     for number, at, rows in sessions_of(talk):
         turns = turns_of(at, rows, talk["speaker_a"], "text" if is_chat else "none")
         if is_chat:
-            turns = tuple(replace(turn, role=Role.USER, origin=Origin.USER) for turn in turns)
+            turns = tuple(turn._replace(role=Role.USER, origin=Origin.USER) for turn in turns)
         day = at.date()
         by_day[day] += [turn.text for turn in turns]
         said += sum(len(turn.text.split()) + (not is_chat) for turn in turns)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.jobs.consolidation import is_related
+from memoryd.jobs import consolidation
 from memoryd.ledger.replacement import claims, is_replaced
 
 REPLACED = [
@@ -24,6 +24,8 @@ REPLACED = [
     ("User: I've moved to Bergen (2026-11-12).", "The user lives in Oslo."),
     ("User: My favourite editor is Helix.", "User: My favourite editor is Vim."),
     ("User: My name is Jo.", "User's name is Joanna."),
+    ("Anna: I live in Bergen.", "Anna: I live in Oslo."),
+    ("Anna: We moved from MySQL to Postgres.", "Ben: We use MySQL."),
     ("User: Our deadline is now 5 May.", "User: Our deadline is 1 May."),
 ]
 UNTOUCHED = [
@@ -38,6 +40,8 @@ UNTOUCHED = [
     ("User: We should move from MySQL to Postgres.", "User: We use MySQL."),
     ("User: We will have moved from MySQL to Postgres by May.", "User: We use MySQL."),
     ("User: We haven't moved from MySQL to Postgres.", "User: We use MySQL."),
+    ("User: It is not true that we moved from MySQL to Postgres.", "User: We use MySQL."),
+    ("User: I wish we moved from MySQL to Postgres.", "User: We use MySQL."),
     ("User: If we moved from MySQL to Postgres, it would be slow.", "We use MySQL."),
     ("User: Have we moved from MySQL to Postgres?", "We use MySQL."),
     ("User: He said we moved from MySQL to Postgres.", "We use MySQL."),
@@ -47,6 +51,9 @@ UNTOUCHED = [
     ("User: We moved from Oslo to Bergen.", "User: I live in Oslo."),
     ("User: Ann moved from Oslo to Bergen.", "I live in Oslo."),
     ("User: My mother moved from Oslo to Bergen.", "I live in Oslo."),
+    ("Anna: I live in Bergen.", "Ben: I live in Oslo."),
+    ("Anna: I live in Bergen.", "User: I live in Oslo."),
+    ("Anna: I moved from Oslo to Bergen.", "Ben: I live in Oslo."),
     ("User: My sister is Kate.", "User: My sister is Ann."),
     ("User: My sister is now Kate.", "User: My brother is Ann."),
     ("User: My dog's name is Max.", "My dog's name is Rex."),
@@ -61,7 +68,7 @@ UNTOUCHED = [
 @pytest.mark.parametrize(("newer", "older"), REPLACED)
 def test_what_is_so_no_longer_is_known_by_the_words_that_say_so(newer, older):
     assert is_replaced(older, newer)
-    assert is_related(older, newer)
+    assert consolidation.replaces(older, newer)
 
 
 @pytest.mark.parametrize(("newer", "older"), UNTOUCHED)

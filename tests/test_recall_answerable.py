@@ -61,3 +61,15 @@ def test_scripts_without_spaces_are_asked_about_too():
     old = {"a": "データベースは東京のサーバーで動いている", "b": "会議は毎週月曜日に開かれる"}
     assert score(old, old, (), ()).before == 2
     assert score(old, {"a": old["a"]}, (), ()).drop == 0.5
+
+
+def test_one_memory_that_only_slips_behind_something_new_is_not_lost_but_two_are():
+    old = {f"{n}": f"The canoe {n} is red." for n in range(1, 6)}
+    before = score(old, old, (), ())
+    one = score(old, {"x": "The canoe 8 is red.", **old}, (), ())
+    assert (before.after, one.after, one.unexplained) == (before.before, before.before - 1, 0)
+    two = score(old, {"x": "The canoe 8 is red.", "y": "The canoe 9 is red.", **old}, (), ())
+    assert two.unexplained == 1
+    changed = score(old, old | {"5": "The canoe 7 is red."}, (), ())
+    assert changed.unexplained == before.before - changed.after
+    assert changed.unexplained

@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     from memoryd.engine.sleeping import Source as Gathered
 
 KIND = JOB
-_LABELS = {"User: ": "user", "Assistant: ": "assistant"}
+_LABELS = {"User: ": "user", "Assistant: ": "assistant", "Report: ": "report", "Changed: ": "report"}
+_LABELS |= {"Failed: ": "report"}
+_UNTOLD = ""  # the origin of a line whose label does not tell it, until it is looked up
 _BULLET = ("- ", "* ", "+ ")
 
 
@@ -286,8 +288,7 @@ def _inputs(
 
 def _earlier(settings: Settings, name: str, memory: Any) -> Earlier:
     at = moment_of(memory.origin_at or memory.created_at).astimezone(settings.zone)
-    local = None if memory.origin_at is None else at.isoformat(timespec="minutes")[:16]
-    return Earlier(name, memory, at.date(), local)
+    return Earlier(name, memory, at.date(), at.isoformat(timespec="minutes")[:16])
 
 
 # --- entries ----------------------------------------------------------------------------------------------------------
@@ -312,13 +313,17 @@ def _entries(
             written = _written(connection, run.agent_id, path, data)
             found += _of_file(source.settings, path, data, written, source.clock.text())
     texts = source.scrubber.redact([one.text for one, _, _ in found])
+    grounds = _Grounds(source)
+    found = [
+        (one if one.origin != _UNTOLD else replace(one, origin=grounds.origin(run_id or "", one)), run_id, span)
+        for one, run_id, span in found
+    ]
     entries = tuple(
         replace(one, id=f"d{number}", text=text)
         for number, ((one, _, _), text) in enumerate(zip(found, texts, strict=True), 1)
         if text.strip()
     )
     by_id = {f"d{number}": (run_id, span) for number, (_, run_id, span) in enumerate(found, 1)}
-    grounds = _Grounds(source)
 
     def sources_of(entry: Entry) -> tuple[Source, ...]:
         run_id, span = by_id[entry.id]
@@ -369,7 +374,7 @@ def _of_file(
             origin = (
                 "hand"
                 if by is None
-                else next((origin for label, origin in _LABELS.items() if text.startswith(label)), "report")
+                else next((origin for label, origin in _LABELS.items() if text.startswith(label)), _UNTOLD)
             )
             entry = Entry("", text, origin, day, clock, stamp, None if by is None else by.session_id, path)
             place = Source(
@@ -423,6 +428,11 @@ class _Grounds:
     def __init__(self, source: Gathered) -> None:
         self._source = source
         self._known: dict[str, _Ground] = {}
+
+    def origin(self, run_id: str, entry: Entry) -> str:
+        """Who said a line under another name, as in a chat of several people: whoever said all it stands on."""
+        found = {source.origin for source in self.sources(run_id, entry)}
+        return next((one for one in ("user", "assistant") if found == {one}), "report")
 
     def sources(self, run_id: str, entry: Entry) -> tuple[Source, ...]:
         """The records that a line of a run's block stands on."""

@@ -15,7 +15,8 @@ from memoryd.ledger.grounding import content, sentences
 from memoryd.ledger.reversal import distances, negations, reversals
 from memoryd.ledger.wording import plain, stem
 
-_LABEL = re.compile(r"^(?:User|Assistant|Agent|Decision|Learned|Event):\s+")
+_NAME = r"[^\W\d_][\w'.-]*(?: [^\W\d_][\w'.-]*){0,2}"
+_LABEL = re.compile(rf"^(?:(?:User|Assistant|Agent|Decision|Learned|Event)|({_NAME})):\s+")
 _STAMP = re.compile(r"\s*\(\d{4}[-\d/]*\)")
 _NEWS = re.compile(r"\b(?:just|recently|finally|already|currently)\s+", re.IGNORECASE)
 _VALUE = r"(?:[^\s,;:.!?()]|\.(?=\S))(?:[^,;:.!?()]|\.(?=\S)){0,58}?"
@@ -71,7 +72,7 @@ _TIME = re.compile(
     re.IGNORECASE,
 )
 _ELSEWHERE = re.compile(r"\b(?:was|were|used to|had|he|she|they|his|her|their|born|work|works)\b")
-_PLANNED_LIST = "will would could should might may can to not never almost nearly if"
+_PLANNED_LIST = "will would could should might may can to not never almost nearly if wish hope before until"
 _PLANNED = frozenset(_PLANNED_LIST.split())
 _TURNS = frozenset({"no", "former"})  # belong to the wording of a change
 
@@ -79,7 +80,8 @@ _TURNS = frozenset({"no", "former"})  # belong to the wording of a change
 class Claim(NamedTuple):
     """What one statement says is so, or is so no longer."""
 
-    who: str  # "i", "we", "my", "our", "the" …; "home" for where the user lives
+    speaker: str  # a name, folded; empty for the user
+    who: str  # "i", "we", "my", "our", "the" …; "home" for where the speaker lives
     what: frozenset[str]  # content words of the attribute
     value: str  # folded
     old: str = ""  # folded: what it replaces, where it says so
@@ -88,7 +90,9 @@ class Claim(NamedTuple):
 
 def claims(text: str) -> list[Claim]:
     """Return what `text` claims in a form that can be replaced or replaces; nothing that is asked, supposed or told."""
-    return [claim for sentence in sentences(_LABEL.sub("", plain(text))) if (claim := _claim(sentence))]
+    speaker, body = _told(text)
+    found = (_claim(sentence) for sentence in sentences(body))
+    return [claim._replace(speaker=speaker) for claim in found if claim]
 
 
 def is_replaced(older: str, newer: str) -> bool:
@@ -100,8 +104,17 @@ def replaces(newer: Claim, older: str) -> bool:
     """Say whether what `newer` claims makes the statement `older` one of the past."""
     if newer.old:
         return _tells_the_old(older, newer)
-    parts = sentences(_LABEL.sub("", plain(older)))
-    return newer.ends and len(parts) == 1 and any(_same_attribute(newer, claim) for claim in claims(older))
+    return (
+        newer.ends
+        and len(sentences(_told(older)[1])) == 1
+        and any(_same_attribute(newer, claim) for claim in claims(older))
+    )
+
+
+def _told(text: str) -> tuple[str, str]:
+    """Return who says a text, by the name before it, and what is said."""
+    label = _LABEL.match(plain(text))
+    return (label[1] or "").casefold() if label else "", plain(text)[label.end() if label else 0 :]
 
 
 def _claim(sentence: str) -> Claim | None:
@@ -115,14 +128,14 @@ def _claim(sentence: str) -> Claim | None:
     if negations(said):
         return None
     if found := _HOME.fullmatch(said):
-        return Claim("home", frozenset(), found["value"].casefold(), ends=True)
+        return Claim("", "home", frozenset(), found["value"].casefold(), ends=True)
     found = _IS.fullmatch(said)
     what = _attribute(found["what"]) if found else frozenset()
     if not found or not what:
         return None
     who = "my" if found["who"].casefold() == "user's" else found["who"].casefold()
     is_new = found["now"] or found["late"] or (who == "my" and _SINGLE.fullmatch(found["what"]))
-    return Claim(who, what, found["value"].casefold().rstrip("."), ends=bool(is_new))
+    return Claim("", who, what, found["value"].casefold().rstrip("."), ends=bool(is_new))
 
 
 def _is_planned(said: str, found: re.Match[str]) -> bool:
@@ -139,7 +152,7 @@ def _change(said: str, found: re.Match[str]) -> Claim | None:
     purpose = _PURPOSE.match(said, found.end())
     of = purpose["of"] if purpose and not _TIME.search(purpose["of"]) else ""
     who = found["who"].casefold().strip()
-    return Claim(who, _attribute(found["what"]) | _attribute(of), new, old, ends=True) if old != new else None
+    return Claim("", who, _attribute(found["what"]) | _attribute(of), new, old, ends=True) if old != new else None
 
 
 def _attribute(text: str) -> frozenset[str]:
@@ -147,18 +160,19 @@ def _attribute(text: str) -> frozenset[str]:
 
 
 def _same_attribute(newer: Claim, older: Claim) -> bool:
-    same = newer.who == older.who and newer.what == older.what
+    same = (newer.speaker, newer.who, newer.what) == (older.speaker, older.who, older.what)
     return same and not older.old and newer.value != older.value
 
 
 def _tells_the_old(older: str, newer: Claim) -> bool:
     """Whether `older` says, of the thing that changed and of nothing else, that it is what it no longer is."""
-    folded = _STAMP.sub("", _LABEL.sub("", plain(older))).casefold()
+    speaker, body = _told(older)
+    folded = _STAMP.sub("", body).casefold()
     if len(sentences(folded)) != 1 or reversals(folded) != (0, frozenset()):
         return False
     if _stands(newer.value, folded) or not _stands(newer.old, folded) or _ELSEWHERE.search(folded):
         return False
-    if re.match(r"(?:i|my)\b", folded) and newer.who not in {"i", "my"}:
+    if re.match(r"(?:i|my)\b", folded) and (newer.speaker != speaker or newer.who not in {"i", "my"}):
         return False
     rest = _attribute(re.sub(r"^(?:the )?user(?:'s)?\b", "", folded.replace(newer.old, " ")))
     return rest == newer.what or rest - _KINDS == newer.what - _KINDS

@@ -46,6 +46,7 @@ _BETTER = 0.1  # importance by which a new memory must exceed an earlier one tha
 _UNIT_WORDS = 60  # a longer entry is read in pieces
 _ENOUGH = 0.99  # an entry was chosen and trimmed once already; what is left out now are questions and small talk
 _LENGTH_COST = 0.7
+_LEAST = 0.8  # room that only lesser things fit is left to the next night
 _HEADING_WORDS = 2
 _MOST_LOOKS = 100_000  # pairs of statements of which one may replace the other, looked at in one dream
 _CLOSE = 0.35  # share of its words that a new memory must have in common with those under a heading
@@ -251,7 +252,13 @@ class _Night:
             self._left |= dict.fromkeys((one.id for one in some), _UNFIT)
             self._left |= dict.fromkeys((one.id for one in passed), _NO_ROOM)
             taken = salience.choose(
-                passed, limit, working=self._working, most=most, told=told, length_cost=_LENGTH_COST
+                passed,
+                limit,
+                working=self._working,
+                most=most,
+                told=told,
+                length_cost=_LENGTH_COST,
+                least=_LEAST,
             )
             chosen += taken
             limit -= sum(one.cost for one in taken)
@@ -340,13 +347,13 @@ class _Older:
         self.over: set[_Saying] = set()  # so no longer
         self.looks = 0
         self._holding: dict[str, list[_Saying]] = defaultdict(list)
-        self._claiming: dict[tuple[str, frozenset[str]], list[_Saying]] = defaultdict(list)
+        self._claiming: dict[tuple[object, ...], list[_Saying]] = defaultdict(list)
         self._claims = {one: claims(one.text) for one in sayings}
         for one, made in self._claims.items():
             for key in set(words.content(one.text)):
                 self._holding[key].append(one)
             for claim in made:
-                self._claiming[claim.who, claim.what].append(one)
+                self._claiming[claim.speaker, claim.who, claim.what].append(one)
 
     def replaced_by(self, newer: _Saying) -> list[_Saying]:
         """Return what is so no longer since `newer` was said; nothing where that is itself so no longer."""
@@ -361,7 +368,7 @@ class _Older:
 
     def _near(self, claim: Claim) -> Sequence[_Saying]:
         if not claim.old:
-            return self._claiming.get((claim.who, claim.what), ())
+            return self._claiming.get((claim.speaker, claim.who, claim.what), ())
         held = [self._holding.get(key, []) for key in words.content(claim.old)]
         return min(held, key=len, default=())
 

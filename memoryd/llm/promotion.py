@@ -1,9 +1,9 @@
 """Promotion: which entries of the daily files say something that lasts, and why.
 
-Signs are explicit: a wish, decision, fact or lesson by its wording (`lasting`), a dated milestone, a statement that the
-user made on more than one day, or the user's own "remember" and "from now on". What a tool or another agent reported,
-what somebody still has to do, and what a person or agent wrote into the file by hand as if it were the user's wish, is
-never offered.
+Signs are explicit: a wish, decision, fact or lesson by its wording (`lasting`), what the user says to be so from now on
+(`replacement`), a dated milestone, a statement that the user made on more than one day, or the user's own "remember".
+What a tool or another agent reported, what somebody still has to do, and what a person or agent wrote into the file by
+hand as if it were the user's wish, is never offered.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from memoryd.jobs.job import MemoryType
 from memoryd.ledger import steering
 from memoryd.ledger.neutral import neutral
+from memoryd.ledger.replacement import claims
 from memoryd.ledger.reversal import negations
 from memoryd.llm import cues, lasting, words
 from memoryd.llm.sameness import Form, form
@@ -49,6 +50,7 @@ _MILESTONE = re.compile(
 )
 _DATED = re.compile(r"\(\d{4}[-\d/]*\)|\b\d{4}-\d\d-\d\d\b|\bv?\d+\.\d+(?:\.\d+)*\b")
 _OF_MILESTONE = 0.7
+_OF_CHANGE = 0.75
 _OF_REPEATED = 0.7
 _FOR_A_DAY = 0.05  # more for each further day on which it was said …
 _MOST_FOR_DAYS = 0.1  # … up to this
@@ -165,6 +167,8 @@ def _offer(said: _Sayings, others: Sequence[_Sayings]) -> Offer | None:
     cue = max((cue for _, _, cue in said if cue), key=lambda cue: cue.importance, default=None)
     if cue:
         return Offer(text, cites, cue.type, min(1.0, cue.importance + more), days)
+    if entry.by_user and any(claim.ends for claim in claims(text)):
+        return Offer(text, cites, MemoryType.FACT, _OF_CHANGE + more, days)
     if entry.origin != HAND and _is_milestone(text):
         return Offer(text, cites, MemoryType.EVENT, _OF_MILESTONE + more, days)
     is_latest = all(some[-1][0].day <= said[-1][0].day for some in others)

@@ -60,6 +60,7 @@ def choose(
     most: int | None = None,
     told: Collection[str] = (),
     length_cost: float = _LENGTH_COST,
+    least: float = 0.0,
 ) -> list[Statement]:
     """Return the statements most worth their length within `budget` words, in the order they were said.
 
@@ -70,6 +71,7 @@ def choose(
         most: messages of which something may be taken; None for any number.
         told: content words that are told already elsewhere.
         length_cost: exponent between "best first" (0) and "best per word" (1).
+        least: share of the value of the best that finds no room, which what is taken in its place must have.
     """
     values = [worth(one, working=working) / one.cost**length_cost for one in candidates]
     heap = [(-value, i) for i, value in enumerate(values)]
@@ -77,11 +79,17 @@ def choose(
     taken: list[int] = []
     turns: Counter[int] = Counter()
     seen = set(told)
+    bar = 0.0
     while heap and budget > 0:
-        _, i = heappop(heap)
+        value, i = heappop(heap)
         one = candidates[i]
+        if -value < bar:
+            break
         cost = one.cost - (LABEL_WORDS if turns[one.turn] else 0)
-        if cost > budget or turns[one.turn] + cost > _MOST_OF_TURN or (len(turns) == most and not turns[one.turn]):
+        if cost > budget:
+            bar = max(bar, -value * least)
+            continue
+        if turns[one.turn] + cost > _MOST_OF_TURN or (len(turns) == most and not turns[one.turn]):
             continue
         gain = values[i] * _fresh(one, seen)
         if heap and -gain > heap[0][0]:
