@@ -16,7 +16,7 @@ from memoryd.engine.clock import text_of
 from memoryd.gauge.estimate import estimate
 from memoryd.ledger.memory import Kind
 from memoryd.ledger.operation import Add, Delete, Update, apply
-from memoryd.recall.evaluation import Asked, Entry, Evaluation, Held, asks, evaluate
+from memoryd.recall.evaluation import Asked, Entry, Evaluation, asks, evaluate
 
 NOW = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
 DEPOT = "The depot in Tromso opens at seven and Ingrid holds its keys."
@@ -27,25 +27,27 @@ QUESTION = "When does the depot open, and who can let me in?"
 # --- the measure ---
 
 
-def one(question=QUESTION, answer=ANSWER, days=(), core=()):
-    return Asked(question, answer, "2026-03-10"), Held([Entry(text, "2026-03-01") for text in days], list(core))
+def told_of(most=1000, question=QUESTION, answer=ANSWER, days=(), core=(), times=1):
+    """What comes of a question that was put so many times."""
+    asked = Asked(question, answer, "2026-03-10"), tuple(core)
+    return evaluate([asked] * times, [Entry(text, "2026-03-01") for text in days], most)
 
 
 NOISE = [f"Report {number}: the build of module {number} took long and was logged." for number in range(40)]
 
 
 def test_an_answer_is_found_where_memory_holds_its_words():
-    told = evaluate([one(days=[DEPOT, *NOISE])], 1000)
+    told = told_of(days=[DEPOT, *NOISE])
     assert (told.asked, told.counted, told.days.hits, told.consolidated.hits, told.core.hits) == (1, 1, 1, 1, 0)
-    told = evaluate([one(days=NOISE, core=[DEPOT])], 1000)
+    told = told_of(days=NOISE, core=[DEPOT])
     assert (told.days.hits, told.consolidated.hits, told.core.hits, told.wins) == (0, 1, 1, 1)
 
 
 def test_a_question_whose_answer_no_memory_held_is_not_counted():
-    told = evaluate([one(days=NOISE), one(question="Is it done?", answer="Yes.", days=[DEPOT])], 1000)
-    assert (told.asked, told.counted) == (2, 0)
+    for told in (told_of(days=NOISE), told_of(question="Is it done?", answer="Yes.", days=[DEPOT])):
+        assert (told.asked, told.counted) == (1, 0)
     # What the question itself says is no evidence: it is in every answer.
-    told = evaluate([one(question=f"Is it true? {ANSWER}", days=[DEPOT, *NOISE])], 1000)
+    told = told_of(question=f"Is it true? {ANSWER}", days=[DEPOT, *NOISE])
     assert told.counted == 0
 
 
@@ -55,10 +57,10 @@ def test_a_core_that_fills_the_budget_with_other_things_loses():
     days = [*reversed(days)]
     question = "Which visited depot of the company do the auditors mean on the day that they open it?"
     core = [f"Rule {number}: colours of module {number} are blue and never anything else." for number in range(20)]
-    told = evaluate([one(question=question, days=days, core=core)] * 6, 2 * sum(map(estimate, core)))
+    told = told_of(2 * sum(map(estimate, core)), question, days=days, core=core, times=6)
     assert (told.days.hits, told.consolidated.hits, told.losses) == (6, 0, 6)
     assert told.verdict == "loses"
-    assert evaluate([one(question=question, days=days, core=[])] * 6, 10_000).losses == 0
+    assert told_of(10_000, question, days=days, times=6).losses == 0
 
 
 TEXTS = st.lists(st.sampled_from([DEPOT, *NOISE, "", "x " * 3000]), max_size=12)
@@ -66,7 +68,7 @@ TEXTS = st.lists(st.sampled_from([DEPOT, *NOISE, "", "x " * 3000]), max_size=12)
 
 @given(TEXTS, TEXTS, st.integers(0, 3000))
 def test_both_stay_within_one_budget(days, core, most):
-    told = evaluate([one(days=[DEPOT, *days], core=core)], most)
+    told = told_of(most, days=[DEPOT, *days], core=core)
     assert told.counted == 1
     budget = min(max(2 * sum(map(estimate, core)), 400), most)
     assert all(tally.tokens <= budget for tally in (told.days, told.consolidated, told.core))

@@ -77,7 +77,9 @@ OFFLINE = Model.answer
 
 def nothing_at_night(model, ask, backend, deadline):
     return (
-        Reply("[DREAM]\nNothing.", "stop", "offline") if ask.job == "dream" else OFFLINE(model, ask, backend, deadline)
+        Reply("[NOTHING]\n[DREAM]\nx", "stop", "offline")
+        if ask.job == "dream"
+        else OFFLINE(model, ask, backend, deadline)
     )
 
 

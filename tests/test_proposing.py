@@ -417,6 +417,7 @@ class Dreamer:
 
     def __init__(self, monkeypatch):
         self.asked = []
+        self.is_quiet = False
         offline = Model.answer
 
         def answer(model, ask, backend, deadline):
@@ -427,6 +428,8 @@ class Dreamer:
     def dream(self, ask):
         self.asked.append(ask)
         kept = [f"- {one.text} [{one.id}]" for one in ask.material if one.role == "memory"]
+        if self.is_quiet:
+            return Reply("\n".join(["[MEMORY]", *kept, "[DREAM]", "Snow."]), "stop", "offline")
         new = next(one for one in ask.material if one.role == "daily" and "Reykjavik" in one.text)
         text = "\n".join(
             ["[MEMORY]", *kept, f"- The archive moves to Reykjavik in October [{new.id}]", "[DREAM]", "Snow."]
@@ -483,6 +486,18 @@ def test_a_dream_is_proposed_answered_and_known_for_dreamt(dreaming):
     with world.open():
         assert dream(world)["state"] == "proposed"
         assert world.problems() == []
+
+
+def test_a_dream_that_changes_no_memory_is_no_question(dreaming):
+    world = dreaming
+    world.dreamer.is_quiet = True
+    before = world.files()
+    row = dream(world)
+    assert row["state"] == "succeeded", row
+    assert world.files().items() - before.items() == {
+        ("memory/dreams/2026-03-04.md", world.files()["memory/dreams/2026-03-04.md"])
+    }
+    assert world.proposals() == []
 
 
 def test_a_rejected_dream_is_not_asked_for_again_until_there_is_another_day_or_a_person_wants_it(dreaming):

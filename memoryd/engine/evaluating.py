@@ -23,7 +23,7 @@ from memoryd.files import regular
 from memoryd.jobs.exchanges import exchanges
 from memoryd.jobs.signals import Signal, signals
 from memoryd.ledger.memory import PREFIXES, Kind
-from memoryd.recall.evaluation import Asked, Entry, Evaluation, Held, asks, evaluate
+from memoryd.recall.evaluation import Asked, Entry, Evaluation, asks, evaluate
 from memoryd.tiers import daily
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ def of_agent(engine: Engine, settings: Settings, agent: Agent, now: datetime, da
     entries = _entries(agent.workspace, settings)
     with sqlite.reading(engine) as connection:
         asked = sorted(_asked(connection, agent.id, text_of(now - timedelta(days=days))), key=lambda one: one.since)
-        held = list(_held(connection, agent.id, asked[-MOST_QUESTIONS:], entries))
-    return evaluate(held, settings.injection.files_max_tokens)
+        questions = list(_with_core(connection, agent.id, asked[-MOST_QUESTIONS:]))
+    return evaluate(questions, entries, settings.injection.files_max_tokens)
 
 
 def _asked(connection: Connection, agent_id: str, since: str) -> Iterator[Asked]:
@@ -115,28 +115,25 @@ def _pieces(body: str) -> list[str]:
     return [text for text in texts if not daily.says_nothing(text)]
 
 
-def _held(
-    connection: Connection, agent_id: str, asked: Sequence[Asked], entries: Sequence[Entry]
-) -> Iterator[tuple[Asked, Held]]:
-    """Each question with what memory held when its session began; questions and entries in order of time."""
+def _with_core(
+    connection: Connection, agent_id: str, asked: Sequence[Asked]
+) -> Iterator[tuple[Asked, tuple[str, ...]]]:
+    """Each question with the core that there was when its session began; questions in order of that."""
     changes = iter([one for one in audit.entries(connection, agent_id) if one.memory_id.startswith(_CORE)])
     change = next(changes, None)
-    states: dict[str, str | None] = {}
     text_of_state = audit.texts(connection)
     core: dict[str, str] = {}
     for one in asked:
-        moved = set()
+        moved: dict[str, str | None] = {}
         while change is not None and change.at < one.since:
-            states[change.memory_id] = change.after
-            moved.add(change.memory_id)
+            moved[change.memory_id] = change.after
             change = next(changes, None)
-        for memory_id in moved:
-            digest = states[memory_id]
+        for memory_id, digest in moved.items():
             state = json.loads((digest and text_of_state(digest)) or "{}")  # an erased one says nothing
             core.pop(memory_id, None)
             if state and state["deleted_at"] is None:
                 core[memory_id] = state["content"]
-        yield one, Held([entry for entry in entries if entry.at < one.since], list(core.values()))
+        yield one, tuple(core.values())
 
 
 def as_row(found: Evaluation) -> dict[str, Any]:

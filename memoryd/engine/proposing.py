@@ -163,6 +163,9 @@ def decide(engine: Engine, run: Run) -> Done:
         except ValueError as error:
             hint = "reject it: it is decided anew"
             raise RefusedError("was made by another version of memoryd", proposal_id, hint) from error
+        sessions = {one.session_id for one in edits if isinstance(one, MoveWatermark)}
+        if any(turns.session_row(connection, one) is None for one in sessions):
+            raise RefusedError("its session is known by another name by now", proposal_id, "it is decided anew")
         if run.kind == ACCEPT and [list(one) for one in _marks(connection, edits)] != kept["marks"]:
             hint = "memoryd job reject drops it"
             raise RefusedError("what it is about was written meanwhile", proposal_id, hint)

@@ -288,7 +288,7 @@ def job_run(
     mode: str | None,
     dry_run: bool,  # noqa: FBT001
 ) -> None:
-    """Run a job now and wait for it. Kinds of this version: sleep, facts, dedup, dream, refine."""
+    """Run a job now and wait for it. Kinds of this version: sleep, facts, dedup, dream, refine, canary, eval."""
     from memoryd.interfaces import work
 
     settings = call.settings()

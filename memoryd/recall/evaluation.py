@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from bisect import bisect_left
+from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memoryd.gauge.estimate import estimate
 from memoryd.ledger.grounding import content
@@ -29,13 +30,15 @@ from memoryd.ledger.voice import own
 from memoryd.ledger.wording import stem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 MOST_EVIDENCE = 12  # of one answer: the rarest
 FEWEST_EVIDENCE = 2  # below which a share says nothing
 HIT = 0.5  # of the weight of an answer's evidence
 FEWEST = 5  # questions that a verdict takes
 DOUBT = 0.1  # chance of as many losses by luck above which there is no verdict
+MOST_TERMS = 8  # of a question: the rarest
+LEAST_TEXT = 3  # tokens; for less than that nothing more is looked for
 LEAST_BUDGET = 400  # tokens; a core of three lines must not decide how much a search may find
 _ASKS = re.compile(
     r"[?\uff1f\u061f]\s*(?:$|\s|[\"')\]])"
@@ -62,13 +65,6 @@ class Entry:
 
     text: str
     at: str
-
-
-class Held(NamedTuple):
-    """What memory held when a session began."""
-
-    days: Sequence[Entry]
-    core: Sequence[str]
 
 
 @dataclass(slots=True)
@@ -132,39 +128,25 @@ def terms(text: str) -> frozenset[str]:
     return frozenset([*map(stem, content(text)), *_NUMBER.findall(text)])
 
 
-def evaluate(questions: Iterable[tuple[Asked, Held]], most_tokens: int) -> Evaluation:
-    """Answer each question from both memories.
+def evaluate(questions: Iterable[tuple[Asked, Sequence[str]]], days: Sequence[Entry], most_tokens: int) -> Evaluation:
+    """Answer each question from both memories, as they were when its session began.
 
     Args:
-        questions: each with what memory held when its session began.
+        questions: each with the core of that time.
+        days: all that the daily files say, in order of time.
         most_tokens: of a budget; it is twice the core, so that half of it is left for a search.
     """
     told = Evaluation()
-    for asked, held in questions:
+    all_days = _Days(days)
+    for asked, core in questions:
         told.asked += 1
-        pool = [*(one.text for one in held.days), *held.core]
-        weights = _weights(pool)
-        evidence = _evidence(asked, weights)
+        memory = _Memory(all_days, asked.since, core)
+        evidence = memory.evidence(asked)
         if len(evidence) < FEWEST_EVIDENCE:
             continue
         told.counted += 1
-        wanted = terms(asked.question)
-        days = _ranked([one.text for one in reversed(held.days)], wanted, weights)
-        core = sum(map(estimate, held.core))
-        budget = min(max(2 * core, LEAST_BUDGET), most_tokens)
-        whole = (
-            _within(held.core, budget)
-            if core <= budget // 2
-            else _within(_ranked(held.core, wanted, weights), budget // 2)
-        )
-        rest = budget - sum(map(estimate, whole))
-        seen = set(whole)
-        found = (
-            _within(days, budget),
-            [*whole, *_within([one for one in days if one not in seen], rest)],
-            whole,
-        )
-        hits = [_is_hit(texts, evidence, weights) for texts in found]
+        found = memory.retrieve(asked, most_tokens)
+        hits = [memory.is_hit(texts, evidence) for texts in found]
         for tally, texts, hit in zip((told.days, told.consolidated, told.core), found, hits, strict=True):
             tally.hits += hit
             tally.tokens += sum(map(estimate, texts))
@@ -173,35 +155,88 @@ def evaluate(questions: Iterable[tuple[Asked, Held]], most_tokens: int) -> Evalu
     return told
 
 
-def _weights(pool: Sequence[str]) -> dict[str, float]:
-    held = Counter(term for text in pool for term in terms(text))
-    return {term: math.log(1 + len(pool) / count) for term, count in held.items()}
+class _Days:
+    """What the daily files say, by its words; of a time those that were there."""
+
+    def __init__(self, days: Sequence[Entry]) -> None:
+        self.at = [one.at for one in days]
+        self.texts = [one.text for one in days]
+        self._places = _by_term(self.texts)
+
+    def places(self, term: str, count: int) -> Sequence[int]:
+        """Which of the first so many entries hold a word."""
+        found = self._places.get(term, [])
+        return found if not found or found[-1] < count else found[: bisect_left(found, count)]
 
 
-def _evidence(asked: Asked, weights: dict[str, float]) -> frozenset[str]:
-    known = sorted(
-        (term for term in terms(asked.answer) - terms(asked.question) if term in weights),
-        key=lambda term: (-weights[term], term),
-    )
-    return frozenset(known[:MOST_EVIDENCE])
+class _Memory:
+    """What was held at one time, by its words."""
+
+    def __init__(self, days: _Days, since: str, core: Sequence[str]) -> None:
+        self.days, self.core = days, list(core)
+        self.count = bisect_left(days.at, since)
+        self._in_core = _by_term(self.core)
+
+    def weight(self, term: str) -> float:
+        """How much a word tells; nothing where no text holds it."""
+        holding = len(self.days.places(term, self.count)) + len(self._in_core.get(term, ()))
+        return math.log(1 + (self.count + len(self.core)) / holding) if holding else 0.0
+
+    def evidence(self, asked: Asked) -> dict[str, float]:
+        """What of an answer tells that it was found, with its weight: the rarest of what the question does not say."""
+        return self._rarest(terms(asked.answer) - terms(asked.question), MOST_EVIDENCE)
+
+    def _rarest(self, given: Iterable[str], most: int) -> dict[str, float]:
+        weights = {term: weight for term in given if (weight := self.weight(term))}
+        return dict(sorted(weights.items(), key=lambda one: (-one[1], one[0]))[:most])
+
+    def retrieve(self, asked: Asked, most_tokens: int) -> tuple[list[str], list[str], list[str]]:
+        """What is found in the days, with the core, and in the core alone, at the same cost."""
+        wanted = self._rarest(terms(asked.question), MOST_TERMS)
+        found = _ranked({term: self.days.places(term, self.count) for term in wanted}, wanted, newest_first=True)
+        days = list(dict.fromkeys(self.days.texts[place] for place in found))
+        size = sum(map(estimate, self.core))
+        budget = min(max(2 * size, LEAST_BUDGET), most_tokens)
+        first = self.core
+        if size > budget // 2:
+            places = {term: self._in_core.get(term, []) for term in wanted}
+            first = [self.core[place] for place in _ranked(places, wanted, newest_first=False)]
+        core = _within(first, budget // 2)
+        told = set(core)
+        rest = _within((one for one in days if one not in told), budget - sum(map(estimate, core)))
+        return _within(days, budget), [*core, *rest], core
+
+    def is_hit(self, texts: Sequence[str], evidence: Mapping[str, float]) -> bool:
+        """Whether texts hold enough of the evidence."""
+        held = frozenset[str]().union(*map(terms, texts))
+        return sum(weight for term, weight in evidence.items() if term in held) >= HIT * sum(evidence.values())
 
 
-def _ranked(texts: Sequence[str], wanted: frozenset[str], weights: dict[str, float]) -> list[str]:
-    """The texts that hold something of a question, the most telling first; of equals the earlier given."""
-    scored = [(sum(weights[term] for term in wanted & terms(text)), text) for text in dict.fromkeys(texts)]
-    return [text for score, text in sorted(scored, key=lambda one: -one[0]) if score > 0]
+def _by_term(texts: Sequence[str]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = defaultdict(list)
+    for place, text in enumerate(texts):
+        for term in terms(text):
+            found[term].append(place)
+    return found
 
 
-def _within(texts: Sequence[str], budget: int) -> list[str]:
+def _ranked(places: Mapping[str, Sequence[int]], weights: Mapping[str, float], *, newest_first: bool) -> list[int]:
+    """The places of texts that hold something of a question, the most telling first; of equals as is said."""
+    scores: dict[int, float] = defaultdict(float)
+    for term, held in places.items():
+        for place in held:
+            scores[place] += weights[term]
+    order = -1 if newest_first else 1
+    return sorted(scores, key=lambda place: (-scores[place], order * place))
+
+
+def _within(texts: Iterable[str], budget: int) -> list[str]:
     """The first texts that fit; one that is too long does not keep the next from fitting."""
     found, left = [], budget
     for text in texts:
+        if left < LEAST_TEXT:
+            break
         if (size := estimate(text)) <= left:
             found.append(text)
             left -= size
     return found
-
-
-def _is_hit(texts: Sequence[str], evidence: frozenset[str], weights: dict[str, float]) -> bool:
-    held = frozenset[str]().union(*map(terms, texts))
-    return sum(weights[term] for term in evidence & held) >= HIT * sum(weights[term] for term in evidence)
