@@ -206,7 +206,7 @@ def test_one_problem_is_told_in_one_line(tmp_path):
         ("treshold: 0.8", "treshold", "did you mean sleep.threshold?"),
         ("idle_end: 2h", "idle_end", "did you mean sessions.idle_end?"),
         ("sleep: {keep-recent: 1}", "sleep.keep-recent", "did you mean sleep.keep_recent?"),
-        ("refine: {schedule: x}", "refine", "known here: state_dir, timezone, agents, ingest"),
+        ("rollover: {schedule: x}", "rollover", "known here: state_dir, timezone, agents, ingest"),
         ("hooks: {on_error: x}", "hooks.on_error", "known here: on_summary, on_alarm"),
         ("llm: {budget: 1}", "llm.budget", "did you mean sleep.budget?"),
         ("modes: {rollover: auto}", "modes.rollover", "known here: sleep, facts"),
