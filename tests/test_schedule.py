@@ -28,7 +28,13 @@ CHANGES = {
 def settings_for(tmp_path, zone="UTC", line="0 3 * * *", **more):
     scratch = Scratch(tmp_path / f"scratch-{zone.replace('/', '-')}-{abs(hash(line))}", timezone=zone)
     scratch.write_config(
-        **{"sleep": {"schedule": line}, "dedup": {"schedule": None}, "dream": {"schedule": None}} | more
+        **{
+            "sleep": {"schedule": line},
+            "dedup": {"schedule": None},
+            "dream": {"schedule": None},
+            "refine": {"schedule": None},
+        }
+        | more
     )
     return scratch, config.load(scratch.config)
 
@@ -89,7 +95,9 @@ def test_weekdays_mean_what_cron_means(tmp_path):
 
 
 def test_no_schedule_no_slot(tmp_path):
-    scratch = Scratch(tmp_path / "scratch", dedup={"schedule": None}, dream={"schedule": None})
+    scratch = Scratch(
+        tmp_path / "scratch", dedup={"schedule": None}, dream={"schedule": None}, refine={"schedule": None}
+    )
     settings = config.load(scratch.config)
     assert schedule.due(settings, STARTED) == []
     assert schedule.next_times(settings, STARTED) == {}
