@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 from chat_server import DONE, FAULTS, ChatServer, chunk, speak, usage
-from model_world import KEY, VARIABLE, Workers, World, rows, with_llm
+from model_world import World, rows, with_llm
 
 from memoryd.database import runs, sqlite
 from memoryd.engine import ledger_runs, sleeping
@@ -135,21 +135,17 @@ def test_there_are_enough_of_them():
 
 
 @pytest.fixture(scope="module")
-def dreamer(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, KEY)
-        workers = Workers(tmp_path_factory.mktemp("workers"))
-        with ChatServer(lambda connection, _: connection.error("500 Oh")) as server:
-            world = World(tmp_path_factory.mktemp("world"), server.url, workers=workers)
-            world.llm = {"daily_tokens": 100_000_000}
-            (world.workspace / "MEMORY.md").write_text(CORE)
-            (world.workspace / "memory").mkdir()
-            (world.workspace / "memory/2026-05-04.md").write_text(DAY)
-            with world.open() as app:
-                CoreWatch(app.runner).take(app.settings.agents[0])
-                world.time.pass_by(timedelta(hours=2))  # what the day says came later
-                yield Dreamer(world, server, app)
-        workers.close()
+def dreamer(tmp_path_factory, workers):
+    with ChatServer(lambda connection, _: connection.error("500 Oh")) as server:
+        world = World(tmp_path_factory.mktemp("world"), server.url, workers=workers)
+        world.llm = {"daily_tokens": 100_000_000}
+        (world.workspace / "MEMORY.md").write_text(CORE)
+        (world.workspace / "memory").mkdir()
+        (world.workspace / "memory/2026-05-04.md").write_text(DAY)
+        with world.open() as app:
+            CoreWatch(app.runner).take(app.settings.agents[0])
+            world.time.pass_by(timedelta(hours=2))  # what the day says came later
+            yield Dreamer(world, server, app)
 
 
 class Dreamer:
