@@ -20,6 +20,7 @@ from memoryd.jobs import dream_reply
 from memoryd.jobs.dream_reply import Bullet, Declared, LetGo, Section
 from memoryd.jobs.job import HEADINGS, MemoryType
 from memoryd.ledger import prose
+from memoryd.ledger.grounding import content
 from memoryd.ledger.replacement import claims, replaces
 from memoryd.ledger.taint import Bench, Candidate, Place, Record, Standing
 from memoryd.llm import promotion, salience, sameness, words
@@ -337,7 +338,7 @@ class _Checks:
         """Say whether the new memory may go into the core."""
         steers = offer.type is MemoryType.PREFERENCE
         verdict = self._bench.judge(Candidate(offer.text, offer.cites, steers=steers))
-        return verdict.place is Place.CORE and verdict.text == offer.text
+        return verdict.place is Place.CORE and verdict.text == offer.text and bool(content(verdict.text))
 
 
 class _Older:
