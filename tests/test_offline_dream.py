@@ -404,6 +404,12 @@ def test_the_guards_refuse_nothing_of_it(entries, texts, is_budgeted):
         assert not done.declined
 
 
+def test_a_memory_that_ends_like_a_citation_is_not_spoken_of():
+    parsed = dreamt(ask(core("See the list [m2].", "The list is long."), daily("User: Never push to main.")))
+    assert set(bullets(parsed)) == {"The list is long.", "User: Never push to main."}
+    assert not parsed.declared
+
+
 def test_an_empty_question_and_an_old_day_are_answered():
     assert isinstance(dream_reply.parse(offline.answer(ask())), dream_reply.Parsed)
     question = ask([replace(one, at=None) for one in daily("User: Never push to main.")])
