@@ -8,17 +8,19 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 
 import pytest
+from dream_world import Ledger, entry, memory
 from hypothesis import given
 from hypothesis import strategies as st
 from test_ledger_runs import World
 
 from memoryd.daemon.once import run_once
-from memoryd.jobs import dream_reply
+from memoryd.jobs import dream, dream_reply
 from memoryd.jobs.dream_reply import LetGo
-from memoryd.jobs.job import Ask, Quoted, Reply
+from memoryd.jobs.job import Ask, Done, Quoted, Reply
 from memoryd.ledger import prose
 from memoryd.ledger.grounding import Ground, Source
 from memoryd.llm import offline, sameness
+from memoryd.tiers.core import normal
 
 TODAY = date(2026, 11, 22)
 
@@ -380,6 +382,32 @@ def test_whatever_comes_in_nothing_is_lost_and_every_new_word_was_said(entries, 
             sources = [Source(by_id[cite].text, date(2026, 11, 21)) for cite in cites]
             assert Ground(sources).missing(text) is None
             assert all(by_id[cite].origin != "report" for cite in cites)
+
+
+LINE = ENTRY.filter(str.strip)
+
+
+@given(st.lists(LINE, max_size=6), st.lists(LINE, max_size=6, unique_by=normal), st.booleans())
+def test_the_guards_refuse_nothing_of_it(entries, texts, is_budgeted):
+    origins = {"User": "user", "Assistant": "assistant", "Report": "report"}
+    said = [" ".join(text.split()) for text in entries]
+    found = [entry(n, text, origins.get(text.partition(":")[0], "hand")) for n, text in enumerate(said, 1)]
+    known = [memory(n, " ".join(text.split())) for n, text in enumerate(texts, 1)]
+    ledger = Ledger.of(*(one for one in known if not re.search(r"\[[md]\d|^[-*+#>`~=_<|\\]", one.content)))
+    inputs = ledger.inputs(*found)
+    step = dream.begin(inputs)
+    if isinstance(step, Ask):
+        step = replace(step, context=(*step.context, ("words", "80"))) if is_budgeted else step
+        done = dream.resume(inputs, step, offline.answer(step))
+        assert isinstance(done, Done), done
+        assert not done.receipt["dream"]["refusals"], offline.answer(step).text
+        assert not done.declined
+
+
+def test_a_memory_that_ends_like_a_citation_is_not_spoken_of():
+    parsed = dreamt(ask(core("See the list [m2].", "The list is long."), daily("User: Never push to main.")))
+    assert set(bullets(parsed)) == {"The list is long.", "User: Never push to main."}
+    assert not parsed.declared
 
 
 def test_an_empty_question_and_an_old_day_are_answered():

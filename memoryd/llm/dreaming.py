@@ -20,6 +20,7 @@ from memoryd.jobs import dream_reply
 from memoryd.jobs.dream_reply import Bullet, Declared, LetGo, Section
 from memoryd.jobs.job import HEADINGS, MemoryType
 from memoryd.ledger import prose
+from memoryd.ledger.grounding import content
 from memoryd.ledger.replacement import claims, replaces
 from memoryd.ledger.taint import Bench, Candidate, Place, Record, Standing
 from memoryd.llm import promotion, salience, sameness, words
@@ -56,8 +57,8 @@ _LONGEST_SHOWN = 100  # characters of a memory in the diary
 _SILENT, _REPORTED = "say nothing new that lasts", "were only reported"
 _NO_ROOM, _UNFIT = "found no room", "would not pass the guards"
 _LABEL = re.compile(r"^(User|Assistant|Agent):\s+")
+_CITING = re.compile(r"\[\s*[md]\d[^\[\]]*\][\s*.]*$", re.IGNORECASE)
 _FIGURE = re.compile(r"importance=(\d(?:\.\d+)?)")
-_CATEGORY = re.compile(r"category=(\w+)")
 
 
 def dream(ask: Ask) -> str:
@@ -290,6 +291,8 @@ class _Night:
         """The core as it is to be: earlier memories where they were, new ones under the heading they belong to."""
         found: dict[str, list[Bullet]] = {"": []}
         for memory in self._stays:
+            if _CITING.search(memory.text):
+                continue  # its end would be read as what the bullet cites: what is not spoken of stays as it is
             cites = (memory.id, *self._parts.get(memory.id, ()))
             found.setdefault(memory.heading, []).append(Bullet(memory.text, cites))
         themes = _Themes(self._stays)
@@ -337,7 +340,7 @@ class _Checks:
         """Say whether the new memory may go into the core."""
         steers = offer.type is MemoryType.PREFERENCE
         verdict = self._bench.judge(Candidate(offer.text, offer.cites, steers=steers))
-        return verdict.place is Place.CORE and verdict.text == offer.text
+        return verdict.place is Place.CORE and verdict.text == offer.text and bool(content(verdict.text))
 
 
 class _Older:
