@@ -71,9 +71,9 @@ class Workers:
         self.counting, self.models, self.scanning = map(Lent, owned)
         self._owned = owned
 
-    def lend(self, _folder: Path, name: str = "worker") -> Lent:
-        """What an app takes for the worker of this name; it asks none of a model here."""
-        return {"scanner": self.scanning, "worker": self.counting}[name]
+    def lend(self, _folder: Path, name: str = "worker", **_more: object) -> Lent:
+        """What an app takes for the worker of this name; it asks none of a model here, nor what a text means."""
+        return self.scanning if name == "scanner" else self.counting
 
     def close(self) -> None:
         for one in self._owned:

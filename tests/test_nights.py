@@ -150,6 +150,7 @@ def test_each_night_has_one_behind_its_dreams_unless_it_is_switched_off(world):
     world.scratch.change("UPDATE agent SET seen_at = '2026-01-01T00:00:00Z'")
     assert slots.queue(world.app, slot, "schedule") == 2
     assert slots.queue(world.app, slot, "schedule") == 0
+    assert set(world.scratch.json("status")["agents"][0]["next"]) == {"dedup", "dream", "refine"}
     kinds = "SELECT kind FROM job_run WHERE kind IN ('dream', 'canary') ORDER BY scheduled_for"
     assert world.scratch.query(kinds) == [("dream",), ("canary",)]
     dream = dataclasses.replace(world.app.settings.dream, canary=False)

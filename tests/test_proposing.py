@@ -1,5 +1,6 @@
 """Proposals: a job is carried out whole and writes nothing but a question; a person's answer decides."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -289,6 +290,15 @@ def test_a_job_that_runs_by_itself_again_takes_its_questions_back(world):
     assert sorted(world.states()) == ["declined", "succeeded"]
     assert "PostgreSQL" in world.files()["MEMORY.md"]
     assert world.proposals() == world.proposed("facts")
+
+
+def test_what_is_a_silo_now_has_no_open_question(world):
+    agent = dataclasses.replace(world.app.settings.agents[0], privacy="silo")
+    modes = dataclasses.replace(world.app.settings.modes, sleep="off", facts="off", dedup="off")
+    world.app.runner.settings = dataclasses.replace(world.app.settings, agents=(agent,), modes=modes)
+    world.app.runner.tend_proposals()
+    assert world.states() == world.states("facts") == ["declined"]
+    assert world.proposals() == []
 
 
 def test_a_rehearsal_shows_what_would_be_written_not_that_it_would_be_asked_about(world):

@@ -188,12 +188,14 @@ class Runner:
     def tend_proposals(self) -> None:
         """After a start or a change of the configuration: take back what nobody is to be asked about any more."""
         for agent in self.settings.agents:
-            by_themselves = [
-                kind for kind in modes.KINDS if modes.mode_of(self.engine, self.settings, agent.id, kind) == modes.AUTO
+            why = "its job runs by itself now" if agent.privacy != "silo" else "the agent is a silo now"
+            over = [
+                kind
+                for kind in modes.KINDS
+                if agent.privacy == "silo" or modes.mode_of(self.engine, self.settings, agent.id, kind) == modes.AUTO
             ]
             try:
-                why = "its job runs by itself now"
-                count = proposing.take_back(self.engine, agent.workspace, agent.id, why, by_themselves)
+                count = proposing.take_back(self.engine, agent.workspace, agent.id, why, over)
                 proposing.tidy(self.engine, agent.workspace, agent.id)
             except (MemorydError, OSError) as error:
                 self.log.warning("proposals not tended", agent=agent.id, why=error_text(error))

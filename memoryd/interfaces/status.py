@@ -132,6 +132,8 @@ def _next(settings: Settings) -> dict[str, str]:
         for kind, line, mode in (
             ("sleep", settings.sleep.schedule, settings.modes.sleep),
             ("dedup", settings.dedup.schedule, settings.modes.dedup),
+            ("dream", settings.dream.schedule, settings.modes.dream),
+            ("refine", settings.refine.schedule, settings.modes.refine),
         )
         if line and mode != "off"
     }
