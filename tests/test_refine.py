@@ -126,6 +126,17 @@ def test_the_agents_own_model_is_asked_with_its_guide_and_no_other_steps_in(fres
         assert "[CONSTITUTIONAL]" in asked
 
 
+def test_a_conversation_passes_unharmed_through_the_child_that_asks(fresh):
+    with ChatServer(GOOD) as server:
+        world = fresh(server.url)
+        world.configure()
+        with world.open(child=True):
+            before = world.all()
+            row = world.refine()
+            world.check(before, row)
+            assert (row["state"], len(world.live())) == ("succeeded", len(TEXTS) - 2)
+
+
 def test_a_model_that_fails_is_waited_for_and_answers_are_paid_once(fresh):
     part = plays(merging(0, 1), [done()])
     with ChatServer(part) as server:
