@@ -283,6 +283,20 @@ def test_its_time_is_limited(fresh):
             assert world.problems() == []
 
 
+def test_its_tokens_are_limited(fresh):
+    endless = [lambda r, n=n: [call("search_memories", query=f"lemon {n}")] for n in range(50)]
+    with ChatServer(plays(merging(0, 1), *endless)) as server:
+        world = fresh(server.url)
+        world.configure()
+        world.scratch.write_config(llm=world.scratch.settings["llm"] | {"run_tokens": 12_000})
+        with world.open():
+            row = world.refine()
+            assert (row["state"], row["receipt"]["refine"]["mutations"]) == ("succeeded", 1)
+            assert "llm.run_tokens" in row["why"]
+            assert world.scratch.query("SELECT kind FROM alarm WHERE cleared_at IS NULL") == []
+            assert 3 <= len(server.requests) < 20
+
+
 def test_two_never_wait_or_run_at_once(fresh):
     world = fresh()
     with world.open(), sqlite.writing(world.app.engine) as connection:
