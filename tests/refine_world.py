@@ -97,9 +97,11 @@ class World:
         given = {"target_tokens": 20, "trigger_tokens": 60, "schedule": None}
         self.scratch.write_config(refine=given | refine, llm=llm or (model if self.url else {"provider": "offline"}))
 
-    def open(self, step=None):
+    def open(self, step=None, *, child=False):
+        """The app; the model is asked by a child process, or for speed in this one."""
         self.app = in_process(self.scratch, lambda: self.now, step)
-        self.app.runner.answerer.models = Direct()
+        if not child:
+            self.app.runner.answerer.models = Direct()
         return self.app
 
     @property

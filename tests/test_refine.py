@@ -126,6 +126,17 @@ def test_the_agents_own_model_is_asked_with_its_guide_and_no_other_steps_in(fres
         assert "[CONSTITUTIONAL]" in asked
 
 
+def test_a_conversation_passes_unharmed_through_the_child_that_asks(fresh):
+    with ChatServer(GOOD) as server:
+        world = fresh(server.url)
+        world.configure()
+        with world.open(child=True):
+            before = world.all()
+            row = world.refine()
+            world.check(before, row)
+            assert (row["state"], len(world.live())) == ("succeeded", len(TEXTS) - 2)
+
+
 def test_a_model_that_fails_is_waited_for_and_answers_are_paid_once(fresh):
     part = plays(merging(0, 1), [done()])
     with ChatServer(part) as server:
@@ -270,6 +281,20 @@ def test_its_time_is_limited(fresh):
             row = world.refine()
             assert row["why"].startswith("it was cut short (out of time)")
             assert world.problems() == []
+
+
+def test_its_tokens_are_limited(fresh):
+    endless = [lambda r, n=n: [call("search_memories", query=f"lemon {n}")] for n in range(50)]
+    with ChatServer(plays(merging(0, 1), *endless)) as server:
+        world = fresh(server.url)
+        world.configure()
+        world.scratch.write_config(llm=world.scratch.settings["llm"] | {"run_tokens": 12_000})
+        with world.open():
+            row = world.refine()
+            assert (row["state"], row["receipt"]["refine"]["mutations"]) == ("succeeded", 1)
+            assert "llm.run_tokens" in row["why"]
+            assert world.scratch.query("SELECT kind FROM alarm WHERE cleared_at IS NULL") == []
+            assert 3 <= len(server.requests) < 20
 
 
 def test_two_never_wait_or_run_at_once(fresh):

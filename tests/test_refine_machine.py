@@ -114,3 +114,44 @@ def test_any_session_ends_well(template, script, crash, unfinished):
             }
             assert all(not after[one].is_live for one in after if one not in before and one.startswith("core_"))
             assert all(memory.is_live for memory in after.values() if memory.kind is Kind.JOURNAL)
+
+
+SCRIPT = (
+    [("consolidate", [0, 1], TEXTS[0])],
+    [("protect", 5), ("consolidate", [6, 7], TEXTS[7])],
+    [("complete",)],
+)
+STEPS = 75  # more than such a session takes
+
+
+@pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.soak)])
+def test_stopped_at_any_step_it_is_decided_at_the_next_start_and_nobody_is_asked_again(template, every):
+    scratch, pristine = template
+    turns = [lambda request, turn=turn: [made(request, call) for call in turn] for turn in SCRIPT]
+    seen = set()
+    for crash in range(4, STEPS, every):
+        unfinished = "keep" if crash % 2 else "rollback"
+        with ChatServer(plays(*turns)) as server:
+            world = World(scratch.copied(pristine), server.url)
+            world.configure(unfinished=unfinished, consent=False)
+            with world.open(Crashes(crash)):
+                before, text = world.all(), world.text()
+                run_id = world.queue("refine", key="refine:demo")
+                with contextlib.suppress(CrashError):
+                    world.app.runner.run_next(only=run_id)
+                with sqlite.writing(world.app.engine) as connection:
+                    connection.exec_driver_sql("UPDATE job_run SET owner = 'gone' WHERE state = 'running'")
+            asked = len(server.requests)
+            with world.open():  # what was half written is completed here
+                has_changed = world.text() != text or any(one.id not in before for one in world.live())
+                world.app.runner.run_next(only=run_id)
+                row = world.row(run_id)
+                world.check(before, row)
+                ended = row["receipt"]["refine"]["ended"]
+                seen.add(ended)
+                if has_changed and row["attempt"] > 1:
+                    assert (ended, len(server.requests)) == ("memoryd was stopped", asked)
+                if ended != "completed":
+                    assert (row["state"] == "failed") is (unfinished == "rollback")
+                    assert (world.text() == text) is (unfinished == "rollback")
+    assert seen == {"completed", "memoryd was stopped"}
