@@ -451,3 +451,31 @@ def test_the_python_door_and_the_command_line_dream(tmp_path, monkeypatch):
     assert scratch.run("job", "run", "dream", "--force", "--lookback-days", "3").returncode == 1
     waits = scratch.query("SELECT json_extract(options, '$.lookback_days') FROM job_run WHERE state = 'queued'")
     assert waits == [(3,)]  # the one that waits is the one that was asked for
+
+
+# --- whose word a line of a daily file is ----------------------------------------------------------------------------
+
+
+WISH = "User prefers dark mode in every editor."
+
+
+@pytest.mark.parametrize("call", ["write", "shell", "other", None])
+def test_what_a_person_writes_into_a_daily_file_is_their_word_and_what_the_agents_tools_write_is_not(world, call):
+    world.day(f"\n## Notes (09:10)\n\n- {WISH}\n")
+    path = f"memory/{TODAY}.md"
+    arguments = {
+        "write": {"file_path": path, "content": f"# Daily Memory\n\n- {WISH}\n"},
+        "shell": {"command": f"cat >> {path} <<'EOF'\n- {WISH}\nEOF"},
+        "other": {"file_path": path, "content": "- something else\n"},
+    }
+    if call is not None:
+        told = {"name": "tool", "arguments": json.dumps(arguments[call])}
+        said = {"role": "assistant", "content": "", "tool_calls": [{"id": "c1", "type": "function", "function": told}]}
+        world.scratch.append([said | {"timestamp": f"{TODAY}T09:20:00Z"}])
+        run_once(world.app)
+    world.reply = f"[MEMORY]\n- {WISH} [d1]\n- an old one [m1]\n[DREAM]\nA day.\n"
+    row = world.dream(force=True)
+    by_agent = call in {"write", "shell"}
+    assert [one.origin for one in world.asked[-1].material if one.text == WISH] == ["agent" if by_agent else "hand"]
+    assert (WISH in world.text()) is not by_agent, row["receipt"]
+    assert [one["guard"] for one in row["receipt"].get("refused", ())] == (["taint"] if by_agent else [])

@@ -1,7 +1,8 @@
-"""Whose an edit of `MEMORY.md` was: the agent's own, where a tool call of its says so, else a person's.
+"""Whose a text in a memory file is: the agent's own, where a tool call of its says so, else a person's.
 
-An agent edits the file by its own tools, and its transcript tells: the call names the file and holds the new text. Only
-a bullet that such a call holds letter by letter, made since file and ledger last agreed, is the agent's.
+An agent edits the files by its own tools, and its transcript tells. Of `MEMORY.md` only a bullet is the agent's that a
+call which names the file holds letter by letter, made since file and ledger last agreed. Daily files are appended to in
+more ways, by shells too: there a text is the agent's that any call about memory holds since the day began.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memoryd.database import turns
+from memoryd.engine.scrubbing import strings_of
 from memoryd.tiers import core
 from memoryd.transcripts import fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from sqlalchemy import Connection
 
@@ -33,6 +35,11 @@ _CALLS = (
     " AND r.kind = 'tool_result' AND r.tool_call_id = t.tool_call_id LIMIT 1) FROM turn t"
     " JOIN session s ON s.id = t.session_id WHERE t.agent_id = ? AND t.kind = 'tool_call' AND t.origin = 'assistant'"
     " AND t.id > (SELECT max(id) FROM turn) - ? AND t.at >= ? AND t.text LIKE '%MEMORY.md%' ORDER BY t.id"
+)
+
+_ABOUT_MEMORY = (
+    "SELECT text FROM turn WHERE agent_id = ? AND kind = 'tool_call' AND origin = 'assistant' AND at >= ?"
+    " AND text LIKE '%memory%'"
 )
 
 
@@ -59,6 +66,22 @@ def own_bullets(connection: Connection, agent_id: str, path: Path) -> dict[str, 
         for new in _written(text, folder or str(path.parent), path):
             for bullet in core.bullets(core.parse(new.encode())):
                 found[core.normal(bullet.text)] = turns.sources(connection, session_id, [seq])
+    return found
+
+
+def own_texts(connection: Connection, agent_id: str, since: str, texts: Collection[str]) -> set[str]:
+    """Return those of some texts, in normal form, that a tool call of the agent's holds.
+
+    Args:
+        connection: of the transaction.
+        agent_id: whose daily files they stand in.
+        since: when the day began, UTC.
+        texts: in normal form.
+    """
+    found: set[str] = set()
+    for (call,) in connection.exec_driver_sql(_ABOUT_MEMORY, (agent_id, since)):
+        said = core.normal("\n".join(strings_of(fields.shown_arguments(call))))
+        found.update(text for text in texts if text in said)
     return found
 
 

@@ -15,7 +15,7 @@ from datetime import time as wall_time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.database import memories, runs, sqlite, turns
-from memoryd.engine import gate, modes, sleeping
+from memoryd.engine import authorship, gate, modes, saving, sleeping
 from memoryd.engine.clock import moment_of, text_of
 from memoryd.engine.commit import held
 from memoryd.engine.core_import import CORE_FILE, Hand, bring, bullets_of, places
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 KIND = JOB
 _LABELS = {"User: ": "user", "Assistant: ": "assistant", "Report: ": "report", "Changed: ": "report"}
 _LABELS |= {"Failed: ": "report"}
+_HAND, _AGENT = "hand", "agent"
 _UNTOLD = ""  # the origin of a line whose label does not tell it, until it is looked up
 _BULLET = ("- ", "* ", "+ ")
 
@@ -295,12 +296,12 @@ def _earlier(settings: Settings, name: str, memory: Any) -> Earlier:
 
 
 class _Written(NamedTuple):
-    """A block that a sleep appended, where it still stands as it was written."""
+    """A block that memoryd appended, where it still stands as it was written."""
 
     first: int
     end: int
     run_id: str
-    session_id: str
+    session_id: str | None  # that it was told of; None where an agent's memory tool noted it
 
 
 def _entries(
@@ -311,7 +312,9 @@ def _entries(
     with sqlite.reading(source.engine) as connection:
         for path, data in files.items():
             written = _written(connection, run.agent_id, path, data)
+            written += _noted(connection, run.agent_id, path, data)
             found += _of_file(source.settings, path, data, written, source.clock.text())
+        found = list(_by_agent(connection, source.settings, run.agent_id, found))
     texts = source.scrubber.redact([one.text for one, _, _ in found])
     grounds = _Grounds(source)
     found = [
@@ -332,14 +335,16 @@ def _entries(
     return entries, sources_of
 
 
-def _written(connection: Connection, agent_id: str, path: str, data: bytes) -> list[_Written]:
-    """The blocks of a file that sleeps wrote, as the audit and the receipts have them."""
+_SLEPT = "'sleep' IN (r.kind, json_extract(r.options, '$.of')) AND r.session_id IS NOT NULL"
+_NOTED = f"r.kind = '{saving.SAVE}' AND json_extract(r.options, '$.witness') IS NOT NULL"  # a person's have none
+
+
+def _written(connection: Connection, agent_id: str, path: str, data: bytes, which: str = _SLEPT) -> list[_Written]:
+    """The blocks of a file that runs of a kind wrote, as the audit and the receipts have them."""
     rows = connection.exec_driver_sql(
-        'SELECT r.id, r.session_id, r.receipt, c.text FROM audit a JOIN content c ON c.sha256 = a."after"'
-        " JOIN job_run r ON r.id = a.run_id"
-        " WHERE a.agent_id = ? AND a.memory_id = ? AND a.operation = 'append'"
-        " AND 'sleep' IN (r.kind, json_extract(r.options, '$.of'))"
-        " AND r.session_id IS NOT NULL AND c.text IS NOT NULL",
+        'SELECT r.id, r.session_id, r.receipt, c.text FROM audit a JOIN content c ON c.sha256 = a."after"'  # noqa: S608
+        f" JOIN job_run r ON r.id = a.run_id WHERE a.agent_id = ? AND a.memory_id = ? AND a.operation = 'append'"
+        f" AND {which} AND c.text IS NOT NULL",
         (agent_id, chain.file(path)),
     )
     found = []
@@ -351,6 +356,26 @@ def _written(connection: Connection, agent_id: str, path: str, data: bytes) -> l
                 if at is not None:
                     found.append(_Written(at, at + item["bytes"], run_id, session_id))
     return found
+
+
+def _noted(connection: Connection, agent_id: str, path: str, data: bytes) -> list[_Written]:
+    return [one._replace(session_id=None) for one in _written(connection, agent_id, path, data, _NOTED)]
+
+
+_Found = tuple[Entry, str | None, Source]
+
+
+def _by_agent(connection: Connection, settings: Settings, agent_id: str, found: Sequence[_Found]) -> Iterator[_Found]:
+    """The entries, those named that stand in the file as if by hand but that a tool of the agent's wrote there."""
+    hands = {core.normal(entry.text) for entry, _, _ in found if entry.origin == _HAND}
+    own: set[str] = set()
+    if hands:
+        first = min(entry.day for entry, _, _ in found if entry.origin == _HAND)
+        since = datetime.combine(first, wall_time(), settings.zone).astimezone(UTC)
+        own = authorship.own_texts(connection, agent_id, text_of(since), hands)
+    for entry, run_id, span in found:
+        is_own = entry.origin == _HAND and core.normal(entry.text) in own
+        yield (replace(entry, origin=_AGENT) if is_own else entry), run_id, span
 
 
 def _of_file(
@@ -371,14 +396,16 @@ def _of_file(
             if daily.says_nothing(text):
                 continue
             by = next((one for one in written if one.first <= start + first < one.end), None)
-            origin = (
-                "hand"
-                if by is None
-                else next((origin for label, origin in _LABELS.items() if text.startswith(label)), _UNTOLD)
-            )
-            entry = Entry("", text, origin, day, clock, stamp, None if by is None else by.session_id, path)
+            label = next((origin for label, origin in _LABELS.items() if text.startswith(label)), None)
+            if by is None or by.session_id is None:
+                writer = _HAND if by is None else _AGENT
+                origin = writer if label in {None, "user"} else label
+            else:
+                origin = label or _UNTOLD
+            session_id = None if by is None else by.session_id
+            entry = Entry("", text, origin or "", day, clock, stamp, session_id, path)
             place = Source(
-                session="" if by is None else by.session_id,
+                session=session_id or "",
                 transcript=path,
                 record_id=f"{day}",
                 part=0,
@@ -388,7 +415,7 @@ def _of_file(
                 origin="daily",
                 at=stamp,
             )
-            yield entry, None if by is None else by.run_id, place
+            yield entry, None if session_id is None or by is None else by.run_id, place
 
 
 def _pieces(raw: bytes) -> Iterator[tuple[int, str]]:

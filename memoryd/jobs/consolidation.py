@@ -43,7 +43,9 @@ _WE = re.compile(r"(?:we|our)\b", re.IGNORECASE)
 _NAME = re.compile(r"(?<=[\w,;)] )[^\W\d_a-z][\w'-]+")  # written large, and not at the beginning of a sentence
 _FOUND = 0.6  # share of the content words of a bullet without citation that what it is matched with has
 _MOST_ENTRIES = 3  # that such a bullet is matched with
-_STANDINGS = {"user": Standing.USER, "assistant": Standing.ASSISTANT, "hand": Standing.ASSISTANT}
+_STANDINGS = {
+    "user": Standing.USER, "hand": Standing.USER, "assistant": Standing.ASSISTANT, "agent": Standing.ASSISTANT,
+}  # fmt: skip
 _LABELS = ("User: ", "Assistant: ")
 OLDER = "an older source cannot supersede a newer memory"
 LOSSY = "it would no longer say what it said"
@@ -72,7 +74,7 @@ class Entry:
     Attributes:
         id: "d7".
         text: on however many lines, without its bullet mark.
-        origin: user, assistant, report, or hand: whoever wrote into the file by hand.
+        origin: user, assistant, report; hand: a person's, in the file they keep; agent: its own tools wrote it there.
         day: of the file.
         clock: HH:MM of its block; None in one that somebody else wrote.
         at: both as a moment, UTC, ISO 8601 with `Z`; without a clock the end of the day.
@@ -331,12 +333,12 @@ class _Work:
     def _judged(self, bullet: Bullet) -> Verdict:
         cites = tuple(one for one in bullet.cites if one in self._earlier or one in self._entries)
         verdict = self._bench.judge(Candidate(bullet.text, cites or ("nothing",)))
-        hands = [one for one in cites if one in self._entries and self._entries[one].origin == "hand"]
-        if verdict.place is Place.CORE or not hands or not _WE.match(bullet.text):
+        notes = [one for one in cites if one in self._entries and self._entries[one].origin == "agent"]
+        if verdict.place is Place.CORE or not notes or not _WE.match(bullet.text):
             return verdict
-        # A file that people and agents write into by hand speaks for both of them: "we" is not the user's voice there.
+        # What an agent notes by its own tools speaks for its team: "we" is not the user's voice there.
         told = _WE.sub(lambda one: "The team's" if one[0].lower() == "our" else "The team", bullet.text, count=1)
-        shared = self._bench.judge(Candidate(told, tuple(hands)))
+        shared = self._bench.judge(Candidate(told, tuple(notes)))
         return replace(shared, text=neutral(bullet.text)) if shared.place is Place.CORE else verdict
 
     def _stands(

@@ -38,7 +38,8 @@ _CORE, _DAILY = "memory", "daily"
 _STANDINGS = {
     promotion.USER: Standing.USER,
     promotion.ASSISTANT: Standing.ASSISTANT,
-    promotion.HAND: Standing.ASSISTANT,
+    promotion.HAND: Standing.USER,
+    promotion.AGENT: Standing.ASSISTANT,
 }
 _DEFAULT_BULLETS = 50
 _BY_HAND = 0.85  # importance of a memory that no record speaks for: a person wrote it

@@ -2,8 +2,8 @@
 
 Signs are explicit: a wish, decision, fact or lesson by its wording (`lasting`), what the user says to be so from now on
 (`replacement`), a dated milestone, a statement that the user made on more than one day, or the user's own "remember".
-What a tool or another agent reported, what somebody still has to do, and what a person or agent wrote into the file by
-hand as if it were the user's wish, is never offered.
+What a tool or another agent reported, what somebody still has to do, and what an agent's own tools wrote into the file
+as if it were the user's wish, is never offered.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from memoryd.jobs.job import Quoted
 
-USER, ASSISTANT, HAND = "user", "assistant", "hand"
+USER, HAND, ASSISTANT, AGENT = "user", "hand", "assistant", "agent"
 EXPLICIT = 0.9  # importance from which on the user asked in so many words that it be kept
 LONGEST = 400  # characters; more is a text, not a memory
 _SPOKEN = re.compile(r"^([^\W\d_][^\W\d_'’.-]*(?: [^\W\d_][\w'’.-]*){0,2}):\s+(?=\S)")  # noqa: RUF001
@@ -71,7 +71,7 @@ class Entry(NamedTuple):
     @property
     def by_user(self) -> bool:
         """Whether the user said it."""
-        return self.origin == USER
+        return self.origin in {USER, HAND}
 
     def told(self, text: str) -> str:
         """Return a sentence of the entry as a memory: with who said it."""
@@ -100,7 +100,7 @@ def entries(material: Iterable[Quoted]) -> list[Entry]:
     """Return the entries that may say something lasting: none that were only reported."""
     found = []
     for quoted in material:
-        if quoted.origin in {USER, ASSISTANT, HAND} and not _REPORTED.match(quoted.text):
+        if quoted.origin in {USER, HAND, ASSISTANT, AGENT} and not _REPORTED.match(quoted.text):
             body = " ".join(quoted.text.split())
             spoken = _SPOKEN.match(body)
             asked = _ASKED.search(body)
@@ -169,7 +169,7 @@ def _offer(said: _Sayings, others: Sequence[_Sayings]) -> Offer | None:
         return Offer(text, cites, cue.type, min(1.0, cue.importance + more), days)
     if entry.by_user and any(claim.ends for claim in claims(text)):
         return Offer(text, cites, MemoryType.FACT, _OF_CHANGE + more, days)
-    if entry.origin != HAND and _is_milestone(text):
+    if entry.origin != AGENT and _is_milestone(text):
         return Offer(text, cites, MemoryType.EVENT, _OF_MILESTONE + more, days)
     is_latest = all(some[-1][0].day <= said[-1][0].day for some in others)
     if entry.by_user and len(days) > 1 and is_latest and _says_enough(text):
