@@ -86,7 +86,8 @@ def score(old: Mapping[str, str], new: Mapping[str, str], days: Sequence[str], l
         one for one, was, remains in zip(questions, before, after, strict=True)
         if was and not remains and one.source not in let_go and not later.says(one)
     ]  # fmt: skip
-    outranked = sum(1 for one in lost if one.source is not None and new.get(one.source) == old[one.source])
+    stands = {key for key, text in old.items() if new.get(key) == text}
+    outranked = sum(1 for one in lost if one.source in stands or (one.source is None and len(stands) == len(old)))
     return Score(len(questions), sum(before), sum(after), len(lost) - min(_FORGIVEN, outranked))
 
 
