@@ -471,6 +471,7 @@ def greedy(request):
     return [*calls, done()]
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("weeks", [WEEKS, pytest.param(100, marks=pytest.mark.soak)])
 def test_a_greedy_model_never_gets_beyond_the_erosion_budget(fresh, weeks):
     ended = []

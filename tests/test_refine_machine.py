@@ -79,6 +79,7 @@ def without_times(memory):
     return (memory.content, memory.constitutional, memory.deleted_at, memory.heading, memory.position, memory.tags)
 
 
+@pytest.mark.timeout(3600)  # a soak draws a thousand
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(script=SCRIPTS, crash=st.none() | st.integers(1, 60), unfinished=st.sampled_from(["keep", "rollback"]))
 def test_any_session_ends_well(template, script, crash, unfinished):
@@ -124,6 +125,7 @@ SCRIPT = (
 STEPS = 75  # more than such a session takes
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.soak)])
 def test_stopped_at_any_step_it_is_decided_at_the_next_start_and_nobody_is_asked_again(template, every):
     scratch, pristine = template
