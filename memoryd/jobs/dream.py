@@ -215,6 +215,9 @@ class _Dream:
         return guards.judge(context, operations, [self.meant.check])
 
     def _after(self, operations: Sequence[Operation]) -> dict[str, Memory]:
+        return {key: one for key, one in self._states(operations).items() if one.is_live and one.kind is Kind.CORE}
+
+    def _states(self, operations: Sequence[Operation]) -> dict[str, Memory]:
         context = self.inputs.context
         changes = apply(
             context.memories,
@@ -224,8 +227,7 @@ class _Dream:
             new_hex=self.inputs.new_hex,
             taken=self.inputs.taken,
         )
-        after = self.before | {change.memory_id: change.after for change in changes}
-        return {memory_id: memory for memory_id, memory in after.items() if memory.is_live}
+        return {**context.memories, **{change.memory_id: change.after for change in changes}}
 
     def _surplus(self, accepted: Sequence[Operation]) -> tuple[list[Delete], int]:
         """The least important memories above the number there may be, as far as the guards allow; how many are left."""
@@ -234,24 +236,25 @@ class _Dream:
         over = len(after) - self.inputs.max_bullets
         if over <= 0:
             return [], 0
-        count, limits = context.count_tokens, context.limits
-        start = sum(count(one.content) for one in self.before.values())
-        left = sum(count(one.content) for one in after.values())
-        ended = [one.id for one in accepted if isinstance(one, Delete) and not one.successors]
-        lost = context.eroded + sum(count(self.before[one].content) for one in ended if one in self.before)
-        most = Fraction(str(limits.erosion_percent)) * (start + context.eroded) / 100
-        floor = Fraction(str(limits.retention_floor)) * start
+        start = sum(map(context.count_tokens, (one.content for one in self.before.values())))
+        left = sum(map(context.count_tokens, (one.content for one in after.values())))
+        floor = Fraction(str(context.limits.retention_floor)) * start
         replacing = {new for one in accepted if isinstance(one, Delete) for new in one.successors}
         touched = {one.id for one in accepted if isinstance(one, Update)}
+        told = guards.erode(context, self._states(accepted))
+        spare = told.budget - told.after
         gone: list[Delete] = []
         for memory in sorted((after[one] for one in self.before if one in after), key=_weight):
             if len(gone) == over:
                 break
-            tokens = count(memory.content)
+            tokens = context.count_tokens(memory.content)
             is_free = not memory.constitutional and memory.id not in replacing | touched
-            if is_free and lost + tokens <= most and left - tokens >= floor:
-                lost, left = lost + tokens, left - tokens
+            if is_free and tokens <= spare and left - tokens >= floor:
+                spare, left = spare - tokens, left - tokens
                 gone.append(Delete(memory.id, Ending.ARCHIVED))
+        # What one of them was let go for earlier, since it said the same, is lost with it.
+        while gone and (told := guards.erode(context, self._states((*accepted, *gone)))).after > told.budget:
+            gone.pop()
         return gone, over - len(gone)
 
     def _refused_all(self, decided: _Decided, score: Score) -> RefusedRun | None:
