@@ -116,11 +116,7 @@ class Ledger:
         )
         for change in changes:
             self.memories[change.memory_id] = change.after
-        for change in changes:
-            if change.before is not None:
-                heirs = erosion.heirs_of(change.memory_id, self.memories.get)
-                drop = erosion.dropped(stamp(self.now), change.before, change.after, heirs)
-                self.drops += [] if drop is None else [drop]
+        self.drops += [drop for _, drop in erosion.drops_of(changes, self.memories, stamp(self.now))]
         self.file = edit.new
         held = sorted(core.normal(one.text) for one in core.parse(self.file).bullets)
         assert held == sorted(core.normal(one.content) for one in self.live)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from memoryd.jobs.consolidation import Consolidated, Earlier, Entry
     from memoryd.ledger.guards import Context, Refusal
     from memoryd.ledger.memory import Memory, Source
-    from memoryd.ledger.operation import Operation
+    from memoryd.ledger.operation import Change, Operation
     from memoryd.recall.answerable import Score
 
 JOB = "dream"
@@ -215,11 +215,12 @@ class _Dream:
         return guards.judge(context, operations, [self.meant.check])
 
     def _after(self, operations: Sequence[Operation]) -> dict[str, Memory]:
-        return {key: one for key, one in self._states(operations).items() if one.is_live and one.kind is Kind.CORE}
+        after = self.before | {change.memory_id: change.after for change in self._changes(operations)}
+        return {memory_id: memory for memory_id, memory in after.items() if memory.is_live}
 
-    def _states(self, operations: Sequence[Operation]) -> dict[str, Memory]:
+    def _changes(self, operations: Sequence[Operation]) -> list[Change]:
         context = self.inputs.context
-        changes = apply(
+        return apply(
             context.memories,
             operations,
             agent_id=context.agent_id,
@@ -227,7 +228,6 @@ class _Dream:
             new_hex=self.inputs.new_hex,
             taken=self.inputs.taken,
         )
-        return {**context.memories, **{change.memory_id: change.after for change in changes}}
 
     def _surplus(self, accepted: Sequence[Operation]) -> tuple[list[Delete], int]:
         """The least important memories above the number there may be, as far as the guards allow; how many are left."""
@@ -241,7 +241,7 @@ class _Dream:
         floor = Fraction(str(context.limits.retention_floor)) * start
         replacing = {new for one in accepted if isinstance(one, Delete) for new in one.successors}
         touched = {one.id for one in accepted if isinstance(one, Update)}
-        told = guards.erode(context, self._states(accepted))
+        told = guards.erode(context, self._changes(accepted))
         spare = told.budget - told.after
         gone: list[Delete] = []
         for memory in sorted((after[one] for one in self.before if one in after), key=_weight):
@@ -252,9 +252,6 @@ class _Dream:
             if is_free and tokens <= spare and left - tokens >= floor:
                 spare, left = spare - tokens, left - tokens
                 gone.append(Delete(memory.id, Ending.ARCHIVED))
-        # What one of them was let go for earlier, since it said the same, is lost with it.
-        while gone and (told := guards.erode(context, self._states((*accepted, *gone)))).after > told.budget:
-            gone.pop()
         return gone, over - len(gone)
 
     def _refused_all(self, decided: _Decided, score: Score) -> RefusedRun | None:

@@ -2,8 +2,9 @@
 
 What a memory said is measured clause by clause, against what stood for it from then on. A clause is gone whole where a
 number or a name of it is gone, or more than a quarter of its words: memories that differ in little else would be alike
-otherwise. Of other clauses the missing words count. Words without content never do, nor does a clause that another live
-memory holds to the word. What something newer has replaced is not lost, but known better.
+otherwise. Of other clauses the missing words count. Words without content never do, nor does a clause that another
+memory holds to the word: when that one is let go in its turn, that counts. What something newer has replaced is not
+lost, but known better.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from memoryd.ledger.memory import Ending, Kind
 from memoryd.ledger.wording import STOP, fold, plain, stem, units
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from memoryd.ledger.memory import Memory
+    from memoryd.ledger.operation import Change
 
 WINDOW = timedelta(days=30)
 _HELD = Fraction(3, 4)  # share of a clause's words that is still the clause in other words
@@ -80,6 +82,24 @@ def heirs_of(memory_id: str, state: Callable[[str], Memory | None]) -> list[Memo
     return found
 
 
+def drops_of(changes: Sequence[Change], after: Mapping[str, Memory], at: str) -> list[tuple[str, Drop]]:
+    """What changes let go, in order, each with the id of the memory.
+
+    Args:
+        changes: one after the other.
+        after: the memories behind all of them, by id: what the changes speak of, and the successors of that.
+        at: when, UTC, ISO 8601.
+    """
+    states = dict(after)
+    found = []
+    for change in reversed(changes):
+        if change.before is not None:
+            heirs = heirs_of(change.memory_id, states.get)
+            found.append((change.memory_id, dropped(at, change.before, change.after, heirs)))
+            states[change.memory_id] = change.before
+    return [(memory_id, drop) for memory_id, drop in reversed(found) if drop is not None]
+
+
 def within(drops: Iterable[Drop], now: str) -> list[Drop]:
     """Those within the window of erosion that ends now; one exactly 30 days old is outside."""
     start = datetime.fromisoformat(now) - WINDOW
@@ -87,21 +107,23 @@ def within(drops: Iterable[Drop], now: str) -> list[Drop]:
 
 
 def lost(drops: Sequence[Drop], live: Iterable[str], count_tokens: Callable[[str], int]) -> int:
-    """Tokens of what was dropped that neither its heirs nor another text of the live core holds.
+    """Tokens of what was dropped that neither its heirs nor another text of the core holds.
 
     Args:
-        drops: in any order.
+        drops: in the order in which they came.
         live: texts of the live core now.
         count_tokens: tokens of a text.
     """
-    core = _Core(live) if drops else None
+    if not drops:
+        return 0
+    others = _Others([drop.said for drop in drops], live)
     total = Fraction(0)
-    for drop in drops:
+    for at, drop in enumerate(drops):
         clauses = _clauses(drop.said)
         asked = frozenset[str]().union(*(clause.words for clause in clauses))
         held = frozenset[str]().union(*map(_forms, drop.heirs))
         missing = [(clause, clause.missing(held)) for clause in clauses]
-        gone = sum(count for clause, count in missing if count and core and not core.holds(clause, asked))
+        gone = sum(count for clause, count in missing if count and not others.hold(clause, asked, at))
         total += Fraction(count_tokens(drop.said) * gone, sum(len(clause.words) for clause in clauses))
     return math.ceil(total)
 
@@ -117,21 +139,22 @@ class _Clause(NamedTuple):
         return len(self.words) if is_gone else len(gone)
 
 
-class _Core:
-    """The live core, by its words."""
+class _Others:
+    """What was dropped, in order, and the live core behind it, by their words."""
 
-    def __init__(self, texts: Iterable[str]) -> None:
-        self._forms = [_forms(text) for text in texts]
+    def __init__(self, dropped: Iterable[str], live: Iterable[str]) -> None:
+        self._forms = [_forms(text) for text in (*dropped, *live)]
         self._by_form: defaultdict[str, list[int]] = defaultdict(list)
         for at, forms in enumerate(self._forms):
             for form in forms:
                 self._by_form[form].append(at)
 
-    def holds(self, clause: _Clause, asked: frozenset[str]) -> bool:
-        """Whether one memory has all words of a clause, and is about the same as the text with these."""
+    def hold(self, clause: _Clause, asked: frozenset[str], behind: int) -> bool:
+        """Whether a text that outlived one has all words of a clause, and is about the same as that one with these."""
         rarest = min((self._by_form.get(word, ()) for word in clause.words), key=len, default=())
         least = min(_SHARED, len(asked))
-        return any(clause.words <= self._forms[at] and len(asked & self._forms[at]) >= least for at in rarest)
+        later = (self._forms[at] for at in rarest if at > behind)
+        return any(clause.words <= forms and len(asked & forms) >= least for forms in later)
 
 
 @lru_cache(maxsize=8192)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from memoryd.ledger.accounting import Rewrite
     from memoryd.ledger.erosion import Drop
     from memoryd.ledger.memory import Memory
-    from memoryd.ledger.operation import Operation
+    from memoryd.ledger.operation import Change, Operation
 
 
 class Door(StrEnum):
@@ -140,7 +140,7 @@ class Context:
         start_tokens: of the live core when the run began; None where that is now.
         start_ids: of the core memories that were live then: what came since by other ways, such as a journal entry
             that was promoted, is no part of what is left; None where all that is live counts.
-        drops: what was let go within the window of erosion before these operations.
+        drops: what was let go within the window of erosion before these operations, in order.
         mutations: operations this refinement has done already.
         tombstones: hashes of the texts that were forgotten on purpose.
         said_anew: hashes of texts that a person has said since.
@@ -328,10 +328,9 @@ def _refused_runs(context: Context, operations: Sequence[Operation]) -> Iterable
         now="",
         new_hex=lambda: f"{next(numbers):08x}",
     )
-    after = dict(context.memories) | {change.memory_id: change.after for change in changes}
     if context.door in _BOUNDED:
-        yield from _retention(context, after)
-        yield from _erosion(context, after)
+        yield from _retention(context, _after(context, changes))
+        yield from _erosion(context, changes)
     if context.door is Door.REFINEMENT:
         yield from _cap(context, operations)
     if context.rewrite is not None:
@@ -380,29 +379,29 @@ class Erosion:
     ids: tuple[str, ...]
 
 
-def erode(context: Context, after: Mapping[str, Memory]) -> Erosion:
-    """What would be lost of the core if its memories were these from now on.
+def erode(context: Context, changes: Sequence[Change]) -> Erosion:
+    """What changes would lose of the core.
 
     Args:
         context: what the guards go by, with all of the live core.
-        after: by id; every memory of the context, and what is new.
+        changes: in order.
     """
-    new = {}
-    for memory in context.memories.values():
-        then = after[memory.id]
-        if then != memory:
-            new[memory.id] = erosion.dropped("", memory, then, erosion.heirs_of(memory.id, after.get))
-    drops = {memory_id: drop for memory_id, drop in new.items() if drop is not None}
+    after = _after(context, changes)
     live = _core_texts(after.values())
+    drops = erosion.drops_of(changes, after, "")
     before = erosion.lost(context.drops, _core_texts(context.memories.values()), context.count_tokens)
-    lost = erosion.lost([*context.drops, *drops.values()], live, context.count_tokens)
+    lost = erosion.lost([*context.drops, *(drop for _, drop in drops)], live, context.count_tokens)
     base = core_tokens(context.memories.values(), context.count_tokens) + before
-    ids = tuple(one for one, drop in drops.items() if erosion.lost([drop], live, context.count_tokens))
-    return Erosion(before, lost, base, _exact(context.limits.erosion_percent) * base / 100, ids)
+    ids = dict.fromkeys(one for one, drop in drops if erosion.lost([drop], live, context.count_tokens))
+    return Erosion(before, lost, base, _exact(context.limits.erosion_percent) * base / 100, tuple(ids))
 
 
-def _erosion(context: Context, after: Mapping[str, Memory]) -> Iterable[RefusedRun]:
-    told = erode(context, after)
+def _after(context: Context, changes: Iterable[Change]) -> dict[str, Memory]:
+    return {**context.memories, **{change.memory_id: change.after for change in changes}}
+
+
+def _erosion(context: Context, changes: Sequence[Change]) -> Iterable[RefusedRun]:
+    told = erode(context, changes)
     if told.after > told.before and told.after > told.budget:
         percent = float(_exact(context.limits.erosion_percent))
         lost = told.after - told.before
