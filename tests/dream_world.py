@@ -11,9 +11,9 @@ from memoryd.jobs import dream
 from memoryd.jobs.consolidation import Earlier, Entry
 from memoryd.jobs.dream import DreamInputs
 from memoryd.jobs.job import Done, Reply, RewriteCore
-from memoryd.ledger import guards
+from memoryd.ledger import erosion
 from memoryd.ledger.accounting import Unmentioned
-from memoryd.ledger.guards import Context, Door, Ended, Limits
+from memoryd.ledger.guards import Context, Door, Limits
 from memoryd.ledger.memory import Kind, Memory, Source, hash_of
 from memoryd.ledger.operation import apply
 from memoryd.tiers import core
@@ -52,7 +52,7 @@ class Ledger:
     unmentioned: Unmentioned = Unmentioned.KEEP
     refuses_ungrounded: bool = False
     forgotten: dict[str, str] = field(default_factory=dict)
-    ended: list[Ended] = field(default_factory=list)
+    drops: list[erosion.Drop] = field(default_factory=list)
     made: count = field(default_factory=lambda: count(0x1000))
 
     @classmethod
@@ -79,8 +79,8 @@ class Ledger:
         live = self.live
         bullets = {core.normal(one.text): one.position for one in core.parse(self.file).bullets}
         assert sorted(bullets) == sorted(core.normal(one.content) for one in live)
-        eroded = guards.eroded(self.ended, stamp(self.now))
-        context = Context(Door.REWRITE, "a", {one.id: one for one in live}, estimate, self.limits, eroded=eroded)
+        drops = erosion.within(self.drops, stamp(self.now))
+        context = Context(Door.REWRITE, "a", {one.id: one for one in live}, estimate, self.limits, drops=drops)
         return DreamInputs(
             earlier=tuple(Earlier(f"m{n}", one, date(2026, 3, 5)) for n, one in enumerate(live, 1)),
             entries=entries,
@@ -116,11 +116,16 @@ class Ledger:
         )
         for change in changes:
             self.memories[change.memory_id] = change.after
-            if not change.after.is_live and not change.after.successors:
-                self.ended.append(Ended(stamp(self.now), estimate(change.after.content)))
+        self.drops += [drop for _, drop in erosion.drops_of(changes, self.memories, stamp(self.now))]
         self.file = edit.new
         held = sorted(core.normal(one.text) for one in core.parse(self.file).bullets)
         assert held == sorted(core.normal(one.content) for one in self.live)
+
+    @property
+    def eroded(self):
+        """Tokens that were lost within the window."""
+        drops = erosion.within(self.drops, stamp(self.now))
+        return erosion.lost(drops, [one.content for one in self.live], estimate)
 
     @property
     def text(self):

@@ -10,8 +10,9 @@ from scratch import STARTED, Scratch, filler, in_process, said
 from memoryd.daemon.once import run_once
 from memoryd.database import audit, memories, schema, sqlite
 from memoryd.ledger import audit as chain
+from memoryd.ledger.erosion import Drop
 from memoryd.ledger.memory import Ending, Kind, hash_of, to_json
-from memoryd.ledger.operation import Add, Delete, Protect, Update, apply
+from memoryd.ledger.operation import Add, Delete, Merge, Protect, Update, apply
 
 NOW = "2026-03-04T09:45:00.000Z"
 
@@ -117,9 +118,32 @@ def test_tombstones_are_what_was_forgotten_on_purpose_and_losses_what_a_person_d
     change(engine, [Delete(ids[3], Ending.UNDONE)], known=ids)
     with sqlite.reading(engine) as connection:
         assert set(memories.tombstones(connection, "a")) == {hash_of("text 0"), hash_of("text 2")}
-        lost = memories.losses(connection, "a", "2026-03-01", but="human")
-        assert sorted(one.content for one in lost) == ["text 0", "text 1"]
-        assert memories.losses(connection, "a", NOW, but="human") == []
+        lost = audit.drops(connection, "a", "2026-03-01", but="human")
+        assert lost == [Drop(NOW, "text 0"), Drop(NOW, "text 1")]
+        assert audit.drops(connection, "a", NOW, but="human") == []
+
+
+def test_what_was_let_go_is_told_with_what_stood_for_it_then(engine):
+    ids = change(engine, [Add(Kind.CORE, f"text {number}") for number in range(5)])
+    (law, *_) = change(engine, [Merge((ids[0], ids[1]), "law")], known=ids)
+    change(engine, [Update(law, "less"), Update(ids[2], heading="H"), Protect(ids[2])], known=[law, ids[2]])
+    change(engine, [Update(law, "least")], known=[law], actor="human")
+    change(engine, [Delete(ids[3], Ending.MERGED, (law,)), Update(law, "last")], known=[ids[3], law])
+    change(engine, [Delete(ids[4], Ending.SUPERSEDED, (law,))], known=[ids[4], law])
+    change(engine, [Delete(law)], known=[law])
+    with sqlite.reading(engine) as connection:
+        assert audit.drops(connection, "a", "2026-03-01", but="human") == [
+            Drop(NOW, "text 0", ("law",)),
+            Drop(NOW, "text 1", ("law",)),
+            Drop(NOW, "law", ("less",)),
+            Drop(NOW, "text 3", ("least",)),
+            Drop(NOW, "least", ("last",)),
+            Drop(NOW, "last"),
+        ]
+        audit.erase_states(connection, "a", ids[0])  # as a redaction does
+        assert [one.said for one in audit.drops(connection, "a", "2026-03-01", but="human")][:2] == ["text 0", "text 1"]
+        later = "2026-03-31T00:00:00.001Z"
+        assert audit.drops(connection, "a", later, but="human") == []
 
 
 def test_what_stands_in_the_file_is_what_lives_in_its_order(engine):

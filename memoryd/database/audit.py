@@ -12,15 +12,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from memoryd.database import memories
-from memoryd.ledger import audit
+from memoryd.ledger import audit, erosion
 from memoryd.ledger.audit import Entry, Event
-from memoryd.ledger.memory import to_json
+from memoryd.ledger.memory import from_json, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from sqlalchemy import Connection
 
+    from memoryd.ledger.erosion import Drop
+    from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Change
 
 COLUMNS = 'id, at, agent_id, actor, run_id, operation, memory_id, "before", "after", prev_hash, hash'
@@ -150,3 +152,40 @@ def texts(connection: Connection) -> Callable[[str], str | None]:
         return found
 
     return text
+
+
+def drops(connection: Connection, agent_id: str, since: str, *, but: str) -> list[Drop]:
+    """What was let go of an agent's core after `since`, other than by the actor `but` or by taking a run back.
+
+    Of a text that has been redacted since, only an end is known: it counts as what is left of it.
+    """
+    rows = connection.exec_driver_sql(
+        "SELECT a.id, a.at, a.memory_id, b.text, n.text FROM memory m CROSS JOIN audit a"
+        ' ON a.agent_id = m.agent_id AND a.memory_id = m.id LEFT JOIN content b ON b.sha256 = a."before"'
+        " LEFT JOIN content n ON n.sha256 = a.\"after\" WHERE m.agent_id = ? AND m.kind = 'core' AND m.updated_at > ?"
+        " AND a.at > ? AND a.\"before\" IS NOT NULL AND a.actor != ? AND a.operation != 'rollback'"
+        " AND n.text IS NOT NULL AND (json_extract(n.text, '$.deleted_at') IS NOT NULL"
+        " OR json_extract(b.text, '$.content_hash') != json_extract(n.text, '$.content_hash')) ORDER BY a.id",
+        (agent_id, since, since, but),
+    )
+    found = []
+    for entry_id, at, memory_id, before, text in rows.all():
+        after = from_json(text)
+        was = replace(after, deleted_at=None) if before is None else from_json(before)
+        heirs = erosion.heirs_of(memory_id, lambda one: _state_after(connection, agent_id, one, entry_id))  # noqa: B023
+        drop = erosion.dropped(after.deleted_at or at, was, after, heirs)
+        found += [] if drop is None else [drop]
+    return found
+
+
+def _state_after(connection: Connection, agent_id: str, memory_id: str, entry_id: int) -> Memory | None:
+    """A memory as it was when an entry of the audit was written; its last state where that is gone."""
+    row = connection.exec_driver_sql(
+        'SELECT coalesce(b.text, n.text) FROM audit a LEFT JOIN content b ON b.sha256 = a."before"'
+        ' LEFT JOIN content n ON n.sha256 = a."after" WHERE a.agent_id = ? AND a.memory_id = ? AND a.id > ?'
+        " ORDER BY a.id LIMIT 1",
+        (agent_id, memory_id, entry_id),
+    ).first()
+    if row is not None and row[0] is not None:
+        return from_json(row[0])
+    return memories.by_ids(connection, agent_id, [memory_id]).get(memory_id)

@@ -24,8 +24,6 @@ _WRITE = (
     " ON CONFLICT (id) DO UPDATE SET "
     + ", ".join(f"{name} = excluded.{name}" for name in COLUMNS if name not in {"id", "agent_id", "kind"})
 )
-# How a core memory can end so that its tokens are lost to the core.
-_LOSSES = (Ending.DELETED, Ending.ARCHIVED, Ending.SUPERSEDED, Ending.EVICTED, Ending.REPLACED)
 
 
 def of_row(row: Mapping[str, Any] | RowMapping) -> Memory:
@@ -163,18 +161,6 @@ def tombstones(connection: Connection, agent_id: str) -> dict[str, str]:
         (agent_id, *sorted(map(str, TOMBSTONES))),
     )
     return {row[0]: row[1] for row in rows}
-
-
-def losses(connection: Connection, agent_id: str, since: str, *, but: str) -> list[Memory]:
-    """Core memories that ended after `since` without a successor, other than by the actor `but`."""
-    marks = ", ".join("?" * len(_LOSSES))
-    rows = connection.exec_driver_sql(
-        f"{_SELECT} m WHERE agent_id = ? AND kind = 'core' AND deleted_at > ? AND successors = '[]'"  # noqa: S608
-        f" AND ended_as IN ({marks}) AND ? IS NOT (SELECT a.actor FROM audit a WHERE a.agent_id = m.agent_id"
-        " AND a.memory_id = m.id ORDER BY a.id DESC LIMIT 1)",
-        (agent_id, since, *map(str, _LOSSES), but),
-    )
-    return [of_row(row) for row in rows.mappings()]
 
 
 def write(connection: Connection, states: Iterable[Memory]) -> None:

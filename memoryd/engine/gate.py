@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from memoryd.database import memories
+from memoryd.database import audit, memories
 from memoryd.engine.clock import moment_of, text_of
 from memoryd.errors import RefusedError
 from memoryd.gauge.estimate import estimate
-from memoryd.ledger import forgetting, guards
-from memoryd.ledger.guards import Context, Door, Ended
+from memoryd.ledger import erosion, forgetting, guards
+from memoryd.ledger.guards import Context, Door
 from memoryd.ledger.memory import Kind
 from memoryd.ledger.operation import Add, Delete, apply, ids_of
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from memoryd.ledger.accounting import Rewrite
+    from memoryd.ledger.erosion import Drop
     from memoryd.ledger.guards import Begun, Limits, Refusal
     from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Change, Operation
@@ -115,7 +116,7 @@ def context_of(
         memories=known,
         count_tokens=estimate,
         limits=limits,
-        eroded=eroded(connection, agent_id, now),
+        drops=_drops(connection, agent_id, now) if known else (),
         tombstones=graves.keys(),
     )
     return context, graves
@@ -123,9 +124,13 @@ def context_of(
 
 def eroded(connection: Connection, agent_id: str, now: str) -> int:
     """Tokens of the core that were lost within the window of erosion, other than by a person's hand."""
-    since = text_of(moment_of(now) - guards.EROSION_WINDOW)
-    losses = memories.losses(connection, agent_id, since, but=HUMAN)
-    return guards.eroded([Ended(one.deleted_at or now, estimate(one.content)) for one in losses], now)
+    live = [one.content for one in memories.live(connection, agent_id, Kind.CORE)]
+    return erosion.lost(_drops(connection, agent_id, now), live, estimate)
+
+
+def _drops(connection: Connection, agent_id: str, now: str) -> list[Drop]:
+    since = text_of(moment_of(now) - erosion.WINDOW)
+    return erosion.within(audit.drops(connection, agent_id, since, but=HUMAN), now)
 
 
 def _named(operations: Sequence[Operation]) -> set[str]:

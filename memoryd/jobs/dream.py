@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from memoryd.jobs.consolidation import Consolidated, Earlier, Entry
     from memoryd.ledger.guards import Context, Refusal
     from memoryd.ledger.memory import Memory, Source
-    from memoryd.ledger.operation import Operation
+    from memoryd.ledger.operation import Change, Operation
     from memoryd.recall.answerable import Score
 
 JOB = "dream"
@@ -215,8 +215,12 @@ class _Dream:
         return guards.judge(context, operations, [self.meant.check])
 
     def _after(self, operations: Sequence[Operation]) -> dict[str, Memory]:
+        after = self.before | {change.memory_id: change.after for change in self._changes(operations)}
+        return {memory_id: memory for memory_id, memory in after.items() if memory.is_live}
+
+    def _changes(self, operations: Sequence[Operation]) -> list[Change]:
         context = self.inputs.context
-        changes = apply(
+        return apply(
             context.memories,
             operations,
             agent_id=context.agent_id,
@@ -224,8 +228,6 @@ class _Dream:
             new_hex=self.inputs.new_hex,
             taken=self.inputs.taken,
         )
-        after = self.before | {change.memory_id: change.after for change in changes}
-        return {memory_id: memory for memory_id, memory in after.items() if memory.is_live}
 
     def _surplus(self, accepted: Sequence[Operation]) -> tuple[list[Delete], int]:
         """The least important memories above the number there may be, as far as the guards allow; how many are left."""
@@ -234,23 +236,21 @@ class _Dream:
         over = len(after) - self.inputs.max_bullets
         if over <= 0:
             return [], 0
-        count, limits = context.count_tokens, context.limits
-        start = sum(count(one.content) for one in self.before.values())
-        left = sum(count(one.content) for one in after.values())
-        ended = [one.id for one in accepted if isinstance(one, Delete) and not one.successors]
-        lost = context.eroded + sum(count(self.before[one].content) for one in ended if one in self.before)
-        most = Fraction(str(limits.erosion_percent)) * (start + context.eroded) / 100
-        floor = Fraction(str(limits.retention_floor)) * start
+        start = sum(map(context.count_tokens, (one.content for one in self.before.values())))
+        left = sum(map(context.count_tokens, (one.content for one in after.values())))
+        floor = Fraction(str(context.limits.retention_floor)) * start
         replacing = {new for one in accepted if isinstance(one, Delete) for new in one.successors}
         touched = {one.id for one in accepted if isinstance(one, Update)}
+        told = guards.erode(context, self._changes(accepted))
+        spare = told.budget - told.after
         gone: list[Delete] = []
         for memory in sorted((after[one] for one in self.before if one in after), key=_weight):
             if len(gone) == over:
                 break
-            tokens = count(memory.content)
+            tokens = context.count_tokens(memory.content)
             is_free = not memory.constitutional and memory.id not in replacing | touched
-            if is_free and lost + tokens <= most and left - tokens >= floor:
-                lost, left = lost + tokens, left - tokens
+            if is_free and tokens <= spare and left - tokens >= floor:
+                spare, left = spare - tokens, left - tokens
                 gone.append(Delete(memory.id, Ending.ARCHIVED))
         return gone, over - len(gone)
 

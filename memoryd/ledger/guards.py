@@ -5,7 +5,7 @@ what stands on it; some refuse the whole run (retention, erosion, cap, accountin
 
 - retention: refused when tokens left < floor * tokens at the start; exactly the floor is allowed.
 - erosion: refused when tokens lost > percent of (tokens live now + tokens lost before); exactly the percent is allowed.
-  An end counts as long as it is less than 30 days old.
+  What is lost by an end, a merge or a rewording, and for how long it counts: `erosion`.
 - cap: refused when operations > max; exactly max are allowed.
 
 A person's own hand (`OWNER`, `FILE`) is stopped by the constitutional guard alone.
@@ -14,12 +14,12 @@ A person's own hand (`OWNER`, `FILE`) is stopped by the constitutional guard alo
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from enum import StrEnum
 from fractions import Fraction
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from memoryd.ledger import erosion
 from memoryd.ledger.accounting import unaccounted
 from memoryd.ledger.memory import TOMBSTONES, Ending, Kind, hash_of
 from memoryd.ledger.operation import (
@@ -39,10 +39,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from memoryd.ledger.accounting import Rewrite
+    from memoryd.ledger.erosion import Drop
     from memoryd.ledger.memory import Memory
-    from memoryd.ledger.operation import Operation
-
-EROSION_WINDOW = timedelta(days=30)
+    from memoryd.ledger.operation import Change, Operation
 
 
 class Door(StrEnum):
@@ -141,7 +140,7 @@ class Context:
         start_tokens: of the live core when the run began; None where that is now.
         start_ids: of the core memories that were live then: what came since by other ways, such as a journal entry
             that was promoted, is no part of what is left; None where all that is live counts.
-        eroded: tokens lost within the window before these operations, see `eroded`.
+        drops: what was let go within the window of erosion before these operations, in order.
         mutations: operations this refinement has done already.
         tombstones: hashes of the texts that were forgotten on purpose.
         said_anew: hashes of texts that a person has said since.
@@ -157,7 +156,7 @@ class Context:
     limits: Limits = Limits()
     start_tokens: int | None = None
     start_ids: frozenset[str] | None = None
-    eroded: int = 0
+    drops: Sequence[Drop] = ()
     mutations: int = 0
     tombstones: Collection[str] = frozenset()
     said_anew: Collection[str] = frozenset()
@@ -166,22 +165,13 @@ class Context:
     seen: Mapping[str, str] = field(default_factory=dict)
 
 
-class Ended(NamedTuple):
-    """A core memory that ended without a successor, by whatever but a person's hand."""
-
-    at: str  # UTC, ISO 8601
-    tokens: int
-
-
-def eroded(ends: Iterable[Ended], now: str) -> int:
-    """Tokens lost within the window of erosion that ends now; an end exactly 30 days old is outside."""
-    start = datetime.fromisoformat(now) - EROSION_WINDOW
-    return sum(end.tokens for end in ends if datetime.fromisoformat(end.at) > start)
-
-
 def core_tokens(memories: Iterable[Memory], count_tokens: Callable[[str], int]) -> int:
     """Tokens of the live core. Facts and journal entries are no part of it."""
-    return sum(count_tokens(memory.content) for memory in memories if memory.kind is Kind.CORE and memory.is_live)
+    return sum(map(count_tokens, _core_texts(memories)))
+
+
+def _core_texts(memories: Iterable[Memory]) -> list[str]:
+    return [memory.content for memory in memories if memory.kind is Kind.CORE and memory.is_live]
 
 
 def rows(refusals: Sequence[Refusal]) -> list[dict[str, Any]]:
@@ -338,10 +328,9 @@ def _refused_runs(context: Context, operations: Sequence[Operation]) -> Iterable
         now="",
         new_hex=lambda: f"{next(numbers):08x}",
     )
-    after = dict(context.memories) | {change.memory_id: change.after for change in changes}
     if context.door in _BOUNDED:
-        yield from _retention(context, after)
-        yield from _erosion(context, after)
+        yield from _retention(context, _after(context, changes))
+        yield from _erosion(context, changes)
     if context.door is Door.REFINEMENT:
         yield from _cap(context, operations)
     if context.rewrite is not None:
@@ -371,14 +360,53 @@ def _stemming(context: Context, after: Mapping[str, Memory]) -> Iterable[Memory]
     return [one for one in after.values() if one.id in start or not start.isdisjoint(one.derived_from)]
 
 
-def _erosion(context: Context, after: Mapping[str, Memory]) -> Iterable[RefusedRun]:
-    lost_ids = [memory_id for memory_id in _gone(context, after) if not _says_on(after, memory_id)]
-    lost = sum(context.count_tokens(context.memories[memory_id].content) for memory_id in lost_ids)
-    base = core_tokens(context.memories.values(), context.count_tokens) + context.eroded
-    percent = _exact(context.limits.erosion_percent)
-    if lost > 0 and (context.eroded + lost) * 100 > percent * base:
-        numbers = {"before": context.eroded, "lost": lost, "base": base, "percent": float(percent)}
-        yield RefusedRun(Guard.EROSION, tuple(lost_ids), "too much of the core would end within 30 days", numbers)
+@dataclass(frozen=True, slots=True)
+class Erosion:
+    """What a list of operations does to the budget of what may be lost within 30 days; all in tokens.
+
+    Attributes:
+        before: lost before them.
+        after: lost with them.
+        base: what the core would have without any loss.
+        budget: what may be lost of that.
+        ids: the memories they lose something of.
+    """
+
+    before: int
+    after: int
+    base: int
+    budget: Fraction
+    ids: tuple[str, ...]
+
+
+def erode(context: Context, changes: Sequence[Change]) -> Erosion:
+    """What changes would lose of the core.
+
+    Args:
+        context: what the guards go by, with all of the live core.
+        changes: in order.
+    """
+    after = _after(context, changes)
+    live = _core_texts(after.values())
+    drops = erosion.drops_of(changes, after, "")
+    before = erosion.lost(context.drops, _core_texts(context.memories.values()), context.count_tokens)
+    lost = erosion.lost([*context.drops, *(drop for _, drop in drops)], live, context.count_tokens)
+    base = core_tokens(context.memories.values(), context.count_tokens) + before
+    ids = dict.fromkeys(one for one, drop in drops if erosion.lost([drop], live, context.count_tokens))
+    return Erosion(before, lost, base, _exact(context.limits.erosion_percent) * base / 100, tuple(ids))
+
+
+def _after(context: Context, changes: Iterable[Change]) -> dict[str, Memory]:
+    return {**context.memories, **{change.memory_id: change.after for change in changes}}
+
+
+def _erosion(context: Context, changes: Sequence[Change]) -> Iterable[RefusedRun]:
+    told = erode(context, changes)
+    if told.after > told.before and told.after > told.budget:
+        percent = float(_exact(context.limits.erosion_percent))
+        lost = told.after - told.before
+        numbers = {"before": told.before, "lost": lost, "base": told.base, "percent": percent}
+        yield RefusedRun(Guard.EROSION, told.ids, "too much of the core would be lost within 30 days", numbers)
 
 
 def _cap(context: Context, operations: Sequence[Operation]) -> Iterable[RefusedRun]:
@@ -392,18 +420,6 @@ def _cap(context: Context, operations: Sequence[Operation]) -> Iterable[RefusedR
 def _gone(context: Context, after: Mapping[str, Memory]) -> tuple[str, ...]:
     live = (one for one in context.memories.values() if one.kind is Kind.CORE and one.is_live)
     return tuple(one.id for one in live if not after[one.id].is_live)
-
-
-def _says_on(after: Mapping[str, Memory], memory_id: str) -> bool:
-    """Whether a live core memory stands for an ended one."""
-    passed, ahead = {memory_id}, set(after[memory_id].successors)
-    while ahead := ahead - passed:
-        passed |= ahead
-        found = [after[one] for one in ahead if one in after]
-        if any(memory.is_live and memory.kind is Kind.CORE for memory in found):
-            return True
-        ahead = {successor for memory in found for successor in memory.successors}
-    return False
 
 
 def _exact(number: float) -> Fraction:

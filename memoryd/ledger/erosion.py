@@ -1,0 +1,179 @@
+"""Erosion: how much of what the core said is said no more, however it went: ended, merged, or reworded bit by bit.
+
+What a memory said is measured clause by clause, against what stood for it from then on. A clause is gone whole where a
+number or a name of it is gone, or more than a quarter of its words: memories that differ in little else would be alike
+otherwise. Of other clauses the missing words count. Words without content never do, nor does a clause that another
+memory holds to the word: when that one is let go in its turn, that counts. What something newer has replaced is not
+lost, but known better.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from datetime import datetime, timedelta
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.ledger.memory import Ending, Kind
+from memoryd.ledger.wording import STOP, fold, plain, stem, units
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from memoryd.ledger.memory import Memory
+    from memoryd.ledger.operation import Change
+
+WINDOW = timedelta(days=30)
+_HELD = Fraction(3, 4)  # share of a clause's words that is still the clause in other words
+_SHARED = 2  # words of a text that a memory besides those that stand for it must have to be about the same
+_CLAUSE = re.compile(r"[,;:.!?]\s+|[，；：。！？、]|\s(?:and|but|und|aber|et|mais|y|pero)\s")  # noqa: RUF001
+_NAME = re.compile(r"(?<=[\w,;)] )[^\W\d_a-z][\w'-]*")  # written large, and not at the beginning of a sentence
+# Taken back, or a person's own act.
+_NO_LOSS = frozenset({Ending.UNDONE, Ending.ERASED})
+
+
+class Drop(NamedTuple):
+    """A text of the core that was ended, or said otherwise, by whatever but a person's hand."""
+
+    at: str  # UTC, ISO 8601
+    said: str
+    heirs: tuple[str, ...] = ()  # the texts that stood for it from then on
+
+
+def dropped(at: str, before: Memory, after: Memory, heirs: Iterable[Memory]) -> Drop | None:
+    """What a change let go; None where it is no change of what the core says, or no loss.
+
+    Args:
+        at: when, UTC, ISO 8601.
+        before: the memory as it was.
+        after: as it is then.
+        heirs: what stands for it then, see `heirs_of`.
+    """
+    if not before.is_live or before.kind is not Kind.CORE or after.ended_as in _NO_LOSS:
+        return None
+    if after.is_live and after.content_hash == before.content_hash:
+        return None
+    texts = tuple(one.content for one in heirs)
+    if after.ended_as is Ending.SUPERSEDED and texts:
+        return None
+    return Drop(at, before.content, texts)
+
+
+def heirs_of(memory_id: str, state: Callable[[str], Memory | None]) -> list[Memory]:
+    """The live core memories that stand for one: itself, or what its successors come to in the end.
+
+    Args:
+        memory_id: of the memory.
+        state: gives a memory's state; None where it is unknown.
+    """
+    found: list[Memory] = []
+    passed: set[str] = set()
+    ahead = [memory_id]
+    for one in ahead:  # grows as it goes
+        memory = state(one) if one not in passed else None
+        passed.add(one)
+        if memory is not None and not memory.is_live:
+            ahead += memory.successors
+        elif memory is not None and memory.kind is Kind.CORE:
+            found.append(memory)
+    return found
+
+
+def drops_of(changes: Sequence[Change], after: Mapping[str, Memory], at: str) -> list[tuple[str, Drop]]:
+    """What changes let go, in order, each with the id of the memory.
+
+    Args:
+        changes: one after the other.
+        after: the memories behind all of them, by id: what the changes speak of, and the successors of that.
+        at: when, UTC, ISO 8601.
+    """
+    states = dict(after)
+    found = []
+    for change in reversed(changes):
+        if change.before is not None:
+            heirs = heirs_of(change.memory_id, states.get)
+            found.append((change.memory_id, dropped(at, change.before, change.after, heirs)))
+            states[change.memory_id] = change.before
+    return [(memory_id, drop) for memory_id, drop in reversed(found) if drop is not None]
+
+
+def within(drops: Iterable[Drop], now: str) -> list[Drop]:
+    """Those within the window of erosion that ends now; one exactly 30 days old is outside."""
+    start = datetime.fromisoformat(now) - WINDOW
+    return [drop for drop in drops if datetime.fromisoformat(drop.at) > start]
+
+
+def lost(drops: Sequence[Drop], live: Iterable[str], count_tokens: Callable[[str], int]) -> int:
+    """Tokens of what was dropped that neither its heirs nor another text of the core holds.
+
+    Args:
+        drops: in the order in which they came.
+        live: texts of the live core now.
+        count_tokens: tokens of a text.
+    """
+    if not drops:
+        return 0
+    others = _Others([drop.said for drop in drops], live)
+    total = Fraction(0)
+    for at, drop in enumerate(drops):
+        clauses = _clauses(drop.said)
+        asked = frozenset[str]().union(*(clause.words for clause in clauses))
+        held = frozenset[str]().union(*map(_forms, drop.heirs))
+        missing = [(clause, clause.missing(held)) for clause in clauses]
+        gone = sum(count for clause, count in missing if count and not others.hold(clause, asked, at))
+        total += Fraction(count_tokens(drop.said) * gone, sum(len(clause.words) for clause in clauses))
+    return math.ceil(total)
+
+
+class _Clause(NamedTuple):
+    words: frozenset[str]  # stems, but what is exact as it is
+    exact: frozenset[str]  # numbers and names
+
+    def missing(self, held: frozenset[str]) -> int:
+        """How many of its words count as gone where these forms are held."""
+        gone = self.words - held
+        is_gone = self.exact & gone or len(gone) > (1 - _HELD) * len(self.words)
+        return len(self.words) if is_gone else len(gone)
+
+
+class _Others:
+    """What was dropped, in order, and the live core behind it, by their words."""
+
+    def __init__(self, dropped: Iterable[str], live: Iterable[str]) -> None:
+        self._forms = [_forms(text) for text in (*dropped, *live)]
+        self._by_form: defaultdict[str, list[int]] = defaultdict(list)
+        for at, forms in enumerate(self._forms):
+            for form in forms:
+                self._by_form[form].append(at)
+
+    def hold(self, clause: _Clause, asked: frozenset[str], behind: int) -> bool:
+        """Whether a text that outlived one has all words of a clause, and is about the same as that one with these."""
+        rarest = min((self._by_form.get(word, ()) for word in clause.words), key=len, default=())
+        least = min(_SHARED, len(asked))
+        later = (self._forms[at] for at in rarest if at > behind)
+        return any(clause.words <= forms and len(asked & forms) >= least for forms in later)
+
+
+@lru_cache(maxsize=8192)
+def _clauses(text: str) -> tuple[_Clause, ...]:
+    said = plain(text)
+    names = {unit for name in _NAME.findall(said) for unit in units(name.casefold())}
+    found = tuple(clause for part in _CLAUSE.split(said) if (clause := _clause(part, names)).words)
+    whole = frozenset(units(said.casefold())) or frozenset({said.casefold()})
+    return found or (_Clause(whole, frozenset()),)
+
+
+def _clause(part: str, names: set[str]) -> _Clause:
+    said = [unit for unit in units(part.casefold()) if unit not in STOP]
+    exact = frozenset(unit for unit in said if unit in names or not unit.isalpha())
+    return _Clause(frozenset(unit if unit in exact else stem(unit) for unit in said), exact)
+
+
+@lru_cache(maxsize=8192)
+def _forms(text: str) -> frozenset[str]:
+    folded = fold(text)
+    found = units(folded)
+    return frozenset((folded, *found, *map(stem, found)))

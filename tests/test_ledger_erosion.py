@@ -1,0 +1,187 @@
+"""Erosion: what a text loses by its end, a merge or a rewording, to the token, and the days for which that counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ledger_world import AGENT, core_memory
+
+from memoryd.ledger import erosion as real
+from memoryd.ledger.erosion import Drop
+from memoryd.ledger.memory import Ending, Kind
+from memoryd.ledger.operation import Change, Delete, Merge, Update, apply
+
+CARLA = "My sister Carla is allergic to peanuts"
+BACKUPS = (
+    "Backups of the shop go to the bucket of Frankfurt each night",
+    "Each night the backups of the shop are copied to the bucket",
+    "The shop's backup goes to the Frankfurt bucket nightly, each night",
+)
+LIST = "Never serve: milk, butter, bacon, shrimp, lobster, oysters, honey and beef"
+
+
+def count_words(text):
+    return len(text.split())
+
+
+def gone(erosion, said, *heirs, live=()):
+    """Words that are lost of a text, where each counts one token."""
+    return erosion.lost([erosion.Drop("", said, heirs)], [*heirs, *live], count_words)
+
+
+LOST = (
+    (CARLA, "Carla is allergic to peanuts, my sister is", 0),
+    (CARLA, "Carla", 7),
+    (CARLA, "My brother Carlo is allergic to peanuts", 7),
+    # Names and numbers are all that tells many memories apart.
+    (
+        "Shelf number 7 of the store holds 49 boxes of screws",
+        "Shelf number 6 of the store holds 42 boxes of screws",
+        11,
+    ),
+    ("Anna lives in Bremen", "Anna lives in Oslo", 4),
+    ("the user likes tea", "the user likes coffee", 4),
+    # Other words count one by one, up to a quarter of the clause.
+    ("old tall grey stone", "old tall grey", 1),
+    ("old tall grey stone", "old tall", 4),
+    (LIST, "Never serve: milk, butter, bacon, shrimp, lobster, oysters and honey", 2),
+    (LIST, "Never serve: milk, butter", 7),
+    ("the of it", "and so on", 3),
+    ("the of it", "It: the sum of", 0),
+    ("👍", "👍", 0),
+    ("👍", "👎", 1),
+    ("昨日は東京で寿司を食べた", "昨日は東京で寿司を食べた。", 0),
+    ("昨日は東京で寿司を食べた", "東京", 1),
+)
+
+
+# Every function takes the module, so that mutants of it can be judged by the same.
+
+
+def rewording(erosion):
+    for said, heir, lost in LOST:
+        assert gone(erosion, said, said) == 0
+        assert gone(erosion, said) == len(said.split())
+        assert gone(erosion, said, heir) == lost, (said, heir)
+
+
+def condensing(erosion):
+    law = BACKUPS[0]
+    drops = [Drop("", said, (law,)) for said in BACKUPS]
+    assert erosion.lost(drops, [law], count_words) <= 4
+
+
+def elsewhere(erosion):
+    more = "The shop runs on Postgres 16 in Frankfurt"
+    said = "The shop runs on Postgres 16"
+    assert gone(erosion, said, live=[more]) == 0
+    assert gone(erosion, "tea", live=["tea"]) == 0
+    assert gone(erosion, said, live=["The shop runs on Postgres 15 in Frankfurt"]) == 6
+    assert (
+        gone(erosion, "Anna, who is from Lisbon", live=["A garden in Lisbon"]) == 5
+    )  # shares a word, and is about another
+    assert gone(erosion, "Anna, who is from Lisbon", live=["Anna saw Lisbon"]) == 0
+    assert erosion.lost([Drop("", said), Drop("", more)], [], count_words) == 8
+    assert erosion.lost([Drop("", said), Drop("", said)], [], count_words) == 6
+    assert (
+        erosion.lost([Drop("", more), Drop("", said)], [], count_words) == 14
+    )  # nobody said it when the second was let go
+
+
+def window(erosion):
+    drops = [Drop("2026-01-01T00:00:00Z", "a"), Drop("2026-01-01T00:00:00.5Z", "b")]
+    assert erosion.within(drops, "2026-01-31T00:00:00Z") == drops[1:]
+    assert erosion.within(drops, "2026-01-30T23:59:59Z") == drops
+    assert erosion.within(drops, "2026-02-01T00:00:00Z") == []
+
+
+def no_loss(erosion):
+    memory, other = core_memory(0, "tea"), core_memory(1, "coffee")
+    over = replace(memory, deleted_at="then", ended_as=Ending.DELETED)
+    assert erosion.dropped("t", memory, over, []) == Drop("t", "tea")
+    assert erosion.dropped("t", memory, replace(over, ended_as=Ending.MERGED), [other]) == Drop("t", "tea", ("coffee",))
+    for before, after, heirs in (
+        (memory, replace(memory, heading="H"), [memory]),
+        (over, memory, [memory]),
+        (over, replace(over, content="x", content_hash="x"), []),
+        (replace(memory, kind=Kind.JOURNAL), replace(over, kind=Kind.JOURNAL), []),
+        (memory, replace(over, ended_as=Ending.UNDONE), []),
+        (memory, replace(over, ended_as=Ending.ERASED), []),
+        (memory, replace(over, ended_as=Ending.SUPERSEDED), [other]),
+    ):
+        assert erosion.dropped("t", before, after, heirs) is None
+    assert erosion.dropped("t", memory, replace(over, ended_as=Ending.SUPERSEDED), []) == Drop("t", "tea")
+
+
+def heirs(erosion):
+    a, b, c, d = (core_memory(number, f"text {number}") for number in range(4))
+    states = {one.id: one for one in (a, b, c, d)}
+    assert erosion.heirs_of(a.id, states.get) == [a]
+    states[a.id] = replace(a, deleted_at="then", successors=(b.id, "core_unknown", d.id))
+    states[b.id] = replace(b, deleted_at="then", successors=(a.id, c.id))
+    assert erosion.heirs_of(a.id, states.get) == [d, c]
+    states[d.id] = replace(d, kind=Kind.JOURNAL)
+    assert erosion.heirs_of(a.id, states.get) == [c]
+    states[c.id] = replace(c, deleted_at="then")
+    assert erosion.heirs_of(a.id, states.get) == []
+
+
+def lists(erosion):
+    a, b, c = (core_memory(number, text) for number, text in enumerate(("tea", "coffee", "milk")))
+    changes = [
+        Change("update", a.id, a, replace(a, content="tea cup", content_hash="1")),
+        Change("update", a.id, replace(a, content="tea cup", content_hash="1"), replace(a, content="x")),
+        Change("delete", b.id, b, replace(b, deleted_at="t", ended_as=Ending.MERGED, successors=(a.id, c.id))),
+        Change("update", a.id, replace(a, content="x"), replace(a, content="y", content_hash="2")),
+        Change("add", c.id, None, c),
+    ]
+    after = {change.memory_id: change.after for change in changes}
+    assert erosion.drops_of(changes, after, "t") == [
+        (a.id, Drop("t", "tea", ("tea cup",))),
+        (a.id, Drop("t", "tea cup", ("x",))),
+        (b.id, Drop("t", "coffee", ("x", "milk"))),
+        (a.id, Drop("t", "x", ("y",))),
+    ]
+
+
+TABLE = (lists, rewording, condensing, elsewhere, window, no_loss, heirs)
+
+
+@pytest.mark.parametrize("case", TABLE, ids=lambda case: case.__name__)
+def test_what_is_lost_is_counted_and_nothing_else(case):
+    case(real)
+
+
+WORDS = st.lists(
+    st.sampled_from(["tea", "cup", "pot", "jug", "urn", "7", "Oslo", "and,", "the"]), min_size=1, max_size=8
+)
+SAID = WORDS.map(" ".join)
+
+
+@given(st.lists(SAID, min_size=2, max_size=5), st.data())
+def test_step_by_step_nothing_goes_unseen(texts, data):
+    """However a core comes from one state to another: a word of the first that is nowhere in the last is counted."""
+    memories = {one.id: one for one in (core_memory(number, text) for number, text in enumerate(texts))}
+    drops = []
+    for number in range(data.draw(st.integers(1, 5))):
+        live = [one for one in memories.values() if one.is_live]
+        if not live:
+            break
+        one = data.draw(st.sampled_from(live))
+        choices = [Update(one.id, data.draw(SAID)), Delete(one.id), Delete(one.id, Ending.ARCHIVED)]
+        choices += [Merge((live[0].id, live[-1].id), data.draw(SAID))] if len(live) > 1 else []
+        operation = data.draw(st.sampled_from(choices))
+        hexes = iter(range(100 * (number + 1), 1000))
+        changes = apply(memories, [operation], agent_id=AGENT, now="t", new_hex=lambda i=hexes: f"{next(i):08x}")
+        memories |= {change.memory_id: change.after for change in changes}
+        drops += [drop for _, drop in real.drops_of(changes, memories, "t")]
+    left = [one.content for one in memories.values() if one.is_live]
+    lost = real.lost(drops, left, count_words)
+    kept = {word for text in left for word in text.split()}
+    away = {word for text in texts for word in text.split()} - kept - {"and,", "the"}
+    assert lost >= bool(away)
+    assert lost <= sum(len(drop.said.split()) for drop in drops)
+    assert real.lost([], left, len) == 0
