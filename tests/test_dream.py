@@ -87,8 +87,10 @@ def test_or_is_archived_where_the_configuration_says_so_but_nothing_that_is_prot
     ledger.dream(reply(f"- {MARVIN} [m2]"), entry(1, "x y z", "assistant"))
     assert ends(ledger) == {"core_00000003": "archived"}
     assert ledger.said == [LINTER, MARVIN]
-    assert isinstance(ledger.dream("[NOTHING]", entry(1, "x y z", "assistant")), Done)
-    assert len(ledger.live) == 2  # all may stay
+    for text in ("[NOTHING]", f"[MEMORY]\n- {MARVIN} [m2]\n[NOTHING]\n[DREAM]\n"):  # one part of a divided question
+        ledger = three(unmentioned=Unmentioned.ARCHIVE, limits=Limits(0.1, 90))
+        assert isinstance(ledger.dream(text, entry(1, "x y z", "assistant")), Done)
+        assert len(ledger.live) == 3  # all may stay
 
 
 CASES = [

@@ -170,4 +170,9 @@ def test_a_question_in_parts_has_one_answer_and_one_bad_part_spoils_it():
     assert isinstance(dream_reply.merge([first, Reply("", "stop", "test")]), Rejected)
     nothing = Reply("[NOTHING]", "stop", "test")
     assert dream_reply.merge([nothing]) is nothing
-    assert said(dream_reply.merge([first, nothing]).text) == [("A", "one", ("m1",))]
+    for parts in ([first, nothing], [nothing, first]):
+        merged = read(dream_reply.merge(parts).text)
+        assert (merged.keeps_rest, merged.diary, merged.declared) == (True, "x", read(first.text).declared)
+        assert said(dream_reply.merge(parts).text) == [("A", "one", ("m1",))]
+    assert not read(dream_reply.merge([first, second]).text).keeps_rest
+    assert read(dream_reply.merge([nothing, nothing]).text).keeps_rest

@@ -227,6 +227,43 @@ def test_a_scheduled_dream_reads_all_days_since_the_last_that_succeeded(world):
     assert night(8, ("2026-03-11", "2026-03-12")) == "skipped"
 
 
+def test_what_is_written_late_to_a_day_that_was_dreamt_of_is_seen_the_next_night(world):
+    def night(day):
+        world.later((STARTED + timedelta(days=day)).replace(hour=3))
+        row = world.do("dream", scheduled=True)
+        return row["state"], list(row["receipt"]["dream"]["dailies"])
+
+    first, second, sixth = (f"memory/2026-03-{day}.md" for day in ("04", "05", "10"))
+    world.day()
+    world.day("\n## Old (09:00)\n\n- Of a day before the first dream.\n", "2026-03-01")
+    assert night(1) == ("succeeded", [first])
+    world.day("\n## Late (23:50)\n\n- The crate ZX-9 stands in hall 4.\n")  # its sleep was tried again
+    world.day("\n## B (10:00)\n\n- The second day.\n", "2026-03-05")
+    assert night(2) == ("succeeded", [first, second])
+    assert "ZX-9" in str(world.asked[-1].material)
+    assert night(3)[0] == "skipped"  # each is seen once
+    world.day("\n## Late (23:55)\n\n- The crate ZX-10 stands in hall 5.\n")
+    world.day("\n## C (10:00)\n\n- The sixth day.\n", "2026-03-10")
+    assert night(7) == ("succeeded", [first, sixth])
+    assert "ZX-10" in str(world.asked[-1].material)
+    assert night(8)[0] == "skipped"
+
+
+def test_nights_that_failed_are_not_forgotten_for_a_dream_of_one_day(world):
+    world.day()
+    world.reply = ""
+    for day in (1, 2, 3):
+        world.later((STARTED + timedelta(days=day)).replace(hour=3))
+        assert world.do("dream", scheduled=True)["state"] == "queued"
+        world.scratch.change("UPDATE job_run SET state = 'dead' WHERE state = 'queued'")
+    world.reply = KEPT
+    world.day("\n## C (02:00)\n\n- By hand.\n", "2026-03-07")
+    assert world.dream()["receipt"]["dream"]["from"] == "2026-03-07"
+    world.later((STARTED + timedelta(days=4)).replace(hour=3))
+    row = world.do("dream", scheduled=True)
+    assert (row["state"], row["receipt"]["dream"]["from"]) == ("succeeded", TODAY)
+
+
 def test_what_a_scheduled_dream_saw_last_night_is_not_new_when_an_older_day_falls_out(world):
     world.day(day="2026-03-03")
     world.day()

@@ -213,3 +213,13 @@ def test_a_night_in_between_that_had_nothing_to_dream_of_begins_the_count_anew(w
     ):
         assert night(world, number, state, receipt) == []
     assert night(world, 6, "blocked", {}) == ["nights"]
+
+
+def test_a_night_whose_sleeps_came_to_nothing_had_something_to_dream_of(world):
+    quiet = {"dream": NOTHING["dream"] | {"flushed": {"run-a": "skipped", "run-b": "succeeded"}}}
+    died = {"dream": NOTHING["dream"] | {"flushed": {"run-a": "skipped", "run-b": "dead"}}}
+    tried = {"dream": NOTHING["dream"] | {"flushed": {"run-a": "queued"}}}
+    nights = [died, tried, quiet, died, tried]
+    for number, receipt in enumerate(nights, 1):
+        assert night(world, number, "skipped", receipt) == []
+    assert night(world, 6, "skipped", died) == ["nights"]

@@ -164,11 +164,12 @@ def test_a_full_core_takes_only_what_matters_clearly_more_than_the_least_of_it()
 
 SAME = [
     ("User: I prefer dark mode.", "The user prefers dark mode"),
-    ("User: I prefer dark mode.", "- **I prefer dark mode!**"),
+    ("I prefer dark mode.", "- **I prefer dark mode!**"),
     ("Before you push, always run the tests.", "Always run the tests before you push"),
     ("Don't use `tabs` here.", "Please do not use tabs here"),
     ("It's the default branch.", "it is the default branch."),
-    ("User's name is Ann.", "My name is Ann."),
+    ("User's name is Ann.", "User: My name is Ann."),
+    ("The gap is 5'.", "The gap is 5'"),
     ("\uff27PU nodes are in Oslo", "GPU nodes are in Oslo"),
     ("Assistant: The API runs on port 8080.", "User: The API runs on port 8080."),
     ("In 2020, we moved to Oslo.", "We moved to Oslo in 2020."),
@@ -179,6 +180,10 @@ NASTY = [
     ("The timeout is 30 s.", "The timeout is 30 ms."),
     ("The timeout is 30 s.", "The timeout is 31 s."),
     ("The disk has 5 GB.", "The disk has 5 MB."),
+    ("The gap is 5'.", 'The gap is 5".'),
+    ("The gap is 5'.", "The gap is 5."),
+    ("I prefer dark mode.", "The user prefers dark mode."),  # an agent's own words
+    ("My name is Ann.", "User's name is Ann."),
     ("Use tabs.", "Do not use tabs."),
     ("Use tabs.", "Never use tabs."),
     ("We can deploy on Fridays.", "We can't deploy on Fridays."),

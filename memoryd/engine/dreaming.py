@@ -162,16 +162,16 @@ def _days(connection: Connection, source: Gathered, run: Run, before: Sequence[D
     if not options.get("scheduled"):
         days = int(options.get("lookback_days") or source.settings.dream.lookback_days)
         return today - timedelta(days=min(days, today.toordinal()) - 1), today
-    first = min(today - timedelta(days=1), _frontier(before) or _first_try(connection, run, source) or today)
-    return max(first, date.min), today
+    yesterday = today - timedelta(days=1)
+    return min(yesterday, _frontier(_first_try(connection, run, source) or yesterday, before)), today
 
 
-def _frontier(before: Sequence[Dreamt]) -> date | None:
-    """The day up to which none is left out: a dream of later days alone does not move it."""
-    frontier: date | None = None
+def _frontier(start: date, before: Sequence[Dreamt]) -> date:
+    """The day up to which none from `start` on is left out: a dream of later days alone does not move it."""
+    frontier = start
     for one in before:
-        if frontier is None or one.first <= frontier:
-            frontier = max(frontier or one.last, one.last)
+        if one.first <= frontier:
+            frontier = max(frontier, one.last)
     return frontier
 
 
@@ -192,7 +192,8 @@ def gather(source: Gathered, run: Run) -> DreamInputs | NothingToDo:
         before = dreamt(connection, run.agent_id)
         first, last = _days(connection, source, run, before)
     runs.pin(source.engine, run, {"from": first.isoformat(), "to": last.isoformat()})
-    files = dict(_files(source, first, last))
+    late = _late(source, before, first) if run.options.get("scheduled") else ()
+    files = {**dict(late), **dict(_files(source, first, last))}
     told: dict[str, Any] = {"from": first.isoformat(), "to": last.isoformat()}
     told["dailies"] = {path: regular.digest(data) for path, data in files.items()}
     told["hash"] = hashlib.sha256(json.dumps(told["dailies"], sort_keys=True).encode()).hexdigest()
@@ -225,6 +226,23 @@ def _files(source: Gathered, first: date, last: date) -> Iterator[tuple[str, byt
         data = regular.read_in(source.workspace, path)
         if data is not None and daily.has_content(daily.parse(data)):
             yield path, data
+
+
+def _late(source: Gathered, before: Sequence[Dreamt], first: date) -> Iterator[tuple[str, bytes]]:
+    """The daily files of days before `first` that a dream has looked at, and that say something else now.
+
+    A sleep that was tried again, an accepted proposal or a transcript found late write to a day that is over.
+    """
+    seen: dict[str, str] = {}
+    for one in before:
+        seen |= one.dailies
+    for path in sorted((source.workspace / "memory").glob("????-??-??.md")):
+        try:
+            day = date.fromisoformat(path.stem)
+        except ValueError:
+            continue
+        if day < first and any(one.first <= day <= one.last for one in before):
+            yield from ((name, data) for name, data in _files(source, day, day) if seen.get(name) != regular.digest(data))
 
 
 def _flushed(source: Gathered, run_ids: Sequence[str]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Nights: whether the dreams of an agent come to anything.
 
-A night is a slot of the dream's schedule. It had input where a daily file said something new, and an outcome where a
-memory was changed, or a person asked about it. A night without input is nobody's fault, and ends the count.
+A night is a slot of the dream's schedule. It had input where a daily file said something new, or a sleep ahead of it
+that was to write one did not end well, and an outcome where a memory was changed, or a person asked about it. A night without input is nobody's fault, and ends the count.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 ALARM = "nights"
 MOST = 3  # nights in a row with input and without an outcome
+_WENT_WELL = frozenset({"succeeded", "skipped", "proposed", "declined", "cancelled"})
 _CHANGED = frozenset(Disposition) - {Disposition.KEPT}
 
 
@@ -48,7 +49,7 @@ def is_barren(state: str, receipt: Mapping[str, Any]) -> bool:
         return False
     if state == "skipped":
         # A look at the dailies that found nothing new; skipped without one, an earlier night was still in the way.
-        return not told
+        return not told or not _WENT_WELL.issuperset(told.get("flushed", {}).values())
     if state != "succeeded":
         return state != "cancelled"
     ends = told.get("dispositions", {})

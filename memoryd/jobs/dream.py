@@ -188,7 +188,7 @@ class _Dream:
         """All that the reply says, and what the configuration makes of what it does not speak of."""
         shown = [one.memory.id for one in self.inputs.earlier if one.memory.id in self.before]
         protected = {one for one in shown if self.before[one].constitutional}
-        mentioned = self.meant.mentioned | protected if self.parsed.sections else {*shown}  # else all may stay
+        mentioned = {*shown} if self.parsed.keeps_rest else self.meant.mentioned | protected
         rewrite = Rewrite(shown, mentioned, self.inputs.unmentioned)
         operations = [*self.meant.operations, *archiving(rewrite, self.meant.operations)]
         judged = self._judged(operations, rewrite)

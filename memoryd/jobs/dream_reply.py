@@ -10,7 +10,7 @@
     - superseded [m5] by [d4]: another version
 
 Headings are optional; a bullet ends with the ids it stands on, and goes on in indented lines. `[NOTHING]` alone says
-that all may stay as it is. Read with patience for what models do to a grammar without changing its meaning (letter
+that all may stay as it is; beside a `[MEMORY]`, that all the rest may. Read with patience for what models do to a grammar without changing its meaning (letter
 case, bold, headings, the other order, a fence around the whole or a section), and refused as a whole when it was cut
 off, refused, empty, or has no memory in it.
 """
@@ -69,6 +69,7 @@ class Parsed:
     diary: str = ""
     declared: tuple[Declared, ...] = ()
     unreadable: int = 0  # lines of the memory in no known form, left out
+    keeps_rest: bool = False  # it says, in whole or in part, that all may stay: what it does not speak of stays
 
 
 NOTHING = "[NOTHING]"
@@ -100,18 +101,20 @@ def parse(reply: Reply) -> Parsed | Rejected:
     if len(reply.text) > _LONGEST:
         return Rejected("the reply is longer than any answer can be")
     parts = _parts(reply.text.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
+    is_nothing = "NOTHING" in parts and not _says(parts["NOTHING"])
     if "MEMORY" not in parts:
-        is_nothing = "NOTHING" in parts and not _says(parts["NOTHING"])
         told, _ = _diary(parts.get("DREAM", []))
-        return Parsed(diary=told) if is_nothing else Rejected("the reply has no [MEMORY]")
+        return Parsed(diary=told, keeps_rest=True) if is_nothing else Rejected("the reply has no [MEMORY]")
     sections, unreadable = _memory(_unfenced(parts["MEMORY"]))
     if not sections:
         return Rejected("the [MEMORY] of the reply is empty")
     diary, declared = _diary(_unfenced(parts.get("DREAM", [])))
-    return Parsed(tuple(sections), diary, tuple(declared), unreadable)
+    return Parsed(tuple(sections), diary, tuple(declared), unreadable, is_nothing)
 
 
-def render(sections: Iterable[Section], diary: str, declared: Iterable[Declared] = ()) -> str:
+def render(
+    sections: Iterable[Section], diary: str, declared: Iterable[Declared] = (), *, keeps_rest: bool = False
+) -> str:
     """Return the reply text that `parse` reads back to these parts; the bullets' texts must be single lines."""
     lines: list[str] = []
     for section in sections:
@@ -121,13 +124,15 @@ def render(sections: Iterable[Section], diary: str, declared: Iterable[Declared]
     for one in declared:
         by = f" by [{', '.join(one.by)}]" if one.by else ""
         told.append(f"- {one.how} [{one.id}]{by}: {one.reason}")
-    return "\n".join([*(["[MEMORY]", *lines] if lines else [NOTHING]), "[DREAM]", *told])
+    memory = ["[MEMORY]", *lines] if lines else []
+    return "\n".join([*memory, *([NOTHING] if keeps_rest or not lines else []), "[DREAM]", *told])
 
 
 def merge(replies: Sequence[Reply]) -> Reply | Rejected:
     """Return the reply to a question that was asked in parts: their sections, diaries and declarations in order.
 
-    One part that cannot be used makes the whole unusable: what it was asked about would be passed over.
+    One part that cannot be used makes the whole unusable: what it was asked about would be passed over. Where one says
+    that all it was asked about may stay, nothing ends for not being spoken of.
     """
     parts = [parse(reply) for reply in replies]
     rejected = next((part for part in parts if isinstance(part, Rejected)), None)
@@ -142,7 +147,8 @@ def merge(replies: Sequence[Reply]) -> Reply | Rejected:
     headings = sorted(bullets, key=bool)  # what has none comes first, the others as they came
     sections = [Section(heading, tuple(bullets[heading])) for heading in headings]
     diary = "\n\n".join(part.diary for part in read if part.diary)
-    text = render(sections, diary, [one for part in read for one in part.declared])
+    declared = [one for part in read for one in part.declared]
+    text = render(sections, diary, declared, keeps_rest=any(part.keeps_rest for part in read))
     tokens_in, tokens_out = sum(reply.tokens_in for reply in replies), sum(reply.tokens_out for reply in replies)
     return replace(replies[0], text=text, tokens_in=tokens_in, tokens_out=tokens_out)
 

@@ -4,8 +4,8 @@ Sketches of word sets such as MinHash (Broder 1997) find texts that are alike, a
 which `jobs.duplicates` goes; but memories that are most alike often differ in the one word that matters: a colour, a
 version, a unit, from and to. What is merged is gone, so here two texts are the same only where their words are equal
 and in order after what changes nothing is taken away: sentence marks, emphasis, contractions, politeness, the capital
-that begins a sentence, whether a clause of time or reason stands first or last, and whether the user is called "I" or
-"the user". Equal forms are looked up, so no two texts are compared and ten thousand take one pass.
+that begins a sentence, whether a clause of time or reason stands first or last, and whether the user, by name, says "I" or is
+called "the user". Equal forms are looked up, so no two texts are compared and ten thousand take one pass.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ Form = tuple[str, ...]
 
 _LABEL = re.compile(r"^(?:[-*+]\s+)?(?:(User|Assistant|Agent|Decision|Learned|Event):\s+)?")
 _FIRST = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|me|my|mine|we|we're|we've|us|our|ours|you|your|yours)\b", re.IGNORECASE)
+_SELF = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|me|my|mine|we|we're|we've|us|our|ours)\b", re.IGNORECASE)
+_MEASURED = re.compile(r"\d[\d.,]*['\"]")  # feet, inches, minutes of arc: no end of a quotation
 _FRONT = re.compile(
     r"((?:before|after|when|whenever|while|if|unless|until|once|because|since|in|on|at|for|during|with|without)\b"
     r"[^,.;:!?]+), ([^,.;:!?]+)[.!]?",
@@ -66,6 +68,8 @@ def form(text: str) -> Form:
     words = _words(_EMPHASIS.sub(r"\2", body))
     if speaker in {"Assistant", "Agent"} and _FIRST.search(body):
         return ("assistant:", *words)
+    if not speaker and _SELF.search(body):
+        return ("somebody:", *words)  # of what stands in a core, an agent may have written it of itself
     return tuple(_by_user(words)) if speaker in {"", "User"} else tuple(words)
 
 
@@ -83,6 +87,8 @@ def _words(body: str) -> list[str]:
     begins = True
     for at, token in enumerate(tokens):
         bare = token.lstrip(_STARTS).rstrip(_ENDS + "?")
+        if measured := _MEASURED.match(token):
+            bare = bare if len(bare) > measured.end() else measured[0]
         is_minus = bare in _DASHES and at + 1 < len(tokens) and tokens[at + 1][0].isdigit()
         if bare not in _DASHES or is_minus:
             words += _full(bare, begins=begins)
