@@ -13,7 +13,7 @@ from sweep import KILLED, Point, forked
 from memoryd import config
 from memoryd.daemon.once import run_once
 from memoryd.database import audit, memories, reads, runs, sqlite
-from memoryd.engine import forgetting, sleeping, verify
+from memoryd.engine import forgetting, proposing, sleeping, verify
 from memoryd.engine.core_watch import CoreWatch
 from memoryd.errors import ConfigError
 from memoryd.interfaces import work
@@ -308,6 +308,37 @@ def test_a_rehearsal_shows_what_would_be_written_not_that_it_would_be_asked_abou
     world.app.close()
     told = world.scratch.json("job", "run", "sleep", "--dry-run", "--force")["runs"]
     assert [one["state"] for one in told] == ["skipped"] or told[0]["would"]
+
+
+@pytest.mark.parametrize("asked", ["reload", "between", "lost"])
+def test_an_answer_that_has_begun_to_change_files_is_carried_through(world, monkeypatch, asked):
+    """Its disk fails behind the intent; meanwhile the job is set to run by itself, and takes its questions back."""
+    (sleep,) = world.proposed()
+
+    def fails(name):
+        if name == "after:intent":
+            raise OSError(28, "full")
+
+    world.app.close()
+    with world.open(fails):
+        world.mode(sleep="auto")
+        if asked == "between":  # decided upon, taken back, and only then planned
+            decide = proposing.decide
+            monkeypatch.setattr(proposing, "decide", lambda *of: (decide(*of), world.app.runner.tend_proposals())[0])
+            row = world.answer("accept", sleep)
+            assert (row["state"], "taken back" in row["why"]) == ("declined", True)
+            assert "PostgreSQL" not in world.files()["MEMORY.md"]
+            return
+        assert world.answer("accept", sleep)["state"] == "queued"
+        world.app.runner.tend_proposals()
+        assert world.run(sleep)["state"] == "proposed"
+    if asked == "lost":  # by a version that took it back all the same
+        world.scratch.change("UPDATE job_run SET state = 'declined', reply = NULL WHERE id = ?", sleep)
+    with world.open():
+        assert world.run(sleep)["state"] == "succeeded"
+        assert "PostgreSQL" in world.files()["MEMORY.md"]
+        assert world.scratch.query("SELECT count(*) FROM intent") == [(0,)]
+        assert world.problems() == []
 
 
 # --- what a proposal holds is looked through like all else ---

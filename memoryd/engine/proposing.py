@@ -191,14 +191,22 @@ def waiting(connection: Connection, run: Run) -> str | None:
 
 
 def take_back(engine: Engine, workspace: Path, agent_id: str, why: str, kinds: Sequence[str] | None = None) -> int:
-    """Take open proposals of an agent back, of these kinds or all; returns how many. Their files go first."""
+    """Take open proposals of an agent back, of these kinds or all; returns how many. Their files go first.
+
+    One whose answer has begun to change files is not among them.
+    """
     with sqlite.reading(engine) as connection:
+        answered = runs.being_answered(connection, agent_id)
         found = [one for one in runs.proposals(connection, agent_id) if kinds is None or one.kind in kinds]
+    count = 0
     for one in found:
+        if one.id in answered:
+            continue
         _clear_away(workspace, one.id)
         with sqlite.writing(engine) as connection:
-            runs.take_proposal_back(connection, one.id, why)
-    return len(found)
+            if one.id not in runs.being_answered(connection, agent_id):
+                count += runs.take_proposal_back(connection, one.id, why)
+    return count
 
 
 def tidy(engine: Engine, workspace: Path, agent_id: str) -> None:
