@@ -366,24 +366,30 @@ class Runner:
         if self.opened is None:
             self._end(run, "skipped", why="this is for trying things out itself")
             return
+        model = canary.model_of(self.settings, run.agent_id) or ""
         try:
             told = canary.fly(self, run, self.opened, lambda: self._go_on(run))
         except canary.SpentError as error:
-            self._end(run, "skipped", why=error.what)
+            self._end(run, "skipped", why=error.what, receipt={canary.KIND: {"model": model}})
+            with sqlite.reading(self.engine) as connection:
+                is_grounded = canary.is_grounded(connection, model)
+            if is_grounded:
+                text = f"{canary.MOST_GROUNDED} in a row could not fly: {error.what}; {error.hint}"
+                self._alarm(canary.KIND, text, "", model)
         except canary.FallenError as error:
             self._go_on(run)  # a stop takes the way from under it
-            self._end(run, "failed", error=str(error), receipt={canary.KIND: {"fell": error.stage}})
+            self._end(run, "failed", error=str(error), receipt={canary.KIND: {"model": model, "fell": error.stage}})
             text = f"a made-up fact did not come through the {error.stage}: {error.what}; job show {run.id}"
-            self._alarm(canary.KIND, text, run.agent_id, "")
+            self._alarm(canary.KIND, text, "", model)
         else:
-            self._end(run, "succeeded", receipt={canary.KIND: told})
-            self._clear(canary.KIND, run.agent_id, "")
+            self._end(run, "succeeded", receipt={canary.KIND: {"model": model, **told}})
+            self._clear(canary.KIND, "", model)
 
     def _answer(self, run: Run, workspace: Path) -> None:
         """Carry out what a person has answered to a proposal."""
         step = decided = proposing.decide(self.engine, run)
         for _ in range(REDECIDED_MAX):
-            if run.kind == proposing.ACCEPT:
+            if run.kind == runs.ACCEPT:
                 step, planned = proposing.weighed(self.writer(workspace), run, decided)
                 if planned.refusals and proposing.changes_nothing(planned, step.edits):
                     self._decline(run, planned.refusals)
