@@ -478,6 +478,10 @@ def test_the_python_door_and_the_command_line_dream(tmp_path, monkeypatch):
     (flushed,) = done.receipt["dream"]["flushed"].values()
     assert flushed in {"succeeded", "skipped"}
     assert memory.deep_dream(lookback_days=2).state == "skipped"
+    for text in ("- an old one\n- a line by hand, saved at this moment\n", "- x\n"):  # the other is much shorter
+        (scratch.workspace / "MEMORY.md").write_text(text)
+        assert memory.deep_dream(lookback_days=2, force=True).state == "succeeded"
+    (scratch.workspace / "MEMORY.md").write_text("- an old one\n")
     row = scratch.json("job", "run", "dream", "--force", "--lookback-days", "2")
     assert (row["kind"], row["state"]) == ("dream", "succeeded")
     told = scratch.json("job", "run", "dream", "--force", "--lookback-days", "2", "--dry-run")

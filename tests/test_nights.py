@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from scratch import Model, Scratch, in_process
@@ -99,7 +100,7 @@ def test_the_stage_that_breaks_is_named_until_a_fact_comes_through_again(world, 
     with pytest.MonkeyPatch.context() as patch:
         BREAKS[stage](patch)
         row = world.carry_out(world.queue(canary.KIND))
-    assert (row["state"], row["receipt"]["canary"]) == ("failed", {"fell": stage}), row
+    assert (row["state"], row["receipt"]["canary"]) == ("failed", {"model": "offline", "fell": stage}), row
     ((kind, text),) = world.alarms()
     assert kind == "canary"
     assert f"did not come through the {stage}" in text
@@ -140,9 +141,46 @@ def test_its_tokens_are_counted_and_none_are_taken_that_are_not_there(world, mon
     world.app.runner.settings = dataclasses.replace(
         world.app.runner.settings, llm=dataclasses.replace(llm, daily_tokens=1000)
     )
-    row = world.carry_out(world.queue(canary.KIND))
-    assert (row["state"], "daily_tokens" in row["why"]) == ("skipped", True)
+    for number in range(canary.MOST_GROUNDED):
+        assert world.alarms() == [], number  # one night may have been a busy one
+        world.now += timedelta(minutes=1)
+        row = world.carry_out(world.queue(canary.KIND))
+        assert (row["state"], "daily_tokens, 1,000, is below the 30,000" in row["why"]) == ("skipped", True)
     assert len(asked) == 2
+    ((kind, text),) = world.alarms()
+    assert (kind, "3 in a row could not fly" in text, "dream.canary: false" in text) == ("canary", True, True)
+    world.app.runner.settings = dataclasses.replace(world.app.runner.settings, llm=llm)
+    assert world.carry_out(world.queue(canary.KIND))["state"] == "succeeded"
+    assert world.alarms() == []
+
+
+def test_its_alarm_is_of_a_model_and_over_with_it_or_where_none_is_to_fly(world):
+    """Another agent that is answered by the same model clears it; so does whoever switches canaries off."""
+    settings = world.app.settings
+    agents = (*settings.agents, dataclasses.replace(settings.agents[0], id="other"))
+
+    def of(**more):
+        world.app.runner.settings = dataclasses.replace(settings, agents=agents, **more)
+
+    for over in (
+        lambda: world.carry_out(world.queue(canary.KIND, agent_id="other")),
+        lambda: of(dream=dataclasses.replace(settings.dream, canary=False)),
+        lambda: of(modes=dataclasses.replace(settings.modes, dream="off")),
+        lambda: of(llm=dataclasses.replace(settings.llm, provider="openai", model="m")),
+        lambda: of(llm=dataclasses.replace(settings.llm, provider="openai")),
+    ):
+        of()
+        world.scratch.change(
+            "INSERT OR IGNORE INTO agent (id, workspace, enabled, paused, seen_at) VALUES ('other', 'x', 1, 0, 'x')"
+        )
+        with pytest.MonkeyPatch.context() as patch:
+            BREAKS["search"](patch)
+            world.carry_out(world.queue(canary.KIND))
+        review(world.app.runner)
+        assert [kind for kind, _ in world.alarms()] == ["canary"]
+        over()
+        review(world.app.runner)
+        assert world.alarms() == []
 
 
 def test_each_night_has_one_behind_its_dreams_unless_it_is_switched_off(world):
@@ -205,6 +243,45 @@ def test_three_nights_that_came_to_nothing_are_told_until_one_did(world, state, 
     world.scratch.change("DELETE FROM job_run WHERE id = 'run-5'")
     assert night(world, 6, state, receipt) == []
     assert night(world, 7, "succeeded", INPUT) == []
+
+
+def test_nights_on_which_the_agent_is_paused_are_no_barren_ones(world):
+    world.scratch.change("UPDATE agent SET seen_at = '2026-01-01T00:00:00Z'")
+    slot = next(one for one in schedule.due(world.app.settings, world.now) if one.kind == "dream")
+    assert slots.queue(world.app, slot, "schedule") == 2
+    world.scratch.change("UPDATE agent SET paused = 1")
+    for number in range(1, 6):
+        later = dataclasses.replace(slot, at=slot.at + timedelta(days=number))
+        assert slots.queue(world.app, later, "schedule") == 0
+        review(world.app.runner)
+        assert world.alarms() == []
+    found = world.scratch.query("SELECT DISTINCT state, why FROM job_run WHERE slot LIKE 'dream:%' AND why IS NOT NULL")
+    assert found == [("skipped", "the agent is paused")]
+
+
+@pytest.mark.parametrize(
+    ("state", "alarmed"), [("dead", True), ("blocked", True), ("queued", True), ("skipped", False)]
+)
+def test_a_night_whose_sleep_did_not_bring_its_day_had_something_to_dream_of(world, state, alarmed):
+    told = {"dream": {"dailies": {}, "flushed": {"run-a": "succeeded", "run-b": state}}}
+    for number in (1, 2, 3):
+        found = night(world, number, "skipped", told)
+    assert found == (["nights"] if alarmed else [])
+
+
+def test_no_night_is_missed_in_the_hour_that_a_clock_change_repeats(world):
+    zone = ZoneInfo("Europe/Berlin")
+    settings = world.app.settings
+    dream = dataclasses.replace(settings.dream, schedule="30 2 * * *")
+    world.app.settings = dataclasses.replace(settings, zone=zone, dream=dream)
+    world.scratch.change("UPDATE agent SET seen_at = '2026-01-01T00:00:00Z'")
+    for day in (24, 25, 26, 28):
+        at = datetime(2026, 10, day, 2, 30, tzinfo=zone)
+        world.now = at.astimezone(UTC) + timedelta(minutes=1)
+        world.scratch.change("UPDATE job_run SET state = 'cancelled' WHERE state = 'queued'")
+        slots.queue(world.app, schedule.Due("dream", at), "schedule")
+    rows = "SELECT json_extract(options, '$.missed_slots') FROM job_run WHERE kind = 'dream' ORDER BY slot"
+    assert world.scratch.query(rows) == [(0,), (0,), (0,), (1,)]
 
 
 def test_a_night_in_between_that_had_nothing_to_dream_of_begins_the_count_anew(world):

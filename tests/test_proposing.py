@@ -13,13 +13,13 @@ from sweep import KILLED, Point, forked
 from memoryd import config
 from memoryd.daemon.once import run_once
 from memoryd.database import audit, memories, reads, runs, sqlite
-from memoryd.engine import forgetting, sleeping, verify
+from memoryd.engine import forgetting, proposing, sleeping, verify
 from memoryd.engine.core_watch import CoreWatch
 from memoryd.errors import ConfigError
 from memoryd.interfaces import work
 from memoryd.jobs.job import Reply
 from memoryd.ledger.memory import Kind
-from memoryd.ledger.operation import Add, Delete, apply
+from memoryd.ledger.operation import Add, Delete, Protect, apply
 
 NOW = STARTED + timedelta(minutes=45)
 DAILY = "memory/2026-03-04.md"
@@ -310,6 +310,37 @@ def test_a_rehearsal_shows_what_would_be_written_not_that_it_would_be_asked_abou
     assert [one["state"] for one in told] == ["skipped"] or told[0]["would"]
 
 
+@pytest.mark.parametrize("asked", ["reload", "between", "lost"])
+def test_an_answer_that_has_begun_to_change_files_is_carried_through(world, monkeypatch, asked):
+    """Its disk fails behind the intent; meanwhile the job is set to run by itself, and takes its questions back."""
+    (sleep,) = world.proposed()
+
+    def fails(name):
+        if name == "after:intent":
+            raise OSError(28, "full")
+
+    world.app.close()
+    with world.open(fails):
+        world.mode(sleep="auto")
+        if asked == "between":  # decided upon, taken back, and only then planned
+            decide = proposing.decide
+            monkeypatch.setattr(proposing, "decide", lambda *of: (decide(*of), world.app.runner.tend_proposals())[0])
+            row = world.answer("accept", sleep)
+            assert (row["state"], "taken back" in row["why"]) == ("declined", True)
+            assert "PostgreSQL" not in world.files()["MEMORY.md"]
+            return
+        assert world.answer("accept", sleep)["state"] == "queued"
+        world.app.runner.tend_proposals()
+        assert world.run(sleep)["state"] == "proposed"
+    if asked == "lost":  # by a version that took it back all the same
+        world.scratch.change("UPDATE job_run SET state = 'declined', reply = NULL WHERE id = ?", sleep)
+    with world.open():
+        assert world.run(sleep)["state"] == "succeeded"
+        assert "PostgreSQL" in world.files()["MEMORY.md"]
+        assert world.scratch.query("SELECT count(*) FROM intent") == [(0,)]
+        assert world.problems() == []
+
+
 # --- what a proposal holds is looked through like all else ---
 
 
@@ -428,6 +459,7 @@ class Dreamer:
     def __init__(self, monkeypatch):
         self.asked = []
         self.is_quiet = False
+        self.let_go = ()
         offline = Model.answer
 
         def answer(model, ask, backend, deadline):
@@ -437,12 +469,16 @@ class Dreamer:
 
     def dream(self, ask):
         self.asked.append(ask)
-        kept = [f"- {one.text} [{one.id}]" for one in ask.material if one.role == "memory"]
+        gone = [
+            one.id for one in ask.material if one.role == "memory" and any(name in one.text for name in self.let_go)
+        ]
+        kept = [f"- {one.text} [{one.id}]" for one in ask.material if one.role == "memory" and one.id not in gone]
         if self.is_quiet:
             return Reply("\n".join(["[MEMORY]", *kept, "[DREAM]", "Snow."]), "stop", "offline")
         new = next(one for one in ask.material if one.role == "daily" and "Reykjavik" in one.text)
         text = "\n".join(
             ["[MEMORY]", *kept, f"- The archive moves to Reykjavik in October [{new.id}]", "[DREAM]", "Snow."]
+            + [f"- archived [{one}]: it is over" for one in gone]
         )
         return Reply(text, "stop", "offline")
 
@@ -537,6 +573,57 @@ def test_a_dream_that_is_accepted_on_another_core_is_judged_one_by_one(dreaming)
     assert "- another line by hand\n" in text
     assert "- The archive moves to Reykjavik in October" in text
     assert HAND not in text
+    assert world.problems() == []
+
+
+def test_what_the_guards_refuse_all_of_is_not_accepted_and_still_waits(dreaming):
+    world = dreaming
+    row = dream(world)
+    (made_,) = world.change(Add(Kind.CORE, "The archive moves to Reykjavik in October"))
+    world.change(Delete(made_.memory_id))
+    before = world.files()
+    done = world.answer("accept", row["id"])
+    assert (done["state"], "the guards refuse all of it" in done["why"]) == ("declined", True)
+    assert [one["guard"] for one in done["receipt"]["refused"]] == ["tombstone"]
+    assert world.files() == before  # no diary tells of a dream that was none
+    assert world.proposed("dream") == [row["id"]]
+    world.app.close()
+    error = world.scratch.json("job", "accept", row["id"], code=4)
+    assert "the guards refuse all of it" in error["message"]
+    with world.open():
+        assert world.answer("reject", row["id"])["state"] == "succeeded"
+        assert world.problems() == []
+
+
+TOWNS = ("Bern", "Turin", "Vienna", "Zurich", "Aarhus", "Malmo", "Porto", "Lyon", "Ghent", "Split")
+
+
+def test_diary_and_receipt_of_what_is_accepted_in_part_tell_what_passed(dreaming):
+    world = dreaming
+    lines = [f"- The bridge of {name} is painted anew\n" for name in TOWNS]
+    path = world.workspace / "MEMORY.md"
+    path.write_text(f"# Notes\n\n{HAND}{''.join(lines)}", encoding="utf-8")
+    CoreWatch(world.app.runner).take(world.app.settings.agents[0])
+    world.dreamer.let_go = ("Bern", "Turin")
+    row = dream(world)
+    told = row["receipt"]["dream"]
+    assert (told["dispositions"]["archived"], told["added"]) == (2, 1), row
+    kept, ended = (next(one for one in world.live(Kind.CORE) if name in one.content) for name in ("Bern", "Turin"))
+    world.change(Protect(kept.id))
+    done = world.answer("accept", row["id"])
+    assert (done["state"], done["receipt"]["one_by_one"]) == ("succeeded", True)
+    assert [one["guard"] for one in done["receipt"]["refused"]] == ["constitutional"]
+    told = done["receipt"]["dream"]
+    assert told["dispositions"] == {"kept": 10, "reworded": 0, "merged": 0, "superseded": 0, "archived": 1}
+    assert (told["added"], told["after"], told["refusals"]) == (1, 11, {"constitutional": 1})
+    assert len(world.live(Kind.CORE)) == 11
+    diary = world.files()["memory/dreams/2026-03-04.md"]
+    assert "- Memories: 11 before, 11 after; 10 kept, 0 reworded, 0 merged, 0 superseded, 1 archived, 1 added." in diary
+    assert "- Refused: 1 by constitutional.\n" in diary
+    assert f"- Refused by constitutional: {kept.id}: " in diary
+    assert f"- Archived: {ended.id}: it is over" in diary
+    assert f"Archived: {kept.id}" not in diary
+    assert diary.endswith("The model's impression, see the sources:\n\nSnow.\n")
     assert world.problems() == []
 
 

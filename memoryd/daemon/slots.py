@@ -38,7 +38,7 @@ def _missed(app: App, slot: Due) -> int:
         return 0
     zone = app.settings.zone
     trigger = schedule.Scheduled(slot.kind, line).trigger(zone)
-    after = datetime.fromisoformat(last).replace(tzinfo=zone)
+    after = datetime.fromisoformat(last).replace(tzinfo=zone, fold=1)  # a repeated hour holds each slot once
     return schedule.fires_between(trigger, after, slot.at, MOST_MISSED)
 
 

@@ -633,23 +633,43 @@ def proposal(connection: Connection, run_id: str) -> Proposal | None:
     return next((one for one in proposals(connection) if one.id == run_id), None)
 
 
-def answer(connection: Connection, run_id: str, *, state: str, by: str) -> bool:
-    """End a proposal as accepted or rejected by another run; False where it was answered already."""
+def answer(connection: Connection, run_id: str, *, state: str, by: str, carried_out: bool = False) -> bool:
+    """End a proposal as accepted or rejected by another run; False where it was answered already.
+
+    Args:
+        connection: of the caller's transaction.
+        run_id: the proposal.
+        state: what it ends as.
+        by: the run that answers it.
+        carried_out: the answer has changed files already, so that one taken back meanwhile is answered all the same.
+    """
     word = "accepted" if state == ANSWERS[ACCEPT] else "rejected"
     result = connection.exec_driver_sql(
         "UPDATE job_run SET state = ?, why = ?, reply = NULL, receipt = json_set(receipt, '$.' || ?, ?)"
-        " WHERE id = ? AND state = 'proposed'",
-        (state, f"{word}: {by}", f"{word}_by", by, run_id),
+        " WHERE id = ? AND (state = 'proposed' OR (? AND state = 'declined' AND"
+        " coalesce(json_extract(receipt, '$.accepted_by'), json_extract(receipt, '$.rejected_by')) IS NULL))",
+        (state, f"{word}: {by}", f"{word}_by", by, run_id, carried_out),
     )
     return result.rowcount == 1
 
 
-def take_proposal_back(connection: Connection, run_id: str, why: str) -> None:
+def being_answered(connection: Connection, agent_id: str) -> set[str]:
+    """The proposals of an agent whose answer has begun to change files: it is carried through, whatever comes."""
+    rows = connection.exec_driver_sql(
+        "SELECT json_extract(r.options, '$.run') FROM intent i JOIN job_run r ON r.id = i.run_id"
+        " WHERE i.agent_id = ? AND r.kind IN (?, ?)",
+        (agent_id, *ANSWERS),
+    )
+    return {row[0] for row in rows}
+
+
+def take_proposal_back(connection: Connection, run_id: str, why: str) -> bool:
     """End a proposal that nobody can answer any more; what it was about may be proposed again."""
-    connection.exec_driver_sql(
+    result = connection.exec_driver_sql(
         "UPDATE job_run SET state = 'declined', why = ?, reply = NULL WHERE id = ? AND state = 'proposed'",
         (why, run_id),
     )
+    return result.rowcount == 1
 
 
 def rejected_like(connection: Connection, agent_id: str, kind: str, input_hash: str) -> str | None:

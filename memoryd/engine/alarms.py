@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from memoryd.database import alarms, sqlite
-from memoryd.engine import nights
+from memoryd.engine import canary, nights
 from memoryd.engine.answering import OFFLINE, endpoint_of
 from memoryd.engine.clock import moment_of
 from memoryd.engine.hooks import run_hook
@@ -53,12 +53,13 @@ def review(runner: Runner) -> None:
 def _over(runner: Runner, found: list[Alarm]) -> Iterator[Alarm]:
     settings = runner.settings
     workspaces = {agent.id: agent.workspace for agent in settings.agents}
-    endpoints = _endpoints(settings)
+    endpoints, flown = _endpoints(settings), canary.models(settings)
     for one in found:
         workspace = workspaces.get(one.agent_id)
         is_over = (
             (one.agent_id and workspace is None)  # nobody works for that agent any more
             or (one.kind == MODEL and one.subject not in endpoints)
+            or (one.kind == canary.KIND and one.subject not in flown)
             or (one.kind == SPEND and _day(runner, one.since) < _day(runner))
             or _is_gone(one, settings.state_dir, workspace)
         )

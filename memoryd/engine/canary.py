@@ -3,7 +3,7 @@
 The shadow is an installation of its own in a private folder of the state folder: another database, index and workspace,
 with the same code, configuration and model. What falls silent on the way of a real memory falls silent here, where the
 right answer is known. An alarm names the stage, until a fact comes through again. What a model takes for it is reserved
-and counted where all is counted.
+and counted where all is counted; where that is not to be had several nights in a row, an alarm says so, too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import date, datetime
 
-    from sqlalchemy import Engine
+    from sqlalchemy import Connection, Engine
 
     from memoryd.config import Agent, Settings
     from memoryd.database.runs import Run
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 KIND = "canary"
 TOKENS = 30_000  # reserved for one: a session of two messages asked about twice, with room for a model that thinks
+MOST_GROUNDED = 3  # in a row that the models' budget leaves nothing for
 _DAYS = 2  # it may be said before midnight and dreamt of after it
 
 
@@ -64,7 +65,7 @@ class FallenError(MemorydError):
 
 
 class SpentError(MemorydError):
-    """There are no tokens left for it: that says nothing about the way."""
+    """There are not the tokens for it: that says nothing about the way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +107,10 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datet
             is_known = agent.enabled and runs.knows_agent(connection, agent.id)
             if not is_known or turns.agent_seen_at(connection, agent.id) > text_of(at):
                 continue
-        model = OFFLINE if settings.llm.provider == OFFLINE else endpoint_of(settings, agent.id).name
-        if model in asked:
+            if runs.is_paused(connection, agent.id):
+                continue
+        model = model_of(settings, agent.id)
+        if model is None or model in asked:
             continue
         asked.add(model)
         now, due = clock.text(), clock.text(ahead=timedelta(seconds=1))
@@ -116,6 +119,38 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datet
         with sqlite.writing(engine) as connection:
             queued += runs.enqueue(connection, row)
     return queued
+
+
+def model_of(settings: Settings, agent_id: str) -> str | None:
+    """The name of what answers for an agent; None where no model is named, which its runs say."""
+    if settings.llm.provider == OFFLINE:
+        return OFFLINE
+    try:
+        return endpoint_of(settings, agent_id).name
+    except StateError:
+        return None
+
+
+def models(settings: Settings) -> set[str]:
+    """What canaries are to fly for: nothing, where they are switched off."""
+    if not settings.dream.canary or settings.modes.dream == OFF:
+        return set()
+    found = {model_of(settings, agent.id) for agent in settings.agents if agent.enabled}
+    return {one for one in found if one is not None}
+
+
+def is_grounded(connection: Connection, model: str) -> bool:
+    """Whether none of the last canaries of a model has flown, for want of tokens."""
+    states = (
+        connection.exec_driver_sql(
+            "SELECT state FROM job_run WHERE kind = ? AND json_extract(receipt, '$.canary.model') = ?"
+            " ORDER BY finished_at DESC, id DESC LIMIT ?",
+            (KIND, model, MOST_GROUNDED),
+        )
+        .scalars()
+        .all()
+    )
+    return len(states) == MOST_GROUNDED and set(states) == {"skipped"}
 
 
 # --- flying -----------------------------------------------------------------------------------------------------------
@@ -262,7 +297,10 @@ def _reserve(runner: Runner, run: Run) -> int:
     got = spend.reserve(runner.engine, wanted, daily=settings.llm.daily_tokens, per_run=TOKENS * 100)
     if isinstance(got, int):
         return got
-    raise SpentError("the models have spent llm.daily_tokens for today", run.agent_id, "the next night tries again")
+    if settings.llm.daily_tokens < TOKENS:
+        what = f"llm.daily_tokens, {settings.llm.daily_tokens:,}, is below the {TOKENS:,} that a canary reserves"
+        raise SpentError(what, run.agent_id, "raise it, or set dream.canary: false")
+    raise SpentError(f"of llm.daily_tokens, {TOKENS:,} are not left today", run.agent_id, "the next night tries again")
 
 
 def _settle(runner: Runner, shadow: Shadow, reserved: int) -> None:

@@ -25,7 +25,7 @@ from memoryd.database import audit, erasure, memories, profile, runs, sqlite, su
 from memoryd.engine import dedup, gate, learned
 from memoryd.engine.core_import import CORE_FILE, Hand, agree, bring, bullets_of, digest_of, places
 from memoryd.engine.time_machine import encoded
-from memoryd.errors import MemorydError, StateError
+from memoryd.errors import MemorydError, RefusedError, StateError
 from memoryd.files import appends, durable, folders, late, regular
 from memoryd.files.locks import Lock
 from memoryd.files.open_folder import open_folder
@@ -346,6 +346,8 @@ def _make_intent(
         }
         if not _owns(connection, run):
             raise StaleRunError("the run belongs to another claim by now", where=run.id)
+        if run.kind in runs.ANSWERS and runs.proposal(connection, run.options["run"]) is None:
+            raise RefusedError("it was answered, or taken back, meanwhile", run.options["run"])
         connection.exec_driver_sql(
             "INSERT INTO intent (run_id, agent_id, made_at, plan) VALUES (?, ?, ?, ?)",
             (run.id, run.agent_id, writer.now(), json.dumps(intent, sort_keys=True)),
@@ -822,8 +824,9 @@ def _finish_row(
     if not ended:
         raise StaleRunError("the run belongs to another claim by now", where=run.id)
     if run.kind in runs.ANSWERS:
-        told = runs.ANSWERS[run.kind]
-        if not runs.answer(connection, run.options["run"], state=told, by=run.id):
+        told, settling = runs.ANSWERS[run.kind], states == runs.STATES
+        answered = runs.answer(connection, run.options["run"], state=told, by=run.id, carried_out=settling)
+        if not answered and not settling:
             raise StaleRunError("the proposal is answered already", where=run.options["run"])
     is_sleep = SLEEP in {run.kind, run.options.get("of") if run.kind == runs.ACCEPT else None}
     if outcome["state"] == "succeeded" and run.session_id is not None and is_sleep:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from memoryd.engine.sleeping import Source as Gathered
 
 KIND = JOB
+PAUSED = "the agent is paused"
 _LABELS = {"User: ": "user", "Assistant: ": "assistant", "Report: ": "report", "Changed: ": "report"}
 _LABELS |= {"Failed: ": "report"}
 _HAND, _AGENT = "hand", "agent"
@@ -86,7 +87,10 @@ def flush(engine: Engine, settings: Settings, clock: Clock, agent_id: str, trigg
 def queue(
     engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str, missed: int = 0
 ) -> int:
-    """Queue a dream of each agent behind the sleeps of its live sessions, once for this slot; returns how many."""
+    """Queue a dream of each agent behind the sleeps of its live sessions, once for this slot; returns how many.
+
+    One that is paused, or has an earlier dream waiting, has its slot used up, which says why.
+    """
     queued = 0
     for agent in settings.agents:
         if modes.mode_of(engine, settings, agent.id, KIND) == modes.OFF:
@@ -98,9 +102,10 @@ def queue(
             if turns.agent_seen_at(connection, agent.id) > text_of(at):
                 continue
             waiting = runs.open_by_key(connection, key_of(agent.id))
-        if waiting is not None:
+            is_paused = runs.is_paused(connection, agent.id)
+        if is_paused or waiting is not None:
             with sqlite.writing(engine) as connection:
-                why = f"dream {waiting} of an earlier night still waits"
+                why = PAUSED if is_paused else f"dream {waiting} of an earlier night still waits"
                 runs.skip(
                     connection, sleeping.new_run_id(clock), agent.id, trigger, clock.text(), why, slot=name, kind=KIND
                 )

@@ -1,7 +1,8 @@
 """Nights: whether the dreams of an agent come to anything.
 
-A night is a slot of the dream's schedule. It had input where a daily file said something new, or a sleep ahead of it
-that was to write one did not end well, and an outcome where a memory was changed, or a person asked about it. A night without input is nobody's fault, and ends the count.
+A night is a slot of the dream's schedule. It had input where a daily file said something new, and an outcome where a
+memory was changed, or a person asked about it. A night without input is nobody's fault, and ends the count, as does one
+on which the agent was paused.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 from typing import TYPE_CHECKING
 
 from memoryd.database import alarms, runs, sqlite
-from memoryd.engine.dreaming import KIND
+from memoryd.engine.dreaming import KIND, PAUSED
 from memoryd.ledger.operation import Disposition
 
 if TYPE_CHECKING:
@@ -23,20 +24,20 @@ if TYPE_CHECKING:
 
 ALARM = "nights"
 MOST = 3  # nights in a row with input and without an outcome
-_WENT_WELL = frozenset({"succeeded", "skipped", "proposed", "declined", "cancelled"})
+_WRITTEN = frozenset({"succeeded", "skipped", "declined", "cancelled", runs.PROPOSED})  # by a sleep ahead of a dream
 _CHANGED = frozenset(Disposition) - {Disposition.KEPT}
 
 
 def barren(connection: Connection, agent_id: str) -> list[str]:
     """The runs of the newest nights in a row that had input and no outcome, the newest first; `MOST` at most."""
     rows = connection.exec_driver_sql(
-        "SELECT id, state, receipt FROM job_run WHERE agent_id = ? AND kind = ? AND slot IS NOT NULL"
+        "SELECT id, state, why, receipt FROM job_run WHERE agent_id = ? AND kind = ? AND slot IS NOT NULL"
         " AND state NOT IN ('queued', 'running', 'interrupted') ORDER BY slot DESC LIMIT ?",
         (agent_id, KIND, MOST),
     )
     found: list[str] = []
-    for run_id, state, receipt in rows:
-        if not is_barren(state, json.loads(receipt)):
+    for run_id, state, why, receipt in rows:
+        if why == PAUSED or not is_barren(state, json.loads(receipt)):
             break
         found.append(run_id)
     return found
@@ -48,8 +49,9 @@ def is_barren(state: str, receipt: Mapping[str, Any]) -> bool:
     if state == runs.PROPOSED or "waits_for" in receipt or "proposal" in receipt:
         return False
     if state == "skipped":
-        # A look at the dailies that found nothing new; skipped without one, an earlier night was still in the way.
-        return not told or not _WENT_WELL.issuperset(told.get("flushed", {}).values())
+        # A look at the dailies that found nothing new, and no sleep that failed to bring it. Skipped without a look, an
+        # earlier night was still in the way.
+        return not told or any(how not in _WRITTEN for how in told.get("flushed", {}).values())
     if state != "succeeded":
         return state != "cancelled"
     ends = told.get("dispositions", {})

@@ -13,13 +13,13 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from memoryd.database import runs, sqlite, turns
+from memoryd.database import memories, runs, sqlite, turns
 from memoryd.database.runs import ACCEPT
 from memoryd.engine.clock import moment_of
-from memoryd.engine.commit import held, preview
+from memoryd.engine.commit import OutdatedError, held, preview
 from memoryd.errors import RefusedError
 from memoryd.files import durable, folders, regular
-from memoryd.jobs import decided
+from memoryd.jobs import decided, dream
 from memoryd.jobs.job import Done, EditFacts, MoveWatermark, Operate, RewriteCore
 from memoryd.ledger.guards import Door
 from memoryd.ledger.memory import Kind
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
     from memoryd.database.runs import Run
-    from memoryd.engine.commit import Writer
+    from memoryd.engine.commit import Preview, Writer
     from memoryd.jobs.job import Edit
     from memoryd.ledger.operation import Change
 
@@ -70,14 +70,14 @@ def draft(writer: Writer, run: Run, done: Done, tz: tzinfo) -> Drafted | None:
         StateError: a memory file cannot be read.
     """
     planned = preview(writer, run, done.edits)
+    if changes_nothing(planned, done.edits):
+        return None
     files = [
         FileDiff(path, None if before is None else _text(before), _text(after))
         for path, before, after in planned.files
         if before != after
     ]
     operations = [*map(_told, planned.changes), *_sections(done.edits)]
-    if not operations and all(one.path.startswith(f"{diary.FOLDER}/") for one in files):
-        return None
     shown = tier.Proposal(
         run_id=run.id,
         kind=run.kind,
@@ -96,6 +96,13 @@ def draft(writer: Writer, run: Run, done: Done, tz: tzinfo) -> Drafted | None:
     told = {"path": path, "files": [one.path for one in files], "operations": counted, "refused": len(shown.refused)}
     digest = decided.digest(done.edits)
     return Drafted(path, tier.render(shown), json.dumps(kept), digest, told)
+
+
+def changes_nothing(planned: Preview, edits: Sequence[Edit]) -> bool:
+    """Whether nothing of memory would be another: a diary is no memory."""
+    written = [path for path, before, after in planned.files if before != after]
+    is_diary_alone = all(path.startswith(f"{diary.FOLDER}/") for path in written)
+    return is_diary_alone and not planned.changes and not any(_sections(edits))
 
 
 def _text(data: bytes) -> str:
@@ -174,6 +181,24 @@ def decide(engine: Engine, run: Run) -> Done:
     return Done(tuple(one for one in edits if isinstance(one, MoveWatermark)), {"rejects": proposal_id})
 
 
+def weighed(writer: Writer, run: Run, step: Done) -> tuple[Done, Preview]:
+    """What accepting comes to as things are now, and the decision as it is to be carried out and told.
+
+    Raises:
+        StateError: a memory file cannot be read.
+    """
+    try:
+        return step, preview(writer, run, step.edits)
+    except OutdatedError:
+        step = one_by_one(step)
+    planned = preview(writer, run, step.edits)
+    if dream.JOB not in step.receipt:
+        return step, planned
+    with sqlite.reading(writer.engine) as connection:
+        before = {one.id: one for one in memories.live(connection, run.agent_id, Kind.CORE)}
+    return dream.as_passed(step, before, planned.changes, planned.refusals), planned
+
+
 def one_by_one(step: Done) -> Done:
     """A decision about the core as a whole, as one about each of its memories: for another core than it was made on."""
     edits = (
@@ -191,14 +216,22 @@ def waiting(connection: Connection, run: Run) -> str | None:
 
 
 def take_back(engine: Engine, workspace: Path, agent_id: str, why: str, kinds: Sequence[str] | None = None) -> int:
-    """Take open proposals of an agent back, of these kinds or all; returns how many. Their files go first."""
+    """Take open proposals of an agent back, of these kinds or all; returns how many. Their files go first.
+
+    One whose answer has begun to change files is not among them.
+    """
     with sqlite.reading(engine) as connection:
+        answered = runs.being_answered(connection, agent_id)
         found = [one for one in runs.proposals(connection, agent_id) if kinds is None or one.kind in kinds]
+    count = 0
     for one in found:
+        if one.id in answered:
+            continue
         _clear_away(workspace, one.id)
         with sqlite.writing(engine) as connection:
-            runs.take_proposal_back(connection, one.id, why)
-    return len(found)
+            if one.id not in runs.being_answered(connection, agent_id):
+                count += runs.take_proposal_back(connection, one.id, why)
+    return count
 
 
 def tidy(engine: Engine, workspace: Path, agent_id: str) -> None:

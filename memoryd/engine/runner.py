@@ -53,6 +53,7 @@ from memoryd.jobs.job import (
     Reply,
     RewriteCore,
 )
+from memoryd.ledger import guards
 from memoryd.ledger.facts import Limits as FactLimits
 from memoryd.ledger.guards import Limits
 from memoryd.ledger.operation import OperationError, text_of
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from memoryd.files.journal import Journal
     from memoryd.files.log import Log
     from memoryd.jobs.job import Edit, Step
+    from memoryd.ledger.guards import Refusal
     from memoryd.worker.client import Worker
 
 MAX_STEPS = 64
@@ -364,28 +366,49 @@ class Runner:
         if self.opened is None:
             self._end(run, "skipped", why="this is for trying things out itself")
             return
+        model = canary.model_of(self.settings, run.agent_id) or ""
         try:
             told = canary.fly(self, run, self.opened, lambda: self._go_on(run))
         except canary.SpentError as error:
-            self._end(run, "skipped", why=error.what)
+            self._end(run, "skipped", why=error.what, receipt={canary.KIND: {"model": model}})
+            with sqlite.reading(self.engine) as connection:
+                is_grounded = canary.is_grounded(connection, model)
+            if is_grounded:
+                text = f"{canary.MOST_GROUNDED} in a row could not fly: {error.what}; {error.hint}"
+                self._alarm(canary.KIND, text, "", model)
         except canary.FallenError as error:
             self._go_on(run)  # a stop takes the way from under it
-            self._end(run, "failed", error=str(error), receipt={canary.KIND: {"fell": error.stage}})
+            self._end(run, "failed", error=str(error), receipt={canary.KIND: {"model": model, "fell": error.stage}})
             text = f"a made-up fact did not come through the {error.stage}: {error.what}; job show {run.id}"
-            self._alarm(canary.KIND, text, run.agent_id, "")
+            self._alarm(canary.KIND, text, "", model)
         else:
-            self._end(run, "succeeded", receipt={canary.KIND: told})
-            self._clear(canary.KIND, run.agent_id, "")
+            self._end(run, "succeeded", receipt={canary.KIND: {"model": model, **told}})
+            self._clear(canary.KIND, "", model)
 
     def _answer(self, run: Run, workspace: Path) -> None:
         """Carry out what a person has answered to a proposal."""
-        step = proposing.decide(self.engine, run)
-        try:
-            self._commit(run, step, [], None, workspace)
-        except committing.OutdatedError as error:
-            self.log.info("accepted on another core", run=run.id, agent=run.agent_id, why=error.what)
-            self._commit(run, proposing.one_by_one(step), [], None, workspace)
-        proposing.tidy(self.engine, workspace, run.agent_id)
+        step = decided = proposing.decide(self.engine, run)
+        for _ in range(REDECIDED_MAX):
+            if run.kind == runs.ACCEPT:
+                step, planned = proposing.weighed(self.writer(workspace), run, decided)
+                if planned.refusals and proposing.changes_nothing(planned, step.edits):
+                    self._decline(run, planned.refusals)
+                    return
+            try:
+                self._commit(run, step, [], None, workspace)
+            except committing.OutdatedError as error:
+                self.log.info("accepted on another core", run=run.id, agent=run.agent_id, why=error.what)
+            else:
+                proposing.tidy(self.engine, workspace, run.agent_id)
+                return
+        raise retry.AwayError("the core changes all the time", str(workspace), "the run is tried again")
+
+    def _decline(self, run: Run, refusals: Sequence[Refusal]) -> None:
+        """End an answer that changes nothing; the proposal still waits for one."""
+        rows = guards.rows(refusals)
+        self._note_guards(run, committing.Committed(refused=tuple(rows)))
+        why = f"the guards refuse all of it: {'; '.join(dict.fromkeys(one.why for one in refusals))}"
+        self._end(run, "declined", why=why, receipt={"refused": rows})
 
     def _proposes(self, run: Run) -> bool:
         """Say whether a run is to propose what it decides."""

@@ -462,10 +462,10 @@ def _answer(call: Call, run_id: str, verb: str) -> None:
     settings = call.settings()
     with _logging(settings):
         row = work.answer(settings, run_id, verb)
+    work.require_answered(row)
     refused = row["receipt"].get("refused", ())
     lines = [_run_line(row), *(f"refused: {one['guard']}: {one['why']}" for one in refused)]
     call.output.result(row, "\n".join(lines))
-    work.require_answered(row)
 
 
 # --- sessions ---------------------------------------------------------------------------------------------------------

@@ -70,6 +70,7 @@ RELOAD = "reload it: SIGHUP, or stop and start it"
 POLL_SECONDS = 0.1
 MADE_SECONDS = 10.0
 KNOWN_SECONDS = 1.0
+SETTLED_SECONDS = 10.0  # for an edit of MEMORY.md to settle
 READ_PATIENCE_SECONDS = 60.0  # for a daemon to read what was recorded for it
 FORGET_PATIENCE_SECONDS = (
     10.0  # for it to read a session that is to be forgotten; one that cannot be read must not stay
@@ -226,8 +227,10 @@ def run_job(settings: Settings, kind: str, agent_id: Callable[[], str], asked: A
     def queue(engine: Engine, clock: Clock) -> list[str]:
         return _queued(settings, engine, clock, kind, agent, asked)
 
-    rows = run_now(settings, agent, queue, fresh=kind in {SLEEP, extraction.KIND, dreaming.KIND})
-    return rows[-1:] if kind == dreaming.KIND else rows
+    is_dream = kind == dreaming.KIND
+    fresh = is_dream or kind in {SLEEP, extraction.KIND}
+    rows = run_now(settings, agent, queue, fresh=fresh, settled=is_dream)
+    return rows[-1:] if is_dream else rows
 
 
 def require_mode(kind: str, mode: str | None) -> None:
@@ -304,6 +307,7 @@ def run_now(
     queue: Callable[[Engine, Clock], list[str]],
     *,
     fresh: bool = False,
+    settled: bool = False,
     beside: Callable[[Engine, Clock], list[str]] | None = None,
 ) -> list[dict[str, Any]]:
     """Have runs carried out, by the daemon or here, and wait for them; returns their rows.
@@ -313,6 +317,7 @@ def run_now(
         agent_id: whose runs they are.
         queue: puts them into the job table; returns their ids.
         fresh: the transcripts are to be read first.
+        settled: an edit of `MEMORY.md` is to be imported first, for which a daemon makes the runs wait.
         beside: does so instead of `queue` where another process or thread is to carry them out.
 
     Raises:
@@ -335,10 +340,28 @@ def run_now(
                 if fresh:
                     read_all(app)
                 _require_known(app.engine, agent_id)
+                if settled:
+                    _await_settled(app, agent_id)
                 queued = queue(app.engine, app.clock)
             for run_id in queued:
                 app.runner.run_next(only=run_id)
         return _rows(settings, queued)
+
+
+def _await_settled(app: App, agent_id: str) -> None:
+    """Import an edit of `MEMORY.md` as soon as it has settled; what never settles is left to the run."""
+    agent = next(agent for agent in app.settings.agents if agent.id == agent_id)
+    watch, settle = CoreWatch(app.runner), app.settings.ingest.settle.total_seconds()
+    began = since = time.monotonic()
+    seen = regular.read_in(agent.workspace, CORE_FILE)
+    while (now := time.monotonic()) - began < SETTLED_SECONDS:
+        data = regular.read_in(agent.workspace, CORE_FILE)
+        if data != seen:
+            seen, since = data, now
+        is_settled = now - since >= 2 * settle  # two looks, as for one that became much shorter
+        if watch.take(agent, settled=is_settled) or is_settled:
+            return
+        time.sleep(min(POLL_SECONDS, settle))
 
 
 def require_done(row: dict[str, Any]) -> dict[str, Any]:

@@ -46,6 +46,8 @@ _SPARE = 200  # bullets that a reply may have besides two for each piece of the 
 _REPLY_TOKENS = (2_048, 32_768)
 _CHARS_PER_TOKEN = 3  # a generous reckoning: the reply may be as long as all that is in the core
 _DEFAULT_IMPORTANCE = 0.5
+_ENDS = frozenset(str(one).capitalize() for one in Ending)  # what begins a diary's lines about an end …
+_MEASURED = ("Answerable", "Bullets over dream.max_bullets")  # … and those about the core as a whole
 _BY_HAND = 0.9  # importance of what a person has written into the file
 
 
@@ -313,13 +315,12 @@ class _Dream:
 
     def _diary(self, told: Mapping[str, Any], decided: _Decided) -> str:
         """What memoryd knows of this dream, and what the model says of it."""
-        ends = ", ".join(f"{count} {how}" for how, count in told["dispositions"].items())
         seen = self.inputs.told.get(JOB, {}).get("dailies", {})
         score = told["answerable"]
         lines = [
-            f"- Memories: {len(self.before)} before, {told['after']} after; {ends}, {told['added']} added.",
+            _counts(len(self.before), told),
             f"- Sources: {len(self.inputs.entries)} entries of {', '.join(seen) or 'no file'}.",
-            f"- Refused: {', '.join(f'{n} by {guard}' for guard, n in told['refusals'].items()) or 'nothing'}.",
+            _refused(told),
             *_first([_told_of(one) for one in decided.refusals]),
             *_first([f"- {how}: {memory_id}{reason}" for memory_id, how, reason in self._ended(decided)]),
             f"- Tokens: {self.reply.tokens_in} in, {self.reply.tokens_out} out ({self.reply.backend}).",
@@ -410,6 +411,64 @@ class _Dream:
             is_moved = (memory.heading or "") != heading or memory.position != number
             if is_moved and not memory.constitutional:
                 yield Update(memory_id, heading=heading, position=number)
+
+
+def as_passed(step: Done, before: Mapping[str, Memory], changes: Sequence[Change], refusals: Sequence[Refusal]) -> Done:
+    """A decided dream as the guards let it through on another core: its diary and receipt tell what came of it.
+
+    Args:
+        step: what was decided.
+        before: the live core that it is carried out on.
+        changes: what passes.
+        refusals: what does not.
+    """
+    core_changes = [one for one in changes if one.after.kind is Kind.CORE]
+    ends = Counter({str(Disposition.KEPT): len(before)})
+    for one in core_changes:
+        if one.memory_id in before:
+            how = Disposition.REWORDED if one.after.is_live else one.after.ended_as
+            is_same = one.after.is_live and one.after.content == before[one.memory_id].content
+            ends.update({} if is_same else {str(Disposition.KEPT): -1, str(how): 1})
+    new = [one for one in core_changes if one.before is None]
+    ended = {one.memory_id for one in core_changes if not one.after.is_live}
+    decided = dict(step.receipt.get(JOB, {}))
+    refused = Counter(decided.get("refusals", {})) + Counter(str(one.guard) for one in refusals)
+    told = decided | {
+        "dispositions": {**dict.fromkeys(map(str, Disposition), 0), **ends},
+        "added": sum(one.operation == "add" for one in new),
+        "refusals": dict(sorted(refused.items())),
+        "after": len(before) + len(new) - len(ended),
+    }
+    for measured in ("answerable", "over_max_bullets"):  # of the core that it was decided on
+        told.pop(measured, None)
+
+    def retold(body: str) -> str:
+        head, gap, prose = body.partition("\n\n")
+        lines = []
+        for line in head.split("\n"):
+            name, _, rest = line.removeprefix("- ").partition(": ")
+            if name == "Memories":
+                lines.append(_counts(len(before), told))
+            elif name == "Refused":
+                lines += [_refused(told), *_first([_told_of(one) for one in refusals])]
+            elif name in _ENDS:
+                names = rest.partition(": ")[0].partition(" into ")[0].partition(" by ")[0]
+                lines += [line] if set(names.split(", ")) <= ended else []
+            elif name not in _MEASURED:
+                lines.append(line)
+        return "\n".join(lines) + gap + prose
+
+    edits = (replace(one, body=retold(one.body)) if isinstance(one, AppendDiary) else one for one in step.edits)
+    return replace(step, edits=tuple(edits), receipt={**step.receipt, JOB: told})
+
+
+def _counts(before: int, told: Mapping[str, Any]) -> str:
+    ends = ", ".join(f"{count} {how}" for how, count in told["dispositions"].items())
+    return f"- Memories: {before} before, {told['after']} after; {ends}, {told['added']} added."
+
+
+def _refused(told: Mapping[str, Any]) -> str:
+    return f"- Refused: {', '.join(f'{count} by {guard}' for guard, count in told['refusals'].items()) or 'nothing'}."
 
 
 def _told_of(refusal: Refusal) -> str:
