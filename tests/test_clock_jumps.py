@@ -22,8 +22,8 @@ class Wall:
 
 @pytest.fixture
 def scratch(tmp_path):
-    # Otherwise a jump would also end the sessions, which is right and not what is asked here.
-    return Scratch(tmp_path / "scratch", sessions={"idle_end": "3650d"})
+    # Otherwise a jump would also end the sessions, or flush them for a dream: right, and not what is asked here.
+    return Scratch(tmp_path / "scratch", sessions={"idle_end": "3650d"}, dream={"schedule": None})
 
 
 def write(scratch, name, topic):
