@@ -163,6 +163,9 @@ def test_what_is_known_is_no_memory_again():
         ("Please always use tabs in Makefiles.", MemoryType.PREFERENCE),
         ("I prefer dark roast coffee in the morning.", MemoryType.PREFERENCE),
         ("I'm allergic to peanuts and shellfish.", MemoryType.PREFERENCE),
+        ("I am allergic to peanuts.", MemoryType.PREFERENCE),
+        ("I prefer tea.", MemoryType.PREFERENCE),
+        ("My name is Ann.", MemoryType.FACT),
         ("My name is Ola Nordmann.", MemoryType.FACT),
         ("We use PostgreSQL for the billing service.", MemoryType.FACT),
         ("I moved to Bergen after the flood.", MemoryType.FACT),
@@ -197,6 +200,22 @@ def test_explicit_cues_last(sentence, kind):
 )
 def test_what_people_say_in_passing_does_not_last(sentence):
     assert lasting.lasting(sentence, by_user=True, working=False) is None
+
+
+DECIDED = [
+    "We decided to deploy on Mondays, because the Friday build failed.",
+    "We decided to use PostgreSQL.",
+    "Decision: the API stays REST.",
+    "Let's go with option B, because it is cheaper.",
+]
+
+
+@pytest.mark.parametrize("sentence", DECIDED)
+def test_what_the_user_decides_with_an_assistant_lasts_and_what_friends_tell_each_other_does_not(sentence):
+    (kept,) = ask(said(sentence, "Good.")).memories
+    assert (kept.type, kept.text) == (MemoryType.DECISION, f"User: {sentence}")
+    among = [f"Ann: {sentence}", "Bob: Good.", "Ann: And you, what are you up to?", "Bob: Nothing much."]
+    assert ask(said(*among)).memories == ()
 
 
 def test_lessons_and_decisions_last_only_where_work_is_done():

@@ -23,7 +23,7 @@ class Cue(NamedTuple):
     type: MemoryType
     importance: float
     by_user_only: bool
-    at_work_only: bool  # in a personal talk such words are told stories, not decisions or lessons
+    at_work_only: bool  # in a talk among friends such words are told stories, not decisions or lessons
     pattern: re.Pattern[str]
 
 
@@ -133,6 +133,7 @@ CUES = (
         MemoryType.DECISION,
         0.7,
         rf"{_OPENING}(?:let's (?:go with|use|stick with)|we'll (?:use|go with)|go with|we decided)\b",
+        r"^decision: .{8,}",
         r"(?:决定|決定)(?:使用|采用|用|する|した)|我们(?:就)?用",
         at_work_only=True,
     ),
@@ -163,7 +164,8 @@ _ANY = re.compile(
     r"don't|do not|stop|"
     r"immer|niemals|prefer\w*|rather|usually|only|call me|allergic|stand|bevorzuge|préfère|prefiero|preferisco|"
     r"prefiro|favou?rite|hate|dislike|"
-    r"my|i|i'm|i've|ich|je|me llamo|vivo|our|we|decided|let's|we'll|go with|we're|settled|agreed|switched|moved|"
+    r"my|i|i'm|i've|ich|je|me llamo|vivo|our|we|decided|decision|let's|we'll|go with|we're|settled|agreed|"
+    r"switched|moved|"
     r"migrated|cause|culprit|"
     r"bug|trick|real|turns? out|turned out|caused)\b|[^\x00-\u02ff]",
     re.IGNORECASE,
@@ -175,7 +177,9 @@ _PASSING = re.compile(
     re.IGNORECASE,
 )
 _LECTURES = 2.5  # times the length of the user's messages
-_SHORTEST = 3  # content words below which a statement says too little to last
+_SHORTEST = 3  # content words below which a statement says too little to last …
+_SHORTEST_OF_SELF = 2  # … and where the user says what they are, like, want or have decided: "I prefer tea."
+_OF_SELF = 0.75  # importance of such a statement
 _LONGEST = 320  # characters above which it is a text, not a statement
 
 
@@ -186,15 +190,16 @@ def lasting(sentence: str, *, by_user: bool, working: bool) -> Cue | None:
         return None
     if is_question(sentence) or sentence.endswith(":"):
         return None
-    found = next((cue for cue in cues if cue.pattern.search(sentence)), None)
-    return found if found and _stands(sentence, found) else None
+    return next((cue for cue in cues if cue.pattern.search(sentence) and _stands(sentence, cue)), None)
 
 
 def _stands(sentence: str, cue: Cue) -> bool:
     told = sum(1 for key in words.content(sentence) if key not in words.CHATTER_KEYS)
     if cue.importance >= 0.9:
-        return told >= 2
-    return told >= _SHORTEST and not _PASSING.search(sentence)
+        return told >= _SHORTEST_OF_SELF
+    is_plain = cue.by_user_only and (cue.importance >= _OF_SELF or cue.type is MemoryType.DECISION)
+    least = _SHORTEST_OF_SELF if is_plain else _SHORTEST
+    return told >= least and not _PASSING.search(sentence)
 
 
 def lectures(own: Sequence[int], other: Sequence[int]) -> bool:

@@ -34,6 +34,7 @@ FACTS, DREAM = "facts", "dream"  # the jobs whose questions have grammars of the
 _CATEGORIES = {MemoryType.PREFERENCE: Category.PREFERENCE, MemoryType.FACT: Category.CONTEXT}
 _LISTED = re.compile(r"^fact_\w+ \[[^\]]*\] ")
 _REPORTER = "Report"  # who speaks where only a subagent does
+_UNNAMED = frozenset({"User", "Assistant", _REPORTER})  # people who talk among themselves have names
 _DEFAULT_WORDS = 400
 _MOST_MEMORIES = 6  # of one run; junk in the core is worse than a memory that waits for a second mention
 _ASKED_FOR = 0.9  # importance from which the user asked in so many words that it be kept
@@ -64,7 +65,8 @@ def _sleep(ask: Ask) -> str:
     said = _said(spoken)
     days = {quoted.id: _day(quoted) for quoted in spoken}
     working = _working(ask.material, said)
-    found = _memories(said, days, Known(given.get("known", "").splitlines()), working=working)
+    deciding = working or not any(one.speaker not in _UNNAMED for one in said)
+    found = _memories(said, days, Known(given.get("known", "").splitlines()), working=deciding)
     memories = _foremost(found, limit // 3)
     limit -= sum(prose.words(memory.text) + 1 for memory in memories)
     reports = _reports(facts, limit // 3)

@@ -54,6 +54,7 @@ _OF_CHANGE = 0.75
 _OF_REPEATED = 0.7
 _FOR_A_DAY = 0.05  # more for each further day on which it was said …
 _MOST_FOR_DAYS = 0.1  # … up to this
+_UNNAMED = frozenset({"", "User", "Assistant"})
 _FEWEST_WORDS = 3  # content words below which a statement that was only repeated says too little
 _ALIKE = 0.6  # share of their content words that two wordings of one wish have in common
 
@@ -125,11 +126,16 @@ def is_working(given: Sequence[Entry], *, reported: bool) -> bool:
 
 def type_of(entry: Entry, text: str, *, working: bool) -> MemoryType:
     """Return of which type a text of the entry is; by wording alone, so a fact unless it shows another."""
-    cue = lasting.lasting(text, by_user=entry.by_user, working=working)
+    cue = _cue_of(entry, text, working=working)
     if cue:
         return cue.type
     is_event = _DATED.search(text) and cues.ACT.search(text.lower())
     return MemoryType.EVENT if is_event else MemoryType.FACT
+
+
+def _cue_of(entry: Entry, text: str, *, working: bool) -> lasting.Cue | None:
+    # People who talk among themselves have names; who talks with an assistant decides.
+    return lasting.lasting(text, by_user=entry.by_user, working=working or entry.speaker in _UNNAMED)
 
 
 def offers(given: Sequence[Entry], known: Collection[Form], *, working: bool) -> list[Offer]:
@@ -152,7 +158,7 @@ def offers(given: Sequence[Entry], known: Collection[Form], *, working: bool) ->
                 and not is_open(sentence)
                 and not is_question(sentence)
             ):
-                found[key].append((entry, text, lasting.lasting(sentence, by_user=entry.by_user, working=working)))
+                found[key].append((entry, text, _cue_of(entry, sentence, working=working)))
     again = _said_again(found)
     made = (_offer(said, again.get(key, ())) for key, said in found.items())
     return [offer for offer in made if offer]
