@@ -268,7 +268,7 @@ def release_lost(engine: Engine, *, owner: str, active: Sequence[str], now: str)
 
 
 def recover_orphans(engine: Engine, *, alive: Callable[[str], bool], attempts: int, now: str) -> list[Run]:
-    """Give running rows of dead processes back to the queue, or end them as dead after `attempts`.
+    """Give running rows of dead processes back to the queue, or end them as dead after `attempts` that changed nothing.
 
     Returns:
         The rows as they are now.
@@ -277,7 +277,8 @@ def recover_orphans(engine: Engine, *, alive: Callable[[str], bool], attempts: i
         rows = connection.exec_driver_sql("SELECT * FROM job_run WHERE state = 'running'").mappings().all()
         orphans = [row for row in rows if not alive(row["owner"] or "")]
         for row in orphans:
-            dead = row["attempt"] >= attempts and not has_intent(connection, row["id"])
+            is_bound = has_intent(connection, row["id"]) or has_changed(connection, row["id"])
+            dead = row["attempt"] >= attempts and not is_bound
             connection.exec_driver_sql(
                 "UPDATE job_run SET state = ?, owner = NULL, scheduled_for = ?, finished_at = ?, error = ?,"
                 " reply = CASE WHEN ? THEN NULL ELSE reply END WHERE id = ?",
@@ -328,7 +329,7 @@ def cancel(engine: Engine, run_id: str, now: str) -> str | None:
         ).scalar_one_or_none()
         if state in OPEN and has_intent(connection, run_id):
             return "committing"
-        if state in WAITING and _ends_itself(connection, run_id, now):
+        if state in (*WAITING, "blocked") and _ends_itself(connection, run_id, now):
             return state
         if state in WAITING or state == "blocked":
             withdraw(connection, run_id, now, "cancelled by hand")
@@ -338,13 +339,19 @@ def cancel(engine: Engine, run_id: str, now: str) -> str | None:
 
 
 def _ends_itself(connection: Connection, run_id: str, now: str) -> bool:
-    """Let a refinement that waits for its agent end now, where it has begun: it decides what becomes of its changes."""
+    """Let a refinement that has begun end now, whatever it waits for: it decides what becomes of its changes."""
     result = connection.exec_driver_sql(
-        "UPDATE job_run SET scheduled_for = ?, why = 'cancelled by hand' WHERE id = ? AND state = 'queued'"
-        " AND json_extract(receipt, '$.refine') IS NOT NULL",
+        "UPDATE job_run SET state = 'queued', scheduled_for = ?, why = 'cancelled by hand', cancel_requested = 1"
+        " WHERE id = ? AND kind = 'refine' AND (json_extract(receipt, '$.refine') IS NOT NULL"
+        " OR EXISTS (SELECT 1 FROM audit WHERE run_id = job_run.id))",
         (now, run_id),
     )
     return result.rowcount == 1
+
+
+def has_changed(connection: Connection, run_id: str) -> bool:
+    """Say whether a run has changed memory already, though it may go on: it must come to an end that tells of it."""
+    return connection.exec_driver_sql("SELECT 1 FROM audit WHERE run_id = ? LIMIT 1", (run_id,)).first() is not None
 
 
 def withdraw(connection: Connection, run_id: str, now: str, why: str) -> None:
@@ -381,6 +388,16 @@ def gave_up_at(connection: Connection, key: str, since: str) -> str | None:
         (key, since),
     ).scalar_one()
     return at
+
+
+def ask_anew(connection: Connection, run_id: str, options: Mapping[str, Any]) -> bool:
+    """Let a waiting run be about this instead; False where it runs, or has come to something."""
+    result = connection.exec_driver_sql(
+        "UPDATE job_run SET options = ? WHERE id = ? AND state IN ('queued', 'interrupted', 'blocked')"
+        " AND receipt = '{}' AND NOT EXISTS (SELECT 1 FROM intent WHERE run_id = job_run.id)",
+        (json.dumps(options, sort_keys=True), run_id),
+    )
+    return result.rowcount == 1
 
 
 def hand_over(connection: Connection, run_id: str, text: str, why: str, now: str) -> bool:

@@ -46,18 +46,21 @@ def size_if_due(connection: Connection, settings: Settings, agent_id: str) -> in
     return tokens if settings.modes.refine != "off" and tokens > settings.refine.target_tokens else None
 
 
-def hand_over(connection: Connection, clock: Clock, agent_id: str, tool: str, arguments: str) -> str:
+def hand_over(
+    connection: Connection, clock: Clock, settings: Settings, agent_id: str, tool: str, arguments: str
+) -> str:
     """Give a call to the agent's refinement, which begins where there is none; returns the run's id.
 
     Args:
         connection: of the caller's transaction.
         clock: tells the time.
+        settings: the configuration.
         agent_id: whose it is.
         tool: its name.
         arguments: a JSON object, without secrets.
 
     Raises:
-        RefusedError: another refinement waits or runs.
+        RefusedError: another refinement waits or runs, or none may begin but by a person's hand.
     """
     text, now = json.dumps({"tool": tool, "arguments": arguments}), clock.text()
     waiting = runs.open_by_key(connection, refining.key_of(agent_id))
@@ -65,6 +68,8 @@ def hand_over(connection: Connection, clock: Clock, agent_id: str, tool: str, ar
         if not runs.hand_over(connection, waiting, text, WAITS, now):
             raise RefusedError("a refinement is under way already", waiting, "try it again when it is over")
         return waiting
+    if settings.modes.refine == "off":
+        raise RefusedError("modes.refine is off", agent_id, "only a person may ask for one: memoryd job run refine")
     row: dict[str, Any] = {"id": sleeping.new_run_id(clock), "kind": refining.KIND, "agent_id": agent_id}
     row |= {"actor": "agent-tool", "trigger": "agent", "key": refining.key_of(agent_id), "options": {"by": AGENT}}
     runs.enqueue(connection, row | {"created_at": now, "scheduled_for": now})
@@ -83,9 +88,16 @@ def answer_of(connection: Connection, run_id: str) -> dict[str, Any] | None:
 
 def carry_out(refiner: Refiner) -> None:
     """Carry out the call that was handed over, and let the run wait for the next, or end it."""
+    refiner.in_good_order(lambda: _carry_out(refiner))
+
+
+def _carry_out(refiner: Refiner) -> None:
     given = json.loads(runs.given_text(refiner.writer.engine, refiner.run) or "{}")
     session, is_cut_off = refiner.restored(), refiner.is_cut_off()
     refiner.keep()
+    if refiner.has_begun() and refiner.heeds_cancel():
+        refiner.finish(session.end(refining.CANCELLED))
+        return
     if is_cut_off or "tool" not in given:
         refiner.finish(session.end(refining.STOPPED if is_cut_off else "the agent did not go on"))
         return
@@ -100,8 +112,8 @@ def carry_out(refiner: Refiner) -> None:
     limit = moment_of(refiner.run.created_at) + refiner.source.settings.refine.max_time
     if refiner.source.clock.now() > limit:
         session = session.end("out of time")
-    if runs.heed_cancel(refiner.writer.engine, refiner.run):
-        session = session.end("cancelled by hand")
+    if refiner.heeds_cancel():
+        session = session.end(refining.CANCELLED)
     if session.ended is not None:
         refiner.finish(session)
         return

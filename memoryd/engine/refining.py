@@ -23,7 +23,7 @@ from memoryd.gauge.estimate import estimate
 from memoryd.jobs import knife, refine, tally
 from memoryd.jobs.job import Applied, Apply, Ask, Declined, Done, Found, NothingToDo, Operate, Search
 from memoryd.jobs.refine import Over, RefineInputs
-from memoryd.jobs.refinement import BREAKER, COMPLETED, Session, first_said
+from memoryd.jobs.refinement import BREAKER, BREAKERS, COMPLETED, Session, first_said
 from memoryd.jobs.tally import Audited
 from memoryd.ledger.guards import Door, Guard, Limits, Refusal, core_tokens
 from memoryd.ledger.memory import PREFIXES, Kind
@@ -59,6 +59,7 @@ ALL_AT_ONCE = 1 << 40
 USUAL_ROOM = 24_000  # of a model that nothing is known of
 LEAST_ROOM = 500
 STOPPED = "memoryd was stopped"
+CANCELLED = "cancelled by hand"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,33 @@ class Refiner:
             ModelError: the agent's own model does not answer, and nothing was changed yet.
             StaleRunError: another claim owns the run by now.
         """
+        self.in_good_order(self._carry_out)
+
+    def in_good_order(self, work: Callable[[], None]) -> None:
+        """Do what carries a refinement out; a person who cancels it in the midst of a commit ends it as anywhere else.
+
+        Raises:
+            StaleRunError: another claim owns the run by now, or it is cancelled and has changed nothing.
+        """
+        while True:
+            try:
+                work()
+            except committing.StaleRunError:
+                if not self._tally().changes or not self.heeds_cancel():
+                    raise
+                work = self._end_cancelled
+            else:
+                return
+
+    def _end_cancelled(self) -> None:
+        self.keep()
+        self.finish(self.restored().end(CANCELLED))
+
+    def heeds_cancel(self) -> bool:
+        """Whether a person asked for its end: then it comes to one, and nothing asks again."""
+        return runs.heed_cancel(self.writer.engine, self.run)
+
+    def _carry_out(self) -> None:
         cut_off = self._cut_off()
         if cut_off is not None:
             self.finish(cut_off)
@@ -176,8 +204,8 @@ class Refiner:
         if self.source.clock.monotonic() > until:
             over = refine.cut_short(step, "out of time")
             return over or Over(begun((), self.run, self.source.settings.refine, self.writer.limits).end("out of time"))
-        over = refine.cut_short(step, "cancelled by hand")
-        if over is not None and runs.heed_cancel(self.writer.engine, self.run):
+        over = refine.cut_short(step, CANCELLED)
+        if over is not None and self.heeds_cancel():
             return over
         self.go_on()
         return None
@@ -229,7 +257,9 @@ class Refiner:
 
     def _cut_off(self) -> Session | None:
         """The refinement that an earlier attempt of this run has begun to carry out; None where there is none."""
-        return self.restored().end(STOPPED) if self._tally().changes else None
+        if not self._tally().changes:
+            return None
+        return self.restored().end(CANCELLED if self.heeds_cancel() else STOPPED)
 
     def receipt(self) -> dict[str, Any]:
         """The run's receipt so far."""
@@ -270,7 +300,8 @@ class Refiner:
             if session.ended == COMPLETED:
                 self.end("skipped", "nothing could be condensed safely", {KIND: told})
             else:
-                self.end("failed", f"nothing was changed: {session.why or session.ended}", {KIND: told})
+                state = "cancelled" if session.ended == CANCELLED else "failed"
+                self.end(state, f"nothing was changed: {session.why or session.ended}", {KIND: told})
             return
         undo = session.ended == BREAKER or (
             session.ended != COMPLETED and self.source.settings.refine.unfinished == "rollback"
@@ -366,6 +397,9 @@ def restored(row: Mapping[str, Any], receipt: Mapping[str, Any], session: Sessio
     if doing is None:
         return made
     refused = receipt.get("refused", ())
+    broken = next((one for one in refused if one["guard"] in BREAKERS), None)
+    if broken is not None:
+        return made.broken(broken["guard"], broken["why"]).noted(doing["tool"], broken["guard"], doing["ids"])
     made = made.noted(doing["tool"], refused[0]["guard"] if refused else "done", doing["ids"])
     return made if refused else replace(made, mutations=made.mutations + 1)
 
@@ -381,7 +415,7 @@ def _ending(session: Session, *, undo: bool, changed: bool, conflict: bool) -> t
     if conflict:
         became = "it could not be taken back, since a memory has changed since"
     state = "failed" if undo or conflict or broke else "succeeded"
-    if session.ended == "cancelled by hand":
+    if session.ended == CANCELLED:
         state = "cancelled"
     return state, f"{what}; {became}", f"{what}; {became}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from contextlib import contextmanager
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import timedelta
 
-    from sqlalchemy import Engine
+    from sqlalchemy import Connection, Engine
 
     from memoryd.app import App
     from memoryd.config import Agent, Settings
@@ -293,11 +294,7 @@ def _queued(settings: Settings, engine: Engine, clock: Clock, kind: str, agent_i
     if kind == dreaming.KIND:
         flushed = dreaming.flush(engine, settings, clock, agent_id, "manual", HUMAN)
         options = {"force": asked.force, "lookback_days": asked.lookback_days, "flushed": flushed}
-        run_id = request(engine, clock, agent_id, kind, options, key=dreaming.key_of(agent_id))
-        waiting = runs.get_run(engine, run_id)
-        if waiting.options != options:  # one that waited already: the days are those that are asked for now
-            runs.pin(engine, waiting, options | {"scheduled": False, "from": None, "to": None})
-        return [*flushed, run_id]
+        return [*flushed, request(engine, clock, agent_id, kind, options, key=dreaming.key_of(agent_id))]
     return [request(engine, clock, agent_id, kind)]
 
 
@@ -468,7 +465,7 @@ def request(
     text: str | None = None,
     session_id: str | None = None,
 ) -> str:
-    """Queue a run that a person or a tool asks for; one of its key that waits already is theirs then.
+    """Queue a run that a person or a tool asks for; one of its key that waits already is theirs then, as they ask it.
 
     Args:
         engine: the state database.
@@ -479,6 +476,9 @@ def request(
         key: what makes two runs the same; by default those of a kind without options are.
         text: what a tool gives it to write, without its secrets.
         session_id: which session it is about.
+
+    Raises:
+        RefusedError: one of its key is under way, and is about something else.
     """
     now = clock.text()
     key = key or (f"{kind}:{agent_id}" if options is None else None)
@@ -489,11 +489,24 @@ def request(
     with sqlite.writing(engine) as connection:
         if not runs.enqueue(connection, row) and key is not None:
             run_id = runs.open_by_key(connection, key) or run_id
+            _require_same(connection, run_id, options or {})
         if text is not None:
             runs.give_text(connection, run_id, text)
     if text is None:
         runs.hurry(engine, run_id, now)
     return run_id
+
+
+def _require_same(connection: Connection, run_id: str, options: Mapping[str, Any]) -> None:
+    """Make a run that waits what is asked for; one that is under way must be that already, if anything is asked."""
+    text = connection.exec_driver_sql("SELECT options FROM job_run WHERE id = ?", (run_id,)).scalar_one_or_none()
+    waiting = {} if text is None else json.loads(text)
+    if {name: one for name, one in waiting.items() if one} == {name: one for name, one in options.items() if one}:
+        return
+    asked = [name for name, one in options.items() if one and name != "flushed"]  # done ahead of it, not asked of it
+    if not runs.ask_anew(connection, run_id, options) and asked:
+        hint = "wait until it is over, or end it: memoryd job cancel"
+        raise RefusedError("the same job is under way, with other options", run_id, hint)
 
 
 def database(settings: Settings) -> Path:
@@ -629,7 +642,7 @@ def call_knife(
 
     def queue(engine: Engine, clock: Clock) -> list[str]:
         with sqlite.writing(engine) as connection:
-            return [called_refining.hand_over(connection, clock, agent.id, tool, clean)]
+            return [called_refining.hand_over(connection, clock, settings, agent.id, tool, clean)]
 
     row = run_now(settings, agent.id, queue)[0]
     engine = _beside(settings)

@@ -86,6 +86,7 @@ class Reply:
     tokens_out: int = 0
     instead: str | None = None  # why this backend answered and not the configured one; without content
     calls: tuple[ToolCall, ...] = ()
+    in_text: bool = False  # its server has no way of its own to call tools: what it calls stands in the text
 
 
 class MemoryType(StrEnum):

@@ -23,7 +23,7 @@ from memoryd.ledger.operation import Delete, Merge, Protect, Update
 from memoryd.ledger.taint import TURNED, UNGROUNDED, UNSAID, Bench, Candidate, Place, Record, Standing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Operation
@@ -314,32 +314,44 @@ def _orders(clause: str, verdict: Verdict) -> bool:
 # --- calls in text ----------------------------------------------------------------------------------------------------
 
 _START = re.compile(r"[\[{]")
+# What may stand on a line beside a call: the mark of a list or of code, and the tags that some models put around it.
+_BEFORE = re.compile(r"\s*(?:[-*>]\s+|\d+[.)]\s+)?(?:`{1,3}(?:json)?\s*)?(?:<\|?\w+\|?>\s*)?")
+_BEHIND = re.compile(r"\s*(?:<[|/]{0,2}\w+\|?>\s*)?`{0,3}[,;.]?\s*")
 _NAMES = ("tool", "name", "function", "action")
 _ARGUMENTS = ("arguments", "args", "parameters", "input")
 
 
 def calls_in(text: str, shown: Iterable[str]) -> tuple[ToolCall, ...]:
-    """The calls that a model wrote as JSON objects into its text.
+    """The calls that a model wrote into its text: JSON objects, each on lines of its own.
 
     Args:
         text: what it said.
         shown: the memories it was shown: what it repeats of them is no call, whatever it looks like.
     """
+    known = [value for one in shown for value, _, _ in _values(one)]
     found: list[ToolCall] = []
+    for value, start, end in _values(text):
+        before, behind = text[text.rfind("\n", 0, start) + 1 : start], text[end:].partition("\n")[0]
+        if not (_BEFORE.fullmatch(before) and _BEHIND.fullmatch(behind)):
+            continue
+        for one in value if isinstance(value, list) else [value]:
+            if one not in known:
+                found += _action(one, len(found))
+    return tuple(found)
+
+
+def _values(text: str) -> Iterator[tuple[Any, int, int]]:
+    """The JSON objects and lists of a text, with where each begins and ends."""
     decoder = json.JSONDecoder()
-    known = [one for one in shown if "{" in one]
-    at = 0
-    while len(found) < _MOST_ACTIONS and (start := _START.search(text, at)):
+    at = found = 0
+    while found < _MOST_ACTIONS and (start := _START.search(text, at)):
         try:
-            value, end = decoder.raw_decode(text, start.start())
+            value, at = decoder.raw_decode(text, start.start())
         except (ValueError, RecursionError):
             at = start.end()
             continue
-        at = end
-        if not any(text[start.start() : end] in one for one in known):
-            for one in value if isinstance(value, list) else [value]:
-                found += _action(one, len(found))
-    return tuple(found)
+        found += 1
+        yield value, start.start(), at
 
 
 def _action(value: object, number: int) -> list[ToolCall]:

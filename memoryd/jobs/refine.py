@@ -240,7 +240,8 @@ def _ask(inputs: RefineInputs, talk: _Talk) -> Ask | Over:
 
 def _heard(inputs: RefineInputs, talk: _Talk, answer: Reply) -> RefineStep:
     shown = [talk.core[one].content for one in talk.shown if one in talk.core]
-    calls = answer.calls or knife.calls_in(answer.text, shown)
+    # Where a server has calls of its own, JSON in prose is talk about a call.
+    calls = answer.calls or (knife.calls_in(answer.text, shown) if answer.in_text else ())
     # What was called in text is not said twice when the conversation is told.
     talk = replace(talk, text=answer.text if answer.calls or not calls else "", calls=calls, results=())
     if calls:

@@ -30,7 +30,7 @@ MOST_TOLD = 300  # calls that the receipt shows one by one
 _MOST_FOUND = 20
 COMPLETED = "completed"
 BREAKER = "breaker"
-_BREAKERS = frozenset({Guard.RETENTION, Guard.EROSION})
+BREAKERS = frozenset({Guard.RETENTION, Guard.EROSION})
 _LATE = "the refinement is over: nothing more is done"
 
 
@@ -113,6 +113,10 @@ class Session:
         """End it, where it has not ended before."""
         return self if self.ended is not None else replace(self, ended=how)
 
+    def broken(self, guard: str, why: str) -> Session:
+        """End it by a guard that was violated."""
+        return replace(self, ended=BREAKER, why=f"{guard}: {why}")
+
     def operate(self, cut: Cut, core: Mapping[str, Memory]) -> Operate:
         """A cut as the ledger takes it, where what it is about is as this core has it."""
         seen = {one: core[one].content for one in cut.ids}
@@ -120,9 +124,9 @@ class Session:
 
     def applied(self, name: str, cut: Cut, before: Mapping[str, Memory], done: Applied) -> tuple[Session, str]:
         """Take what became of a cut, and the text to answer with. A guard of the whole run ends the refinement."""
-        broken = next((one for one in done.refusals if one.guard in _BREAKERS), None)
+        broken = next((one for one in done.refusals if one.guard in BREAKERS), None)
         if broken is not None:
-            told = replace(self, ended=BREAKER, why=f"{broken.guard}: {broken.why}")
+            told = self.broken(broken.guard, broken.why)
             text = _told(error=f"{broken.guard}: {broken.why}. All of this refinement is taken back; it is over")
             return told.noted(name, str(broken.guard), cut.ids), text
         if done.refusals:

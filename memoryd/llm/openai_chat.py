@@ -110,6 +110,7 @@ class _Call:
             tokens_in=told.tokens_in or 0,
             tokens_out=told.tokens_out or 0,
             calls=told.calls,
+            in_text=bool(self._ask.tools) and not self._dialect.takes_tools,
         )
 
     @contextlib.contextmanager
