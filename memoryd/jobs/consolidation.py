@@ -147,7 +147,10 @@ def holds(texts: Sequence[str], said: str, today: date) -> bool:
     """Whether some texts together still say what one said: all that is exact, most of its words, and each of the same."""
     ground = Ground([Said(text, today) for text in texts])
     held, asked = ground.support(said)
-    return held >= HELD * asked and ground.missing(said) is None and relates(said, texts)
+    if held < HELD * asked or ground.missing(said) is not None:
+        return False
+    adds_nothing = len(texts) == 1 and Ground([Said(said, today)]).missing(texts[0]) is None
+    return relates(said, texts) or (adds_nothing and relates(texts[0], [said]))
 
 
 def is_related(old: str, new: str) -> bool:
@@ -331,7 +334,9 @@ class _Work:
     def _judged(self, bullet: Bullet) -> Verdict:
         cites = tuple(one for one in bullet.cites if one in self._earlier or one in self._entries)
         verdict = self._bench.judge(Candidate(bullet.text, cites or ("nothing",)))
-        texts = [self._entries[one].text if one in self._entries else self._earlier[one].memory.content for one in cites]
+        texts = [
+            self._entries[one].text if one in self._entries else self._earlier[one].memory.content for one in cites
+        ]
         if verdict.place is not Place.REFUSED and not relates(bullet.text, texts):
             return Verdict(Place.REFUSED, why=f"relation {UNGROUNDED}")
         hands = [one for one in cites if one in self._entries and self._entries[one].origin == "hand"]

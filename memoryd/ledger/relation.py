@@ -46,9 +46,12 @@ the a an this these those his her its their each every all some any both one
 der die das den dem ein eine einen le la les un une el los las il lo gli het een
 """.split()
 )
+_EACH = frozenset({"each", "every", "jeden", "jede", "chaque", "cada", "ogni", "elke"})
 _PRONOUNS = frozenset("he she it they er sie es il elle ils elles él ella lui lei hij zij он она они".split())
 _I = frozenset("i i'm i've i'd i'll we we're we've we'd we'll ich wir je nous yo noi io eu ik wij я мы".split())
-_MINE = frozenset("my our mein meine unser unsere mon ma mes notre mi mis mio mia meu minha mijn ons onze мой моя".split())
+_MINE = frozenset(
+    "my our mein meine unser unsere mon ma mes notre mi mis mio mia meu minha mijn ons onze мой моя".split()
+)
 _ME = frozenset("me us myself mine ours mich mir uns moi mich mij мне меня нам нас".split())
 # Words before a word that tell its part in the statement; without them, or with others, it has another.
 _ROLES = frozenset(
@@ -90,6 +93,7 @@ class _Word:
     is_anchor: bool = False  # a name, a number or the user
     roles: frozenset[str] = frozenset()
     has_preposition: bool = False
+    is_adverb: bool = False  # "each night"
     is_owner: bool = False  # "Anna's"
     is_subject: bool = False  # "I"
     is_passive: bool = False
@@ -103,7 +107,9 @@ class _Text:
 
     words: list[_Word] = field(default_factory=list)
     owns: list[bool] = field(default_factory=list)
-    parts: list[bool] = field(default_factory=list)  # of each clause whether it is joined to the last by "and" or a comma
+    parts: list[bool] = field(
+        default_factory=list
+    )  # of each clause whether it is joined to the last by "and" or a comma
 
 
 class _Clause(NamedTuple):
@@ -115,8 +121,10 @@ class _Clause(NamedTuple):
 
     @property
     def is_lone(self) -> bool:
-        """Say whether it is only a part of a list, and says nothing by itself."""
-        return len(self.words) == 1 or all(word.is_anchor for word in self.words)
+        """Say whether it is only a part of a list, and says nothing by itself; "never pip" does."""
+        first = self.words[0]
+        is_denied = _NOT in first.roles and not first.has_preposition
+        return not is_denied and (len(self.words) == 1 or all(word.is_anchor for word in self.words))
 
 
 def relates(text: str, sources: Iterable[str]) -> bool:
@@ -145,7 +153,7 @@ def _stands(clauses: Sequence[_Clause], start: int, end: int, heard: Sequence[_T
     if first.is_lone and len(clauses) > 1 and (end - start == 1 or (first.is_part and start > 0)):
         shared = _shared(clauses, start) if end - start == 1 else ()
         return any(_follows(each, one) for each in shared for one in heard)
-    if first.owns:
+    if first.owns or (len(words) == 1 and not first.is_lone):
         return any(_follows(words, one) for one in heard)
     owning = [clause for clause in clauses[:start] if clause.owns]
     subject = next((clause.words for clause in reversed(owning) if not clause.is_lone), owning[-1].words)
@@ -271,13 +279,18 @@ def _heard(source: str) -> tuple[_Text, ...]:
     clauses = [list(group) for _, group in groupby(told.words, key=lambda word: word.clause)]
     copulas = [next((i for i, word in enumerate(words) if word.is_equal), 0) for words in clauses]
     copulas = [at * all(_NOT not in word.roles for word in words) for words, at in zip(clauses, copulas, strict=True)]
-    lasts = [max((i for i, word in enumerate(words) if word.has_preposition), default=0) for words in clauses]
-    firsts = [words[0].has_preposition * (1 if words[0].is_anchor else 2) for words in clauses]
+    lasts = [max((i for i, word in enumerate(words) if _is_free(word)), default=0) for words in clauses]
+    firsts = [_is_free(words[0]) * (1 if words[0].is_anchor or words[0].is_adverb else 2) for words in clauses]
     forms = {tuple(told.words): None}
     for turns in (copulas, lasts, firsts):
         turned = [_turned(words, at) if at else words for words, at in zip(clauses, turns, strict=True)]
         forms[tuple(word for words in turned for word in words)] = None
     return tuple(replace(told, words=list(form)) for form in forms)
+
+
+def _is_free(word: _Word) -> bool:
+    """Say whether a word begins what may stand at either end of a clause."""
+    return word.has_preposition or word.is_adverb
 
 
 def _turned(words: Sequence[_Word], at: int) -> list[_Word]:
@@ -334,7 +347,7 @@ class _Reader:
 
     def _next(self) -> None:
         self._roles: frozenset[str] = frozenset()
-        self._preposition = self._be = self._determined = False
+        self._preposition = self._be = self._determined = self._adverb = False
 
     def take(self, kind: str, piece: str) -> None:
         """Take one piece."""
@@ -371,6 +384,7 @@ class _Reader:
                 self._preposition = True
             elif word in _DETERMINERS:
                 self._determined = True
+                self._adverb = word in _EACH
             elif bare not in STOP and word not in STOP and word not in REVERSES and word not in _NOBODY:
                 for unit in units(word):
                     if len(unit) > 1 or prose.is_wide(unit) or is_large:
@@ -405,6 +419,7 @@ class _Reader:
                 is_anchor,
                 self._roles | self._polarity,
                 self._preposition,
+                self._adverb,
                 is_owner,
                 is_subject,
                 is_passive,
