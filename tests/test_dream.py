@@ -192,12 +192,10 @@ def test_only_what_gives_another_value_for_the_same_ends_an_older_memory(old, ne
 
 def test_duplicates_are_merged_into_the_one_that_says_it_and_others_into_a_new_one():
     again = "Ottilie Brandt likes green tea with honey"
-    other = "The host Marvin runs the database, Postgres 14, and the wiki."
+    other = "The database is Postgres 14 and holds the wiki."
     ledger = Ledger.of(memory(1, TEA), memory(2, again), memory(3, MARVIN), memory(4, other))
     step = ledger.dream(
-        reply(
-            f"- {TEA} [m1, m2]", "- The host Marvin runs the database, Postgres 14, and the wiki; it is ours. [m3, m4]"
-        ),
+        reply(f"- {TEA} [m1, m2]", f"- {MARVIN[:-1]}, and holds the wiki. [m3, m4]"),
         entry(1, "x", "hand"),
     )
     assert ledger.memories["core_00000002"].successors == ("core_00000001",)

@@ -247,7 +247,9 @@ def _late(source: Gathered, before: Sequence[Dreamt], first: date) -> Iterator[t
         except ValueError:
             continue
         if day < first and any(one.first <= day <= one.last for one in before):
-            yield from ((name, data) for name, data in _files(source, day, day) if seen.get(name) != regular.digest(data))
+            yield from (
+                (name, data) for name, data in _files(source, day, day) if seen.get(name) != regular.digest(data)
+            )
 
 
 def _flushed(source: Gathered, run_ids: Sequence[str]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Consolidation: the bullets of a dream's reply as operations on the ledger, none of which loses or invents anything.
 
 A bullet that says what an earlier memory says keeps it; one in other words rewords it, if it still holds what that one
-said (`holds`) and stands in what it cites (`taint`); one that cites several merges them. Where it does not hold what an
+said (`holds`) and stands in what it cites (`taint`), each thing said of what it is said of there (`relation`); one that cites several merges them. Where it does not hold what an
 earlier one said, that one is superseded, by something newer about the same, or stays as it is. A bullet without a
 citation that can be read is matched by its words. What no bullet and no declaration speaks of is kept or archived
 (`accounting`).
@@ -22,8 +22,9 @@ from memoryd.ledger.guards import Guard, RefusedOperation
 from memoryd.ledger.memory import Ending, Kind, hash_of, united
 from memoryd.ledger.neutral import neutral
 from memoryd.ledger.operation import Add, Delete, Merge, Update, ids_of
+from memoryd.ledger.relation import relates
 from memoryd.ledger.replacement import is_replaced
-from memoryd.ledger.taint import UNGROUNDED, UNKNOWN, Bench, Candidate, Place, Record, Standing
+from memoryd.ledger.taint import UNGROUNDED, UNKNOWN, Bench, Candidate, Place, Record, Standing, Verdict
 from memoryd.ledger.wording import stem
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from memoryd.jobs.dream_reply import Bullet, Declared, Parsed
     from memoryd.ledger.memory import Memory, Source
     from memoryd.ledger.operation import Operation
-    from memoryd.ledger.taint import Verdict
 
 HELD = 0.85  # share of its content words that a text in other words must still hold of an earlier one
 RELATED = 0.5  # share of the content words of a text that another must have to speak of the same
@@ -145,11 +145,14 @@ def consolidate(
     return work.done
 
 
-def holds(texts: Iterable[str], said: str, today: date) -> bool:
-    """Whether some texts together still say what one said: all that is exact, and most of its words."""
+def holds(texts: Sequence[str], said: str, today: date) -> bool:
+    """Whether some texts together still say what one said: all that is exact, most of its words, and each of the same."""
     ground = Ground([Said(text, today) for text in texts])
     held, asked = ground.support(said)
-    return held >= HELD * asked and ground.missing(said) is None
+    if held < HELD * asked or ground.missing(said) is not None:
+        return False
+    adds_nothing = len(texts) == 1 and Ground([Said(said, today)]).missing(texts[0]) is None
+    return relates(said, texts) or (adds_nothing and relates(texts[0], [said]))
 
 
 def is_related(old: str, new: str) -> bool:
@@ -333,6 +336,11 @@ class _Work:
     def _judged(self, bullet: Bullet) -> Verdict:
         cites = tuple(one for one in bullet.cites if one in self._earlier or one in self._entries)
         verdict = self._bench.judge(Candidate(bullet.text, cites or ("nothing",)))
+        texts = [
+            self._entries[one].text if one in self._entries else self._earlier[one].memory.content for one in cites
+        ]
+        if verdict.place is not Place.REFUSED and not relates(bullet.text, texts):
+            return Verdict(Place.REFUSED, why=f"relation {UNGROUNDED}")
         notes = [one for one in cites if one in self._entries and self._entries[one].origin == "agent"]
         if verdict.place is Place.CORE or not notes or not _WE.match(bullet.text):
             return verdict

@@ -20,14 +20,14 @@ from memoryd.ledger.guards import Guard
 from memoryd.ledger.memory import hash_of
 from memoryd.ledger.neutral import neutral
 from memoryd.ledger.operation import Delete, Merge, Protect, Update
-from memoryd.ledger.taint import TURNED, UNGROUNDED, UNSAID, Bench, Candidate, Place, Record, Standing
+from memoryd.ledger.relation import relates
+from memoryd.ledger.taint import TURNED, UNGROUNDED, UNSAID, Bench, Candidate, Place, Record, Standing, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Operation
-    from memoryd.ledger.taint import Verdict
 
 SEARCH = "search_memories"
 CONSOLIDATE = "consolidate_memories"
@@ -293,6 +293,8 @@ def _said(content: str, parts: Sequence[Memory], today: date) -> str | Misuse:
     # What they may say was settled when they were remembered; of what they say nothing may be added or turned round.
     bench = Bench([Record(part.id, Standing.USER, part.content, today) for part in parts])
     verdict = bench.tell(Candidate(content, ids))
+    if verdict.place is not Place.REFUSED and not relates(content, [part.content for part in parts]):
+        verdict = Verdict(Place.REFUSED, why=f"who does what, or which value belongs to what, {UNGROUNDED}")
     if verdict.place is not Place.REFUSED:
         told = [(one, bench.tell(Candidate(one, ids))) for one in _CLAUSE.split(verdict.text)]
         refused = next((tried for one, tried in told if tried.why in {TURNED, UNSAID} or _orders(one, tried)), None)

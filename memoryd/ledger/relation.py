@@ -1,0 +1,436 @@
+"""Relation: whether a text joins its words as its sources do: who does what to whom, and which value belongs to what.
+
+A text made only of words of its sources can still say what none of them says: two names, numbers or places swapped, a
+role turned round, a value moved to another thing, the subject of one statement with the predicate of another. So each
+clause must follow one passage: its words stand there in that order, those that tell a role ("by", "from", "of",
+"before", a negation) at the same words, and what is left out on the way is not another clause's beginning. Words may be
+left out and others come in, two statements may be joined as two clauses, and "A is B" may be said as "B is A". It errs
+to refusing: what reads another way round may be true, but what is refused only stays as it was said.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.ledger import prose
+from memoryd.ledger.reversal import REVERSES, negations
+from memoryd.ledger.wording import STOP, WORD, plain, stem, units
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+_LABEL = re.compile(
+    r"^(?:(?:User|Assistant|Agent|Report|Decision|Learned|Changed|Failed|Event|Done|Open):\s+)", re.IGNORECASE
+)
+_SPEAKER = re.compile(r"([A-Z][\w.'-]*(?: [A-Z][\w.'-]*){0,2}): (?=.)")
+_PIECES = re.compile(
+    rf"(?P<end>[.!?…]+(?=\s|$)|[。！？])|(?P<hard>[;:](?=\s|$)|[()；：]|\s[–—-]+(?=\s))|(?P<soft>,(?=\s|$)|[，、])"  # noqa: RUF001
+    rf"|(?P<number>(?<!\w)\d+(?:[.,:/-]\d+)*(?!\w))|(?P<word>{WORD.pattern})"
+)
+_SOFT = frozenset(
+    """
+and or but nor while whereas because although though when where if that who which whose whom so then
+und oder aber weil während dass wenn wo et ou mais parce que qui où y pero porque ed ma perché maar omdat
+и или но а что который которая
+""".split()
+)
+_BE = frozenset("is are was were be been being am ist sind war waren est sont était es son era è sono são zijn".split())
+_DETERMINERS = frozenset(
+    """
+the a an this these those his her its their each every all some any both one
+der die das den dem ein eine einen le la les un une el los las il lo gli het een
+""".split()
+)
+_EACH = frozenset({"each", "every", "jeden", "jede", "chaque", "cada", "ogni", "elke"})
+_PRONOUNS = frozenset("he she it they er sie es il elle ils elles él ella lui lei hij zij он она они".split())
+_I = frozenset("i i'm i've i'd i'll we we're we've we'd we'll ich wir je nous yo noi io eu ik wij я мы".split())
+_MINE = frozenset(
+    "my our mein meine unser unsere mon ma mes notre mi mis mio mia meu minha mijn ons onze мой моя".split()
+)
+_ME = frozenset("me us myself mine ours mich mir uns moi mich mij мне меня нам нас".split())
+# Words before a word that tell its part in the statement; without them, or with others, it has another.
+_ROLES = frozenset(
+    """
+by of from before after until over under above below more less fewer than only least most without except since
+von durch vor nach bis über unter mehr weniger als par de depuis avant après jusque por desde antes después da dal
+""".split()
+)
+_PREPOSITIONS = _ROLES | frozenset(
+    "in on at for with to into onto via through about against during within near between per mit für bei auf zu".split()
+)
+_GRAMMAR = _SOFT | _BE | _DETERMINERS | _PRONOUNS | _I | _MINE | _ME | _PREPOSITIONS
+_NOT = "not"
+_NOBODY = frozenset({"nobody", "none", "nothing", "neither", "nowhere", "niemand", "nichts", "personne", "nadie"})
+_SAYS = frozenset(
+    """
+said says say told tell tells asked ask asks noted notes mentioned mentions decided decides reported think thinks
+thought believe believes found noticed know knows learned agreed please
+""".split()
+)
+_PARTICIPLES = frozenset(
+    """
+paid sent told given taken owed hired known seen made bought sold left built done led held kept met beaten written
+""".split()
+)
+# Written large at the beginning of a sentence, these are no name.
+_ADVERBS = frozenset("always usually often sometimes recently currently now today remember note immer meist".split())
+_USER = "\u00a7"
+_FARTHEST = 60  # words from one word of a statement to the next
+_LONGEST_SUBJECT = 3  # words of a subject that a clause without one may take over
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """A word that says something, with what stands about it."""
+
+    stem: str
+    clause: int
+    is_anchor: bool = False  # a name, a number or the user
+    roles: frozenset[str] = frozenset()
+    has_preposition: bool = False
+    is_adverb: bool = False  # "each night"
+    is_owner: bool = False  # "Anna's"
+    is_subject: bool = False  # "I"
+    is_passive: bool = False
+    is_equal: bool = False  # behind "is": what stands before it and what behind may change places
+    is_turned: bool = False  # it begins its clause only since that is turned
+
+
+@dataclass(slots=True)
+class _Text:
+    """The words of a text; of each clause whether it is of its own and has a subject of its own, as far as one sees."""
+
+    words: list[_Word] = field(default_factory=list)
+    owns: list[bool] = field(default_factory=list)
+    parts: list[bool] = field(
+        default_factory=list
+    )  # of each clause whether it is joined to the last by "and" or a comma
+
+
+class _Clause(NamedTuple):
+    """The words of a claim's clause that its sources know."""
+
+    words: list[_Word]
+    owns: bool
+    is_part: bool
+
+    @property
+    def is_lone(self) -> bool:
+        """Say whether it is only a part of a list, and says nothing by itself; "never pip" does."""
+        first = self.words[0]
+        is_denied = _NOT in first.roles and not first.has_preposition
+        return not is_denied and (len(self.words) == 1 or all(word.is_anchor for word in self.words))
+
+
+def relates(text: str, sources: Iterable[str]) -> bool:
+    """Say whether `text` joins what its sources hold as one of them does, clause by clause.
+
+    Words that no source has are not looked at: those are the matter of grounding.
+    """
+    heard = [one for source in sources for one in _heard(source)]
+    known = {word.stem for one in heard for word in one.words}
+    claim = _read(text)
+    clauses: list[_Clause] = []
+    for number, (owns, is_part) in enumerate(zip(claim.owns, claim.parts, strict=True)):
+        words = [word for word in claim.words if word.clause == number and word.stem in known]
+        if words:
+            clauses.append(_Clause(words, owns or not clauses, is_part))
+    reach = [True] + [False] * len(clauses)  # how many clauses are accounted for
+    for end in range(1, len(clauses) + 1):
+        reach[end] = any(reach[start] and _stands(clauses, start, end, heard) for start in range(end))
+    return reach[-1]
+
+
+def _stands(clauses: Sequence[_Clause], start: int, end: int, heard: Sequence[_Text]) -> bool:
+    """Say whether some clauses together follow one passage, with the subject of those before where they have none."""
+    first = clauses[start]
+    words = [word for clause in clauses[start:end] for word in clause.words]
+    if first.is_lone and len(clauses) > 1 and (end - start == 1 or (first.is_part and start > 0)):
+        shared = _shared(clauses, start) if end - start == 1 else ()
+        return any(_follows(each, one) for each in shared for one in heard)
+    if first.owns or (len(words) == 1 and not first.is_lone):
+        return any(_follows(words, one) for one in heard)
+    owning = [clause for clause in clauses[:start] if clause.owns]
+    subject = next((clause.words for clause in reversed(owning) if not clause.is_lone), owning[-1].words)
+    heads = (subject[:length] for length in range(1, min(_LONGEST_SUBJECT, len(subject)) + 1))
+    return any(_follows([*head, *words], one, len(head)) for head in heads for one in heard)
+
+
+def _shared(clauses: Sequence[_Clause], at: int) -> Iterator[list[_Word]]:
+    """What a part of a list says with the words that it shares with the clause before or after it."""
+    part = clauses[at].words
+    before = next((clause.words for clause in reversed(clauses[:at]) if clause.owns and not clause.is_lone), None)
+    if before is not None:
+        if sum(word.is_anchor for word in before) == len(part):  # "Anna lives in Oslo and Bob in Bremen"
+            names = iter(part)
+            yield [next(names) if word.is_anchor else word for word in before]
+        kept = next((i for i in range(len(before), 0, -1) if not before[i - 1].is_anchor), len(before))
+        yield [*before[: min(kept, len(before) - 1)], *part]  # "uses Redis and Postgres"
+    after = next((clause.words for clause in clauses[at + 1 :] if not clause.is_lone), None)
+    if after is not None:
+        first = next((i for i, word in enumerate(after) if not word.is_anchor), 1)
+        yield [*part, *after[max(first, 1) :]]  # "Anna and Bob live in Oslo"
+
+
+# --- following --------------------------------------------------------------------------------------------------------
+
+
+def _follows(words: Sequence[_Word], heard: _Text, head: int = 0) -> bool:
+    """Say whether words stand in a passage in their order; the first `head` of them, and the next, side by side."""
+    held = heard.words
+    begins, ends = _bounds(held)
+    places = [j for j, one in enumerate(held) if _is_same(words[0], one)]
+    found = [j for j in places if _may_begin(words[0], held[begins[j] : j], held[j])]
+    for i in range(1, len(words)):
+        places = [j for j, one in enumerate(held) if _is_same(words[i], one)]
+        reach = 1 if i <= head else _FARTHEST
+        found = [
+            j
+            for j in places
+            if any(
+                i <= head or _may_skip(words, i, held, at, j, begins, ends)
+                for at in found[bisect_left(found, j - reach) : bisect_left(found, j)]
+            )
+        ]
+        if not found:
+            return False
+    return any(words[-1].is_owner or not held[j].is_owner for j in found)  # "Anna" is not "Anna's"
+
+
+def _bounds(held: Sequence[_Word]) -> tuple[list[int], list[int]]:
+    """Where the clause of each word begins and ends."""
+    begins, ends = list(range(len(held))), list(range(len(held)))
+    for j in range(1, len(held)):
+        if held[j].clause == held[j - 1].clause:
+            begins[j] = begins[j - 1]
+    for j in range(len(held) - 2, -1, -1):
+        if held[j].clause == held[j + 1].clause:
+            ends[j] = ends[j + 1]
+    return begins, ends
+
+
+def _is_same(word: _Word, held: _Word) -> bool:
+    same = word.stem == held.stem and word.roles == held.roles
+    return same and (word.is_owner == held.is_owner or not held.is_anchor)
+
+
+def _may_begin(word: _Word, skipped: Sequence[_Word], held: _Word) -> bool:
+    """Say whether a clause may begin with a word of a passage before which some were left out."""
+    if held.has_preposition and not word.has_preposition:
+        return False
+    subjects = [i for i, one in enumerate(skipped) if one.is_subject]
+    if subjects and any(one.stem not in _SAID for one in skipped[subjects[0] + 1 :]):
+        return False
+    rest = list(skipped)
+    while rest and held.is_anchor and rest[-1].is_anchor and not rest[-1].is_subject:
+        rest.pop()  # of a name of several words
+    return not any(one.is_anchor and not one.is_owner and not one.is_subject for one in rest)
+
+
+def _may_skip(
+    words: Sequence[_Word], i: int, held: Sequence[_Word], at: int, j: int, begins: Sequence[int], ends: Sequence[int]
+) -> bool:
+    """Say whether from one word of a passage on to the next what lies between may be left out."""
+    one, other = held[at], held[j]
+    if one.is_owner and j != at + 1 and not words[i - 1].is_owner:
+        return False
+    joins = words[i - 1].clause != words[i].clause
+    is_lone = _Clause([word for word in words if word.clause == words[i - 1].clause], owns=True, is_part=False).is_lone
+    if one.clause == other.clause:
+        is_role = _turns_subject(held[at + 1 : j], other)
+        return not is_role and _same_voice(words[i], held, j, ends[j]) and not (joins and is_lone and j != at + 1)
+    behind = held[begins[j] : j]
+    if joins:
+        if is_lone and at != ends[at]:
+            return False
+        return not any(word.is_anchor for word in behind)
+    if behind or other.is_turned:
+        return False
+    items = held[begins[j] : ends[j] + 1]
+    return at == ends[at] or not other.is_anchor or all(word.is_anchor for word in items)
+
+
+def _turns_subject(skipped: Sequence[_Word], after: _Word) -> bool:
+    """Say whether with what is left out somebody else's doing becomes the subject's: "Anna said Dora stole"."""
+    names = len(skipped) > 1 and skipped[-1].is_anchor and not skipped[-1].stem.isdigit()
+    return names and not any(word.has_preposition for word in skipped) and not after.is_anchor
+
+
+def _same_voice(word: _Word, held: Sequence[_Word], j: int, end: int) -> bool:
+    """Say whether who acts and who is acted on are the same: "was hired" is not "hired Bob"."""
+    if word.is_passive == held[j].is_passive or j == end:
+        return True
+    object_ = held[j + 1]
+    return object_.has_preposition and "by" not in object_.roles
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=512)
+def _heard(source: str) -> tuple[_Text, ...]:
+    """A source as it is said, and as its clauses may be turned: "B is A", and "in May" at the other end."""
+    told = _read(source)
+    clauses = [list(group) for _, group in groupby(told.words, key=lambda word: word.clause)]
+    copulas = [next((i for i, word in enumerate(words) if word.is_equal), 0) for words in clauses]
+    copulas = [at * all(_NOT not in word.roles for word in words) for words, at in zip(clauses, copulas, strict=True)]
+    lasts = [max((i for i, word in enumerate(words) if _is_free(word)), default=0) for words in clauses]
+    firsts = [_is_free(words[0]) * (1 if words[0].is_anchor or words[0].is_adverb else 2) for words in clauses]
+    forms = {tuple(told.words): None}
+    for turns in (copulas, lasts, firsts):
+        turned = [_turned(words, at) if at else words for words, at in zip(clauses, turns, strict=True)]
+        forms[tuple(word for words in turned for word in words)] = None
+    return tuple(replace(told, words=list(form)) for form in forms)
+
+
+def _is_free(word: _Word) -> bool:
+    """Say whether a word begins what may stand at either end of a clause."""
+    return word.has_preposition or word.is_adverb
+
+
+def _turned(words: Sequence[_Word], at: int) -> list[_Word]:
+    first, *rest = [*words[at:], *words[:at]]
+    return [replace(first, is_turned=True), *rest]
+
+
+@lru_cache(maxsize=512)
+def _read(text: str) -> _Text:
+    found = _Text()
+    body = _LABEL.sub("", plain(text), count=1)
+    speaker = _SPEAKER.match(body)
+    reader = _Reader(found, speaker[1] if speaker else "")
+    for piece in _PIECES.finditer(body):
+        reader.take(piece.lastgroup or "", piece[0])
+    found.words = list(_with_shared_roles(found))
+    return found
+
+
+def _with_shared_roles(text: _Text) -> Iterator[_Word]:
+    """The words of a text, those of a list with the part that its first one has: "by Ann and Ben"."""
+    last: _Word | None = None
+    for number, group in groupby(text.words, key=lambda word: word.clause):
+        words = list(group)
+        is_item = text.parts[number] and _Clause(words, owns=False, is_part=True).is_lone
+        if last is not None and is_item and words[0].is_anchor and not words[0].has_preposition:
+            words[0] = replace(words[0], roles=words[0].roles | last.roles, has_preposition=last.has_preposition)
+        last = words[0] if is_item else words[-1]
+        yield from words
+
+
+class _Reader:
+    """Takes the pieces of a text in order."""
+
+    def __init__(self, text: _Text, speaker: str) -> None:
+        """Prepare for a text that somebody says, whose name it begins with; without one the user says it."""
+        self._text = text
+        self._speaker = [word.casefold() for word in WORD.findall(speaker)]
+        self._begin(owns=True)
+        self._starts_sentence = True
+
+    def _begin(self, *, owns: bool) -> None:
+        """Begin a clause."""
+        text = self._text
+        if not text.owns or (text.words and text.words[-1].clause == len(text.owns) - 1):
+            text.owns.append(owns)
+            text.parts.append(not owns)
+        elif owns:
+            text.owns[-1], text.parts[-1] = True, False
+        self._has_pronoun = False
+        self._polarity: frozenset[str] = frozenset()
+        self._next()
+        self._is_first = True
+
+    def _next(self) -> None:
+        self._roles: frozenset[str] = frozenset()
+        self._preposition = self._be = self._determined = self._adverb = False
+
+    def take(self, kind: str, piece: str) -> None:
+        """Take one piece."""
+        if kind in {"end", "hard", "soft"}:
+            self._begin(owns=kind != "soft")
+            self._starts_sentence = self._starts_sentence or kind == "end"
+        elif kind == "number":
+            self._add(piece, is_anchor=True)
+        else:
+            self._word(piece)
+            self._starts_sentence = False
+
+    def _word(self, piece: str) -> None:
+        word = piece.casefold()
+        bare = word.removesuffix("'s")
+        is_large = piece[0].isupper() and not (self._starts_sentence and (word in _ADVERBS or word.endswith("ly")))
+        if is_large and not self._starts_sentence and word in STOP and word not in _GRAMMAR:
+            self._add(word, is_anchor=True)
+        elif word in _SOFT:
+            self._begin(owns=False)
+        elif word in _I | _ME | _MINE or bare == "user":
+            is_subject, is_owner = word in _I or word == "user", word in _MINE or word == "user's"
+            for name in [_USER] if bare == "user" else self._speaker or [_USER]:
+                self._add(name, is_anchor=True, is_subject=is_subject, is_owner=is_owner)
+        elif word in _PRONOUNS:
+            if self._is_first:
+                self._has_pronoun, self._text.owns[-1] = True, False
+        else:
+            self._weigh(word)
+            if word in _BE or word.removesuffix("n't") in _BE:
+                self._be = True
+            elif word in _ROLES or word in _PREPOSITIONS:
+                self._roles |= {word} & _ROLES
+                self._preposition = True
+            elif word in _DETERMINERS:
+                self._determined = True
+                self._adverb = word in _EACH
+            elif bare not in STOP and word not in STOP and word not in REVERSES and word not in _NOBODY:
+                for unit in units(word):
+                    if len(unit) > 1 or prose.is_wide(unit) or is_large:
+                        self._add(unit, is_anchor=is_large, is_owner=word.endswith("'s"), ending=word)
+
+    def _weigh(self, word: str) -> None:
+        """Note what turns all that follows in a clause round."""
+        if negations(word) or word in _NOBODY:
+            self._polarity |= {_NOT}
+        elif word in REVERSES:
+            self._polarity |= {stem(word)}
+
+    def _add(
+        self,
+        unit: str,
+        *,
+        is_anchor: bool,
+        is_subject: bool = False,
+        is_owner: bool = False,
+        ending: str = "",
+    ) -> None:
+        text = self._text
+        if self._is_first and (is_anchor or self._determined) and not (self._has_pronoun or self._preposition):
+            text.owns[-1] = True
+        is_passive = self._be and (ending.endswith(("ed", "en")) or ending in _PARTICIPLES)
+        # "is in Oslo" and "is failing" do not say what something is.
+        is_equal = self._be and not (self._is_first or self._preposition or is_passive or ending.endswith("ing"))
+        text.words.append(
+            _Word(
+                unit if is_anchor and unit == _USER else stem(unit),
+                len(text.owns) - 1,
+                is_anchor,
+                self._roles | self._polarity,
+                self._preposition,
+                self._adverb,
+                is_owner,
+                is_subject,
+                is_passive,
+                is_equal,
+            )
+        )
+        roles, preposition = self._roles, self._preposition
+        self._next()
+        if is_subject:  # "before you commit", "before we commit" and "before a commit"
+            self._roles, self._preposition = roles, preposition
+        self._is_first = False
+
+
+_SAID = frozenset(map(stem, _SAYS))
