@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date
 
 import pytest
@@ -15,6 +16,7 @@ from memoryd.tiers.daily import (
     needs_newline,
     new_file,
     parse,
+    pieces,
     render,
     says_nothing,
 )
@@ -142,3 +144,27 @@ def test_a_title_alone_is_no_content(data: bytes, expected: bool) -> None:  # no
 def test_what_is_no_block_is_refused(reason: str, clock: str, body: str) -> None:
     with pytest.raises(ValueError, match=r"a (reason|block)|clock"):
         block(reason, clock, body)
+
+
+def test_pieces_are_bullets_paragraphs_and_code_each_with_its_place() -> None:
+    code = "```\n- no bullet\n# no heading\n```"
+    head = "## Note (10:00)\n\nFrom Codex, 09:12-09:40, session:x\n\n"
+    raw = f"{head}- One\n  goes on\n* Two\n\nThree\n+ Four\n{code}\n".encode()
+    found = list(pieces(raw))
+    assert [text for _, text in found] == ["One\n  goes on", "Two", "Three", f"Four\n{code}"]
+    assert [raw[at:].lstrip(b"-*+ ").startswith(text[:3].encode()) for at, text in found] == [True] * 4
+
+
+@given(
+    st.lists(st.sampled_from(["", "- w{}", "w{}", "  w{}", "* w{}", "```", "## w{}", "From Codex, 09:12"]), max_size=12)
+)
+def test_pieces_leave_out_headings_and_nothing_else_and_tell_where_each_begins(shapes: list[str]) -> None:
+    lines = [shape.format(number) for number, shape in enumerate(shapes)]
+    raw = "\n".join(lines).encode()
+    found = list(pieces(raw))
+    said = re.findall(r"w\d+", " ".join(text for _, text in found))
+    fences = [sum(one == "```" for one in lines[:number]) % 2 for number in range(len(lines))]
+    spoken = [line for line, is_code in zip(lines, fences, strict=True) if is_code or not line.startswith("#")]
+    assert said == re.findall(r"w\d+", " ".join(spoken))
+    for at, text in found:
+        assert raw[at:].lstrip(b"-* ").startswith(text.split()[0].encode())

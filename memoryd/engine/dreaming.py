@@ -31,7 +31,6 @@ from memoryd.ledger.accounting import Unmentioned
 from memoryd.ledger.guards import Door, Limits
 from memoryd.ledger.memory import Kind, Source, draw_id
 from memoryd.tiers import core, daily
-from memoryd.tiers.lines import lines_of, open_fence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,7 +48,6 @@ _LABELS = {"User: ": "user", "Assistant: ": "assistant", "Report: ": "report", "
 _LABELS |= {"Failed: ": "report"}
 _HAND, _AGENT = "hand", "agent"
 _UNTOLD = ""  # the origin of a line whose label does not tell it, until it is looked up
-_BULLET = ("- ", "* ", "+ ")
 
 
 class Dreamt(NamedTuple):
@@ -417,9 +415,7 @@ def _of_file(
     for start, clock, raw in sections:
         moment = datetime.combine(day, wall_time.fromisoformat(clock) if clock else wall_time(23, 59), settings.zone)
         stamp = min(text_of(moment.astimezone(UTC)), now)
-        for first, text in _pieces(raw):
-            if daily.says_nothing(text):
-                continue
+        for first, text in daily.pieces(raw):
             by = next((one for one in written if one.first <= start + first < one.end), None)
             label = next((origin for label, origin in _LABELS.items() if text.startswith(label)), None)
             if by is None or by.session_id is None:
@@ -441,31 +437,6 @@ def _of_file(
                 at=stamp,
             )
             yield entry, None if session_id is None or by is None else by.run_id, place
-
-
-def _pieces(raw: bytes) -> Iterator[tuple[int, str]]:
-    """The bullets and paragraphs of a section, with the byte each begins at; a heading is none."""
-    at, begins, held_lines = 0, 0, list[str]()
-    fence: bytes | None = None
-    for line in lines_of(raw):
-        text = line.decode(errors="replace").rstrip()
-        is_code = fence is not None
-        fence = open_fence(fence, line)
-        begins_new = not is_code and (not text.strip() or text.startswith((*_BULLET, "#")))
-        if begins_new and held_lines:
-            yield begins, _joined(held_lines)
-            held_lines = []
-        if text.strip() and (is_code or not text.startswith("#")):
-            begins = at if not held_lines else begins
-            held_lines.append(text)
-        at += len(line)
-    if held_lines:
-        yield begins, _joined(held_lines)
-
-
-def _joined(lines: Sequence[str]) -> str:
-    text = "\n".join(lines).strip()
-    return text[2:].strip() if text.startswith(_BULLET) else text
 
 
 @dataclass(slots=True)

@@ -44,7 +44,6 @@ IN_A_ROW = 2
 MOST_QUESTIONS = 200  # the newest
 LOSES = "loses"
 _CORE = PREFIXES[Kind.CORE]
-_BULLETS = ("- ", "* ", "+ ")
 
 
 # --- the question -----------------------------------------------------------------------------------------------------
@@ -96,23 +95,12 @@ def _entries(workspace: Path, settings: Settings) -> list[Entry]:
         except ValueError:
             continue
         file = daily.parse(regular.read_in(workspace, f"memory/{path.name}") or b"")
-        for block in file.blocks:
+        for clock, raw in [(None, file.head), *((block.clock, block.raw) for block in file.blocks)]:
             # What has no clock was there at the day's end at the latest.
-            clock = wall_time.fromisoformat(block.clock) if block.clock else wall_time(23, 59)
-            at = text_of(datetime.combine(day, clock, settings.zone).astimezone(UTC))
-            found += [Entry(text, at) for text in _pieces(block.body)]
+            time = wall_time.fromisoformat(clock) if clock else wall_time(23, 59)
+            at = text_of(datetime.combine(day, time, settings.zone).astimezone(UTC))
+            found += [Entry(text, at) for _, text in daily.pieces(raw)]
     return sorted(found, key=lambda one: one.at)
-
-
-def _pieces(body: str) -> list[str]:
-    """The bullets and paragraphs of a block."""
-    found: list[list[str]] = [[]]
-    for line in body.splitlines():
-        if not line.strip() or line.startswith(_BULLETS):
-            found.append([])
-        found[-1].append(line.strip())
-    texts = (" ".join(lines).removeprefix("- ").strip() for lines in found)
-    return [text for text in texts if not daily.says_nothing(text)]
 
 
 def _with_core(

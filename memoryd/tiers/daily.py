@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 from memoryd.tiers.lines import lines_of, open_fence
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from datetime import date
 
 _NEWLINE = 10
+_BULLET = ("- ", "* ", "+ ")
 _TITLE = re.compile(rb"(?:\xef\xbb\xbf)?# Daily Memory: (\d{4}-\d\d-\d\d)[ \t]*\r?\n?")
 _BLOCK = re.compile(rb"## (.*)", re.DOTALL)
 _REASON = re.compile(rb"(.*?) \(([0-2]\d:[0-5]\d)\)", re.DOTALL)
@@ -107,6 +109,35 @@ def attribution(program: str, first: str, last: str, session: str) -> str:
 def says_nothing(body: str) -> bool:
     """Whether a block's body is empty, or only says whose session it was about."""
     return not body or _ATTRIBUTION.fullmatch(body.strip()) is not None
+
+
+def pieces(raw: bytes) -> Iterator[tuple[int, str]]:
+    """The bullets and paragraphs of a section, each with the byte it begins at.
+
+    A heading is none, nor what only says whose session a block was about.
+    """
+    at, begins, held = 0, 0, list[str]()
+    fence: bytes | None = None
+    for line in lines_of(raw):
+        text = line.decode(errors="replace").rstrip()
+        is_code = fence is not None
+        fence = open_fence(fence, line)
+        begins_new = not is_code and (not text.strip() or text.startswith((*_BULLET, "#")))
+        if begins_new and held:
+            yield from _piece(begins, held)
+            held = []
+        if text.strip() and (is_code or not text.startswith("#")):
+            begins = at if not held else begins
+            held.append(text)
+        at += len(line)
+    yield from _piece(begins, held)
+
+
+def _piece(begins: int, lines: Sequence[str]) -> Iterator[tuple[int, str]]:
+    text = "\n".join(lines).strip()
+    text = text[2:].strip() if text.startswith(_BULLET) else text
+    if not says_nothing(text):
+        yield begins, text
 
 
 def parse(data: bytes) -> DailyFile:
