@@ -239,6 +239,9 @@ def test_the_journal_says_what_was_counted_beside_what_was_claimed():
         "Refinement of 2026-05-04: compressed 50 → 3; saved ~2,000 tokens (7,983 → 5,983); protected 5."
         ' It said: "I deleted # all" What was counted says otherwise: nothing was deleted.'
     )
+    assert tally.counted(text) == (
+        "Refinement of 2026-05-04: compressed 50 → 3; saved ~2,000 tokens (7,983 → 5,983); protected 5."
+    )
     assert tally.journal("2026-05-04", tally.Tally(), (1, 1), "it was cut short", None) == (
         "Refinement of 2026-05-04: nothing was changed. It was cut short."
     )

@@ -20,6 +20,7 @@ from memoryd.files import regular
 from memoryd.files.log import Log
 from memoryd.interfaces import recall
 from memoryd.jobs.evidence import moment
+from memoryd.jobs.tally import counted
 from memoryd.ledger import facts, profile
 from memoryd.ledger.neutral import neutral
 from memoryd.ledger.profile import Entry, Section
@@ -78,7 +79,9 @@ def gather(settings: Settings, agent: Agent, now: datetime) -> Remembered:
             known = [facts.fact_of(memories.of_row(row)) for row in reads.fact_rows(reader, agent.id)]
             if settings.injection.handover_max_tokens:
                 others = _others(reader, agent, local)
-            told = [f"- {row['content']}" for row in reads.journal(reader, agent.id, text_of(now - JOURNAL_SHOWN))]
+            told = [
+                f"- {counted(row['content'])}" for row in reads.journal(reader, agent.id, text_of(now - JOURNAL_SHOWN))
+            ]
         journal = [injection.Part(JOURNAL, "\n".join(told), newest_last=True)] if told else []
         held = {one: Entry(rows[one]["text"], rows[one]["updated_at"]) for one in Section if one in rows}
         sections, lines = profile.render(held), [facts.line(fact) for fact in facts.Store(known).all()]

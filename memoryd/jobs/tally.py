@@ -104,6 +104,7 @@ def _claims(summary: str, cue: re.Pattern[str]) -> bool:
     return any(cue.search(one) and not _DENIED.search(one) for one in _SENTENCE.findall(summary))
 
 
+_SAID = ' It said: "'
 _WORDS = {"merged": "consolidated", "updated": "reworded", "deleted": "deleted", "protected": "protected"}
 
 
@@ -127,10 +128,15 @@ def journal(day: str, done: Tally, tokens: tuple[int, int], how: str | None, sum
     text += f" {how[0].upper()}{how[1:]}." if how else ""
     if not summary:
         return text
-    text += f' It said: "{neutral(summary)}"'
+    text += f'{_SAID}{neutral(summary)}"'
     false = unfounded(summary, done, tokens)
     if false:
         wrong = [f"nothing was {_WORDS[name]}" for name in false if name in _WORDS]
         wrong += ["the numbers are others"] if "numbers" in false else []
         text += f" What was counted says otherwise: {', '.join(wrong)}."
     return text
+
+
+def counted(entry: str) -> str:
+    """An entry of the journal as an agent is told it: without the model's words, which could give it orders."""
+    return entry.partition(_SAID)[0]
