@@ -515,7 +515,11 @@ def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path, user_conf
         if path.is_file():
             return path
     looked = ", ".join(map(str, usual))
-    raise ConfigError(f"there is no configuration: looked at {looked}", hint=f"memoryd config default > {usual[1]}")
+    hint = (
+        f"write {usual[1]} with: state_dir: ~/.local/state/memoryd, and agents: "
+        "[{id: me, workspace: ~/my-project}]; memoryd config default shows every key"
+    )
+    raise ConfigError(f"there is no configuration: looked at {looked}", hint=hint)
 
 
 def default_text() -> str:

@@ -284,7 +284,7 @@ def find_memory(reader: Reader, agent_id: str, memory_id: str) -> Row:
     exact = [row for row in rows if row["id"] == memory_id]
     if not memory_id or (not exact and len(rows) != 1):
         what = f"{memory_id!r} begins several memories' ids" if rows else f"there is no memory {memory_id!r}"
-        raise NotFoundError(what, hint="memoryd core list shows them")
+        raise NotFoundError(what, hint="memoryd core list and memoryd facts list show them")
     return (exact or rows)[0]
 
 

@@ -149,7 +149,8 @@ def plan(connection: Connection, agent_id: str, workspace: OpenFolder, target: T
     grounded = _grounded(connection, agent_id, tz)
     if target.memory_id is not None:
         if target.memory_id not in held:
-            raise NotFoundError(f"there is no memory {target.memory_id!r}", hint="memoryd core list shows them")
+            hint = "memoryd core list and memoryd facts list show them"
+            raise NotFoundError(f"there is no memory {target.memory_id!r}", hint=hint)
         sessions: tuple[str, ...] = ()
         verdict = forgetting.of_memory(held, target.memory_id, known.versions, grounded)
     else:

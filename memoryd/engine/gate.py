@@ -14,7 +14,7 @@ from memoryd.engine.clock import moment_of, text_of
 from memoryd.errors import RefusedError
 from memoryd.gauge.estimate import estimate
 from memoryd.ledger import erosion, forgetting, guards
-from memoryd.ledger.guards import Context, Door
+from memoryd.ledger.guards import Context, Door, Guard
 from memoryd.ledger.memory import Kind
 from memoryd.ledger.operation import Add, Delete, apply, ids_of
 
@@ -138,6 +138,14 @@ def _named(operations: Sequence[Operation]) -> set[str]:
     return named | {one for operation in operations if isinstance(operation, Delete) for one in operation.successors}
 
 
+_HINTS = {
+    Guard.CONSTITUTIONAL: "memoryd core unprotect, if that is what is meant",
+    Guard.RETENTION: "take away less at a time, or edit MEMORY.md by hand (guards.retention_floor)",
+    Guard.EROSION: "take away less at a time, or edit MEMORY.md by hand (guards.erosion_percent)",
+    Guard.TOMBSTONE: "write it into MEMORY.md by hand, if it is to come back",
+}
+
+
 def require_passed(passed: Passed) -> None:
     """Make sure that nothing was refused.
 
@@ -147,7 +155,8 @@ def require_passed(passed: Passed) -> None:
     if passed.refusals:
         why = "; ".join(f"{one.guard}: {one.why}" for one in passed.refusals)
         named = dict.fromkeys(memory_id for one in passed.refusals for memory_id in one.memory_ids)
-        raise RefusedError(why, ", ".join(named), "memoryd core unprotect, if that is what is meant")
+        hints = dict.fromkeys(_HINTS[one.guard] for one in passed.refusals if one.guard in _HINTS)
+        raise RefusedError(why, ", ".join(named), "; ".join(hints))
 
 
 def live_tokens(known: Mapping[str, Memory]) -> int:
