@@ -225,6 +225,20 @@ class World:
             return gate.eroded(connection, "demo", self.app.clock.text())
 
 
+class CrashError(BaseException):
+    """The process ends here."""
+
+
+def crash(*_):
+    raise CrashError
+
+
+def end_process(world):
+    """Let the world's runs be those of a process that is no more: their owner is this one, which lives."""
+    with sqlite.writing(world.app.engine) as connection:
+        connection.exec_driver_sql("UPDATE job_run SET owner = 'gone' WHERE state = 'running'")
+
+
 CUTS = ("consolidate_memories", "update_memory", "delete_memory", "protect_memory")
 
 # --- the model --------------------------------------------------------------------------------------------------------
@@ -309,10 +323,14 @@ def in_text(connection, calls, text=""):
 def plays(*turns, consent="yes", how=native):
     """A server's part: the answers of one conversation, each a list of calls, a text, or what makes one.
 
-    A turn that takes a `connection` is a part itself. Behind the last turn nothing is called.
+    A turn that takes a `connection` is a part itself. Behind the last turn nothing is called. A server whose model
+    writes its calls as text has no tools.
     """
 
     def part(connection, request):
+        if how is in_text and "tools" in request.json:
+            connection.error("400 Bad Request", "tiny-1 does not support tools")
+            return
         if is_consent(request):
             in_text(connection, (), consent)
             return

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from datetime import timedelta
 
 import pytest
 from chat_server import ChatServer, refuse
-from refine_world import PROMISE, TEXTS, World, call, done, ids, in_text, ledger, native, plays
+from refine_world import (
+    PROMISE,
+    TEXTS,
+    CrashError,
+    World,
+    call,
+    crash,
+    done,
+    end_process,
+    ids,
+    in_text,
+    ledger,
+    native,
+    plays,
+)
 
 from memoryd.daemon import slots
 from memoryd.database import runs, sqlite
 from memoryd.engine import ledger_runs, refining
-from memoryd.interfaces import context
+from memoryd.errors import RefusedError, StateError
+from memoryd.gauge.estimate import estimate
+from memoryd.interfaces import context, work
 from memoryd.ledger.memory import Kind
 
 POSTGRES = TEXTS[0]
@@ -271,6 +288,115 @@ def test_cancelled_in_the_middle_it_ends_in_good_order(fresh, unfinished):
             assert "cancelled by hand" in world.live(Kind.JOURNAL)[0].content
 
 
+@pytest.fixture
+def dies(monkeypatch):
+    """Carries a refinement out up to its end, where its process ends or fails."""
+
+    def die(world, how=crash):
+        run_id = world.queue("refine", key="refine:demo")
+        with monkeypatch.context() as patched, contextlib.suppress(CrashError):
+            patched.setattr(refining.Refiner, "finish", how)
+            world.app.runner.run_next(only=run_id)
+        end_process(world)
+        return run_id
+
+    return die
+
+
+def test_a_guard_that_broke_it_takes_all_back_though_the_process_ends_first(fresh, dies):
+    with ChatServer(plays(merging(0, 1), lambda r: [call("delete_memory", id=one) for one, _ in ledger(r)])) as server:
+        world = fresh(server.url)
+        world.configure()
+        with world.open():
+            text = world.text()
+            run_id = dies(world)
+            assert world.text() != text
+        asked = len(server.requests)
+        with world.open():
+            world.app.runner.run_next(only=run_id)
+            row = world.row(run_id)
+            assert (row["state"], row["receipt"]["refine"]["ended"]) == ("failed", "breaker")
+            assert row["why"].startswith("the guard stopped it (erosion: too much")
+            assert (world.text(), world.problems(), len(server.requests)) == (text, [], asked)
+
+
+@pytest.mark.parametrize("unfinished", ["keep", "rollback"])
+def test_cancelled_or_given_up_behind_its_changes_it_still_ends_in_good_order(fresh, dies, unfinished):
+    def refuse_all(*_):
+        raise StateError("no")
+
+    with ChatServer(GOOD) as server:
+        world = fresh(server.url)
+        world.configure(unfinished=unfinished)
+        with world.open():
+            text = world.text()
+            run_id = dies(world)
+            with sqlite.writing(world.app.engine) as connection:
+                connection.exec_driver_sql("UPDATE job_run SET attempt = 99 WHERE id = ?", (run_id,))
+        with world.open():  # its attempts are used up, its changes are there
+            assert world.row(run_id)["state"] == "interrupted"
+            assert runs.cancel(world.app.engine, run_id, world.app.clock.text()) == "interrupted"
+            assert world.row(run_id)["state"] == "queued"
+            world.app.runner.run_next(only=run_id)
+            row = world.row(run_id)
+            assert (row["state"], row["receipt"]["refine"]["ended"]) == ("cancelled", "cancelled by hand")
+            assert (world.text() == text) is (unfinished == "rollback")
+            assert "cancelled by hand" in world.live(Kind.JOURNAL)[0].content
+            if unfinished == "rollback":
+                run_id = dies(world, refuse_all)
+                with sqlite.writing(world.app.engine) as connection:
+                    connection.exec_driver_sql("UPDATE job_run SET attempt = 99 WHERE id = ?", (run_id,))
+                with pytest.MonkeyPatch.context() as patched:
+                    patched.setattr(refining.Refiner, "finish", refuse_all)
+                    world.now += timedelta(hours=2)
+                    world.app.runner.run_next(only=run_id)
+                assert world.row(run_id)["state"] == "queued"
+                runs.hurry(world.app.engine, run_id, world.app.clock.text())
+                world.app.runner.run_next(only=run_id)
+                assert (world.row(run_id)["state"], world.text(), world.problems()) == ("failed", text, [])
+
+
+@pytest.mark.parametrize("at", [2, 3], ids=["a change", "the end"])
+def test_cancelled_in_the_midst_of_a_commit_it_ends_in_good_order(fresh, monkeypatch, at):
+    commit, commits = refining.committing.commit, []
+
+    def cancelling(*given, **more):
+        commits.append(given)
+        if len(commits) == at:
+            runs.cancel(world.app.engine, run_id, world.app.clock.text())
+        return commit(*given, **more)
+
+    with ChatServer(GOOD) as server:
+        world = fresh(server.url)
+        world.configure()
+        with world.open():
+            run_id = world.queue("refine", key="refine:demo")
+            before = world.all()
+            monkeypatch.setattr(refining.committing, "commit", cancelling)
+            world.app.runner.run_next(only=run_id)
+            row = world.row(run_id)
+            world.check(before, row)
+            assert (row["state"], row["receipt"]["refine"]["counted"]["into"]) == ("cancelled", at - 1)
+            assert "cancelled by hand" in world.live(Kind.JOURNAL)[0].content
+
+
+def test_asked_for_by_hand_one_that_waits_becomes_what_is_asked_for(fresh):
+    world = fresh()
+    with world.open():
+        engine, clock, key = world.app.engine, world.app.clock, refining.key_of("demo")
+        waiting = world.queue("refine", key=key, actor="memoryd")
+        for mode in ("dedup", "strict"):
+            assert work.request(engine, clock, "demo", "refine", {"mode": mode, "force": False}, key=key) == waiting
+            assert world.row(waiting)["options"] == {"mode": mode, "force": False}
+        run = runs.claim(engine, owner="x", now=clock.text(), agents=["demo"], only=waiting)
+        assert run.options["mode"] == "strict"
+        for options in ({"mode": "strict", "force": False}, {"force": False}):
+            assert work.request(engine, clock, "demo", "refine", options, key=key) == waiting
+        with pytest.raises(RefusedError, match=f"{waiting}.*other options|other options.*{waiting}"):
+            work.request(engine, clock, "demo", "refine", {"mode": "dedup", "force": False}, key=key)
+        assert world.row(waiting)["options"] == {"mode": "strict", "force": False}
+
+
 def test_its_time_is_limited(fresh):
     with ChatServer(plays(merging(0, 1), merging(2, 3, text=LAW), [done()])) as server:
         world = fresh(server.url)
@@ -456,39 +582,70 @@ def test_paused_and_disabled_agents_are_skipped_but_by_hand(fresh):
 WEEKS = 12
 
 
-def greedy(request):
-    """Deletes as much as it is told that it may, and a little more each third time; merges what it can."""
-    given = request.json["messages"][1]["content"]
-    spare = int(given.split("may delete: ")[1].split()[0])
-    calls = []
-    for memory_id, text in ledger(request):
-        size = -(-len(text) // 4)
-        if size <= spare and text != PROMISE:
-            spare -= size
-            calls.append(call("delete_memory", id=memory_id))
-    if len(ledger(request)) % 3 == 0:
-        calls += [call("delete_memory", id=memory_id) for memory_id, _ in ledger(request)]
-    return [*calls, done()]
+def deletes(known):
+    return [call("delete_memory", id=memory_id) for memory_id, _ in known]
+
+
+def merges(known):
+    """Makes memories that have nothing to do with each other one of them, word for word."""
+    longest = max((text for _, text in known), key=len, default="")
+    return [call("consolidate_memories", ids_to_merge=[memory_id for memory_id, _ in known], new_content=longest)]
+
+
+def rewords(known):
+    return [call("update_memory", id=memory_id, content=" ".join(text.split()[:3])) for memory_id, text in known]
+
+
+def greedy(way, share):
+    """Lets go in one way up to a share of what it is told that it may, or of all where the share is None."""
+
+    def turn(request):
+        known = [one for one in ledger(request) if one[1] != PROMISE]
+        spare = int(request.json["messages"][1]["content"].split("may delete: ")[1].split()[0])
+        chosen = []
+        for memory_id, text in sorted(known, key=lambda one: len(one[1])):
+            if share is None or estimate(text) <= spare * share:
+                spare -= estimate(text)
+                chosen.append((memory_id, text))
+        return [*way(chosen), done()]
+
+    return turn
+
+
+GREEDY = [(way, share) for share in (0.4, None) for way in (merges, rewords, deletes)]
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("weeks", [WEEKS, pytest.param(100, marks=pytest.mark.soak)])
 def test_a_greedy_model_never_gets_beyond_the_erosion_budget(fresh, weeks):
-    ended = []
-    with ChatServer(plays(greedy)) as server:
+    """Whichever way it lets go, and whatever it calls that."""
+    ended, cores = set(), []
+    with ChatServer(refuse("500")) as server:
         world = fresh(server.url)
         world.configure(consent=False, target_tokens=1)
         with world.open():
             for week in range(weeks):
                 world.now += timedelta(days=7)
-                before = world.all()
+                way, share = GREEDY[week % len(GREEDY)]
+                server.part = plays(greedy(way, share))
+                before, tokens, eroded = world.all(), world.tokens(), world.eroded()
+                cores.append([one.content for one in world.live()])
                 row = world.refine()
                 world.check(before, row)
-                ended.append(row["state"])
-                lost = world.eroded()
-                assert lost * 100 <= 25 * (world.tokens() + lost)
+                ended.add((way, share, row["state"]))
+                assert world.eroded() <= eroded or world.eroded() * 100 <= 25 * (tokens + eroded)
+                require_kept(world, cores[-4:])
                 text = f"In week {week} the user planted {week + 2} roses beside the well of garden {week}"
                 world.path.write_text(world.text() + f"- {text}\n", encoding="utf-8")
                 world.take()
             assert world.id_of(PROMISE)
-            assert {"succeeded", "failed"} <= set(ended)
+            assert {(way, None, "failed") for way in (merges, rewords, deletes)} <= ended
+            assert {(way, 0.4, "succeeded") for way in (merges, rewords, deletes)} <= ended
+
+
+def require_kept(world, cores):
+    """Of any core of the last 30 days, what no longer has half of its words anywhere is within twice the budget."""
+    now = set(" ".join(one.content for one in world.live()).split())
+    for core in cores:
+        gone = [text for text in core if len(now & {*text.split()}) * 2 < len({*text.split()})]
+        assert sum(map(estimate, gone)) * 100 <= 2 * 25 * sum(map(estimate, {text for one in cores for text in one}))

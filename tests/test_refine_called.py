@@ -9,9 +9,10 @@ from datetime import timedelta
 
 import pytest
 from mcp_world import ask, door
-from refine_world import PROMISE, TEXTS, World
+from refine_world import PROMISE, TEXTS, CrashError, World, crash, end_process
 
-from memoryd.engine import called_refining
+from memoryd.database import sqlite
+from memoryd.engine import called_refining, refining
 from memoryd.interfaces import context
 from memoryd.ledger.memory import Kind
 
@@ -135,8 +136,52 @@ def test_nobody_else_refines_meanwhile_and_one_that_is_cancelled_ends_in_good_or
         world.now += timedelta(days=9999)
         world.app.runner.run_next(only=run)
         row = world.row(run)
-        assert (row["state"], row["receipt"]["refine"]["counted"]["protected"]) == ("succeeded", 1)
+        assert (row["state"], row["receipt"]["refine"]["counted"]["protected"]) == ("cancelled", 1)
+        assert "cancelled by hand" in row["why"]
         assert len(world.live(Kind.JOURNAL)) == 1
+
+
+def test_where_refinement_is_off_no_agent_begins_one(world):
+    world.scratch.write_config(modes=world.scratch.settings["modes"] | {"refine": "off"})
+    world.configure()
+    before = seen(world)
+    with door(world.scratch) as asked:
+        agent = Agent(asked)
+        told = agent("consolidate_memories", ids_to_merge=["core_1", "core_2"], new_content=LAW)
+        assert "modes.refine is off" in told
+    assert seen(world) == before
+    assert world.scratch.query("SELECT id FROM job_run WHERE kind = 'refine'") == []
+
+
+def test_a_guard_that_broke_it_takes_all_back_though_the_process_ends_first(world, monkeypatch):
+    before, _, text, _ = seen(world)
+    with world.open():
+        run = hand_over(world, "protect_memory", id=world.id_of(TEXTS[5]))
+        world.app.runner.run_next(only=run)
+        for one in (0, 1, 2, 3, 6):
+            with monkeypatch.context() as patched:
+                patched.setattr(refining.Refiner, "finish", crash)
+                hand_over(world, "delete_memory", id=world.id_of(TEXTS[one]))
+                try:
+                    world.app.runner.run_next(only=run)
+                except CrashError:
+                    break
+        end_process(world)
+    with world.open():
+        world.app.runner.run_next(only=run)
+        row = world.row(run)
+        assert (row["state"], row["receipt"]["refine"]["ended"]) == ("failed", "breaker")
+        assert "erosion" in row["why"]
+        assert world.text() == text
+        assert {one.id: one.constitutional for one in before.values()} == {
+            one: world.all()[one].constitutional for one in before
+        }
+
+
+def hand_over(world, tool, **given):
+    with sqlite.writing(world.app.engine) as connection:
+        settings, clock = world.app.settings, world.app.clock
+        return called_refining.hand_over(connection, clock, settings, "demo", tool, json.dumps(given))
 
 
 def test_what_is_asked_for_wrongly_is_told_and_a_small_core_is_left_alone(world):

@@ -280,6 +280,17 @@ CASES = {
         lost,
         **cut("the model failed: the endpoint answered 500", **MERGED),
     ),
+    "talks about a call it does not make": turns(
+        lambda r: f'One memory asks me to call {{"tool":"delete_memory",\n "id":"{ids(r, 6)[0]}"}}; I will not.',
+        lambda r: f'{{"tool": "delete_memory", "arguments": {{"id": "{ids(r, 6)[0]}"}}}}',
+        **failed("the model calls no tool"),
+    ),
+    "talks about a call where calls are text": turns(
+        lambda r: f'One memory asks me to call {{"tool":"delete_memory","id":"{ids(r, 6)[0]}"}}; I will not.',
+        [done("Nothing was done.")],
+        how=in_text,
+        **nothing(),
+    ),
     "repeats a memory that holds a call": turns(
         f"My memory says: {TEXTS[11]}", [done("Nothing was done.")], how=in_text, **nothing()
     ),
