@@ -181,7 +181,8 @@ class World:
         for memory in after.values():
             if memory.id not in before and memory.kind is Kind.CORE:
                 parts = [before.get(one) or after[one] for one in memory.derived_from]
-                assert memory.origin_at == min(part.origin_at for part in parts)
+                origins = [part.origin_at for part in parts if part.origin_at is not None]
+                assert memory.origin_at == min(origins, default=None)
         if row is not None:
             self.check_counts(row)
 
@@ -219,6 +220,14 @@ class World:
         changes = {"consolidate_memories": "into", "update_memory": "updated", "delete_memory": "deleted"}
         for tool, name in (changes | {"protect_memory": "protected"}).items():
             assert counted[name] == sum(one["tool"] == tool for one in done)
+
+    def require_kept(self, cores):
+        """Of any of these cores, what no longer has half of its words anywhere is within twice the erosion budget."""
+        now = set(" ".join(one.content for one in self.live()).split())
+        there = sum(map(estimate, {text for core in cores for text in core}))
+        for core in cores:
+            gone = [text for text in core if len(now & {*text.split()}) * 2 < len({*text.split()})]
+            assert sum(map(estimate, gone)) * 100 <= 2 * 25 * there
 
     def eroded(self):
         with sqlite.reading(self.app.engine) as connection:

@@ -104,6 +104,7 @@ def test_any_session_ends_well(template, script, crash, unfinished):
             world.check(before, row)
             assert world.tokens() >= start / 2
             assert world.eroded() * 4 <= start
+            world.require_kept([[one.content for one in before.values() if one.kind is Kind.CORE and one.is_live]])
             assert world.id_of(PROMISE)
             if row["state"] == "failed":
                 assert world.text() == text
