@@ -164,8 +164,8 @@ def drops(connection: Connection, agent_id: str, since: str, *, but: str) -> lis
         ' ON a.agent_id = m.agent_id AND a.memory_id = m.id LEFT JOIN content b ON b.sha256 = a."before"'
         " LEFT JOIN content n ON n.sha256 = a.\"after\" WHERE m.agent_id = ? AND m.kind = 'core' AND m.updated_at > ?"
         " AND a.at > ? AND a.\"before\" IS NOT NULL AND a.actor != ? AND a.operation != 'rollback'"
-        " AND n.text IS NOT NULL AND (json_extract(n.text, '$.deleted_at') IS NOT NULL"
-        " OR json_extract(b.text, '$.content_hash') != json_extract(n.text, '$.content_hash')) ORDER BY a.id",
+        " AND n.text IS NOT NULL AND json_extract(b.text, '$.content_hash', '$.deleted_at')"
+        " IS NOT json_extract(n.text, '$.content_hash', '$.deleted_at') ORDER BY a.id",
         (agent_id, since, since, but),
     )
     found = []

@@ -369,14 +369,14 @@ class Erosion:
         after: lost with them.
         base: what the core would have without any loss.
         budget: what may be lost of that.
-        ids: the memories they lose something of.
+        drops: what they let go, each with the id of the memory.
     """
 
     before: int
     after: int
     base: int
     budget: Fraction
-    ids: tuple[str, ...]
+    drops: Sequence[tuple[str, Drop]]
 
 
 def erode(context: Context, changes: Sequence[Change]) -> Erosion:
@@ -392,8 +392,7 @@ def erode(context: Context, changes: Sequence[Change]) -> Erosion:
     before = erosion.lost(context.drops, _core_texts(context.memories.values()), context.count_tokens)
     lost = erosion.lost([*context.drops, *(drop for _, drop in drops)], live, context.count_tokens)
     base = core_tokens(context.memories.values(), context.count_tokens) + before
-    ids = dict.fromkeys(one for one, drop in drops if erosion.lost([drop], live, context.count_tokens))
-    return Erosion(before, lost, base, _exact(context.limits.erosion_percent) * base / 100, tuple(ids))
+    return Erosion(before, lost, base, _exact(context.limits.erosion_percent) * base / 100, drops)
 
 
 def _after(context: Context, changes: Iterable[Change]) -> dict[str, Memory]:
@@ -405,8 +404,10 @@ def _erosion(context: Context, changes: Sequence[Change]) -> Iterable[RefusedRun
     if told.after > told.before and told.after > told.budget:
         percent = float(_exact(context.limits.erosion_percent))
         lost = told.after - told.before
+        live = _core_texts(_after(context, changes).values())
+        ids = dict.fromkeys(one for one, drop in told.drops if erosion.lost([drop], live, context.count_tokens))
         numbers = {"before": told.before, "lost": lost, "base": told.base, "percent": percent}
-        yield RefusedRun(Guard.EROSION, told.ids, "too much of the core would be lost within 30 days", numbers)
+        yield RefusedRun(Guard.EROSION, tuple(ids), "too much of the core would be lost within 30 days", numbers)
 
 
 def _cap(context: Context, operations: Sequence[Operation]) -> Iterable[RefusedRun]:
