@@ -268,7 +268,7 @@ def release_lost(engine: Engine, *, owner: str, active: Sequence[str], now: str)
 
 
 def recover_orphans(engine: Engine, *, alive: Callable[[str], bool], attempts: int, now: str) -> list[Run]:
-    """Give running rows of dead processes back to the queue, or end them as dead after `attempts` that changed nothing.
+    """Give running rows of dead processes back to the queue, or end them as dead after `attempts`, if they may end so.
 
     Returns:
         The rows as they are now.
@@ -277,7 +277,7 @@ def recover_orphans(engine: Engine, *, alive: Callable[[str], bool], attempts: i
         rows = connection.exec_driver_sql("SELECT * FROM job_run WHERE state = 'running'").mappings().all()
         orphans = [row for row in rows if not alive(row["owner"] or "")]
         for row in orphans:
-            is_bound = has_intent(connection, row["id"]) or has_changed(connection, row["id"])
+            is_bound = has_intent(connection, row["id"]) or has_to_end(connection, row["id"])
             dead = row["attempt"] >= attempts and not is_bound
             connection.exec_driver_sql(
                 "UPDATE job_run SET state = ?, owner = NULL, scheduled_for = ?, finished_at = ?, error = ?,"
@@ -349,9 +349,13 @@ def _ends_itself(connection: Connection, run_id: str, now: str) -> bool:
     return result.rowcount == 1
 
 
-def has_changed(connection: Connection, run_id: str) -> bool:
-    """Say whether a run has changed memory already, though it may go on: it must come to an end that tells of it."""
-    return connection.exec_driver_sql("SELECT 1 FROM audit WHERE run_id = ? LIMIT 1", (run_id,)).first() is not None
+def has_to_end(connection: Connection, run_id: str) -> bool:
+    """Say whether a run is a refinement that has changed memory: it must come to an end that tells of it."""
+    found = connection.exec_driver_sql(
+        "SELECT 1 FROM job_run WHERE id = ? AND kind = 'refine' AND EXISTS (SELECT 1 FROM audit WHERE run_id = ?)",
+        (run_id, run_id),
+    )
+    return found.first() is not None
 
 
 def withdraw(connection: Connection, run_id: str, now: str, why: str) -> None:

@@ -732,8 +732,8 @@ class Runner:
         verdict = retry.decide(error, attempt=run.attempt, attempts=attempts, jitter=_jitter(run))
         with sqlite.reading(self.engine) as connection:
             has_intent = runs.has_intent(connection, run.id)
-            has_changed = runs.has_changed(connection, run.id)
-        if has_changed and isinstance(verdict, retry.GiveUp):  # it must come to an end that tells of its changes
+            has_to_end = runs.has_to_end(connection, run.id)
+        if has_to_end and isinstance(verdict, retry.GiveUp):
             verdict = retry.RetryAfter(retry.LONGEST_DELAY, refund=True)
         if has_intent:  # files may have changed: it is completed, not begun again
             self.unsettled[run.agent_id] = self.clock.monotonic() + SETTLE_AGAIN_SECONDS
