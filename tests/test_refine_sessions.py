@@ -143,7 +143,7 @@ CASES = {
         lambda r: [merge(r, 0, 1), done()],
         **MERGED,
     ),
-    "rewords": turns(updates(7, "Two lemon trees and an old well stand in Lisbon"), journal="reworded 1"),
+    "rewords": turns(updates(7, "Two lemon trees and an old well in the garden of Lisbon"), journal="reworded 1"),
     "arguments as text": turns(
         lambda r: [("consolidate_memories", json.dumps(json.dumps(merge(r, 0, 1)[1]))), done()], **MERGED
     ),
