@@ -177,7 +177,7 @@ def _stands(clauses: Sequence[_Clause], start: int, end: int, heard: Sequence[_H
     if first.owns or (len(words) == 1 and not first.is_lone):
         return any(_follows(words, one) for one in heard)
     owning = [clause for clause in clauses[:start] if clause.owns]
-    subject = next((clause.words for clause in reversed(owning) if not clause.is_lone), owning[-1].words)
+    subject = next((one.words for one in reversed(owning) if len(one.words) > 1), owning[-1].words)
     heads = (subject[:length] for length in range(1, min(_LONGEST_SUBJECT, len(subject)) + 1))
     return any(_follows([*head, *words], one, len(head)) for head in heads for one in heard)
 
@@ -185,7 +185,7 @@ def _stands(clauses: Sequence[_Clause], start: int, end: int, heard: Sequence[_H
 def _shared(clauses: Sequence[_Clause], at: int) -> Iterator[list[_Word]]:
     """What a part of a list says with the words that it shares with the clause before or after it."""
     part = clauses[at].words
-    before = next((clause.words for clause in reversed(clauses[:at]) if clause.owns and not clause.is_lone), None)
+    before = next((one.words for one in reversed(clauses[:at]) if one.owns and len(one.words) > 1), None)
     if before is not None:
         if sum(word.is_anchor for word in before) == len(part):  # "Anna lives in Oslo and Bob in Bremen"
             names = iter(part)
