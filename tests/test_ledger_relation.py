@@ -59,7 +59,7 @@ UPSIDE_DOWN = [
     ("Anna moved to Oslo and works at Foo.", ("Anna moved to Oslo.", "Bob works at Foo.")),
     ("Anna moved to Oslo. She works at Foo.", ("Anna moved to Oslo.", "Bob works at Foo.")),
     ("Anna lives in Oslo, Bob in Rome and Bremen.", ("Anna lives in Oslo and Bremen.", "Bob lives in Rome.")),
-    ("The nightly build runs on Marvin.", ("The nightly build takes 42 minutes.", "The nightly backup runs on Marvin.")),
+    ("The nightly build runs on Marvin.", ("The nightly build is slow.", "The nightly backup runs on Marvin.")),
     ("The database runs on Redis 7.", (DATABASE, "The cache of the shop runs on Redis 7.")),
     # somebody else's
     ("Anna lives in Oslo.", ("Anna's sister lives in Oslo.",)),
@@ -163,4 +163,4 @@ def test_a_long_source_of_the_same_words_is_no_trouble():
     words = "the lamp of Anna is near the lamp of Bob "
     draw = random.Random(1)
     assert relates("The lamp of Anna is near the lamp of Bob", [words * 200])
-    assert not relates(" ".join(draw.choices("lamp Bob Anna".split(), k=150)), [words * 200])
+    assert not relates(" ".join(draw.choices(["lamp", "Bob", "Anna"], k=150)), [words * 200])
