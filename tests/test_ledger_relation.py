@@ -41,6 +41,7 @@ UPSIDE_DOWN = [
     ("Bob is the mother of Anna.", ("Anna is the mother of Bob.",)),
     ("Bob has 500.", ("Anna owes Bob 500.",)),
     ("Anna smokes.", ("Anna does not smoke.",)),
+    ("Anna owes Bob nothing.", ("Anna owes Bob 500.",)),
     ("Anna is in Oslo.", ("Anna does not live in Oslo.",)),
     # a value moved
     ("Staging runs on port 9090.", PORTS),
