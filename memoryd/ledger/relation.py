@@ -395,12 +395,12 @@ class _Reader:
             if self._is_first:
                 self._has_pronoun, self._text.owns[-1] = True, False
             return True
-        if negations(word) or word in _NOBODY:
-            self._polarity |= {_NOT}
-        if word in _NOBODY:  # "owes nothing" denies what stands before it, too
+        if word in _NOBODY and _NOT not in self._polarity:  # "owes nothing" denies what stands before it, too
             words, here = self._text.words, len(self._text.owns) - 1
             words[:] = [replace(one, roles=one.roles | {_NOT}) if one.clause == here else one for one in words]
-        elif word in REVERSES and not negations(word):
+        if negations(word) or word in _NOBODY:
+            self._polarity |= {_NOT}
+        elif word in REVERSES:
             self._polarity |= {stem(word)}
         self._be = self._be or word.removesuffix("n't") in _BE
         self._roles |= {word} & _ROLES
