@@ -62,6 +62,11 @@ UPSIDE_DOWN = [
     ("Anna lives in Oslo, Bob in Rome and Bremen.", ("Anna lives in Oslo and Bremen.", "Bob lives in Rome.")),
     ("The nightly build runs on Marvin.", ("The nightly build is slow.", "The nightly backup runs on Marvin.")),
     ("The database runs on Redis 7.", (DATABASE, "The cache of the shop runs on Redis 7.")),
+    ("If CI fails, deploy; if it passes, page Anna.", ("If CI passes, deploy; if it fails, page Anna.",)),
+    ("Carla (allergic to cats) and Berta (allergic to nuts) visit.",
+     ("Carla (allergic to nuts) and Berta (allergic to cats) visit.",)),
+    ("a@example.com belongs to Bob.", ("a@example.com belongs to Ann, bob@example.com to Bob.",)),
+    ("marvin: 5433, trillian: 5432", ("marvin: 5432, trillian: 5433",)),
     # somebody else's
     ("Anna lives in Oslo.", ("Anna's sister lives in Oslo.",)),
     ("Anna lives in Oslo.", ("The sister of Anna lives in Oslo.",)),

@@ -29,8 +29,9 @@ _LABEL = re.compile(
 )
 _SPEAKER = re.compile(r"([A-Z][\w.'-]*(?: [A-Z][\w.'-]*){0,2}): (?=.)")
 _PIECES = re.compile(
-    rf"(?P<end>[.!?…]+(?=\s|$)|[。！？])|(?P<hard>[;:](?=\s|$)|[()；：]|\s[–—-]+(?=\s))|(?P<soft>,(?=\s|$)|[，、]"  # noqa: RUF001
+    rf"(?P<end>[.!?…]+(?=\s|$)|[。！？])|(?P<hard>[;:](?=\s|$)|[；：]|\s[–—-]+(?=\s))|(?P<soft>,(?=\s|$)|[()，、]"  # noqa: RUF001
     r"|\b[Ss]ince(?=\s+\D))"
+    r"|(?P<mark>[^\s,;()\[\]\"']{0,200}\w[@/\\_=:.](?!\d)[^\s,;()\[\]\"']{0,200}\w)"
     rf"|(?P<number>(?<!\w)\d+(?:[.,:/-]\d+)*(?!\w))|(?P<word>{WORD.pattern})"
 )
 _SOFT_LIST = """
@@ -42,6 +43,7 @@ _SOFT = frozenset(_SOFT_LIST.split())
 _BE_LIST = """
 is are was were be been being am ist sind war waren est sont était es son era è sono são zijn
 """
+_CONDITIONS = frozenset(["if", "when", "whenever", "wenn", "falls", "si", "quando", "se", "als", "если", "когда"])
 _BE = frozenset(_BE_LIST.split())
 _DETERMINERS_LIST = """
 the a an this these those his her its their each every all some any both one
@@ -122,6 +124,7 @@ class _Text:
 
     words: list[_Word] = field(default_factory=list)
     owns: list[bool] = field(default_factory=list)
+    conditions: list[bool] = field(default_factory=list)
     parts: list[bool] = field(default_factory=list)  # of each clause whether "and" or a comma joins it to the last
 
 
@@ -139,6 +142,7 @@ class _Clause(NamedTuple):
     words: list[_Word]
     owns: bool
     is_part: bool
+    is_condition: bool = False
 
     @property
     def is_lone(self) -> bool:
@@ -157,10 +161,10 @@ def relates(text: str, sources: Iterable[str]) -> bool:
     known = {word.stem for one in heard for word in one.words}
     claim = _read(text)
     clauses: list[_Clause] = []
-    for number, (owns, is_part) in enumerate(zip(claim.owns, claim.parts, strict=True)):
+    for number, (owns, *flags) in enumerate(zip(claim.owns, claim.parts, claim.conditions, strict=True)):
         words = [word for word in claim.words if word.clause == number and word.stem in known]
         if words:
-            clauses.append(_Clause(words, owns or not clauses, is_part))
+            clauses.append(_Clause(words, owns or not clauses, *flags))
     reach = [True] + [False] * len(clauses)  # how many clauses are accounted for
     for end in range(1, len(clauses) + 1):
         reach[end] = any(reach[start] and _stands(clauses, start, end, heard) for start in range(end))
@@ -169,6 +173,8 @@ def relates(text: str, sources: Iterable[str]) -> bool:
 
 def _stands(clauses: Sequence[_Clause], start: int, end: int, heard: Sequence[_Held]) -> bool:
     """Say whether some clauses together follow one passage, with the subject of those before where they have none."""
+    if any(_belongs(clauses, at) for at in (start, end)):
+        return False
     first = clauses[start]
     words = [word for clause in clauses[start:end] for word in clause.words]
     if first.is_lone and len(clauses) > 1 and (end - start == 1 or (first.is_part and start > 0)):
@@ -180,6 +186,12 @@ def _stands(clauses: Sequence[_Clause], start: int, end: int, heard: Sequence[_H
     subject = next((one.words for one in reversed(owning) if len(one.words) > 1), owning[-1].words)
     heads = (subject[:length] for length in range(1, min(_LONGEST_SUBJECT, len(subject)) + 1))
     return any(_follows([*head, *words], one, len(head)) for head in heads for one in heard)
+
+
+def _belongs(clauses: Sequence[_Clause], at: int) -> bool:
+    """Say whether a clause is one with that before it: what is so if something else is, is not so by itself."""
+    is_between = 0 < at < len(clauses) and clauses[at].is_part
+    return is_between and (clauses[at].is_condition or clauses[at - 1].is_condition)
 
 
 def _shared(clauses: Sequence[_Clause], at: int) -> Iterator[list[_Word]]:
@@ -350,6 +362,7 @@ class _Reader:
         if not text.owns or (text.words and text.words[-1].clause == len(text.owns) - 1):
             text.owns.append(owns)
             text.parts.append(not owns)
+            text.conditions.append(False)
         elif owns:
             text.owns[-1], text.parts[-1] = True, False
         self._has_pronoun = False
@@ -366,8 +379,9 @@ class _Reader:
         if kind in {"end", "hard", "soft"}:
             self._begin(owns=kind != "soft")
             self._starts_sentence = self._starts_sentence or kind == "end"
-        elif kind == "number":
-            self._add(piece, is_anchor=True)
+        elif kind in {"number", "mark"}:
+            self._add(piece.casefold(), is_anchor=True)
+            self._starts_sentence = False
         else:
             self._word(piece)
             self._starts_sentence = False
@@ -380,6 +394,7 @@ class _Reader:
             self._add(word, is_anchor=True)
         elif word in _SOFT:
             self._begin(owns=False)
+            self._text.conditions[-1] = word in _CONDITIONS
         elif word in _SELF or bare == "user":
             is_subject, is_owner = word in _I or word == "user", word in _MINE or word == "user's"
             for name in [_USER] if bare == "user" else self._speaker or [_USER]:
