@@ -38,6 +38,8 @@ UPSIDE_DOWN = [
     ("Anna was hired by Bob.", ("Anna hired Bob.",)),
     ("Anna hired Bob.", ("Anna was hired by Bob.",)),
     ("Anna was hired.", ("Anna hired Bob.",)),
+    ("Anna was hired by Bob.", ("I hired Anna.", "Bob hired Carla.")),
+    ("Anna hired in May.", ("I hired Anna in May.",)),
     ("Bob is the mother of Anna.", ("Anna is the mother of Bob.",)),
     ("Bob has 500.", ("Anna owes Bob 500.",)),
     ("Anna smokes.", ("Anna does not smoke.",)),
@@ -103,6 +105,7 @@ HONEST = [
     ("The mother of Bob is Anna.", ("Anna is the mother of Bob.",)),
     ("In 2.3.1 the bug was fixed.", ("The bug was fixed in 2.3.1.",)),
     ("Since 2020 Anna works at Foo.", ("Anna works at Foo since 2020.",)),
+    ("Orders are kept in Postgres 16.", ("We keep the orders in Postgres 16 because of the reports.",)),
     ("Each night the backups go to the bucket.", ("The backups go to the bucket each night.",)),
     # joined
     ("Anna lives in Oslo and Bob in Bremen.", HOMES),

@@ -235,6 +235,7 @@ def _places(word: _Word, held: _Held) -> list[int]:
 
 def _is_same(word: _Word, held: _Word) -> bool:
     same = word.stem == held.stem and word.roles == held.roles
+    same = same and (word.is_passive or not (held.is_passive and held.is_turned))
     return same and (word.is_owner == held.is_owner or not held.is_anchor)
 
 
@@ -296,7 +297,7 @@ def _same_voice(word: _Word, held: _Held, j: int) -> bool:
 
 @lru_cache(maxsize=512)
 def _heard(source: str) -> tuple[_Held, ...]:
-    """A source as it is said, and as its clauses may be turned: "B is A", and "in May" at the other end."""
+    """A source as it is said, and as its clauses may be turned: "B is A", "is kept" for "I keep", "in May" in front."""
     words = _read(source).words
     clauses = [list(group) for _, group in groupby(words, key=lambda word: word.clause)]
     copulas = [next((i for i, word in enumerate(some) if word.is_equal), 0) for some in clauses]
@@ -307,6 +308,7 @@ def _heard(source: str) -> tuple[_Held, ...]:
     for turns in (copulas, lasts, firsts):
         turned = [_turned(some, at) if at else some for some, at in zip(clauses, turns, strict=True)]
         forms[tuple(chain.from_iterable(turned))] = None
+    forms[tuple(chain.from_iterable(map(_passive, clauses)))] = None
     begins = [end - len(some) for some, end in zip(clauses, accumulate(map(len, clauses)), strict=True) for _ in some]
     ends = [end - 1 for some, end in zip(clauses, accumulate(map(len, clauses)), strict=True) for _ in some]
     return tuple(_Held(form, begins, ends) for form in forms)
@@ -320,6 +322,23 @@ def _is_free(word: _Word) -> bool:
 def _turned(words: Sequence[_Word], at: int) -> list[_Word]:
     first, *rest = [*words[at:], *words[:at]]
     return [replace(first, is_turned=True), *rest]
+
+
+def _passive(words: list[_Word]) -> list[_Word]:
+    """What the speaker does, as what is done: "we keep the orders in a file" as "the orders are kept in a file"."""
+    if len(words) < 3 or not words[0].is_subject or words[1].is_anchor or words[1].has_preposition:
+        return words
+    end = next((i for i in range(2, len(words)) if _is_free(words[i])), len(words))
+    if end == 2 or words[1].is_passive:
+        return words
+    first, *rest = words[2:end]
+    return [
+        replace(first, is_turned=True),
+        *rest,
+        replace(words[1], is_passive=True, is_turned=True),
+        *words[end:],
+        words[0],
+    ]
 
 
 @lru_cache(maxsize=512)
