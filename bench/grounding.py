@@ -4,12 +4,15 @@
 
 LoCoMo has, for each turn of its talks, observations that a model wrote about it. Each is asked of the turn it cites
 (with the turns beside it, which it often needs) and of a turn of another talk: the first should pass, the second not.
+Of relations it is asked how often an observation is refused that is only shortened or joined to another, and how often
+one passes in which two names have changed places, or that has another's subject.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import re
 import sys
 from collections import Counter
 from datetime import date, datetime
@@ -17,9 +20,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.ledger.grounding import Ground, Source
+from memoryd.ledger.relation import relates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+Reworded = tuple[str, tuple[str, ...]]
+_NAME = re.compile(r"\b(?:[A-Z][a-z]+|\d+)\b")
+_TAIL = re.compile(r",? (?:and|because|which|who|while|since|after|to|in|for|with|at) ")
 
 
 class Observed(NamedTuple):
@@ -52,6 +60,38 @@ def _source(row: dict[str, str], day: date) -> Source:
     return Source(f"{row['text']} {row.get('blip_caption', '')}", day, row["speaker"])
 
 
+def joined(one: str, other: str, _draw: random.Random) -> Reworded:
+    """Return two statements as one sentence."""
+    return f"{one.rstrip('.')}; {other}", (one, other)
+
+
+def shortened(one: str, _other: str, _draw: random.Random) -> Reworded:
+    """Return a statement without its last part."""
+    cuts = list(_TAIL.finditer(one))
+    return (one[: cuts[-1].start()] if cuts else one), (one,)
+
+
+def swapped(one: str, _other: str, draw: random.Random) -> Reworded | None:
+    """Return a statement with two of its names in each other's place."""
+    names = list(_NAME.finditer(one))
+    if len({name[0] for name in names}) < 2:
+        return None
+    first = draw.choice(names)
+    second = draw.choice([name for name in names if name[0] != first[0]])
+    first, second = sorted((first, second), key=lambda name: name.start())
+    between = one[first.end() : second.start()]
+    return f"{one[: first.start()]}{second[0]}{between}{first[0]}{one[second.end() :]}", (one,)
+
+
+def fused(one: str, other: str, _draw: random.Random) -> Reworded | None:
+    """Return the first word of a statement with all but the first of another."""
+    subject, rest = one.split(maxsplit=1)[0], other.partition(" ")
+    return (f"{subject} {rest[2]}", (one, other)) if subject != rest[0] else None
+
+
+REWORDINGS: tuple[Callable[[str, str, random.Random], Reworded | None], ...] = (joined, shortened, swapped, fused)
+
+
 def main() -> None:
     """Print how often each share of support is reached, and what is missing where something is."""
     found = list(observed(Path(sys.argv[1])))
@@ -73,6 +113,10 @@ def main() -> None:
         print(f"at least {share / 10:.1f} | {above[0]:.3f} | {above[1]:.3f}")
     print("of the turn cited:", dict(kinds.most_common()))
     print("of another talk's:", dict(wrong.most_common()))
+    for reword in REWORDINGS:
+        made = [reword(one.text, draw.choice(found).text, draw) for one in found]
+        told = [relates(*each) for each in made if each is not None]
+        print(f"{reword.__name__}: {sum(told)} of {len(told)} relate as before")
 
 
 if __name__ == "__main__":

@@ -211,6 +211,16 @@ def test_duplicates_are_merged_into_the_one_that_says_it_and_others_into_a_new_o
     }
 
 
+@pytest.mark.parametrize(
+    "told", ["Anna owes Bob 500 for the lamp.", "Anna owes Bob 500 for the lamp and Bob owes Anna nothing for it."]
+)
+def test_what_says_the_same_words_of_others_is_no_duplicate(told):
+    debts = ("Anna owes Bob 500 for the lamp.", "Bob owes Anna 500 for the lamp.")
+    ledger = Ledger.of(*(memory(number, text) for number, text in enumerate(debts, 1)))
+    ledger.dream(reply(f"- {told} [m1, m2]", f"- {REDIS} [d1]"), entry(1, REDIS, "assistant"))
+    assert sorted(ledger.said) == sorted((*debts, REDIS))
+
+
 def test_what_is_protected_stays_word_for_word_and_in_its_place():
     ledger = three()
     ledger.memories["core_00000002"] = memory(2, MARVIN, heading="Facts", constitutional=True)

@@ -102,6 +102,8 @@ def test_what_calls_come_to():
         ("consolidate_memories", {"ids_to_merge": [C, D], "new_content": "Tom is in Oslo"}, "Oslo", "grounding"),
         ("consolidate_memories", {"ids_to_merge": [C, D], "new_content": f"{TEXTS[2]}, {TEXTS[2]}"}, "longer", "error"),
         ("update_memory", {"id": B, "content": "Use pip in this project"}, "the contrary", "taint"),
+        ("update_memory", {"id": C, "content": "Mia keeps two cats, Tom and the user"}, "belongs to what", "grounding"),
+        ("consolidate_memories", {"ids_to_merge": [C, D], "new_content": "Tom naps"}, "belongs to what", "grounding"),
         ("update_memory", {"id": C, "content": TEXTS[2].upper()}, "says that already", "error"),
         ("search_memories", {"query": " "}, "nothing to look for", "error"),
         ("search_memories", {"query": "x", "to": "2026-13-01"}, "takes a text and days", "error"),

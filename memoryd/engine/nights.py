@@ -1,8 +1,8 @@
 """Nights: whether the dreams of an agent come to anything.
 
-A night is a slot of the dream's schedule. It had input where a daily file said something new, and an outcome where a
-memory was changed, or a person asked about it. A night without input is nobody's fault, and ends the count, as does one
-on which the agent was paused.
+A night is a slot of the dream's schedule. It had input where a daily file said something new, or a sleep ahead of it
+that was to write one did not end well, and an outcome where a memory was changed, or a person asked about it. A night
+without input is nobody's fault, and ends the count, as does one on which the agent was paused.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Consolidation: the bullets of a dream's reply as operations on the ledger, none of which loses or invents anything.
 
 A bullet that says what an earlier memory says keeps it; one in other words rewords it, if it still holds what that one
-said (`holds`) and stands in what it cites (`taint`), each thing said of what it is said of there (`relation`); one that cites several merges them. Where it does not hold what an
-earlier one said, that one is superseded, by something newer about the same, or stays as it is. A bullet without a
-citation that can be read is matched by its words. What no bullet and no declaration speaks of is kept or archived
-(`accounting`).
+said (`holds`) and stands in what it cites (`taint`), each thing said of what it is said of there (`relation`); one
+that cites several merges them. Where it does not hold what an earlier one said, that one is superseded, by something
+newer about the same, or stays as it is. A bullet without a citation that can be read is matched by its words. What no
+bullet and no declaration speaks of is kept or archived (`accounting`).
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def consolidate(
 
 
 def holds(texts: Sequence[str], said: str, today: date) -> bool:
-    """Whether some texts together still say what one said: all that is exact, most of its words, and each of the same."""
+    """Whether some texts together still say what one said: all that is exact, most words, each of the same."""
     ground = Ground([Said(text, today) for text in texts])
     held, asked = ground.support(said)
     if held < HELD * asked or ground.missing(said) is not None:

@@ -10,9 +10,9 @@
     - superseded [m5] by [d4]: another version
 
 Headings are optional; a bullet ends with the ids it stands on, and goes on in indented lines. `[NOTHING]` alone says
-that all may stay as it is; beside a `[MEMORY]`, that all the rest may. Read with patience for what models do to a grammar without changing its meaning (letter
-case, bold, headings, the other order, a fence around the whole or a section), and refused as a whole when it was cut
-off, refused, empty, or has no memory in it.
+that all may stay as it is; beside a `[MEMORY]`, that all the rest may. Read with patience for what models do to a
+grammar without changing its meaning (letter case, bold, headings, the other order, a fence around the whole or a
+section), and refused as a whole when it was cut off, refused, empty, or has no memory in it.
 """
 
 from __future__ import annotations

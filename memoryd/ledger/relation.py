@@ -14,7 +14,7 @@ import re
 from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import groupby
+from itertools import accumulate, chain, groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.ledger import prose
@@ -29,56 +29,73 @@ _LABEL = re.compile(
 )
 _SPEAKER = re.compile(r"([A-Z][\w.'-]*(?: [A-Z][\w.'-]*){0,2}): (?=.)")
 _PIECES = re.compile(
-    rf"(?P<end>[.!?…]+(?=\s|$)|[。！？])|(?P<hard>[;:](?=\s|$)|[()；：]|\s[–—-]+(?=\s))|(?P<soft>,(?=\s|$)|[，、])"  # noqa: RUF001
+    rf"(?P<end>[.!?…]+(?=\s|$)|[。！？])|(?P<hard>[;:](?=\s|$)|[；：]|\s[–—-]+(?=\s))|(?P<soft>,(?=\s|$)|[()，、]"  # noqa: RUF001
+    r"|\b[Ss]ince(?=\s+\D))"
+    r"|(?P<mark>[^\s,;()\[\]\"']{0,200}\w[@/\\_=:.](?!\d)[^\s,;()\[\]\"']{0,200}\w)"
     rf"|(?P<number>(?<!\w)\d+(?:[.,:/-]\d+)*(?!\w))|(?P<word>{WORD.pattern})"
 )
-_SOFT = frozenset(
-    """
+_SOFT_LIST = """
 and or but nor while whereas because although though when where if that who which whose whom so then
 und oder aber weil während dass wenn wo et ou mais parce que qui où y pero porque ed ma perché maar omdat
 и или но а что который которая
-""".split()
-)
-_BE = frozenset("is are was were be been being am ist sind war waren est sont était es son era è sono são zijn".split())
-_DETERMINERS = frozenset(
-    """
+"""  # noqa: RUF001
+_SOFT = frozenset(_SOFT_LIST.split())
+_BE_LIST = """
+is are was were be been being am ist sind war waren est sont était es son era è sono são zijn
+"""
+_CONDITIONS = frozenset(["if", "when", "whenever", "wenn", "falls", "si", "quando", "se", "als", "если", "когда"])
+_BE = frozenset(_BE_LIST.split())
+_DETERMINERS_LIST = """
 the a an this these those his her its their each every all some any both one
 der die das den dem ein eine einen le la les un une el los las il lo gli het een
-""".split()
-)
+"""
+_DETERMINERS = frozenset(_DETERMINERS_LIST.split())
 _EACH = frozenset({"each", "every", "jeden", "jede", "chaque", "cada", "ogni", "elke"})
-_PRONOUNS = frozenset("he she it they er sie es il elle ils elles él ella lui lei hij zij он она они".split())
-_I = frozenset("i i'm i've i'd i'll we we're we've we'd we'll ich wir je nous yo noi io eu ik wij я мы".split())
-_MINE = frozenset(
-    "my our mein meine unser unsere mon ma mes notre mi mis mio mia meu minha mijn ons onze мой моя".split()
-)
-_ME = frozenset("me us myself mine ours mich mir uns moi mich mij мне меня нам нас".split())
+_PRONOUNS_LIST = """
+he she it they er sie es il elle ils elles él ella lui lei hij zij он она они
+"""
+_PRONOUNS = frozenset(_PRONOUNS_LIST.split())
+_I_LIST = """
+i i'm i've i'd i'll we we're we've we'd we'll ich wir je nous yo noi io eu ik wij я мы
+"""
+_I = frozenset(_I_LIST.split())
+_MINE_LIST = """
+my our mein meine unser unsere mon ma mes notre mi mis mio mia meu minha mijn ons onze мой моя
+"""
+_MINE = frozenset(_MINE_LIST.split())
+_ME_LIST = """
+me us myself mine ours mich mir uns moi mich mij мне меня нам нас
+"""
+_ME = frozenset(_ME_LIST.split())
 # Words before a word that tell its part in the statement; without them, or with others, it has another.
-_ROLES = frozenset(
-    """
+_ROLES_LIST = """
 by of from before after until over under above below more less fewer than only least most without except since
 von durch vor nach bis über unter mehr weniger als par de depuis avant après jusque por desde antes después da dal
-""".split()
-)
-_PREPOSITIONS = _ROLES | frozenset(
-    "in on at for with to into onto via through about against during within near between per mit für bei auf zu".split()
-)
-_GRAMMAR = _SOFT | _BE | _DETERMINERS | _PRONOUNS | _I | _MINE | _ME | _PREPOSITIONS
+"""
+_ROLES = frozenset(_ROLES_LIST.split())
+_PREPOSITIONS_LIST = """
+in on at for with to into onto via through about against during within near between per mit für bei auf zu
+"""
+_PREPOSITIONS = _ROLES | frozenset(_PREPOSITIONS_LIST.split())
+_SELF = _I | _MINE | _ME
 _NOT = "not"
 _NOBODY = frozenset({"nobody", "none", "nothing", "neither", "nowhere", "niemand", "nichts", "personne", "nadie"})
-_SAYS = frozenset(
-    """
+_SAYS_LIST = """
 said says say told tell tells asked ask asks noted notes mentioned mentions decided decides reported think thinks
 thought believe believes found noticed know knows learned agreed please
-""".split()
-)
-_PARTICIPLES = frozenset(
-    """
+"""
+_SAYS = frozenset(map(stem, _SAYS_LIST.split()))
+_PARTICIPLES_LIST = """
 paid sent told given taken owed hired known seen made bought sold left built done led held kept met beaten written
-""".split()
-)
+"""
+_PARTICIPLES = frozenset(_PARTICIPLES_LIST.split())
 # Written large at the beginning of a sentence, these are no name.
-_ADVERBS = frozenset("always usually often sometimes recently currently now today remember note immer meist".split())
+_ADVERBS_LIST = """
+always usually often sometimes recently currently now today remember note immer meist
+"""
+_ADVERBS = frozenset(_ADVERBS_LIST.split())
+_SMALL = _BE | _PREPOSITIONS | _DETERMINERS | _EACH | REVERSES | _NOBODY
+_GRAMMAR = _SMALL | _SOFT | _PRONOUNS | _SELF
 _USER = "\u00a7"
 _FARTHEST = 60  # words from one word of a statement to the next
 _LONGEST_SUBJECT = 3  # words of a subject that a clause without one may take over
@@ -107,9 +124,16 @@ class _Text:
 
     words: list[_Word] = field(default_factory=list)
     owns: list[bool] = field(default_factory=list)
-    parts: list[bool] = field(
-        default_factory=list
-    )  # of each clause whether it is joined to the last by "and" or a comma
+    conditions: list[bool] = field(default_factory=list)
+    parts: list[bool] = field(default_factory=list)  # of each clause whether "and" or a comma joins it to the last
+
+
+class _Held(NamedTuple):
+    """The words of a passage, and for each where its clause begins and ends."""
+
+    words: Sequence[_Word]
+    begins: Sequence[int]
+    ends: Sequence[int]
 
 
 class _Clause(NamedTuple):
@@ -118,6 +142,7 @@ class _Clause(NamedTuple):
     words: list[_Word]
     owns: bool
     is_part: bool
+    is_condition: bool = False
 
     @property
     def is_lone(self) -> bool:
@@ -136,18 +161,20 @@ def relates(text: str, sources: Iterable[str]) -> bool:
     known = {word.stem for one in heard for word in one.words}
     claim = _read(text)
     clauses: list[_Clause] = []
-    for number, (owns, is_part) in enumerate(zip(claim.owns, claim.parts, strict=True)):
+    for number, (owns, *flags) in enumerate(zip(claim.owns, claim.parts, claim.conditions, strict=True)):
         words = [word for word in claim.words if word.clause == number and word.stem in known]
         if words:
-            clauses.append(_Clause(words, owns or not clauses, is_part))
+            clauses.append(_Clause(words, owns or not clauses, *flags))
     reach = [True] + [False] * len(clauses)  # how many clauses are accounted for
     for end in range(1, len(clauses) + 1):
         reach[end] = any(reach[start] and _stands(clauses, start, end, heard) for start in range(end))
     return reach[-1]
 
 
-def _stands(clauses: Sequence[_Clause], start: int, end: int, heard: Sequence[_Text]) -> bool:
+def _stands(clauses: Sequence[_Clause], start: int, end: int, heard: Sequence[_Held]) -> bool:
     """Say whether some clauses together follow one passage, with the subject of those before where they have none."""
+    if any(_belongs(clauses, at) for at in (start, end)):
+        return False
     first = clauses[start]
     words = [word for clause in clauses[start:end] for word in clause.words]
     if first.is_lone and len(clauses) > 1 and (end - start == 1 or (first.is_part and start > 0)):
@@ -156,15 +183,21 @@ def _stands(clauses: Sequence[_Clause], start: int, end: int, heard: Sequence[_T
     if first.owns or (len(words) == 1 and not first.is_lone):
         return any(_follows(words, one) for one in heard)
     owning = [clause for clause in clauses[:start] if clause.owns]
-    subject = next((clause.words for clause in reversed(owning) if not clause.is_lone), owning[-1].words)
+    subject = next((one.words for one in reversed(owning) if len(one.words) > 1), owning[-1].words)
     heads = (subject[:length] for length in range(1, min(_LONGEST_SUBJECT, len(subject)) + 1))
     return any(_follows([*head, *words], one, len(head)) for head in heads for one in heard)
+
+
+def _belongs(clauses: Sequence[_Clause], at: int) -> bool:
+    """Say whether a clause is one with that before it: what is so if something else is, is not so by itself."""
+    is_between = 0 < at < len(clauses) and clauses[at].is_part
+    return is_between and (clauses[at].is_condition or clauses[at - 1].is_condition)
 
 
 def _shared(clauses: Sequence[_Clause], at: int) -> Iterator[list[_Word]]:
     """What a part of a list says with the words that it shares with the clause before or after it."""
     part = clauses[at].words
-    before = next((clause.words for clause in reversed(clauses[:at]) if clause.owns and not clause.is_lone), None)
+    before = next((one.words for one in reversed(clauses[:at]) if one.owns and len(one.words) > 1), None)
     if before is not None:
         if sum(word.is_anchor for word in before) == len(part):  # "Anna lives in Oslo and Bob in Bremen"
             names = iter(part)
@@ -180,42 +213,29 @@ def _shared(clauses: Sequence[_Clause], at: int) -> Iterator[list[_Word]]:
 # --- following --------------------------------------------------------------------------------------------------------
 
 
-def _follows(words: Sequence[_Word], heard: _Text, head: int = 0) -> bool:
+def _follows(words: Sequence[_Word], held: _Held, head: int = 0) -> bool:
     """Say whether words stand in a passage in their order; the first `head` of them, and the next, side by side."""
-    held = heard.words
-    begins, ends = _bounds(held)
-    places = [j for j, one in enumerate(held) if _is_same(words[0], one)]
-    found = [j for j in places if _may_begin(words[0], held[begins[j] : j], held[j])]
+    found = [j for j in _places(words[0], held) if _may_begin(words[0], held.words[held.begins[j] : j], held.words[j])]
     for i in range(1, len(words)):
-        places = [j for j, one in enumerate(held) if _is_same(words[i], one)]
         reach = 1 if i <= head else _FARTHEST
         found = [
             j
-            for j in places
+            for j in _places(words[i], held)
             if any(
-                i <= head or _may_skip(words, i, held, at, j, begins, ends)
+                i <= head or _may_skip(words, i, held, at, j)
                 for at in found[bisect_left(found, j - reach) : bisect_left(found, j)]
             )
         ]
-        if not found:
-            return False
-    return any(words[-1].is_owner or not held[j].is_owner for j in found)  # "Anna" is not "Anna's"
+    return any(words[-1].is_owner or not held.words[j].is_owner for j in found)  # "Anna" is not "Anna's"
 
 
-def _bounds(held: Sequence[_Word]) -> tuple[list[int], list[int]]:
-    """Where the clause of each word begins and ends."""
-    begins, ends = list(range(len(held))), list(range(len(held)))
-    for j in range(1, len(held)):
-        if held[j].clause == held[j - 1].clause:
-            begins[j] = begins[j - 1]
-    for j in range(len(held) - 2, -1, -1):
-        if held[j].clause == held[j + 1].clause:
-            ends[j] = ends[j + 1]
-    return begins, ends
+def _places(word: _Word, held: _Held) -> list[int]:
+    return [j for j, one in enumerate(held.words) if _is_same(word, one)]
 
 
 def _is_same(word: _Word, held: _Word) -> bool:
     same = word.stem == held.stem and word.roles == held.roles
+    same = same and (word.is_passive or not (held.is_passive and held.is_turned))
     return same and (word.is_owner == held.is_owner or not held.is_anchor)
 
 
@@ -224,7 +244,7 @@ def _may_begin(word: _Word, skipped: Sequence[_Word], held: _Word) -> bool:
     if held.has_preposition and not word.has_preposition:
         return False
     subjects = [i for i, one in enumerate(skipped) if one.is_subject]
-    if subjects and any(one.stem not in _SAID for one in skipped[subjects[0] + 1 :]):
+    if subjects and any(one.stem not in _SAYS for one in skipped[subjects[0] + 1 :]):
         return False
     rest = list(skipped)
     while rest and held.is_anchor and rest[-1].is_anchor and not rest[-1].is_subject:
@@ -232,27 +252,30 @@ def _may_begin(word: _Word, skipped: Sequence[_Word], held: _Word) -> bool:
     return not any(one.is_anchor and not one.is_owner and not one.is_subject for one in rest)
 
 
-def _may_skip(
-    words: Sequence[_Word], i: int, held: Sequence[_Word], at: int, j: int, begins: Sequence[int], ends: Sequence[int]
-) -> bool:
-    """Say whether from one word of a passage on to the next what lies between may be left out."""
-    one, other = held[at], held[j]
-    if one.is_owner and j != at + 1 and not words[i - 1].is_owner:
+def _may_skip(words: Sequence[_Word], i: int, held: _Held, at: int, j: int) -> bool:
+    """Say whether from the word at `at` of a passage on to that at `j` what lies between may be left out.
+
+    Args:
+        words: of the claim.
+        i: which of them stands at `j`; the one before it at `at`.
+        held: the passage.
+        at: a place in it.
+        j: a later one.
+    """
+    last, one, other = words[i - 1], held.words[at], held.words[j]
+    if one.is_owner and j != at + 1 and not last.is_owner:
         return False
-    joins = words[i - 1].clause != words[i].clause
-    is_lone = _Clause([word for word in words if word.clause == words[i - 1].clause], owns=True, is_part=False).is_lone
+    joins = last.clause != words[i].clause
+    is_lone = joins and _Clause([word for word in words if word.clause == last.clause], owns=True, is_part=True).is_lone
     if one.clause == other.clause:
-        is_role = _turns_subject(held[at + 1 : j], other)
-        return not is_role and _same_voice(words[i], held, j, ends[j]) and not (joins and is_lone and j != at + 1)
-    behind = held[begins[j] : j]
+        is_whole = j == at + 1 or not (is_lone or _turns_subject(held.words[at + 1 : j], other))
+        return is_whole and _same_voice(words[i], held, j)
+    behind = held.words[held.begins[j] : j]
+    is_over = at == held.ends[at]  # nothing of the clause is left out behind
     if joins:
-        if is_lone and at != ends[at]:
-            return False
-        return not any(word.is_anchor for word in behind)
-    if behind or other.is_turned:
-        return False
-    items = held[begins[j] : ends[j] + 1]
-    return at == ends[at] or not other.is_anchor or all(word.is_anchor for word in items)
+        return (is_over or not is_lone) and not any(word.is_anchor for word in behind)
+    items = held.words[held.begins[j] : held.ends[j] + 1]
+    return not (behind or other.is_turned) and (is_over or not other.is_anchor or all(word.is_anchor for word in items))
 
 
 def _turns_subject(skipped: Sequence[_Word], after: _Word) -> bool:
@@ -261,11 +284,11 @@ def _turns_subject(skipped: Sequence[_Word], after: _Word) -> bool:
     return names and not any(word.has_preposition for word in skipped) and not after.is_anchor
 
 
-def _same_voice(word: _Word, held: Sequence[_Word], j: int, end: int) -> bool:
+def _same_voice(word: _Word, held: _Held, j: int) -> bool:
     """Say whether who acts and who is acted on are the same: "was hired" is not "hired Bob"."""
-    if word.is_passive == held[j].is_passive or j == end:
+    if word.is_passive == held.words[j].is_passive or j == held.ends[j]:
         return True
-    object_ = held[j + 1]
+    object_ = held.words[j + 1]
     return object_.has_preposition and "by" not in object_.roles
 
 
@@ -273,19 +296,22 @@ def _same_voice(word: _Word, held: Sequence[_Word], j: int, end: int) -> bool:
 
 
 @lru_cache(maxsize=512)
-def _heard(source: str) -> tuple[_Text, ...]:
-    """A source as it is said, and as its clauses may be turned: "B is A", and "in May" at the other end."""
-    told = _read(source)
-    clauses = [list(group) for _, group in groupby(told.words, key=lambda word: word.clause)]
-    copulas = [next((i for i, word in enumerate(words) if word.is_equal), 0) for words in clauses]
-    copulas = [at * all(_NOT not in word.roles for word in words) for words, at in zip(clauses, copulas, strict=True)]
-    lasts = [max((i for i, word in enumerate(words) if _is_free(word)), default=0) for words in clauses]
-    firsts = [_is_free(words[0]) * (1 if words[0].is_anchor or words[0].is_adverb else 2) for words in clauses]
-    forms = {tuple(told.words): None}
+def _heard(source: str) -> tuple[_Held, ...]:
+    """A source as it is said, and as its clauses may be turned: "B is A", "is kept" for "I keep", "in May" in front."""
+    words = _read(source).words
+    clauses = [list(group) for _, group in groupby(words, key=lambda word: word.clause)]
+    copulas = [next((i for i, word in enumerate(some) if word.is_equal), 0) for some in clauses]
+    copulas = [at * all(_NOT not in word.roles for word in some) for some, at in zip(clauses, copulas, strict=True)]
+    lasts = [max((i for i, word in enumerate(some) if _is_free(word)), default=0) for some in clauses]
+    firsts = [_is_free(some[0]) * (1 if some[0].is_anchor or some[0].is_adverb else 2) for some in clauses]
+    forms = {tuple(words): None}
     for turns in (copulas, lasts, firsts):
-        turned = [_turned(words, at) if at else words for words, at in zip(clauses, turns, strict=True)]
-        forms[tuple(word for words in turned for word in words)] = None
-    return tuple(replace(told, words=list(form)) for form in forms)
+        turned = [_turned(some, at) if at else some for some, at in zip(clauses, turns, strict=True)]
+        forms[tuple(chain.from_iterable(turned))] = None
+    forms[tuple(chain.from_iterable(map(_passive, clauses)))] = None
+    begins = [end - len(some) for some, end in zip(clauses, accumulate(map(len, clauses)), strict=True) for _ in some]
+    ends = [end - 1 for some, end in zip(clauses, accumulate(map(len, clauses)), strict=True) for _ in some]
+    return tuple(_Held(form, begins, ends) for form in forms)
 
 
 def _is_free(word: _Word) -> bool:
@@ -296,6 +322,23 @@ def _is_free(word: _Word) -> bool:
 def _turned(words: Sequence[_Word], at: int) -> list[_Word]:
     first, *rest = [*words[at:], *words[:at]]
     return [replace(first, is_turned=True), *rest]
+
+
+def _passive(words: list[_Word]) -> list[_Word]:
+    """What the speaker does, as what is done: "we keep the orders in a file" as "the orders are kept in a file"."""
+    if len(words) < 3 or not words[0].is_subject or words[1].is_anchor or words[1].has_preposition:
+        return words
+    end = next((i for i in range(2, len(words)) if _is_free(words[i])), len(words))
+    if end == 2 or words[1].is_passive:
+        return words
+    first, *rest = words[2:end]
+    return [
+        replace(first, is_turned=True),
+        *rest,
+        replace(words[1], is_passive=True, is_turned=True),
+        *words[end:],
+        words[0],
+    ]
 
 
 @lru_cache(maxsize=512)
@@ -338,6 +381,7 @@ class _Reader:
         if not text.owns or (text.words and text.words[-1].clause == len(text.owns) - 1):
             text.owns.append(owns)
             text.parts.append(not owns)
+            text.conditions.append(False)
         elif owns:
             text.owns[-1], text.parts[-1] = True, False
         self._has_pronoun = False
@@ -354,8 +398,9 @@ class _Reader:
         if kind in {"end", "hard", "soft"}:
             self._begin(owns=kind != "soft")
             self._starts_sentence = self._starts_sentence or kind == "end"
-        elif kind == "number":
-            self._add(piece, is_anchor=True)
+        elif kind in {"number", "mark"}:
+            self._add(piece.casefold(), is_anchor=True)
+            self._starts_sentence = False
         else:
             self._word(piece)
             self._starts_sentence = False
@@ -368,34 +413,35 @@ class _Reader:
             self._add(word, is_anchor=True)
         elif word in _SOFT:
             self._begin(owns=False)
-        elif word in _I | _ME | _MINE or bare == "user":
+            self._text.conditions[-1] = word in _CONDITIONS
+        elif word in _SELF or bare == "user":
             is_subject, is_owner = word in _I or word == "user", word in _MINE or word == "user's"
             for name in [_USER] if bare == "user" else self._speaker or [_USER]:
                 self._add(name, is_anchor=True, is_subject=is_subject, is_owner=is_owner)
-        elif word in _PRONOUNS:
+        elif not self._is_small(word) and bare not in STOP:
+            for unit in units(word):
+                if len(unit) > 1 or prose.is_wide(unit) or is_large:
+                    self._add(unit, is_anchor=is_large, is_owner=word.endswith("'s"), ending=word)
+
+    def _is_small(self, word: str) -> bool:
+        """Note what a word that says nothing by itself tells of those that follow; say whether it is one."""
+        if word in _PRONOUNS:
             if self._is_first:
                 self._has_pronoun, self._text.owns[-1] = True, False
-        else:
-            self._weigh(word)
-            if word in _BE or word.removesuffix("n't") in _BE:
-                self._be = True
-            elif word in _ROLES or word in _PREPOSITIONS:
-                self._roles |= {word} & _ROLES
-                self._preposition = True
-            elif word in _DETERMINERS:
-                self._determined = True
-                self._adverb = word in _EACH
-            elif bare not in STOP and word not in STOP and word not in REVERSES and word not in _NOBODY:
-                for unit in units(word):
-                    if len(unit) > 1 or prose.is_wide(unit) or is_large:
-                        self._add(unit, is_anchor=is_large, is_owner=word.endswith("'s"), ending=word)
-
-    def _weigh(self, word: str) -> None:
-        """Note what turns all that follows in a clause round."""
+            return True
+        if word in _NOBODY and _NOT not in self._polarity:  # "owes nothing" denies what stands before it, too
+            words, here = self._text.words, len(self._text.owns) - 1
+            words[:] = [replace(one, roles=one.roles | {_NOT}) if one.clause == here else one for one in words]
         if negations(word) or word in _NOBODY:
             self._polarity |= {_NOT}
         elif word in REVERSES:
             self._polarity |= {stem(word)}
+        self._be = self._be or word.removesuffix("n't") in _BE
+        self._roles |= {word} & _ROLES
+        self._preposition = self._preposition or word in _PREPOSITIONS
+        self._determined = self._determined or word in _DETERMINERS
+        self._adverb = self._adverb or word in _EACH
+        return word in STOP or word in _SMALL
 
     def _add(
         self,
@@ -431,6 +477,3 @@ class _Reader:
         if is_subject:  # "before you commit", "before we commit" and "before a commit"
             self._roles, self._preposition = roles, preposition
         self._is_first = False
-
-
-_SAID = frozenset(map(stem, _SAYS))

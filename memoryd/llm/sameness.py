@@ -4,8 +4,8 @@ Sketches of word sets such as MinHash (Broder 1997) find texts that are alike, a
 which `jobs.duplicates` goes; but memories that are most alike often differ in the one word that matters: a colour, a
 version, a unit, from and to. What is merged is gone, so here two texts are the same only where their words are equal
 and in order after what changes nothing is taken away: sentence marks, emphasis, contractions, politeness, the capital
-that begins a sentence, whether a clause of time or reason stands first or last, and whether the user, by name, says "I" or is
-called "the user". Equal forms are looked up, so no two texts are compared and ten thousand take one pass.
+that begins a sentence, whether a clause of time or reason stands first or last, and whether the user, by name, says "I"
+or is called "the user". Equal forms are looked up, so no two texts are compared and ten thousand take one pass.
 """
 
 from __future__ import annotations
