@@ -120,7 +120,7 @@ def test_a_bad_key_is_a_problem_and_the_rest_is_read(text, line, told):
         (b"a: *nowhere\n", 1),
         (b"a: &a\n  b: *a\n", 2),
         (b"a: {<<: 1}\n", 1),
-        (b"[" * 20_000, 1),
+        (b"[" * 1_000, 1),
         (b"#" * (1 << 20) + b"\n", 1),
     ],
 )

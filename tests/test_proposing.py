@@ -653,7 +653,8 @@ def test_the_command_answers(world, verb):
     assert world.scratch.json("job", verb, "run-none", code=3)
 
 
-def test_a_stop_at_any_step_leaves_one_question_or_one_answer(template, tmp_path):
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.soak)])
+def test_a_stop_at_any_step_leaves_one_question_or_one_answer(template, tmp_path, every):
     """A fork is killed at each step of proposing, accepting and rejecting; the next start goes on."""
     fresh = made(tmp_path / "fresh", facts="off")
     with fresh.open() as app:  # read; nothing is carried out
@@ -661,7 +662,7 @@ def test_a_stop_at_any_step_leaves_one_question_or_one_answer(template, tmp_path
     for verb, start in (("propose", fresh.scratch), ("accept", template), ("reject", template)):
         number = 1
         while killed_once(start, tmp_path / f"{verb}-{number}", verb, number):
-            number += 3
+            number += every
         assert number > 1, verb
 
 
@@ -674,7 +675,7 @@ def sleeping_template(app):
 def killed_once(start, root, verb, number):
     world = copied(start, root)
 
-    def act(step=None):
+    def act(step=None, then=lambda: None):
         with world.open(step):
             if verb == "propose":
                 world.once()
@@ -682,12 +683,9 @@ def killed_once(start, root, verb, number):
                 found = world.scratch.query("SELECT id FROM job_run WHERE kind = 'sleep'")[0][0]
                 if world.run(found)["state"] == "proposed":
                     world.answer(verb, found)
+            then()
 
-    point = Point(number, lambda: None, kill=True)
-    code = forked(lambda: act(point))
-    act()
-    act()
-    with world.open():
+    def check():
         text = "".join(world.files().values())
         state = "proposed" if verb == "propose" else "succeeded" if verb == "accept" else "declined"
         assert world.states() == [state], (number, point.names[-1:], world.states())
@@ -695,6 +693,11 @@ def killed_once(start, root, verb, number):
         sleep = [one for one in world.proposals() if world.run(one)["kind"] == "sleep"]
         assert len(sleep) == (verb == "propose")
         assert world.problems() == []
+
+    point = Point(number, lambda: None, kill=True)
+    code = forked(lambda: act(point))
+    act()
+    act(then=check)
     shutil.rmtree(root)
     assert code in {0, KILLED}
     return code == KILLED
