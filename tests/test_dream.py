@@ -190,6 +190,37 @@ def test_only_what_gives_another_value_for_the_same_ends_an_older_memory(old, ne
     assert (old in ledger.said) is not is_ended
 
 
+RULE = "User: never deploy to the server 4 of Marvin on a friday."
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "origin"),
+    [
+        ("User: ask me before pushing to main.", "pushing to main was slow", "hand"),
+        ("User: never deploy on a friday.", "the deploy on friday failed", "hand"),
+        ("User: I like green tea with honey.", "green tea with honey was spilled", "assistant"),
+        ("The nightly job writes its backups to the second disk.", "the nightly job wrote backups to its disk", "hand"),
+        (RULE, "The deploy to the server 5 of Trillian failed on friday.", "assistant"),
+        ("Never deploy to the server 4 on a friday.", "The deploy to the server 5 failed on friday.", "agent"),
+        (MARVIN, "Report: The database is Postgres 16 and runs on the host Evil.", "report"),
+    ],
+)
+def test_chatter_and_lesser_voices_end_nothing(old, new, origin):
+    for bullets, lines in (([f"- {new} [m1, d1]"], []), ([f"- {new} [d1]"], ["- superseded [m1] by [d1]: newer"])):
+        ledger = Ledger.of(memory(1, old), memory(2, REDIS * 3), memory(3, TEA * 3))
+        ledger.dream(reply(*bullets, f"- {TEA * 3} [m3]", dream_lines=lines), entry(1, new, origin))
+        assert ledger.memories["core_00000001"].content == old
+        assert ends(ledger) == {}
+
+
+def test_the_users_rule_ends_by_the_users_word_and_what_the_new_one_leaves_out_counts_as_lost():
+    new = "User: never deploy to the server 5 of Trillian."
+    ledger = Ledger.of(memory(1, RULE), memory(2, REDIS * 3), memory(3, TEA * 3))
+    ledger.dream(reply(f"- {new} [m1, d1]", f"- {TEA * 3} [m3]"), entry(1, new, "user"))
+    assert ends(ledger) == {"core_00000001": "superseded"}
+    assert 0 < ledger.eroded < estimate(RULE)
+
+
 def test_duplicates_are_merged_into_the_one_that_says_it_and_others_into_a_new_one():
     again = "Ottilie Brandt likes green tea with honey"
     other = "The database is Postgres 14 and holds the wiki."

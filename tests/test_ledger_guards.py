@@ -191,7 +191,7 @@ def erosion(guards):
     assert judged(guards, "tool", memories(6, 74), Delete(A), drops=twenty, **values)[1] == {"erosion": (A,)}
     assert judged(guards, "tool", memories(6, 74), Update(A, heading="x"), drops=much, **values)[1] == {}
     assert judged(guards, "tool", rows, Delete(A, Ending.UNDONE), erosion_percent=0, **free)[1] == {}
-    assert judged(guards, "tool", rows, Delete(C, Ending.SUPERSEDED, (A,)), **values)[1] == {}
+    assert judged(guards, "tool", rows, Delete(C, Ending.SUPERSEDED, (A,)), **values)[1] == {"erosion": (C,)}
     # What a merge or a rewording no longer holds is lost as what is deleted is.
     holds = Merge((B, C), f"{rows[C].content} {rows[B].content}")
     assert judged(guards, "tool", rows, holds, erosion_percent=0, **free)[1] == {}
@@ -205,6 +205,7 @@ def erosion(guards):
     assert judged(guards, "tool", rows, Delete(D), **values)[1] == {}
     assert judged(guards, "tool", rows, Delete(C, Ending.SUPERSEDED, (D,)), **values)[1] == {"erosion": (C,)}
     through = memories(25, 25, 50, 1)
+    through[A] = core_memory(0, through[C].content)
     through[D] = ended(through[D], Ending.MERGED, C, "core_000000aa", A)
     assert judged(guards, "tool", through, Delete(C, Ending.SUPERSEDED, (D,)), **values)[1] == {}
     through[A] = replace(through[A], kind=Kind.JOURNAL)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from memoryd.jobs.dream_reply import LetGo
 from memoryd.jobs.duplicates import Known
+from memoryd.ledger import steering
 from memoryd.ledger.grounding import Ground, content
 from memoryd.ledger.grounding import Source as Said
 from memoryd.ledger.guards import Guard, RefusedOperation
@@ -24,7 +25,17 @@ from memoryd.ledger.neutral import neutral
 from memoryd.ledger.operation import Add, Delete, Merge, Update, ids_of
 from memoryd.ledger.relation import relates
 from memoryd.ledger.replacement import is_replaced
-from memoryd.ledger.taint import UNGROUNDED, UNKNOWN, Bench, Candidate, Place, Record, Standing, Verdict
+from memoryd.ledger.taint import (
+    UNGROUNDED,
+    UNKNOWN,
+    Bench,
+    Candidate,
+    Place,
+    Record,
+    Standing,
+    Verdict,
+    standing_of,
+)
 from memoryd.ledger.wording import stem
 
 if TYPE_CHECKING:
@@ -48,6 +59,7 @@ _STANDINGS = {
 }  # fmt: skip
 _LABELS = ("User: ", "Assistant: ")
 OLDER = "an older source cannot supersede a newer memory"
+LOWER = "what supersedes it was said by somebody with less of a say"
 LOSSY = "it would no longer say what it said"
 NOWHERE = "nothing that is accepted takes its place"
 
@@ -146,10 +158,15 @@ def consolidate(
 
 
 def holds(texts: Sequence[str], said: str, today: date) -> bool:
-    """Whether some texts together still say what one said: all that is exact, most of its words, and each of the same."""
+    """Whether some texts together still say what one said: all that is exact, most of its words, and each of the same.
+
+    What is ordered or liked must be so in them too.
+    """
     ground = Ground([Said(text, today) for text in texts])
     held, asked = ground.support(said)
     if held < HELD * asked or ground.missing(said) is not None:
+        return False
+    if any(steers(said) and not any(map(steers, texts)) for steers in (steering.instructs, steering.prefers)):
         return False
     adds_nothing = len(texts) == 1 and Ground([Said(said, today)]).missing(texts[0]) is None
     return relates(said, texts) or (adds_nothing and relates(texts[0], [said]))
@@ -165,12 +182,13 @@ def replaces(old: str, new: str) -> bool:
     """Whether a newer text may end an older one: it says so, or speaks of the same and has another value for each.
 
     A number or name of the older that the newer does not have must have another in its place: that the build failed
-    is no new value for how long it takes.
+    is no new value for how long it takes. What has neither is ended by words that say so alone.
     """
     if is_replaced(old, new):
         return True
     pairs = [({*find.findall(old)}, {*find.findall(new)}) for find in (_NUMBER, _NAME)]
-    return is_related(old, new) and all(had <= has or has - had for had, has in pairs)
+    is_other = any(had - has for had, has in pairs) and all(had <= has or has - had for had, has in pairs)
+    return is_other and is_related(old, new)
 
 
 def _stems(text: str) -> frozenset[str]:
@@ -388,11 +406,15 @@ class _Work:
         """End a memory for a newer one about the same; what is about something else is not touched."""
         if not replaces(one.memory.content, text):
             return
-        newest = max([*(entry.at for entry in entries), *(other.at for other in held)], default="")
-        if newest > one.at:
-            self._end(one, Ending.SUPERSEDED, new)
+        delete = Delete(one.memory.id, Ending.SUPERSEDED, (new,))
+        newer = [record for other, record in _spoken_by(held, entries) if other.at > one.at]
+        strong = [record for record in newer if record.standing >= _least(one.memory)]
+        if not newer:
+            self._refuse(delete, Guard.ACCOUNTING, OLDER)
+        elif not strong or Ground([Said(record.text, record.said_on) for record in strong]).missing(text):
+            self._refuse(delete, Guard.TAINT, LOWER)
         else:
-            self._refuse(Delete(one.memory.id, Ending.SUPERSEDED, (new,)), Guard.ACCOUNTING, OLDER)
+            self._end(one, Ending.SUPERSEDED, new)
 
     def _end(self, one: Earlier, ending: Ending, *successors: str) -> None:
         self._claimed.add(one.memory.id)
@@ -406,6 +428,24 @@ class _Work:
 
 def _all(parsed: Parsed) -> Iterable[Bullet]:
     return (bullet for section in parsed.sections for bullet in section.bullets)
+
+
+def _spoken_by(held: Iterable[Earlier], entries: Iterable[Entry]) -> list[tuple[Earlier | Entry, Record]]:
+    return [*((one, _record(one)) for one in held), *((entry, _record_of(entry)) for entry in entries)]
+
+
+def _standing(memory: Memory) -> Standing:
+    return standing_of(memory.content, (source.origin for source in memory.sources))
+
+
+def _least(memory: Memory) -> Standing:
+    """The standing it takes to change what a memory says: the user's, where it is in their name, of them, or a rule.
+
+    What else is so may be known better by the assistant, whoever said it before.
+    """
+    text = memory.content
+    is_of_user = steering.of_user(text) or steering.instructs(text) or steering.prefers(text)
+    return _standing(memory) if is_of_user else min(_standing(memory), Standing.ASSISTANT)
 
 
 def _record(one: Earlier) -> Record:

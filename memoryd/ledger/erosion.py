@@ -3,8 +3,8 @@
 What a memory said is measured clause by clause, against what stood for it from then on. A clause is gone whole where a
 number or a name of it is gone, or more than a quarter of its words: memories that differ in little else would be alike
 otherwise. Of other clauses the missing words count. Words without content never do, nor does a clause that another
-memory holds to the word: when that one is let go in its turn, that counts. What something newer has replaced is not
-lost, but known better.
+memory holds to the word: when that one is let go in its turn, that counts. A number or name that something newer has
+another in place of is not lost, but known better, as is all that it says in so many words to be over (`replacement`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.ledger.memory import Ending, Kind
+from memoryd.ledger.replacement import is_replaced
 from memoryd.ledger.wording import STOP, fold, plain, stem, units
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Drop(NamedTuple):
     at: str  # UTC, ISO 8601
     said: str
     heirs: tuple[str, ...] = ()  # the texts that stood for it from then on
+    is_superseded: bool = False  # they have other values for its numbers and names
 
 
 def dropped(at: str, before: Memory, after: Memory, heirs: Iterable[Memory]) -> Drop | None:
@@ -57,9 +59,10 @@ def dropped(at: str, before: Memory, after: Memory, heirs: Iterable[Memory]) -> 
     if after.is_live and after.content_hash == before.content_hash:
         return None
     texts = tuple(one.content for one in heirs)
-    if after.ended_as is Ending.SUPERSEDED and texts:
+    is_superseded = after.ended_as is Ending.SUPERSEDED and bool(texts)
+    if is_superseded and any(is_replaced(before.content, text) for text in texts):
         return None
-    return Drop(at, before.content, texts)
+    return Drop(at, before.content, texts, is_superseded)
 
 
 def heirs_of(memory_id: str, state: Callable[[str], Memory | None]) -> list[Memory]:
@@ -122,7 +125,7 @@ def lost(drops: Sequence[Drop], live: Iterable[str], count_tokens: Callable[[str
         clauses = _clauses(drop.said)
         asked = frozenset[str]().union(*(clause.words for clause in clauses))
         held = frozenset[str]().union(*map(_forms, drop.heirs))
-        missing = [(clause, clause.missing(held)) for clause in clauses]
+        missing = [(clause, clause.unsaid(held) if drop.is_superseded else clause.missing(held)) for clause in clauses]
         gone = sum(count for clause, count in missing if count and not others.hold(clause, asked, at))
         total += Fraction(count_tokens(drop.said) * gone, sum(len(clause.words) for clause in clauses))
     return math.ceil(total)
@@ -137,6 +140,10 @@ class _Clause(NamedTuple):
         gone = self.words - held
         is_gone = self.exact & gone or len(gone) > (1 - _HELD) * len(self.words)
         return len(self.words) if is_gone else len(gone)
+
+    def unsaid(self, held: frozenset[str]) -> int:
+        """How many of its words, but for numbers and names, are not among these forms."""
+        return len(self.words - self.exact - held)
 
 
 class _Others:
