@@ -20,6 +20,7 @@ from memoryd.ledger import steering
 from memoryd.ledger.grounding import Ground, content
 from memoryd.ledger.grounding import Source as Said
 from memoryd.ledger.guards import Guard, RefusedOperation
+from memoryd.ledger.heading import NO_THEME, is_theme
 from memoryd.ledger.memory import Ending, Kind, hash_of, united
 from memoryd.ledger.neutral import neutral
 from memoryd.ledger.operation import Add, Delete, Merge, Update, ids_of
@@ -37,6 +38,7 @@ from memoryd.ledger.taint import (
     standing_of,
 )
 from memoryd.ledger.wording import stem
+from memoryd.tiers.core import normal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -150,8 +152,9 @@ def consolidate(
     """
     work = _Work(parsed, earlier, entries, today, new_id, sources_of)
     for section in parsed.sections:
+        heading = work.heading(section.heading)
         for bullet in section.bullets:
-            work.bullet(section.heading, bullet)
+            work.bullet(heading, bullet)
     for one in parsed.declared:
         work.declare(one)
     return work.done
@@ -212,6 +215,7 @@ class _Work:
         self._by_hash: dict[str, list[Earlier]] = defaultdict(list)
         for one in earlier:
             self._by_hash[one.memory.content_hash].append(one)
+        self._headings = {normal(one.memory.heading) for one in earlier if one.memory.heading}
         self._claimed: set[str] = set()
         self._reworded: set[str] = set()
         self._taken: set[Bullet] = set()
@@ -234,6 +238,13 @@ class _Work:
         return any(one in self._earlier or one in self._entries for one in bullet.cites)
 
     # --- bullets ---------------------------------------------------------------------------------------------------
+
+    def heading(self, heading: str) -> str:
+        """A heading of the reply as it may stand in the file; empty where each memory is to stay below its own."""
+        if not heading or normal(heading) in self._headings or is_theme(heading):
+            return heading
+        self._refuse(Add(Kind.CORE, "", heading=heading), Guard.TAINT, NO_THEME)
+        return ""
 
     def bullet(self, heading: str, bullet: Bullet) -> None:
         """Take one bullet in."""
