@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from dream_world import TODAY, Ledger, ends, entry, memory, stamp
+from dream_world import SOURCE, TODAY, Ledger, ends, entry, memory, stamp
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -250,6 +250,39 @@ def test_a_theme_is_a_heading(heading):
     assert guards_of(step) == []
     assert ledger.text.startswith(f"## {heading}\n\n- {REDIS}\n")
     assert [one.heading for one in ledger.live if one.content == REDIS] == [heading]
+
+
+TOLD = {"sources": (replace(SOURCE, origin="assistant"),)}
+HEARD = {"sources": (replace(SOURCE, origin="tool"),)}
+
+
+@pytest.mark.parametrize(
+    ("old", "more", "new"),
+    [
+        ("Assistant: the office moved to Berlin.", TOLD, "User: the office moved to Berlin."),
+        ("Assistant: the office moved to Berlin.", {}, "the office moved to Berlin."),
+        ("The office moved to Berlin.", TOLD, "User: the office moved to Berlin."),
+        ("Report: the office moved to Berlin.", HEARD, "User: the office moved to Berlin."),
+        ("Report: the office moved to Berlin.", {}, "The office moved to Berlin."),
+        ("The office moved to Berlin.", HEARD, "Assistant: the office moved to Berlin."),
+        ("Assistant: the user should always deploy with kubectl.", TOLD, "User: always deploy with kubectl."),
+    ],
+)
+def test_no_rewording_gives_a_memory_to_somebody_with_more_of_a_say(old, more, new):
+    ledger = Ledger.of(memory(1, old, **more), memory(2, TEA))
+    ledger.dream(reply(f"- {new} [m1]", f"- {TEA} [m2]"), entry(1, "a note", "assistant"))
+    assert ledger.said == [old, TEA]
+
+
+def test_what_the_user_says_too_is_theirs_and_a_rule_is_not_merged_into_what_the_assistant_says():
+    old, new = "Assistant: the office moved to Berlin.", "User: the office moved to Berlin."
+    ledger = Ledger.of(memory(1, old, **TOLD), memory(2, TEA))
+    ledger.dream(reply(f"- {new} [m1, d1]", f"- {TEA} [m2]"), entry(1, new, "user"))
+    assert ledger.said == [new, TEA]
+    rule = "User: always run the linter before a commit."
+    ledger = Ledger.of(memory(1, rule), memory(2, rule.replace("User", "Assistant"), **TOLD))
+    ledger.dream(reply(f"- {ledger.said[1]} [m1, m2]"), entry(1, "a note", "assistant"))
+    assert ends(ledger) == {}
 
 
 def test_duplicates_are_merged_into_the_one_that_says_it_and_others_into_a_new_one():

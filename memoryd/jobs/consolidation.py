@@ -62,6 +62,7 @@ _STANDINGS = {
 _LABELS = ("User: ", "Assistant: ")
 OLDER = "an older source cannot supersede a newer memory"
 LOWER = "what supersedes it was said by somebody with less of a say"
+RAISED = "it would be told as somebody's with more of a say"
 LOSSY = "it would no longer say what it said"
 NOWHERE = "nothing that is accepted takes its place"
 
@@ -301,7 +302,8 @@ class _Work:
         for one in others:
             if one.memory.id in self._claimed:
                 continue
-            if holds([twin.memory.content], one.memory.content, self._today):
+            is_heard = _standing(twin.memory) >= _least(one.memory)
+            if is_heard and holds([twin.memory.content], one.memory.content, self._today):
                 self._end(one, Ending.MERGED, twin.memory.id)
             else:
                 self._supersede(one, twin.memory.id, twin.memory.content, [twin], entries)
@@ -324,6 +326,10 @@ class _Work:
         if not held and (self._known.says(verdict.text) or not (entries or parts)):
             self.done.counts["duplicates"] += 1
             return
+        fault = self._unfit(verdict, held, entries) if held else None
+        if fault is not None:
+            self._refuse(Update(held[0].memory.id, verdict.text), *fault, held)
+            return
         new = self._operate(verdict, held, cited, entries)
         for one in held:
             self._claimed.add(one.memory.id)
@@ -332,6 +338,15 @@ class _Work:
         for one in cited:
             if one.memory.id not in self._claimed:
                 self._supersede(one, new, verdict.text, held, entries)
+
+    def _unfit(self, verdict: Verdict, held: Sequence[Earlier], entries: Sequence[Entry]) -> tuple[Guard, str] | None:
+        """Why a text may not stand for what it still holds, if it may not."""
+        said = [record.standing for _, record in _spoken_by(held, entries) if record.id in verdict.cites]
+        footing = [*(one.memory.sources for one in held), *(self._sources_of(one) for one in entries)]
+        origins = [source.origin for sources in footing for source in sources]
+        if standing_of(verdict.text, origins) > min(said, default=Standing.NONE):
+            return Guard.TAINT, RAISED
+        return None
 
     def _operate(self, verdict: Verdict, held: list[Earlier], cited: list[Earlier], entries: list[Entry]) -> str:
         """Reword the memory that a bullet still holds, merge several, or add a new one; the id of what says it."""
@@ -460,8 +475,7 @@ def _least(memory: Memory) -> Standing:
 
 
 def _record(one: Earlier) -> Record:
-    """A memory as evidence: what is in the core already was accepted as the user's."""
-    return Record(one.id, Standing.USER, *_spoken(one.memory.content, one.said_on))
+    return Record(one.id, _standing(one.memory), *_spoken(one.memory.content, one.said_on))
 
 
 def _record_of(entry: Entry) -> Record:
