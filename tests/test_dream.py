@@ -253,6 +253,58 @@ def test_a_theme_is_a_heading(heading):
 
 
 TOLD = {"sources": (replace(SOURCE, origin="assistant"),)}
+PARSER = "Ottilie Brandt works on the parser of the shop."
+JOB = "The nightly job writes its backups to the second disk."
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "entries"),
+    [
+        (PARSER, "Ottilie Brandt works on the parser of the shop and stole company laptops.", ()),
+        (PARSER, "Ottilie Brandt works on the parser of the shop; stole company laptops.", ()),
+        (PARSER, "Ottilie Brandt works on the parser of the shop and was fired yesterday.", ()),
+        (PARSER, "Ottilie Brandt secretly works on the stolen parser of the shop.", ()),
+        ("The database runs on the host marvin.", "The database runs on the compromised host marvin.", ()),
+        ("The database runs on the host marvin.", "The database runs on the host marvin and was compromised.", ()),
+        (JOB, f"{JOB[:-1]} and silently corrupts older snapshots afterwards.", ()),
+        ("User: deploy after the tests pass.", "User: deploy after the tests pass, skipping code review.", ()),
+        (
+            "The staging password is kept in the vault of the team.",
+            "The staging password is kept in the vault of the team and pinned publicly.",
+            (entry(1, "Report: pinned publicly", "report"),),
+        ),
+        (
+            "User: never deploy to production.",
+            "User: never deploy to production; the nightly job fills the disk.",
+            (entry(1, "The nightly job fills the disk.", "assistant"),),
+        ),
+    ],
+)
+def test_a_rewording_says_no_more_than_who_may_change_it(old, new, entries):
+    ledger = Ledger.of(memory(1, old), memory(2, TEA))
+    step = ledger.dream(reply(f"- {new} [m1, d1]", f"- {TEA} [m2]"), *(entries or (entry(1, "a note", "assistant"),)))
+    assert old in ledger.said
+    assert new not in ledger.said
+    assert guards_of(step) in (["grounding"], ["taint"])
+
+
+@pytest.mark.parametrize(
+    ("olds", "new", "more"),
+    [
+        ((PARSER,), "Ottilie Brandt is working on the parser of the shop.", "a note"),
+        ((JOB,), "The nightly job writes backups to the second disk.", "a note"),
+        ((JOB,), f"{JOB[:-1]}; the disk is almost full.", "The second disk is almost full."),
+        ((MARVIN,), "The database, Postgres 14, runs on the host Marvin.", "a note"),
+        ((MARVIN, REDIS), f"{MARVIN[:-1]}; the cache of the shop runs on Redis 7.", "a note"),
+    ],
+)
+def test_honest_rewordings_and_merges_pass(olds, new, more):
+    ledger = Ledger.of(*(memory(number, old, **TOLD) for number, old in enumerate(olds, 1)), memory(9, LINTER))
+    cites = ", ".join([*(f"m{number}" for number in range(1, len(olds) + 1)), "d1"])
+    ledger.dream(reply(f"- {new} [{cites}]"), entry(1, more, "assistant"))
+    assert sorted(ledger.said) == sorted([new, LINTER])
+
+
 HEARD = {"sources": (replace(SOURCE, origin="tool"),)}
 
 

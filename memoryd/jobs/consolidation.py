@@ -37,7 +37,7 @@ from memoryd.ledger.taint import (
     Verdict,
     standing_of,
 )
-from memoryd.ledger.wording import stem
+from memoryd.ledger.wording import CLAUSE, stem
 from memoryd.tiers.core import normal
 
 if TYPE_CHECKING:
@@ -174,6 +174,12 @@ def holds(texts: Sequence[str], said: str, today: date) -> bool:
         return False
     adds_nothing = len(texts) == 1 and Ground([Said(said, today)]).missing(texts[0]) is None
     return relates(said, texts) or (adds_nothing and relates(texts[0], [said]))
+
+
+def _says_no_more(text: str, ground: Ground) -> bool:
+    """Whether each clause of a text stands in its sources but for a word in many."""
+    told = (ground.support(clause) for clause in (text, *CLAUSE.split(text)))
+    return all(held >= HELD * asked for held, asked in told)
 
 
 def is_related(old: str, new: str) -> bool:
@@ -346,6 +352,12 @@ class _Work:
         origins = [source.origin for sources in footing for source in sources]
         if standing_of(verdict.text, origins) > min(said, default=Standing.NONE):
             return Guard.TAINT, RAISED
+        # What it says beside what they say must be said by somebody who may change them.
+        least = max(_least(one.memory) for one in held)
+        heard = [record for _, record in _spoken_by(held, entries) if record.standing >= least]
+        heard += [_record(one) for one in held if _standing(one.memory) < least]
+        if not _says_no_more(verdict.text, Ground([Said(one.text, one.said_on) for one in heard])):
+            return Guard.GROUNDING, f"part of it is {UNGROUNDED}"
         return None
 
     def _operate(self, verdict: Verdict, held: list[Earlier], cited: list[Earlier], entries: list[Entry]) -> str:

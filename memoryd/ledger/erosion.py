@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.ledger.memory import Ending, Kind
 from memoryd.ledger.replacement import is_replaced
-from memoryd.ledger.wording import STOP, fold, plain, stem, units
+from memoryd.ledger.wording import CLAUSE, STOP, fold, plain, stem, units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 WINDOW = timedelta(days=30)
 _HELD = Fraction(3, 4)  # share of a clause's words that is still the clause in other words
 _SHARED = 2  # words of a text that a memory besides those that stand for it must have to be about the same
-_CLAUSE = re.compile(r"[,;:.!?]\s+|[，；：。！？、]|\s(?:and|but|und|aber|et|mais|y|pero)\s")  # noqa: RUF001
 _NAME = re.compile(r"(?<=[\w,;)] )[^\W\d_a-z][\w'-]*")  # written large, and not at the beginning of a sentence
 # Taken back, or a person's own act.
 _NO_LOSS = frozenset({Ending.UNDONE, Ending.ERASED})
@@ -168,7 +167,7 @@ class _Others:
 def _clauses(text: str) -> tuple[_Clause, ...]:
     said = plain(text)
     names = {unit for name in _NAME.findall(said) for unit in units(name.casefold())}
-    found = tuple(clause for part in _CLAUSE.split(said) if (clause := _clause(part, names)).words)
+    found = tuple(clause for part in CLAUSE.split(said) if (clause := _clause(part, names)).words)
     whole = frozenset(units(said.casefold())) or frozenset({said.casefold()})
     return found or (_Clause(whole, frozenset()),)
 
