@@ -264,6 +264,38 @@ def test_nights_that_failed_are_not_forgotten_for_a_dream_of_one_day(world):
     assert (row["state"], row["receipt"]["dream"]["from"]) == ("succeeded", TODAY)
 
 
+def test_days_of_a_first_dream_that_was_rolled_back_and_of_a_gap_behind_a_wrong_clock_are_dreamt_of(world):
+    def night(moment):
+        world.later(moment.replace(hour=3))
+        row = world.do("dream", scheduled=True)
+        return row["state"], list(row["receipt"]["dream"]["dailies"]), row["id"]
+
+    def path(day):
+        return f"memory/{STARTED + day * DAY:%Y-%m-%d}.md"
+
+    def tell(day):
+        world.day(f"\n## A (02:00)\n\n- Crate {day} came.\n", f"{STARTED + day * DAY:%Y-%m-%d}")
+
+    tell(0)
+    world.reply = redis()
+    first = night(STARTED + DAY)
+    world.reply = KEPT
+    for day in (2, 3):
+        tell(day)
+        assert path(0) not in night(STARTED + day * DAY)[1]
+    world.reply = KEPT
+    assert world.do("rollback", run=first[2])["state"] == "succeeded"
+    tell(4)
+    assert night(STARTED + 4 * DAY)[1] == [path(0), path(2), path(3), path(4)]
+    # One night under a clock that is 70 years ahead, and then five on which no machine ran.
+    tell(5)
+    assert night(STARTED + 70 * 365 * DAY)[1] == [path(4), path(5)]
+    for day in (6, 7, 8, 9, 10):
+        tell(day)
+    assert night(STARTED + 10 * DAY)[1] == [path(day) for day in (6, 7, 8, 9, 10)]
+    assert night(STARTED + 11 * DAY)[0] == "skipped"
+
+
 def test_what_a_scheduled_dream_saw_last_night_is_not_new_when_an_older_day_falls_out(world):
     world.day(day="2026-03-03")
     world.day()
@@ -480,7 +512,9 @@ def test_the_python_door_and_the_command_line_dream(tmp_path, monkeypatch):
     assert memory.deep_dream(lookback_days=2).state == "skipped"
     for text in ("- an old one\n- a line by hand, saved at this moment\n", "- x\n"):  # the other is much shorter
         (scratch.workspace / "MEMORY.md").write_text(text)
+        reply[0] = f"[MEMORY]\n{text}[DREAM]\nquiet"
         assert memory.deep_dream(lookback_days=2, force=True).state == "succeeded"
+    reply[0] = KEPT
     (scratch.workspace / "MEMORY.md").write_text("- an old one\n")
     row = scratch.json("job", "run", "dream", "--force", "--lookback-days", "2")
     assert (row["kind"], row["state"]) == ("dream", "succeeded")

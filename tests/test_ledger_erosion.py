@@ -91,6 +91,17 @@ def elsewhere(erosion):
     )  # nobody said it when the second was let go
 
 
+def superseding(erosion):
+    said = "The store of Marvin has 7 old crates, and a lamp"
+    for heir, lost in (
+        ("The store of Trillian has 9 old crates, and a lamp", 0),
+        ("The store of Trillian has 9 crates", 4),  # 11 words, 6 of them with content, of which 2 are gone
+        ("Trillian has 9 crows", 8),
+    ):
+        assert erosion.lost([erosion.Drop("", said, (heir,), is_superseded=True)], [heir], count_words) == lost
+    assert gone(erosion, said, "The store of Trillian has 9 old crates, and a lamp") > 4
+
+
 def window(erosion):
     drops = [Drop("2026-01-01T00:00:00Z", "a"), Drop("2026-01-01T00:00:00.5Z", "b")]
     assert erosion.within(drops, "2026-01-31T00:00:00Z") == drops[1:]
@@ -110,9 +121,12 @@ def no_loss(erosion):
         (replace(memory, kind=Kind.JOURNAL), replace(over, kind=Kind.JOURNAL), []),
         (memory, replace(over, ended_as=Ending.UNDONE), []),
         (memory, replace(over, ended_as=Ending.ERASED), []),
-        (memory, replace(over, ended_as=Ending.SUPERSEDED), [other]),
     ):
         assert erosion.dropped("t", before, after, heirs) is None
+    superseded = replace(over, ended_as=Ending.SUPERSEDED)
+    assert erosion.dropped("t", memory, superseded, [other]) == Drop("t", "tea", ("coffee",), is_superseded=True)
+    editor, news = replace(memory, content="My editor is vim"), replace(other, content="My editor is now helix")
+    assert erosion.dropped("t", editor, superseded, [news]) is None
     assert erosion.dropped("t", memory, replace(over, ended_as=Ending.SUPERSEDED), []) == Drop("t", "tea")
 
 
@@ -147,7 +161,7 @@ def lists(erosion):
     ]
 
 
-TABLE = (lists, rewording, condensing, elsewhere, window, no_loss, heirs)
+TABLE = (lists, rewording, superseding, condensing, elsewhere, window, no_loss, heirs)
 
 
 @pytest.mark.parametrize("case", TABLE, ids=lambda case: case.__name__)

@@ -135,7 +135,7 @@ def dreamt(connection: Connection, agent_id: str) -> list[Dreamt]:
     """The dreams of an agent that succeeded and were not taken back, in order."""
     rows = connection.exec_driver_sql(
         "SELECT id, json_extract(receipt, '$.dream'), json_extract(receipt, '$.accepted_by') FROM job_run"
-        " WHERE agent_id = ? AND kind = ? AND state = 'succeeded' ORDER BY finished_at, id",
+        " WHERE agent_id = ? AND kind = ? AND state = 'succeeded' ORDER BY rowid",  # a clock may have been wrong
         (agent_id, KIND),
     ).all()
     gone = {

@@ -16,16 +16,29 @@ from typing import TYPE_CHECKING
 
 from memoryd.jobs.dream_reply import LetGo
 from memoryd.jobs.duplicates import Known
+from memoryd.ledger import steering
 from memoryd.ledger.grounding import Ground, content
 from memoryd.ledger.grounding import Source as Said
 from memoryd.ledger.guards import Guard, RefusedOperation
+from memoryd.ledger.heading import NO_THEME, is_theme
 from memoryd.ledger.memory import Ending, Kind, hash_of, united
 from memoryd.ledger.neutral import neutral
 from memoryd.ledger.operation import Add, Delete, Merge, Update, ids_of
 from memoryd.ledger.relation import relates
 from memoryd.ledger.replacement import is_replaced
-from memoryd.ledger.taint import UNGROUNDED, UNKNOWN, Bench, Candidate, Place, Record, Standing, Verdict
-from memoryd.ledger.wording import stem
+from memoryd.ledger.taint import (
+    UNGROUNDED,
+    UNKNOWN,
+    Bench,
+    Candidate,
+    Place,
+    Record,
+    Standing,
+    Verdict,
+    standing_of,
+)
+from memoryd.ledger.wording import CLAUSE, stem
+from memoryd.tiers.core import normal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -48,6 +61,8 @@ _STANDINGS = {
 }  # fmt: skip
 _LABELS = ("User: ", "Assistant: ")
 OLDER = "an older source cannot supersede a newer memory"
+LOWER = "what supersedes it was said by somebody with less of a say"
+RAISED = "it would be told as somebody's with more of a say"
 LOSSY = "it would no longer say what it said"
 NOWHERE = "nothing that is accepted takes its place"
 
@@ -138,21 +153,33 @@ def consolidate(
     """
     work = _Work(parsed, earlier, entries, today, new_id, sources_of)
     for section in parsed.sections:
+        heading = work.heading(section.heading)
         for bullet in section.bullets:
-            work.bullet(section.heading, bullet)
+            work.bullet(heading, bullet)
     for one in parsed.declared:
         work.declare(one)
     return work.done
 
 
 def holds(texts: Sequence[str], said: str, today: date) -> bool:
-    """Whether some texts together still say what one said: all that is exact, most words, each of the same."""
+    """Whether some texts together still say what one said: all that is exact, most of its words, and each of the same.
+
+    What is ordered or liked must be so in them too.
+    """
     ground = Ground([Said(text, today) for text in texts])
     held, asked = ground.support(said)
     if held < HELD * asked or ground.missing(said) is not None:
         return False
+    if any(steers(said) and not any(map(steers, texts)) for steers in (steering.instructs, steering.prefers)):
+        return False
     adds_nothing = len(texts) == 1 and Ground([Said(said, today)]).missing(texts[0]) is None
     return relates(said, texts) or (adds_nothing and relates(texts[0], [said]))
+
+
+def _says_no_more(text: str, ground: Ground) -> bool:
+    """Whether each clause of a text stands in its sources but for a word in many."""
+    told = (ground.support(clause) for clause in (text, *CLAUSE.split(text)))
+    return all(held >= HELD * asked for held, asked in told)
 
 
 def is_related(old: str, new: str) -> bool:
@@ -165,12 +192,13 @@ def replaces(old: str, new: str) -> bool:
     """Whether a newer text may end an older one: it says so, or speaks of the same and has another value for each.
 
     A number or name of the older that the newer does not have must have another in its place: that the build failed
-    is no new value for how long it takes.
+    is no new value for how long it takes. What has neither is ended by words that say so alone.
     """
     if is_replaced(old, new):
         return True
     pairs = [({*find.findall(old)}, {*find.findall(new)}) for find in (_NUMBER, _NAME)]
-    return is_related(old, new) and all(had <= has or has - had for had, has in pairs)
+    is_other = any(had - has for had, has in pairs) and all(had <= has or has - had for had, has in pairs)
+    return is_other and is_related(old, new)
 
 
 def _stems(text: str) -> frozenset[str]:
@@ -194,6 +222,7 @@ class _Work:
         self._by_hash: dict[str, list[Earlier]] = defaultdict(list)
         for one in earlier:
             self._by_hash[one.memory.content_hash].append(one)
+        self._headings = {normal(one.memory.heading) for one in earlier if one.memory.heading}
         self._claimed: set[str] = set()
         self._reworded: set[str] = set()
         self._taken: set[Bullet] = set()
@@ -216,6 +245,13 @@ class _Work:
         return any(one in self._earlier or one in self._entries for one in bullet.cites)
 
     # --- bullets ---------------------------------------------------------------------------------------------------
+
+    def heading(self, heading: str) -> str:
+        """A heading of the reply as it may stand in the file; empty where each memory is to stay below its own."""
+        if not heading or normal(heading) in self._headings or is_theme(heading):
+            return heading
+        self._refuse(Add(Kind.CORE, "", heading=heading), Guard.TAINT, NO_THEME)
+        return ""
 
     def bullet(self, heading: str, bullet: Bullet) -> None:
         """Take one bullet in."""
@@ -272,7 +308,8 @@ class _Work:
         for one in others:
             if one.memory.id in self._claimed:
                 continue
-            if holds([twin.memory.content], one.memory.content, self._today):
+            is_heard = _standing(twin.memory) >= _least(one.memory)
+            if is_heard and holds([twin.memory.content], one.memory.content, self._today):
                 self._end(one, Ending.MERGED, twin.memory.id)
             else:
                 self._supersede(one, twin.memory.id, twin.memory.content, [twin], entries)
@@ -295,6 +332,10 @@ class _Work:
         if not held and (self._known.says(verdict.text) or not (entries or parts)):
             self.done.counts["duplicates"] += 1
             return
+        fault = self._unfit(verdict, held, entries) if held else None
+        if fault is not None:
+            self._refuse(Update(held[0].memory.id, verdict.text), *fault, held)
+            return
         new = self._operate(verdict, held, cited, entries)
         for one in held:
             self._claimed.add(one.memory.id)
@@ -303,6 +344,21 @@ class _Work:
         for one in cited:
             if one.memory.id not in self._claimed:
                 self._supersede(one, new, verdict.text, held, entries)
+
+    def _unfit(self, verdict: Verdict, held: Sequence[Earlier], entries: Sequence[Entry]) -> tuple[Guard, str] | None:
+        """Why a text may not stand for what it still holds, if it may not."""
+        said = [record.standing for _, record in _spoken_by(held, entries) if record.id in verdict.cites]
+        footing = [*(one.memory.sources for one in held), *(self._sources_of(one) for one in entries)]
+        origins = [source.origin for sources in footing for source in sources]
+        if standing_of(verdict.text, origins) > min(said, default=Standing.NONE):
+            return Guard.TAINT, RAISED
+        # What it says beside what they say must be said by somebody who may change them.
+        least = max(_least(one.memory) for one in held)
+        heard = [record for _, record in _spoken_by(held, entries) if record.standing >= least]
+        heard += [_record(one) for one in held if _standing(one.memory) < least]
+        if not _says_no_more(verdict.text, Ground([Said(one.text, one.said_on) for one in heard])):
+            return Guard.GROUNDING, f"part of it is {UNGROUNDED}"
+        return None
 
     def _operate(self, verdict: Verdict, held: list[Earlier], cited: list[Earlier], entries: list[Entry]) -> str:
         """Reword the memory that a bullet still holds, merge several, or add a new one; the id of what says it."""
@@ -388,11 +444,15 @@ class _Work:
         """End a memory for a newer one about the same; what is about something else is not touched."""
         if not replaces(one.memory.content, text):
             return
-        newest = max([*(entry.at for entry in entries), *(other.at for other in held)], default="")
-        if newest > one.at:
-            self._end(one, Ending.SUPERSEDED, new)
+        delete = Delete(one.memory.id, Ending.SUPERSEDED, (new,))
+        newer = [record for other, record in _spoken_by(held, entries) if other.at > one.at]
+        strong = [record for record in newer if record.standing >= _least(one.memory)]
+        if not newer:
+            self._refuse(delete, Guard.ACCOUNTING, OLDER)
+        elif not strong or Ground([Said(record.text, record.said_on) for record in strong]).missing(text):
+            self._refuse(delete, Guard.TAINT, LOWER)
         else:
-            self._refuse(Delete(one.memory.id, Ending.SUPERSEDED, (new,)), Guard.ACCOUNTING, OLDER)
+            self._end(one, Ending.SUPERSEDED, new)
 
     def _end(self, one: Earlier, ending: Ending, *successors: str) -> None:
         self._claimed.add(one.memory.id)
@@ -408,9 +468,26 @@ def _all(parsed: Parsed) -> Iterable[Bullet]:
     return (bullet for section in parsed.sections for bullet in section.bullets)
 
 
+def _spoken_by(held: Iterable[Earlier], entries: Iterable[Entry]) -> list[tuple[Earlier | Entry, Record]]:
+    return [*((one, _record(one)) for one in held), *((entry, _record_of(entry)) for entry in entries)]
+
+
+def _standing(memory: Memory) -> Standing:
+    return standing_of(memory.content, (source.origin for source in memory.sources))
+
+
+def _least(memory: Memory) -> Standing:
+    """The standing it takes to change what a memory says: the user's, where it is in their name, of them, or a rule.
+
+    What else is so may be known better by the assistant, whoever said it before.
+    """
+    text = memory.content
+    is_of_user = steering.of_user(text) or steering.instructs(text) or steering.prefers(text)
+    return _standing(memory) if is_of_user else min(_standing(memory), Standing.ASSISTANT)
+
+
 def _record(one: Earlier) -> Record:
-    """A memory as evidence: what is in the core already was accepted as the user's."""
-    return Record(one.id, Standing.USER, *_spoken(one.memory.content, one.said_on))
+    return Record(one.id, _standing(one.memory), *_spoken(one.memory.content, one.said_on))
 
 
 def _record_of(entry: Entry) -> Record:

@@ -3,8 +3,8 @@
 What a memory said is measured clause by clause, against what stood for it from then on. A clause is gone whole where a
 number or a name of it is gone, or more than a quarter of its words: memories that differ in little else would be alike
 otherwise. Of other clauses the missing words count. Words without content never do, nor does a clause that another
-memory holds to the word: when that one is let go in its turn, that counts. What something newer has replaced is not
-lost, but known better.
+memory holds to the word: when that one is let go in its turn, that counts. A number or name that something newer has
+another in place of is not lost, but known better, as is all that it says in so many words to be over (`replacement`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.ledger.memory import Ending, Kind
-from memoryd.ledger.wording import STOP, fold, plain, stem, units
+from memoryd.ledger.replacement import is_replaced
+from memoryd.ledger.wording import CLAUSE, STOP, fold, plain, stem, units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 WINDOW = timedelta(days=30)
 _HELD = Fraction(3, 4)  # share of a clause's words that is still the clause in other words
 _SHARED = 2  # words of a text that a memory besides those that stand for it must have to be about the same
-_CLAUSE = re.compile(r"[,;:.!?]\s+|[，；：。！？、]|\s(?:and|but|und|aber|et|mais|y|pero)\s")  # noqa: RUF001
 _NAME = re.compile(r"(?<=[\w,;)] )[^\W\d_a-z][\w'-]*")  # written large, and not at the beginning of a sentence
 # Taken back, or a person's own act.
 _NO_LOSS = frozenset({Ending.UNDONE, Ending.ERASED})
@@ -41,6 +41,7 @@ class Drop(NamedTuple):
     at: str  # UTC, ISO 8601
     said: str
     heirs: tuple[str, ...] = ()  # the texts that stood for it from then on
+    is_superseded: bool = False  # they have other values for its numbers and names
 
 
 def dropped(at: str, before: Memory, after: Memory, heirs: Iterable[Memory]) -> Drop | None:
@@ -57,9 +58,10 @@ def dropped(at: str, before: Memory, after: Memory, heirs: Iterable[Memory]) -> 
     if after.is_live and after.content_hash == before.content_hash:
         return None
     texts = tuple(one.content for one in heirs)
-    if after.ended_as is Ending.SUPERSEDED and texts:
+    is_superseded = after.ended_as is Ending.SUPERSEDED and bool(texts)
+    if is_superseded and any(is_replaced(before.content, text) for text in texts):
         return None
-    return Drop(at, before.content, texts)
+    return Drop(at, before.content, texts, is_superseded)
 
 
 def heirs_of(memory_id: str, state: Callable[[str], Memory | None]) -> list[Memory]:
@@ -122,7 +124,7 @@ def lost(drops: Sequence[Drop], live: Iterable[str], count_tokens: Callable[[str
         clauses = _clauses(drop.said)
         asked = frozenset[str]().union(*(clause.words for clause in clauses))
         held = frozenset[str]().union(*map(_forms, drop.heirs))
-        missing = [(clause, clause.missing(held)) for clause in clauses]
+        missing = [(clause, clause.unsaid(held) if drop.is_superseded else clause.missing(held)) for clause in clauses]
         gone = sum(count for clause, count in missing if count and not others.hold(clause, asked, at))
         total += Fraction(count_tokens(drop.said) * gone, sum(len(clause.words) for clause in clauses))
     return math.ceil(total)
@@ -137,6 +139,10 @@ class _Clause(NamedTuple):
         gone = self.words - held
         is_gone = self.exact & gone or len(gone) > (1 - _HELD) * len(self.words)
         return len(self.words) if is_gone else len(gone)
+
+    def unsaid(self, held: frozenset[str]) -> int:
+        """How many of its words, but for numbers and names, are not among these forms."""
+        return len(self.words - self.exact - held)
 
 
 class _Others:
@@ -161,7 +167,7 @@ class _Others:
 def _clauses(text: str) -> tuple[_Clause, ...]:
     said = plain(text)
     names = {unit for name in _NAME.findall(said) for unit in units(name.casefold())}
-    found = tuple(clause for part in _CLAUSE.split(said) if (clause := _clause(part, names)).words)
+    found = tuple(clause for part in CLAUSE.split(said) if (clause := _clause(part, names)).words)
     whole = frozenset(units(said.casefold())) or frozenset({said.casefold()})
     return found or (_Clause(whole, frozenset()),)
 

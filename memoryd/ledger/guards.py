@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.ledger import erosion
 from memoryd.ledger.accounting import unaccounted
+from memoryd.ledger.heading import NO_THEME, is_theme
 from memoryd.ledger.memory import TOMBSTONES, Ending, Kind, hash_of
 from memoryd.ledger.operation import (
     Add,
@@ -34,6 +35,7 @@ from memoryd.ledger.operation import (
     ids_of,
     text_of,
 )
+from memoryd.tiers.core import normal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -228,7 +230,7 @@ def _refused(
     barred: Collection[str],
     checks: Sequence[Callable[[Operation], RefusedOperation | None]],
 ) -> RefusedOperation | None:
-    for guard in (_constitutional, _protection, _erasure, _edited, _tombstone):
+    for guard in (_constitutional, _protection, _erasure, _edited, _tombstone, _heading):
         why = guard(context, operation, barred)
         if why is not None:
             return RefusedOperation(why[0], why[1], why[2], operation=operation)
@@ -296,6 +298,16 @@ def _tombstone(context: Context, operation: Operation, _barred: Collection[str])
     if not forgotten or known in context.said_anew:
         return None
     return Guard.TOMBSTONE, ids_of(operation), "it was forgotten on purpose"
+
+
+def _heading(context: Context, operation: Operation, _barred: Collection[str]) -> _Why:
+    """A rewrite puts memories below headings that there are, or below a theme."""
+    if context.door is not Door.REWRITE or not isinstance(operation, Add | Update | Merge) or not operation.heading:
+        return None
+    name = normal(operation.heading)
+    if is_theme(operation.heading) or any(normal(one.heading or "") == name for one in context.memories.values()):
+        return None
+    return Guard.TAINT, ids_of(operation), NO_THEME
 
 
 def _fallen(accepted: Sequence[Operation], refusals: Sequence[RefusedOperation]) -> list[RefusedOperation]:

@@ -66,6 +66,25 @@ def standing(origin: Origin) -> Standing:
     return _STANDINGS.get(origin, Standing.OUTSIDE)
 
 
+_LABELLED = {"User: ": Standing.USER, "Assistant: ": Standing.ASSISTANT, "Agent: ": Standing.ASSISTANT}
+_LABELLED |= dict.fromkeys((REPORT, "Changed: ", "Failed: "), Standing.OUTSIDE)
+# A daily file is kept by a person and by the agent's own tools, and a line of it does not tell whose it is.
+_ORIGINS = {"user": Standing.USER, "assistant": Standing.ASSISTANT, "daily": Standing.ASSISTANT}
+
+
+def standing_of(text: str, origins: Iterable[str]) -> Standing:
+    """Return the class of a memory: by the label before its text, else the lowest of what it stands on.
+
+    Args:
+        text: of the memory.
+        origins: of its sources; one without any was written by a person.
+    """
+    label = next((label for label in _LABELLED if text.startswith(label)), None)
+    if label is not None:
+        return _LABELLED[label]
+    return min((_ORIGINS.get(one, Standing.OUTSIDE) for one in origins), default=Standing.USER)
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """One record of a session as evidence."""

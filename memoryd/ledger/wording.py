@@ -104,4 +104,6 @@ up upon us use used very via von voor vous want wants war was wasn we well wenn 
 which while who whom whose why wie wij will wir with within without won would wouldn y yet yo you your yours
 yourself yourselves zij zijn zu è é él
 """
+# Where one clause of a text ends and the next begins.
+CLAUSE = re.compile(r"[,;:.!?]\s+|[，；：。！？、]|\s(?:and|but|und|aber|et|mais|y|pero)\s")  # noqa: RUF001
 STOP = frozenset(_STOP_LIST.split())

@@ -1,0 +1,36 @@
+"""Heading: whether a line that is to stand above memories names a theme, and says nothing.
+
+A heading is read by the agent as the memories are, and stands on no source: it may claim, order and identify nothing.
+"""
+
+from __future__ import annotations
+
+import re
+
+from memoryd.ledger import steering
+from memoryd.ledger.exact import exact
+from memoryd.ledger.grounding import content
+from memoryd.ledger.neutral import neutral
+
+NO_THEME = "a heading names a theme and says nothing"
+_MOST_WORDS = 6
+_MOST_CONTENT = 2  # words of content; from three on it can tell who did what
+_LONGEST = 60  # characters
+_SAYS = re.compile(
+    r"[.!?:;…<>\[\]{}|`\\]|[。！？：；、]"  # noqa: RUF001
+    r"|\b(?:is|isn't|are|aren't|was|were|be|been|has|have|had|will|would|can|may|should|shall|does|did|says?|said|"
+    r"ist|sind|war|waren|hat|haben|wird|est|sont|était|está|són|sono|era)\b",
+    re.IGNORECASE,
+)
+
+
+def is_theme(heading: str) -> bool:
+    """Say whether a heading is a few neutral words that state nothing, order nobody and name nothing exactly."""
+    if heading != neutral(heading) or len(heading) > _LONGEST or len(heading.split()) > _MOST_WORDS:
+        return False
+    found = exact(heading)
+    names = (found.quotes, found.urls, found.emails, found.dates, found.phones, found.identifiers)
+    if any(names) or found.amounts or _SAYS.search(heading) or len(content(heading)) > _MOST_CONTENT:
+        return False
+    cues = (steering.instructs, steering.prefers, steering.triggers, steering.endorses)
+    return any(map(str.isalpha, heading)) and not any(cue(heading) for cue in cues)
