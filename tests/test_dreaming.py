@@ -105,6 +105,41 @@ def test_a_dream_writes_the_core_its_receipt_and_its_diary_and_all_agree(world):
     assert backup.exists()
 
 
+def test_what_is_private_is_never_dreamt_of_nor_remembered_and_stays_in_its_files(world):
+    private = "<private>\n\nAt home.\n\n- Zelda lives in room 441 of the Ritz.\n\n</private>\n"
+    core = world.scratch.workspace / "MEMORY.md"
+    core.write_text(f"{core.read_text()}{private}- on a train\n")
+    before = world.day(f"\n## Notes (09:10)\n\n{private}- {REDIS}\n").read_bytes()
+    world.reply = redis()
+    row = world.dream()
+    assert (row["state"], row["receipt"]["dream"]["entries"]) == ("succeeded", 1)
+    assert not any("Zelda" in f"{ask}" or "At home" in f"{ask}" for ask in world.asked)
+    assert [one.content for one in world.live()][-1] == "on a train"
+    assert not any("Zelda" in one.content for one in world.live())
+    assert private.strip() in world.text()
+    assert world.day("").read_bytes() == before
+    assert world.problems() == []
+
+
+def test_what_a_person_took_out_comes_back_under_no_other_label_mark_or_order(world):
+    path = world.scratch.workspace / "MEMORY.md"
+    text = path.read_text()
+    path.write_text(f"{text}- {REDIS}\n")
+    world.take()
+    path.write_text(text)
+    world.take()
+    world.day(f"\n## Notes (09:10)\n\n- {REDIS}\n- The cache of the blog runs on Redis 7.\n")
+    others = [REDIS, REDIS[:-1], f"Assistant: {REDIS}", f"**{REDIS}**", "Redis 7 runs the cache of the shop."]
+    for number, other in enumerate(others):
+        world.reply = f"[MEMORY]\n- an old one [m1]\n- {other} [d1]\n[DREAM]\nA day.\n"
+        row = world.dream(force=True)
+        assert (number, world.text()) == (number, text), row
+        assert [one["guard"] for one in row["receipt"]["refused"]] == ["tombstone"]
+    world.reply = "[MEMORY]\n- an old one [m1]\n- The cache of the blog runs on Redis 7. [d2]\n[DREAM]\nA day.\n"
+    world.dream(force=True)
+    assert "The cache of the blog" in world.text(), "what says something else may come"
+
+
 def test_whose_session_a_block_was_about_is_nothing_to_dream_of(world):
     world.day(f"\n## Session Notes (09:40)\n\nFrom Codex, 09:12-09:40, session:01a1ffd6-c4aa\n- {REDIS}\n")
     world.reply = redis()
@@ -438,6 +473,27 @@ def test_a_forgotten_session_is_gone_from_the_diary_of_its_dream(world):
     row = world.do("forget", session=session)
     assert row["state"] == "succeeded", row["error"]
     assert text not in (world.diary() or "")
+
+
+def test_what_a_dream_made_of_a_line_that_is_cut_is_named_and_the_diary_says_no_more_of_it(world):
+    zelda = "Zelda Quux lives in room 441 of the Hilton in Bergen."
+    made = "The room 441 of the Hilton in Bergen is where Zelda Quux lives."
+    path = world.scratch.workspace / "MEMORY.md"
+    path.write_text(f"{world.text()}- {zelda}\n")
+    world.take()
+    world.day(f"\n## Notes (09:10)\n\n- {zelda}\n- {REDIS}\n")
+    world.reply = redis("d2").replace(
+        "[DREAM]\nA day.\n", f"- {made} [d1]\n[DREAM]\nZelda keeps 441.\n- archived [m2]: Zelda did"
+    )
+    assert world.dream()["state"] == "succeeded"
+    assert "Zelda keeps" in world.diary()
+    row = world.do("forget", memory=world.id_of(zelda))
+    assert row["state"] == "succeeded", row["error"]
+    assert row["receipt"]["forget"]["beside"]["memories"] == [world.id_of(made)]
+    assert "Zelda" not in world.diary()
+    assert "- Sources: 2 entries" in world.diary()
+    assert world.diary().endswith("see the sources:\n\nForgotten.\n")
+    assert world.problems() == []
 
 
 def test_what_dreams_made_of_a_session_goes_with_it(world):
