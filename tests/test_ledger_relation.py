@@ -173,3 +173,31 @@ def test_a_long_source_of_the_same_words_is_no_trouble():
     draw = random.Random(1)
     assert relates("The lamp of Anna is near the lamp of Bob", [words * 200])
     assert not relates(" ".join(draw.choices(["lamp", "Bob", "Anna"], k=150)), [words * 200])
+
+
+PIECE = st.sampled_from(
+    [
+        *NAMES,
+        "and",
+        ", ",
+        ". ",
+        "; ",
+        "if",
+        "by",
+        "of",
+        "not",
+        "nothing",
+        "is",
+        "was hired",
+        "Anna's",
+        "I",
+        "(",
+        ")",
+        "每天",
+    ]
+)
+
+
+@given(st.lists(PIECE | st.text(max_size=9), max_size=25).map(" ".join), st.lists(st.text(max_size=40), max_size=2))
+def test_any_text_is_what_itself_says(text, others):
+    assert relates(text, [*others, text])

@@ -17,17 +17,17 @@ from memoryd.jobs.consolidation import consolidate
 from memoryd.jobs.job import AppendDiary, Ask, Done, Edit, NothingToDo, Quoted, Rejected, Reply, RewriteCore, Step
 from memoryd.ledger import forgetting, guards
 from memoryd.ledger.accounting import Rewrite, Unmentioned, archiving, dispositions
-from memoryd.ledger.guards import Guard, Judged, RefusedRun
+from memoryd.ledger.guards import Guard, Judged, RefusedOperation, RefusedRun
 from memoryd.ledger.memory import Ending, Kind
 from memoryd.ledger.neutral import neutral, neutral_lines
-from memoryd.ledger.operation import Add, Delete, Disposition, Merge, Update, apply
+from memoryd.ledger.operation import Add, Delete, Disposition, Merge, Update, apply, ids_of
 from memoryd.ledger.places import placed
 from memoryd.recall import answerable
 from memoryd.tiers import core, diary
 from memoryd.tiers.arrangement import Slot, arrange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
     from datetime import date
 
     from memoryd.jobs.consolidation import Consolidated, Earlier, Entry
@@ -42,6 +42,7 @@ _LONGEST_DIARY = 8_000  # characters of the model's own words
 _MOST_TOLD = 40  # refusals, and ends, that a diary tells one by one …
 _MOST_IDS = 10  # … with so many ids each …
 _MOST_ROWS = 200  # … and a receipt
+_TOO_MUCH = "too much of the core would be lost within 30 days"
 _SPARE = 200  # bullets that a reply may have besides two for each piece of the material
 _REPLY_TOKENS = (2_048, 32_768)
 _CHARS_PER_TOKEN = 3  # a generous reckoning: the reply may be as long as all that is in the core
@@ -186,15 +187,22 @@ class _Dream:
             decided = _Decided((), decided.rewrite, (*decided.refusals, refused), self.before, ())
         return self._told(decided, score, runs, refused)
 
-    def _whole(self) -> _Decided:
-        """All that the reply says, and what the configuration makes of what it does not speak of."""
+    def _whole(self, spared: Collection[str] = ()) -> _Decided:
+        """All that the reply says but of what is spared, and what the configuration makes of what it does not speak of.
+
+        Where that would lose too much, the memories it would lose something of are spared.
+        """
         shown = [one.memory.id for one in self.inputs.earlier if one.memory.id in self.before]
         protected = {one for one in shown if self.before[one].constitutional}
         mentioned = {*shown} if self.parsed.keeps_rest else self.meant.mentioned | protected
         rewrite = Rewrite(shown, mentioned, self.inputs.unmentioned)
         operations = [*self.meant.operations, *archiving(rewrite, self.meant.operations)]
-        judged = self._judged(operations, rewrite)
-        if any(isinstance(one, RefusedRun) for one in judged.refusals):
+        judged = self._judged(operations, rewrite, spared)
+        runs = [one for one in judged.refusals if isinstance(one, RefusedRun)]
+        if runs:
+            if not spared and all(one.guard is Guard.EROSION for one in runs):
+                rest = self._whole({memory_id for one in runs for memory_id in one.memory_ids})
+                return rest if rest.operations else replace(rest, refusals=judged.refusals)
             return _Decided((), rewrite, judged.refusals, self.before, ())
         surplus, over = self._surplus(judged.accepted)
         rewrite = replace(rewrite, mentioned={*rewrite.mentioned, *(one.id for one in surplus)})
@@ -211,10 +219,14 @@ class _Dream:
         over = max(0, len(self.before) + len(ids) - self.inputs.max_bullets)
         return _Decided(accepted, rewrite, tuple(refusals), self._after(accepted), places, over)
 
-    def _judged(self, operations: Sequence[Operation], rewrite: Rewrite) -> Judged:
+    def _judged(self, operations: Sequence[Operation], rewrite: Rewrite, spared: Collection[str] = ()) -> Judged:
+        def spare(operation: Operation) -> RefusedOperation | None:
+            hit = tuple(one for one in ids_of(operation) if one in spared)
+            return RefusedOperation(Guard.EROSION, hit, _TOO_MUCH, operation=operation) if hit else None
+
         said_anew = forgetting.said_anew(operations, self.inputs.forgotten)
         context = replace(self.inputs.context, rewrite=rewrite, said_anew=said_anew)
-        return guards.judge(context, operations, [self.meant.check])
+        return guards.judge(context, operations, [self.meant.check, spare])
 
     def _after(self, operations: Sequence[Operation]) -> dict[str, Memory]:
         after = self.before | {change.memory_id: change.after for change in self._changes(operations)}
