@@ -337,6 +337,17 @@ def test_what_the_user_says_too_is_theirs_and_a_rule_is_not_merged_into_what_the
     assert ends(ledger) == {}
 
 
+def test_a_new_bullet_does_not_stand_on_a_memory_that_it_does_not_hold():
+    old, new = "User: I prefer tabs in all makefiles.", "tabs in all makefiles were converted"
+    ledger = Ledger.of(memory(1, old), memory(2, TEA))
+    text = reply(f"- {new} [m1, d1]", f"- {TEA} [m2]")
+    assert guards_of(ledger.dream(text, entry(1, f"Report: {new}", "report"))) == ["accounting"]
+    assert ledger.said == [old, TEA]
+    ledger.dream(text, entry(1, new, "assistant"))
+    assert ledger.said == [old, new, TEA]
+    assert {one.content: one.sources[0].record_id for one in ledger.live}[new] == "d1"
+
+
 def test_duplicates_are_merged_into_the_one_that_says_it_and_others_into_a_new_one():
     again = "Ottilie Brandt likes green tea with honey"
     other = "The database is Postgres 14 and holds the wiki."

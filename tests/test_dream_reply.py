@@ -176,3 +176,36 @@ def test_a_question_in_parts_has_one_answer_and_one_bad_part_spoils_it():
         assert said(dream_reply.merge(parts).text) == [("A", "one", ("m1",))]
     assert not read(dream_reply.merge([first, second]).text).keeps_rest
     assert read(dream_reply.merge([nothing, nothing]).text).keeps_rest
+
+
+MUCH = 50_000  # characters or lines; where it took their square, the suite would stand still here
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [
+        "- a " + "[m1] " * MUCH,
+        "- a" + " " * MUCH + "b [m1]",
+        "- a " + "*" * MUCH + "b",
+        "- a [" + "m1, " * MUCH + "x",
+        "- a [m1" + " " * MUCH + "x",
+        "- a" + " ." * MUCH + "x",
+        "## a" + " #" * MUCH + "x\n- b [m1]",
+        "- a\n" + "~" * MUCH + "`",
+        "- a\n" + "```x\n" * MUCH,
+        "- a\n" + "  ```x\n" * MUCH,
+        "- a [m1]\n" + "  b [m1]\n" * MUCH,
+        "- archived [" + "m2, " * MUCH + " x",
+    ],
+    ids=range(12),
+)
+def test_no_reply_is_long_in_the_reading(memory):
+    assert isinstance(read(f"[MEMORY]\n{memory}\n[DREAM]\nA day."), Parsed)
+
+
+def test_citations_are_read_from_the_end_in_their_order():
+    assert said("[MEMORY]\n- a [m9] b [m1, M2] **[d3; m1]**. ") == [("", "a [m9] b", ("m1", "m2", "d3"))]
+    assert said("[MEMORY]\n## **A** ## #\n- a [m1]\n  b [m2]\n") == [("A", "a b", ("m2", "m1"))]
+    long = "word " * 1000
+    found = read(f"[MEMORY]\n- {long}[m1]\n  and more\n- b [m2]")
+    assert (found.unreadable, len(found.sections[0].bullets)) == (1, 2)

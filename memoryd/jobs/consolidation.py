@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from memoryd.jobs.dream_reply import LetGo
+from memoryd.jobs.dream_reply import Bullet, LetGo
 from memoryd.jobs.duplicates import Known
 from memoryd.ledger import steering
 from memoryd.ledger.grounding import Ground, content
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from datetime import date
 
-    from memoryd.jobs.dream_reply import Bullet, Declared, Parsed
+    from memoryd.jobs.dream_reply import Declared, Parsed
     from memoryd.ledger.memory import Memory, Source
     from memoryd.ledger.operation import Operation
 
@@ -325,7 +325,10 @@ class _Work:
             return
         free = [one for one in cited if not one.memory.constitutional and one.memory.id not in self._claimed]
         held = [one for one in free if self._holds(text, one)]
-        if free and not held and not entries:
+        if not held and entries and not any(one.id in verdict.cites for one in entries):
+            # Its words are those of memories that it does not hold: what it adds must stand in the days alone.
+            verdict = self._judged(Bullet(text, tuple(one.id for one in entries)))
+        if free and not held and (not entries or verdict.place is not Place.CORE):
             self._refuse(Update(free[0].memory.id, verdict.text), Guard.ACCOUNTING, LOSSY)
             return
         parts = {one.memory.id for one in cited} & self._reworded  # what was split says the rest elsewhere

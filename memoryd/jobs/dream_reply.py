@@ -12,7 +12,8 @@
 Headings are optional; a bullet ends with the ids it stands on, and goes on in indented lines. `[NOTHING]` alone says
 that all may stay as it is; beside a `[MEMORY]`, that all the rest may. Read with patience for what models do to a
 grammar without changing its meaning (letter case, bold, headings, the other order, a fence around the whole or a
-section), and refused as a whole when it was cut off, refused, empty, or has no memory in it.
+section), and refused as a whole when it was cut off, refused, empty, or has no memory in it. The time it takes grows
+with the reply's length and no faster, whatever is in it.
 """
 
 from __future__ import annotations
@@ -75,11 +76,15 @@ class Parsed:
 NOTHING = "[NOTHING]"
 _LONGEST = 8_000_000  # characters; no memory file is longer
 _MARK = re.compile(r"^[\s#>*_]*\[\s*(MEMORY|DREAM|NOTHING)\s*\][\s:*_]*$", re.IGNORECASE)
-_FENCE = re.compile(r"^\s*(`{3,}|~{3,})[^`]*$")
-_HEADING = re.compile(r"^\s{0,3}#{1,6}\s+(?P<text>.*?)[\s#]*$")
+_FENCE = re.compile(r"^\s*(`{3,}+|~{3,}+)[^`]*$")
+_HEADING = re.compile(r"^\s{0,3}#{1,6}\s+(?P<text>.*)$")
+_HEADING_END = "# \t\u00a0\u3000"
+_LONGEST_BULLET = 4_000  # characters from which on no line is added to one: it is no memory any more
 _BULLET = re.compile(r"^\s*(?:[-*•+]|\d{1,4}[.)])\s+(?P<text>\S.*)$")
 _IDS = r"[md]\d{1,9}(?:\s*[,;]\s*[md]\d{1,9})*"
-_CITED = re.compile(rf"\s*\**\[\s*(?P<ids>{_IDS})\s*\]\**[\s.]*$", re.IGNORECASE)
+# Read backwards, from the end of a text, so that no other beginning is tried.
+_IDS_BACKWARDS = r"\d{1,9}[md](?:\s*+[,;]\s*+\d{1,9}[md])*+"
+_CITED = re.compile(rf"[\s.]*+\**+\]\s*+(?P<ids>{_IDS_BACKWARDS})\s*+\[\**+\s*+", re.IGNORECASE)
 _DECLARED = re.compile(
     rf"^\s*(?:[-*•+]\s+)?\**(?P<how>archived|superseded)\**:?\s+\[\s*(?P<ids>{_IDS})\s*\]\**"
     rf"(?:\s+by\s+\**\[\s*(?P<by>{_IDS})\s*\]\**)?\s*[:–—-]*\s*(?P<reason>.*)$",  # noqa: RUF001
@@ -180,6 +185,7 @@ def _with_code(lines: Sequence[str]) -> Iterator[tuple[str, bool]]:
     """
     until = -1
     section, in_bullet = "", False
+    unclosed: set[tuple[str, bool]] = set()  # fences that nothing ends, as was seen from one further up
     for at, line in enumerate(lines):
         if at <= until:
             yield line, True
@@ -187,9 +193,12 @@ def _with_code(lines: Sequence[str]) -> Iterator[tuple[str, bool]]:
         mark = _MARK.match(line)
         if mark:
             section, in_bullet = mark[1].upper(), False
+            unclosed = {one for one in unclosed if one[1]}
         elif section == "MEMORY" and in_bullet and _FENCE.match(line):
-            end = _closing(lines, at)
+            fence = line.strip()[:3], line[:1].isspace()
+            end = None if fence in unclosed else _closing(lines, at)
             until = -1 if end is None else end
+            unclosed |= {fence} if end is None else set()
         elif section == "MEMORY":
             in_bullet = in_bullet or _BULLET.match(line) is not None
         yield line, at <= until
@@ -236,9 +245,11 @@ def _memory(lines: list[str]) -> tuple[list[Section], int]:
             sections.append((_bare(heading["text"]), []))
         elif bullet:
             bullets.append(bullet["text"].strip())
-        elif bullets and (is_code or line[:1].isspace() or not (after_blank or _CITED.search(bullets[-1]))):
-            cited = _CITED.search(bullets[-1])  # what goes on behind the ids is still the bullet's
-            end = len(bullets[-1]) if cited is None else cited.start()
+        elif bullets and len(bullets[-1]) > _LONGEST_BULLET:
+            unreadable += 1
+        elif bullets and (is_code or line[:1].isspace() or not (after_blank or _CITED.match(bullets[-1][::-1]))):
+            cited = _CITED.match(bullets[-1][::-1])  # what goes on behind the ids is still the bullet's
+            end = len(bullets[-1]) - (0 if cited is None else cited.end())
             bullets[-1] = f"{bullets[-1][:end]} {line.strip()}{bullets[-1][end:]}"
         else:
             unreadable += 1
@@ -248,16 +259,17 @@ def _memory(lines: list[str]) -> tuple[list[Section], int]:
 
 
 def _bare(heading: str) -> str:
-    return heading.strip().strip("*_").strip()
+    return heading.rstrip(_HEADING_END).strip().strip("*_").strip()
 
 
 def _bullet(line: str) -> Bullet | None:
-    cites: list[str] = []
-    while found := _CITED.search(line):
-        cites = [*_ids(found["ids"]), *cites]
-        line = line[: found.start()]
-    text = line.strip()
-    return Bullet(text, tuple(dict.fromkeys(cites))) if text else None
+    cites: list[str] = []  # the last first
+    backwards, at = line[::-1], 0
+    while found := _CITED.match(backwards, at):
+        cites += reversed(_ids(found["ids"][::-1]))
+        at = found.end()
+    text = line[: len(line) - at].strip()
+    return Bullet(text, tuple(dict.fromkeys(reversed(cites)))) if text else None
 
 
 def _ids(text: str) -> list[str]:
