@@ -105,6 +105,22 @@ def test_a_dream_writes_the_core_its_receipt_and_its_diary_and_all_agree(world):
     assert backup.exists()
 
 
+def test_what_is_private_is_never_dreamt_of_nor_remembered_and_stays_in_its_files(world):
+    private = "<private>\n\nAt home.\n\n- Zelda lives in room 441 of the Ritz.\n\n</private>\n"
+    core = world.scratch.workspace / "MEMORY.md"
+    core.write_text(f"{core.read_text()}{private}- on a train\n")
+    before = world.day(f"\n## Notes (09:10)\n\n{private}- {REDIS}\n").read_bytes()
+    world.reply = redis()
+    row = world.dream()
+    assert (row["state"], row["receipt"]["dream"]["entries"]) == ("succeeded", 1)
+    assert not any("Zelda" in f"{ask}" or "At home" in f"{ask}" for ask in world.asked)
+    assert [one.content for one in world.live()][-1] == "on a train"
+    assert not any("Zelda" in one.content for one in world.live())
+    assert private.strip() in world.text()
+    assert world.day("").read_bytes() == before
+    assert world.problems() == []
+
+
 def test_whose_session_a_block_was_about_is_nothing_to_dream_of(world):
     world.day(f"\n## Session Notes (09:40)\n\nFrom Codex, 09:12-09:40, session:01a1ffd6-c4aa\n- {REDIS}\n")
     world.reply = redis()

@@ -54,6 +54,12 @@ def test_the_ends_are_clear(world):
     assert read(world, "./MEMORY.md").path == "MEMORY.md"
 
 
+def test_lines_of_a_private_part_are_blank(world):
+    world.write("MEMORY.md", "one\n<private>\n- two\n</private>\n- three\n")
+    assert read(world, "MEMORY.md", 3, 1).text.split() == []
+    assert read(world, "MEMORY.md").text.split() == ["one", "-", "three"]
+
+
 @pytest.mark.parametrize(
     "path",
     ["../outside.md", "/etc/passwd", "memory//../../outside.md", "memory/../MEMORY.md", "..", "", ".",

@@ -46,6 +46,7 @@ SIDEWAYS = {
     ("gauge", "transcripts"): "the picture's arrow: the gauge counts turns",
     ("ledger", "transcripts"): "what a memory stands on are turns, and their origin says what they can vouch for",
     ("ledger", "tiers"): "the picture's arrow: what makes two bullets the same, and how one is put back, is the file's",
+    ("tiers", "scrub"): "what is private in a file is no piece of it, and is known before it is cut",
     ("scrub", "transcripts"): "the picture's arrow: what is redacted is a turn",
     ("jobs", "recall"): "whether a new memory still answers what the old one did is decided before it is written",
     ("worker", "llm"): "model calls live in the child process, so the child loads the backend it is told to",

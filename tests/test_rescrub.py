@@ -50,7 +50,7 @@ def place(tmp_path_factory):
     ])  # fmt: skip
     own = made.workspace / ".continuum" / "memory"
     for path, data in {
-        made.workspace / "MEMORY.md": f"# Ours\r\n\r\n- use <private> tags\r\n- the key is {SECRET}\r\n- last".encode(),
+        made.workspace / "MEMORY.md": f"# Ours\r\n\r\n- a `<private>` tag\r\n- the key is {SECRET}\r\n- last".encode(),
         own / "backup" / RUN / "MEMORY.md": f"- the key was {SECRET}\n".encode(),
         made.workspace / "memory" / "2026-01-01.md": f"caf\xe9 {SECRET} \n".encode("latin-1"),
         made.workspace / "memory" / "other.txt": f"{SECRET} in a file of others".encode(),
@@ -157,7 +157,7 @@ def test_all_but_the_secret_stays_as_it_was(scratch):
     mark = b"[REDACTED:"
     after = core.read_bytes()
     assert after.count(mark) == before.count(SECRET.encode())
-    assert after.startswith(b"# Ours\r\n\r\n- use <private> tags\r\n- the key is [REDACTED:")
+    assert after.startswith(b"# Ours\r\n\r\n- a `<private>` tag\r\n- the key is [REDACTED:")
     assert stat.S_IMODE(core.stat().st_mode) == 0o640
     head, _, tail = latin.read_bytes().partition(mark)
     assert (head, tail.partition(b"]")[2]) == ("caf\xe9 ".encode("latin-1"), b" \n")

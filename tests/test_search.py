@@ -257,12 +257,13 @@ def test_what_is_quoted_comes_first(world):
 
 def test_secrets_of_a_persons_file_are_neither_indexed_nor_shown(tmp_path):
     world = World(tmp_path, redact=lambda texts: [text.replace("hunter2", "[REDACTED:x]") for text in texts])
-    world.write("MEMORY.md", "- the password of the kumquat shop is hunter2\n")
+    private = "<private>\n\n- Zelda lives in room 441\n\n</private>\n"
+    world.write("MEMORY.md", f"- the password of the kumquat shop is hunter2\n{private}")
     (hit,) = world.search("kumquat")
     assert hit.snippet == "- the password of the kumquat shop is [REDACTED:x]"
-    assert world.search("hunter2") == []
+    assert world.search("hunter2") == world.search("Zelda") == []
     world.close()
-    assert not any(b"hunter2" in path.read_bytes() for path in world.state.iterdir())
+    assert not any(word in path.read_bytes() for word in (b"hunter2", b"Zelda") for path in world.state.iterdir())
 
 
 def test_what_cannot_be_scanned_is_not_indexed_until_it_can(tmp_path):

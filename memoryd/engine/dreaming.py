@@ -30,6 +30,7 @@ from memoryd.ledger import audit as chain
 from memoryd.ledger.accounting import Unmentioned
 from memoryd.ledger.guards import Door, Limits
 from memoryd.ledger.memory import Kind, Source, draw_id
+from memoryd.scrub.hidden import masked
 from memoryd.tiers import core, daily
 
 if TYPE_CHECKING:
@@ -227,7 +228,7 @@ def _files(source: Gathered, first: date, last: date) -> Iterator[tuple[str, byt
     for number in range(first.toordinal(), last.toordinal() + 1):
         path = f"memory/{date.fromordinal(number).isoformat()}.md"
         data = regular.read_in(source.workspace, path)
-        if data is not None and daily.has_content(daily.parse(data)):
+        if data is not None and daily.has_content(daily.parse(masked(data))):
             yield path, data
 
 
@@ -407,6 +408,7 @@ def _of_file(
     """The entries of a file: bullets, and paragraphs that are none; each with the run that wrote it, and its place."""
     day = date.fromisoformat(path[-13:-3])
     file = daily.parse(data)
+    shown = masked(data)
     sections: list[tuple[int, str | None, bytes]] = [(0, None, file.head)]
     at = len(file.head)
     for block in file.blocks:
@@ -415,7 +417,7 @@ def _of_file(
     for start, clock, raw in sections:
         moment = datetime.combine(day, wall_time.fromisoformat(clock) if clock else wall_time(23, 59), settings.zone)
         stamp = min(text_of(moment.astimezone(UTC)), now)
-        for first, text in daily.pieces(raw):
+        for first, text in daily.pieces(shown[start : start + len(raw)]):
             by = next((one for one in written if one.first <= start + first < one.end), None)
             label = next((origin for label, origin in _LABELS.items() if text.startswith(label)), None)
             if by is None or by.session_id is None:

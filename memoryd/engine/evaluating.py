@@ -24,6 +24,7 @@ from memoryd.jobs.exchanges import exchanges
 from memoryd.jobs.signals import Signal, signals
 from memoryd.ledger.memory import PREFIXES, Kind
 from memoryd.recall.evaluation import Asked, Entry, Evaluation, asks, evaluate
+from memoryd.scrub.hidden import masked
 from memoryd.tiers import daily
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def _entries(workspace: Path, settings: Settings) -> list[Entry]:
             day = date.fromisoformat(path.stem)
         except ValueError:
             continue
-        file = daily.parse(regular.read_in(workspace, f"memory/{path.name}") or b"")
+        file = daily.parse(masked(regular.read_in(workspace, f"memory/{path.name}") or b""))
         for clock, raw in [(None, file.head), *((block.clock, block.raw) for block in file.blocks)]:
             # What has no clock was there at the day's end at the latest.
             time = wall_time.fromisoformat(clock) if clock else wall_time(23, 59)

@@ -16,6 +16,7 @@ from memoryd.engine.indexing import CORE_FILE, PRIVATE
 from memoryd.errors import ConfigError, NotFoundError, RefusedError
 from memoryd.files import regular
 from memoryd.recall.ranking import FACT, SESSION
+from memoryd.scrub.hidden import masked
 from memoryd.tiers.lines import lines_of
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def get(
     data = regular.read_in(agent.workspace, relative)
     if data is None:
         raise NotFoundError("there is no such file", path, _HINT)
-    lines = lines_of(data)
+    lines = lines_of(masked(data))
     _require(path, span, len(lines))
     last = span.last(len(lines))
     text = b"".join(lines[span.first - 1 : last]).decode(errors="replace")

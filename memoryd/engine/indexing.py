@@ -24,6 +24,7 @@ from memoryd.recall import documents
 from memoryd.recall.chunks import Chunk, chunks
 from memoryd.recall.documents import Document, Said
 from memoryd.recall.ranking import FACT, SESSION
+from memoryd.scrub.hidden import masked
 
 if TYPE_CHECKING:
     import os
@@ -183,7 +184,7 @@ class Indexer:
         try:
             # Before its bytes: what is written in between is seen the next time.
             stamp = _stamp(entry.lstat(), settles=True)
-            data = regular.read(entry)
+            data = masked(regular.read(entry) or b"")
         except FileNotFoundError:
             return None
         except StateError as error:
@@ -193,9 +194,9 @@ class Indexer:
             return _File(path, tier, stamp, (), frozenset())
         day = _day(entry.name)
         about = entry.name.removesuffix(".md") if day is None else documents.day_words(day)
-        found = chunks(data or b"", apart=tier == CORE)
+        found = chunks(data, apart=tier == CORE)
         keyed = tuple((one, _key(one, about)) for one in found if one.text.strip())
-        return _File(path, tier, stamp, keyed, _front_tags(data or b""))
+        return _File(path, tier, stamp, keyed, _front_tags(data))
 
     def _put(self, tables: Tables, number: int, file: _File, shown: Mapping[bytes, str]) -> bool:
         """Write a file's documents; False where a text is wanted that was not made ready."""

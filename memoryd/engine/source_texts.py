@@ -9,6 +9,7 @@ from memoryd.errors import MemorydError
 from memoryd.files import regular
 from memoryd.recall import documents
 from memoryd.recall.ranking import FACT, SESSION
+from memoryd.scrub.hidden import masked
 from memoryd.tiers.lines import lines_of
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class SourceTexts:
     def _lines(self, path: str) -> list[bytes]:
         if path not in self._files:
             try:
-                self._files[path] = lines_of(regular.read_in(self._agent.workspace, path) or b"")
+                self._files[path] = lines_of(masked(regular.read_in(self._agent.workspace, path) or b""))
             except MemorydError:
                 self._files[path] = []  # it cannot be read any more: nothing of it is shown
         return self._files[path]

@@ -2,8 +2,9 @@
 
 Every byte of it is somebody's, so it is kept as pieces whose bytes put together are the file; a change inserts a piece,
 or touches the text lines of one bullet, and no other byte. What Markdown calls a heading, a list item, a fence, a
-comment is taken from CommonMark 0.31 (sections 4.1, 4.2, 4.5, 4.6, 5.2), with one narrowing: a bullet begins in the
-first or second column, anything deeper belongs to the bullet or heading above it, as paragraphs, code and comments do.
+comment is taken from CommonMark 0.31 (sections 4.1, 4.2, 4.5, 4.6, 5.2), with two narrowings: a bullet begins in the
+first or second column, anything deeper belongs to the bullet or heading above it, as paragraphs, code and comments do;
+and so does a line that has something of a private part or a private key in it, whatever it looks like.
 YAML front matter is kept whole.
 """
 
@@ -16,10 +17,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from memoryd.scrub.hidden import hidden
+from memoryd.scrub.private import KEYWORD
 from memoryd.tiers.lines import lines_of, open_fence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from memoryd.scrub.finding import Span
 
 _BOM = b"\xef\xbb\xbf"
 _NEW_TITLE = "# Memory"
@@ -33,6 +38,7 @@ _BULLET = re.compile(rb" ?[-*+][ \t]+([^ \t\r\n].*)", re.DOTALL)
 _RULE = re.compile(rb" {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,}|=+[ \t]*|-+[ \t]*)\r?\n?")
 _DEEPER = re.compile(rb"[ \t]*(?:[-*+]|\d{1,9}[.)])(?:[ \t\r\n]|$)|[ \t]*(?:`{3}|~{3}|>|\||<!--)")
 _INDENTED = re.compile(rb"(?: {2}|\t)")
+_BEHIND = b"\n\n."  # goes on with nothing but a private part that nothing closes
 _COMMENT = re.compile(rb" {0,3}<!--")
 # What most lines are: nothing but a bullet, wherever no fence and no comment is open.
 _PLAIN = re.compile(rb"- [0-9A-Za-z]")
@@ -121,7 +127,7 @@ def _parsed_lately(data: bytes) -> CoreFile:
 def _parsed(data: bytes) -> CoreFile:
     front = _FRONT_MATTER.match(data)
     start = front.end() if front else len(_BOM) if data.startswith(_BOM) else 0
-    pieces = [_piece(group) for group in _grouped(data[start:])]
+    pieces = [_piece(group) for group in _grouped(data, start)]
     return CoreFile((_front(data[:start]), *pieces))
 
 
@@ -142,24 +148,32 @@ def bullets(file: CoreFile) -> list[Bullet]:
 class _Line(NamedTuple):
     raw: bytes
     kind: Kind  # of the piece it begins; TEXT where it goes on with the one before
-    open: bool  # what is inserted behind it would lie in a fence or comment
+    open: bool  # what is inserted behind it would lie in a fence, comment or private part
     fence: bytes | None  # the code fence that is open behind it
+    hidden: bool = False  # it has something of a private part or a private key in it
 
 
-def _grouped(data: bytes) -> list[list[_Line]]:
+def _grouped(data: bytes, start: int) -> list[list[_Line]]:
     groups: list[list[_Line]] = []
-    for line in _classified(data):
+    for line in _classified(data, start):
         if line.kind is not Kind.TEXT or not groups:
             groups.append([])
         groups[-1].append(line)
     return groups
 
 
-def _classified(data: bytes) -> Iterator[_Line]:
+def _classified(data: bytes, at: int = 0) -> Iterator[_Line]:
     fence: bytes | None = None
     comment = in_item = nested = False
     blank = True
-    for raw in lines_of(data):
+    spans = hidden(data + _BEHIND)[::-1]
+    for raw in lines_of(data[at:]):
+        begin, at = at, at + len(raw)
+        if spans and (covering := _covering(spans, begin, at)):
+            is_open = covering.last > at or comment or (fence is not None and not nested)
+            blank = False
+            yield _Line(raw, Kind.TEXT, open=is_open, fence=fence, hidden=True)
+            continue
         if fence is None and not comment and _PLAIN.match(raw):
             in_item, nested, blank = True, False, False
             yield _Line(raw, Kind.BULLET, open=False, fence=None)
@@ -180,6 +194,18 @@ def _classified(data: bytes) -> Iterator[_Line]:
             nested = fence is not None and in_item and indented
         blank = not raw.strip()
         yield _Line(raw, kind, open=comment or (fence is not None and not nested), fence=fence)
+
+
+def _covering(spans: list[Span], first: int, last: int) -> Span | None:
+    """The last of the spans, which are in falling order, that has bytes of a line; those ahead of it are dropped."""
+    found = None
+    while spans and spans[-1].first < last:
+        if spans[-1].last > first:
+            found = spans[-1]
+        if spans[-1].last > last:
+            break
+        spans.pop()
+    return found
 
 
 def _kind(raw: bytes) -> Kind:
@@ -223,7 +249,7 @@ def _bullet_text(lines: list[_Line]) -> tuple[str, int]:
     words = [match[1] if match else b""]
     own = len(lines[0].raw)
     for line in lines[1:]:
-        if not line.raw.strip() or _DEEPER.match(line.raw) or _RULE.fullmatch(line.raw):
+        if line.hidden or not line.raw.strip() or _DEEPER.match(line.raw) or _RULE.fullmatch(line.raw):
             break
         words.append(line.raw)
         own += len(line.raw)
@@ -488,7 +514,12 @@ class _Draft:
         return front + self._newline + data[len(front) :] if match and match.end() > len(front) else data
 
     def _closed(self, raw: bytes) -> bytes:
-        """A fence or comment that nothing closes, or only the end of the bullet it hung below, is closed by a line."""
+        """What nothing closes, or only the end of the bullet it hung below, is closed by a line."""
+        for _ in range(raw.lower().count(KEYWORD)):  # they nest
+            spans = hidden(raw + _BEHIND)
+            if not spans or spans[-1].last <= len(raw):
+                break
+            raw = whole(raw) + b"</private>" + self._newline
         lines = list(_classified(raw))
         last = lines[-1] if lines else None
         if last is None or not (last.fence or last.open):

@@ -1,0 +1,60 @@
+"""What is hidden in a whole Markdown file: its private parts and private keys, which the pieces of it may not show.
+
+Both go over lines, bullets and paragraphs, so they are looked for before a file is cut: a piece of one looks like any
+other text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from memoryd.scrub import formats, private
+from memoryd.scrub.encoded import stripped
+from memoryd.scrub.finding import Place, Span, placeholder
+from memoryd.scrub.joined import Joined
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_WORD = re.compile(re.escape(private.KEYWORD), re.IGNORECASE)
+_KEY = re.compile(rb"-----(?P<end>BEGIN|END) ", re.IGNORECASE)
+_SHOWN = re.compile(rb"[^\r\n]+")
+
+
+def hidden(data: bytes) -> list[Span]:
+    """The private parts and private keys of a file, in order and apart from each other."""
+    joined = Joined([data])
+    begin = joined.begins[0]
+    found = [*_parts(data)]
+    for view in stripped(joined):
+        spans = (view.span(*span) for span in _parts(view.data))
+        found += [Span(first - begin, last - begin, rule) for first, last, rule in spans]
+    apart: list[Span] = []
+    for span in sorted(found):
+        if apart and span.first < apart[-1].last:
+            apart[-1] = apart[-1]._replace(last=max(apart[-1].last, span.last))
+        else:
+            apart.append(span)
+    return apart
+
+
+def _parts(data: bytes) -> Iterator[Span]:
+    yield from private.find(Place(data, *match.span(), 0, len(data)) for match in _WORD.finditer(data))
+    for match in _KEY.finditer(data):
+        find = formats.find_pem if match["end"].upper() == b"BEGIN" else formats.find_pem_end
+        yield from find(Place(data, *match.span(), 0, len(data)))
+
+
+def masked(data: bytes) -> bytes:
+    """The file without what is hidden in it: blanks of the same length in the same lines, marked where there is room.
+
+    So every byte that is left stands where it stood.
+    """
+    pieces, at = [], 0
+    for first, last, rule in hidden(data):
+        mark = placeholder(rule).encode()
+        blank = _SHOWN.sub(lambda match: b" " * len(match[0]), data[first:last])
+        pieces += [data[at:first], mark + blank[len(mark) :] if blank.startswith(b" " * len(mark)) else blank]
+        at = last
+    return b"".join([*pieces, data[at:]])
