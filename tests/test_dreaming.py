@@ -121,6 +121,25 @@ def test_what_is_private_is_never_dreamt_of_nor_remembered_and_stays_in_its_file
     assert world.problems() == []
 
 
+def test_what_a_person_took_out_comes_back_under_no_other_label_mark_or_order(world):
+    path = world.scratch.workspace / "MEMORY.md"
+    text = path.read_text()
+    path.write_text(f"{text}- {REDIS}\n")
+    world.take()
+    path.write_text(text)
+    world.take()
+    world.day(f"\n## Notes (09:10)\n\n- {REDIS}\n- The cache of the blog runs on Redis 7.\n")
+    others = [REDIS, REDIS[:-1], f"Assistant: {REDIS}", f"**{REDIS}**", "Redis 7 runs the cache of the shop."]
+    for number, other in enumerate(others):
+        world.reply = f"[MEMORY]\n- an old one [m1]\n- {other} [d1]\n[DREAM]\nA day.\n"
+        row = world.dream(force=True)
+        assert (number, world.text()) == (number, text), row
+        assert [one["guard"] for one in row["receipt"]["refused"]] == ["tombstone"]
+    world.reply = "[MEMORY]\n- an old one [m1]\n- The cache of the blog runs on Redis 7. [d2]\n[DREAM]\nA day.\n"
+    world.dream(force=True)
+    assert "The cache of the blog" in world.text(), "what says something else may come"
+
+
 def test_whose_session_a_block_was_about_is_nothing_to_dream_of(world):
     world.day(f"\n## Session Notes (09:40)\n\nFrom Codex, 09:12-09:40, session:01a1ffd6-c4aa\n- {REDIS}\n")
     world.reply = redis()

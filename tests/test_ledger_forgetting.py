@@ -12,7 +12,7 @@ from ledger_world import World, core_memory, source, time_of
 from memoryd.ledger import forgetting
 from memoryd.ledger.cut import MARK, Block, Cut, cut_of, cut_of_row, lines_of, sparing
 from memoryd.ledger.forgetting import Version
-from memoryd.ledger.memory import Ending, Kind
+from memoryd.ledger.memory import Ending, Kind, hash_of
 from memoryd.ledger.operation import Add, Delete, Merge, Update
 from memoryd.tiers import core, daily
 
@@ -292,3 +292,26 @@ def test_a_rollback_takes_no_grant_and_no_forgotten_session_for_a_memory():
     for name in ("grant:g", "session:s"):
         world.move("later", name, "{}")
     assert [re.sub("[_:].*", "", step.memory_id) for step in world.plan("one").steps] == ["core", "run"]
+
+
+# --- what comes back ---
+
+
+@given(
+    st.sampled_from(["", "User: ", "Assistant: ", "REPORT: "]), st.sampled_from(["", ".", "!", "。"]),
+    st.sampled_from(["", "User: ", "Agent: "]), st.sampled_from(["", ".", "…", " ?"]), st.sampled_from(["", "**", '"']),
+)  # fmt: skip
+def test_a_forgotten_text_is_known_under_any_label_and_with_any_mark(label, end, other, mark, around):
+    graves = {hash_of(f"{label}Redis 7 runs the cache{end}"): "2026-01-02"}
+    again = f"{other}{around}Redis 7 runs the cache{mark}{around}"
+    assert forgetting.forgotten_since(again, graves) == "2026-01-02"
+    assert forgetting.forgotten_since(again.replace("7", "8"), graves) is None
+    assert forgetting.likenesses(again)[0] == hash_of(again)
+
+
+def test_what_a_forgotten_text_holds_is_known_in_any_order():
+    buried = {"The cache of the shop runs on Redis 7.": "2026-01-02", "The cache of the shop is cold.": "2026-01-03"}
+    assert forgetting.buried_since("Redis 7 runs the cache of the shop.", buried) == "2026-01-02"
+    assert forgetting.buried_since("The cache of the shop.", buried) == "2026-01-03"
+    for other in ("Redis 8 runs the cache of the shop.", "The cache of the blog runs on Redis 7.", ""):
+        assert forgetting.buried_since(other, buried) is None

@@ -163,6 +163,16 @@ def tombstones(connection: Connection, agent_id: str) -> dict[str, str]:
     return {row[0]: row[1] for row in rows}
 
 
+def buried(connection: Connection, agent_id: str) -> dict[str, str]:
+    """Texts of the core that were forgotten on purpose and are known still, each with when that was last."""
+    rows = connection.exec_driver_sql(
+        "SELECT content, max(deleted_at) FROM memory WHERE agent_id = ? AND kind = ? AND ended_as = ?"
+        " AND deleted_at IS NOT NULL GROUP BY content",
+        (agent_id, str(Kind.CORE), str(Ending.DELETED)),
+    )
+    return {row[0]: row[1] for row in rows}
+
+
 def write(connection: Connection, states: Iterable[Memory]) -> None:
     """Make rows what these memories are; of one named twice the last state stands."""
     values = [_values(memory) for memory in {memory.id: memory for memory in states}.values()]

@@ -118,6 +118,7 @@ def context_of(
         limits=limits,
         drops=_drops(connection, agent_id, now) if known else (),
         tombstones=graves.keys(),
+        buried=memories.buried(connection, agent_id) if door is Door.REWRITE else {},
     )
     return context, graves
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from memoryd.database import audit, memories, profile
 from memoryd.engine import gate
+from memoryd.ledger import forgetting
 from memoryd.ledger.facts import NewFact, Store, fact_of
 from memoryd.ledger.guards import Door, Guard, Refusal
 from memoryd.ledger.memory import Ending, Kind, draw_id, hash_of
@@ -18,7 +19,7 @@ from memoryd.ledger.operation import Delete
 from memoryd.ledger.profile import Entry, Section
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from sqlalchemy import Connection
 
@@ -108,14 +109,14 @@ def carry_out(
 
 
 def _wanted(
-    learned: Sequence[LearnedFact], live: dict[str, Memory], graves: Container[str]
+    learned: Sequence[LearnedFact], live: dict[str, Memory], graves: Mapping[str, str]
 ) -> tuple[list[LearnedFact], list[Refusal]]:
     """Set aside what the guards would refuse, before a full store lets a fact go for it."""
     wanted: list[LearnedFact] = []
     refusals: list[Refusal] = []
     for one in learned:
         protected = tuple(old for old in one.replaces if old in live and live[old].constitutional)
-        if hash_of(one.content) in graves and not one.said_anew:
+        if forgetting.forgotten_since(one.content, graves) is not None and not one.said_anew:
             refusals.append(Refusal(Guard.TOMBSTONE, (), "it was forgotten on purpose"))
         elif protected:
             refusals.append(Refusal(Guard.CONSTITUTIONAL, protected, "the memory is protected"))

@@ -29,9 +29,8 @@ from memoryd.jobs.job import (
     Reply,
     Step,
 )
-from memoryd.ledger import taint
+from memoryd.ledger import forgetting, taint
 from memoryd.ledger.grounding import content
-from memoryd.ledger.memory import hash_of
 from memoryd.ledger.profile import LONGEST, PASSING, Entry, Section
 from memoryd.ledger.taint import UNGROUNDED, UNKNOWN, Bench, Candidate, Place, Record
 from memoryd.ledger.wording import fold, stem
@@ -230,7 +229,7 @@ def _learn(
     verdict = bench.judge(Candidate(offered.content, tuple(f"t{seq}" for seq in offered.cites), of_user=True))
     text = verdict.text
     sources = tuple(int(one[1:]) for one in verdict.cites)
-    forgotten_at = inputs.tombstones.get(hash_of(text)) if text else None
+    forgotten_at = forgetting.forgotten_since(text, inputs.tombstones) if text else None
     anew = forgotten_at is not None and _is_after(gathered, sources, forgotten_at)
     if verdict.place is not Place.CORE:
         kept.dropped[verdict.why] += 1

@@ -10,11 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.ledger.cut import cut_of
+from memoryd.ledger.grounding import LABELS, Ground, content
+from memoryd.ledger.grounding import Source as Record
 from memoryd.ledger.memory import Ending, erased, hash_of
 from memoryd.ledger.operation import Change, text_of
+from memoryd.ledger.wording import stem
 from memoryd.tiers.core import normal
 
 if TYPE_CHECKING:
@@ -33,6 +38,10 @@ UNGROUNDED = "its other sources do not say it"
 GROUNDED = "its other sources say it"
 MERGED = "it had been merged into one that went"
 
+_SAYS = tuple(f"{label}: " for label in LABELS.split("|"))
+_LABEL = re.compile(rf"(?:{LABELS}):\s+(?=\S)", re.IGNORECASE)
+_ENDS = (".", "!", "?", ";", "…", "。")
+_AROUND = f"{''.join(_ENDS)}:,*_`\"'“”„«»‘’ "  # noqa: RUF001
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\s*\n+\s*")
 
 # Whether a text stands in these records, or in these texts of other memories.
@@ -195,6 +204,57 @@ def _sentences(text: str) -> list[str]:
     return [part.strip() for part in _SENTENCE.split(text) if part.strip()]
 
 
+def likenesses(text: str) -> tuple[str, ...]:
+    """Hashes of a text, its own first, and of those that differ only in who says it and the punctuation around it."""
+    label = _LABEL.match(text)
+    said = text[label.end() if label else 0 :].strip()
+    bare = dict.fromkeys((said, said.rstrip("".join(_ENDS)).rstrip() or said, said.strip(_AROUND) or said))
+    forms = (f"{who}{one}{end}" for one in bare for who in ("", *_SAYS) for end in ("", *_ENDS))
+    return tuple(dict.fromkeys((hash_of(text), *map(hash_of, forms))))
+
+
+def forgotten_since(text: str, forgotten: Mapping[str, str]) -> str | None:
+    """When a text was last forgotten, be it under another label or with other punctuation; None where never.
+
+    Args:
+        text: that is to come in.
+        forgotten: hashes of what was forgotten on purpose, each with when that was last.
+    """
+    return max((forgotten[one] for one in likenesses(text) if one in forgotten), default=None) if forgotten else None
+
+
+def buried_since(text: str, buried: Mapping[str, str]) -> str | None:
+    """When a text was last forgotten that holds all of this one, in whatever order; None where none does.
+
+    Args:
+        text: that is to come in.
+        buried: texts that were forgotten on purpose and are known still, each with when that was last.
+    """
+    units = frozenset(map(stem, content(text)))
+    near = (one for one in buried if len(units & _units(one)) * 2 >= len(units))
+    return max((buried[one] for one in near if _holds(_ground(one), text)), default=None) if units else None
+
+
+def _holds(ground: Ground, text: str) -> bool:
+    held, asked = ground.support(text)
+    return held == asked and ground.missing(text) is None
+
+
+@lru_cache(maxsize=1 << 12)
+def _units(text: str) -> frozenset[str]:
+    return frozenset(map(stem, content(text)))
+
+
+@lru_cache(maxsize=1 << 8)
+def _ground(text: str) -> Ground:
+    return Ground([Record(text, date.min)])
+
+
+def is_said_since(operation: Operation, since: str) -> bool:
+    """Whether the operation cites a record of a person that is younger."""
+    return any(cite.origin == "user" and cite.at and cite.at > since for cite in getattr(operation, "cites", ()))
+
+
 def said_anew(operations: Sequence[Operation], forgotten: Mapping[str, str]) -> frozenset[str]:
     """Hashes of forgotten texts that a record of a person, younger than the forgetting, is cited for.
 
@@ -205,8 +265,7 @@ def said_anew(operations: Sequence[Operation], forgotten: Mapping[str, str]) -> 
     found = set()
     for operation in operations:
         text = text_of(operation)
-        since = None if text is None else forgotten.get(hash_of(text))
-        cites = () if since is None else getattr(operation, "cites", ())
-        if text is not None and any(cite.origin == "user" and cite.at and cite.at > (since or "") for cite in cites):
+        since = None if text is None else forgotten_since(text, forgotten)
+        if text is not None and since is not None and is_said_since(operation, since):
             found.add(hash_of(text))
     return frozenset(found)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.ledger import erosion
 from memoryd.ledger.accounting import unaccounted
+from memoryd.ledger.forgetting import buried_since, is_said_since, likenesses
 from memoryd.ledger.heading import NO_THEME, is_theme
 from memoryd.ledger.memory import TOMBSTONES, Ending, Kind, hash_of
 from memoryd.ledger.operation import (
@@ -39,6 +40,7 @@ from memoryd.tiers.core import normal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from memoryd.ledger.accounting import Rewrite
     from memoryd.ledger.erosion import Drop
@@ -145,6 +147,8 @@ class Context:
         drops: what was let go within the window of erosion before these operations, in order.
         mutations: operations this refinement has done already.
         tombstones: hashes of the texts that were forgotten on purpose.
+        buried: texts that were forgotten on purpose and are known still, each with when: a rewrite may not bring back
+            either what one of them says in other words.
         said_anew: hashes of texts that a person has said since.
         protected_by_agent: ids of memories that are constitutional because a refinement made them so.
         rewrite: what a rewrite speaks of; None where this is none.
@@ -160,7 +164,8 @@ class Context:
     start_ids: frozenset[str] | None = None
     drops: Sequence[Drop] = ()
     mutations: int = 0
-    tombstones: Collection[str] = frozenset()
+    tombstones: AbstractSet[str] = frozenset()
+    buried: Mapping[str, str] = field(default_factory=dict)
     said_anew: Collection[str] = frozenset()
     protected_by_agent: Collection[str] = frozenset()
     rewrite: Rewrite | None = None
@@ -294,7 +299,7 @@ def _tombstone(context: Context, operation: Operation, _barred: Collection[str])
     else:
         text = text_of(operation)
         known = None if text is None else hash_of(text)
-        forgotten = known in context.tombstones
+        forgotten = text is not None and _is_forgotten(context, operation, text)
     if not forgotten or known in context.said_anew:
         return None
     return Guard.TOMBSTONE, ids_of(operation), "it was forgotten on purpose"
@@ -308,6 +313,13 @@ def _heading(context: Context, operation: Operation, _barred: Collection[str]) -
     if is_theme(operation.heading) or any(normal(one.heading or "") == name for one in context.memories.values()):
         return None
     return Guard.TAINT, ids_of(operation), NO_THEME
+
+
+def _is_forgotten(context: Context, operation: Operation, text: str) -> bool:
+    if context.tombstones and not context.tombstones.isdisjoint(likenesses(text)):
+        return True
+    since = buried_since(text, context.buried) if isinstance(operation, Add) else None
+    return since is not None and not is_said_since(operation, since)
 
 
 def _fallen(accepted: Sequence[Operation], refusals: Sequence[RefusedOperation]) -> list[RefusedOperation]:
