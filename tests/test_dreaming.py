@@ -475,6 +475,27 @@ def test_a_forgotten_session_is_gone_from_the_diary_of_its_dream(world):
     assert text not in (world.diary() or "")
 
 
+def test_what_a_dream_made_of_a_line_that_is_cut_is_named_and_the_diary_says_no_more_of_it(world):
+    zelda = "Zelda Quux lives in room 441 of the Hilton in Bergen."
+    made = "The room 441 of the Hilton in Bergen is where Zelda Quux lives."
+    path = world.scratch.workspace / "MEMORY.md"
+    path.write_text(f"{world.text()}- {zelda}\n")
+    world.take()
+    world.day(f"\n## Notes (09:10)\n\n- {zelda}\n- {REDIS}\n")
+    world.reply = redis("d2").replace(
+        "[DREAM]\nA day.\n", f"- {made} [d1]\n[DREAM]\nZelda keeps 441.\n- archived [m2]: Zelda did"
+    )
+    assert world.dream()["state"] == "succeeded"
+    assert "Zelda keeps" in world.diary()
+    row = world.do("forget", memory=world.id_of(zelda))
+    assert row["state"] == "succeeded", row["error"]
+    assert row["receipt"]["forget"]["beside"]["memories"] == [world.id_of(made)]
+    assert "Zelda" not in world.diary()
+    assert "- Sources: 2 entries" in world.diary()
+    assert world.diary().endswith("see the sources:\n\nForgotten.\n")
+    assert world.problems() == []
+
+
 def test_what_dreams_made_of_a_session_goes_with_it(world):
     world.sleep()
     (session,) = world.scratch.query("SELECT id FROM session")[0]

@@ -54,6 +54,7 @@ KIND = "forget"
 _MEMORY = tuple(PREFIXES.values())
 _PROFILE = chain.profile("")
 _DAILIES = "memory"
+_ALWAYS = "9999-12-31"
 _DAILY = re.compile(r"\d{4}-\d\d-\d\d\.md(?=\Z|[.~-])")  # also of what is kept of one, under a longer name
 # Rows that may say what a memory says; the ledger's own are the commit's.
 _COPIES = ("turn", "session_summary", "job_run", "alarm", "grant")
@@ -87,6 +88,8 @@ class Planned:
         sections: of the profile that change, each with its new text.
         marks: how far the sessions have been read.
         transcripts: paths of the sessions' transcripts.
+        shown: the first and the last day, YYYY-MM-DD, of dreams that may have been shown a memory that goes; None where
+            a session is forgotten, whose dreams are known.
         told: for the receipt: ids, reasons and counts, never a text.
     """
 
@@ -100,6 +103,7 @@ class Planned:
     sections: Mapping[Section, tuple[str, tuple[Source, ...]]]
     marks: Mapping[str, int]
     transcripts: frozenset[str]
+    shown: tuple[str, str] | None
     told: dict[str, Any] = field(default_factory=dict)
 
     def check(self) -> None:
@@ -159,6 +163,7 @@ def plan(connection: Connection, agent_id: str, workspace: OpenFolder, target: T
             raise NotFoundError(f"there is no session {target.session_id!r}", hint="memoryd session list shows them")
         verdict = forgetting.of_sessions(held, sessions, grounded)
     cut = _cut(connection, agent_id, workspace, _Held(held, known, verdict, sessions))
+    lines = _cut_lines(workspace, cut)
     gone = {source.session for one in verdict.erased for source in held[one].sources}
     replies = tuple(sorted(gone)) if target.memory_id is not None else ()
     sections = _sections(known, cut, sessions, grounded)
@@ -174,8 +179,9 @@ def plan(connection: Connection, agent_id: str, workspace: OpenFolder, target: T
         sections=sections,
         marks=_marks(connection, sessions),
         transcripts=frozenset(turns.paths(connection, sessions)),
+        shown=_shown(held, verdict, lines, tz) if target.memory_id is not None else None,
     )
-    found.told.update(_told(connection, agent_id, found))
+    found.told.update(_told(connection, agent_id, found, lines))
     return found
 
 
@@ -282,6 +288,27 @@ def _sections(
     return found
 
 
+def _cut_lines(workspace: OpenFolder, cut: Cut) -> dict[str, str]:
+    """The lines that daily files lose, by path."""
+    found = {}
+    for path, data in _read_dailies(workspace):
+        if cut.says(data.decode(errors="replace")) or any(block.path == path for block in cut.blocks):
+            left = Counter(cut.of_daily(path, data).splitlines())
+            lost = Counter(data.splitlines()) - left
+            found[path] = b"\n".join(lost).decode(errors="replace")
+    return {path: text for path, text in found.items() if text.strip()}
+
+
+def _shown(held: Mapping[str, Memory], verdict: Verdict, lines: Mapping[str, str], tz: tzinfo) -> tuple[str, str]:
+    """From which day to which dreams may have been shown what goes, as a memory or as a line of a daily file."""
+    gone = [held[one] for one in verdict.erased]
+    first = [found for one in gone if (found := moment(one.created_at))]
+    last = [moment(one.deleted_at) for one in gone]
+    days = [f"{at.astimezone(tz):%Y-%m-%d}" for at in first] + [path[-13:-3] for path in lines]
+    ends = [_ALWAYS if at is None else f"{at.astimezone(tz):%Y-%m-%d}" for at in last] + [_ALWAYS for _ in lines]
+    return min(days, default=_ALWAYS), max(ends, default="")
+
+
 def _marks(connection: Connection, sessions: Sequence[str]) -> dict[str, int]:
     rows = connection.exec_driver_sql(
         "SELECT id, last_seq FROM session WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(sessions)),)
@@ -289,7 +316,7 @@ def _marks(connection: Connection, sessions: Sequence[str]) -> dict[str, int]:
     return {row[0]: row[1] for row in rows}
 
 
-def _told(connection: Connection, agent_id: str, found: Planned) -> dict[str, Any]:
+def _told(connection: Connection, agent_id: str, found: Planned, lines: Mapping[str, str]) -> dict[str, Any]:
     verdict, held = found.verdict, found.memories
     became = {one: {"became": "erased", "why": why} for one, why in verdict.erased.items()}
     became |= {one: {"became": "kept", "why": forgetting.GROUNDED} for one in verdict.kept}
@@ -304,6 +331,7 @@ def _told(connection: Connection, agent_id: str, found: Planned) -> dict[str, An
         and (
             (one.is_live and not records.isdisjoint((s.record_id, s.part) for s in one.sources))
             or (named and said.says(one.content))
+            or (one.is_live and _is_of(one, lines))
         )
     ]
     counts = Counter(str(one["became"]) for one in became.values())
@@ -326,6 +354,15 @@ def _told(connection: Connection, agent_id: str, found: Planned) -> dict[str, An
             **erasure.counts(connection, found.sessions),
         },
     }
+
+
+def _is_of(memory: Memory, lines: Mapping[str, str]) -> bool:
+    """Whether a memory stands on a daily file, and most of it in the lines that this loses: a dream's words of them."""
+    lost = [lines[one.transcript] for one in memory.sources if one.origin == "daily" and one.transcript in lines]
+    if not lost:
+        return False
+    held, asked = grounding.Ground([grounding.Source(text, utc_now().date()) for text in lost]).support(memory.content)
+    return 0 < asked <= 2 * held
 
 
 # --- carrying out -----------------------------------------------------------------------------------------------------
@@ -435,11 +472,13 @@ class Copies(Sweep):
         cut: what.
         sessions: whose texts go as a whole, in states that were put aside; in that of now the commit does it.
         transcripts: of these sessions; those that memoryd recorded itself lose their texts as well.
+        shown: the days of the diaries in which a model may have spoken of it, from the first to the last; None: none.
     """
 
     cut: Cut
     sessions: tuple[str, ...]
     transcripts: frozenset[str]
+    shown: tuple[str, str] | None
 
     def cleaned(self, given: Sequence[str], *, in_file: bool = False) -> dict[str, str]:  # noqa: ARG002 - alike
         """Texts without it."""
@@ -482,8 +521,13 @@ class Copies(Sweep):
     def of_file(self, name: str, data: bytes, parting: re.Pattern[str] = PARTS) -> bytes:
         """Of a copy of a daily file whole blocks go, as of the file itself."""
         day = _DAILY.match(name)
-        folder = diary.FOLDER if diary.is_one(data) else _DAILIES
-        return self.of_bytes(data, parting) if day is None else self.cut.of_daily(f"{folder}/{day[0]}", data)
+        if day is None:
+            return self.of_bytes(data, parting)
+        if not diary.is_one(data):
+            return self.cut.of_daily(f"{_DAILIES}/{day[0]}", data)
+        left = self.cut.of_daily(f"{diary.FOLDER}/{day[0]}", data)
+        is_shown = self.shown is not None and self.shown[0] <= day[0].removesuffix(".md") <= self.shown[1]
+        return diary.without_impressions(left) if is_shown else left
 
     def is_spared(self, path: Path) -> bool:
         """Files that the commit rewrites."""

@@ -493,6 +493,7 @@ class Runner:
             cut=planned.cut,
             sessions=planned.sessions,
             transcripts=planned.transcripts,
+            shown=planned.shown,
         )
         copies.through()
         forgetter.prepare(workspace, planned.cut)

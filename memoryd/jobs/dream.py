@@ -23,7 +23,7 @@ from memoryd.ledger.neutral import neutral, neutral_lines
 from memoryd.ledger.operation import Add, Delete, Disposition, Merge, Update, apply
 from memoryd.ledger.places import placed
 from memoryd.recall import answerable
-from memoryd.tiers import core
+from memoryd.tiers import core, diary
 from memoryd.tiers.arrangement import Slot, arrange
 
 if TYPE_CHECKING:
@@ -328,7 +328,7 @@ class _Dream:
             *([f"- Bullets over dream.max_bullets: {told['over_max_bullets']}."] if told["over_max_bullets"] else []),
         ]
         prose = neutral_lines(self.parsed.diary[:_LONGEST_DIARY]) or "The model wrote nothing."
-        return "\n".join([*lines, "", "The model's impression, see the sources:", "", prose])
+        return "\n".join([*lines, "", diary.IMPRESSION, "", prose])
 
     def _ended(self, decided: _Decided) -> Iterator[tuple[str, str, str]]:
         """Each memory that ended: id, how, and the reason that was given."""

@@ -8,10 +8,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from memoryd.tiers import daily
+
 if TYPE_CHECKING:
     from datetime import date
 
 FOLDER = "memory/dreams"
+IMPRESSION = "The model's impression, see the sources:"  # ahead of the model's own words
+_WORDS = re.compile(rf"^({re.escape(IMPRESSION)}\r?\n).*".encode(), re.MULTILINE | re.DOTALL)
+_REASON = re.compile(
+    rb"^(- [A-Z][a-z]+: core_[0-9a-f]{8}(?: by core_[0-9a-f]{8}(?:, core_[0-9a-f]{8})*)?): .*$", re.MULTILINE
+)
+_FORGOTTEN = rb"\1\nForgotten.\n"
 _TITLE = re.compile(rb"(?:\xef\xbb\xbf)?# Dream Diary: (\d{4}-\d\d-\d\d)[ \t]*\r?\n?")
 
 
@@ -28,3 +36,10 @@ def is_one(data: bytes) -> bool:
 def has_content(data: bytes) -> bool:
     """Whether anything was written below the title."""
     return bool(_TITLE.sub(b"", data, count=1).strip())
+
+
+def without_impressions(data: bytes) -> bytes:
+    """A diary without the models' own words, be it in reasons; what memoryd counted stays."""
+    file = daily.parse(data)
+    raws = (_WORDS.sub(_FORGOTTEN, _REASON.sub(rb"\1", block.raw)) for block in file.blocks)
+    return file.head + b"".join(raws)
