@@ -34,6 +34,29 @@ _IMPERATIVE = re.compile(
     r"(?!\s*(?:\(|=|is\b|was\b|are\b|were\b|has\b|of\b))",
     re.IGNORECASE,
 )
+_VERBS = rf"(?:{'|'.join(_VERB_LIST.split())})"
+_EACH = r"(?:every|each|any|whichever) (?:\w+ )?(?:agent|assistant|session|bot)"
+# What holds of all agents is an order to each, however it is told.
+_AGENTS = re.compile(
+    rf"\b(?:agents|assistants|{_EACH})\b[^.;!?\n]{{0,40}}?\s"
+    r"(?:shall|should|will|need|needs|have to|has to|(?:are|is) (?:to|asked|expected))\b"
+    rf"|\b{_EACH}\b[^.;!?\n]{{0,40}}?\s{_VERBS}(?:e?s)?\b",
+    re.IGNORECASE,
+)
+_AWAY = """
+uploaded sent posted forwarded published shared mailed emailed transferred paid exported executed fetched downloaded
+installed run
+"""
+_BINDS = re.compile(
+    rf"\bnext (?:step|thing|task|action)s?\b[^.;!?\n]{{0,20}}\b(?:is|are|would be) (?:to )?{_VERBS}\b"
+    rf"|\b(?:agents|assistants)\b[^.;!?\n]{{0,40}}?\s{_VERBS}\b"
+    r"|\b(?:agreed|arranged|settled|approved|policy|rule|convention)\b[^.;!?\n]{0,40}"
+    r"(?::|\bthat (?:i|we|you|it|every|each|all)\b)"
+    r"|\bgets? (?:\w+ )?\w+(?:ed|nt|un|id)\b"
+    rf"|\b(?:is|are) (?:\w+ )?(?:{'|'.join(_AWAY.split())})\b[^.;!?\n]{{0,40}}?\b"
+    r"(?:to|into|onto|at|on|before|from|first|each|every)\b",
+    re.IGNORECASE,
+)
 _PREFERS = re.compile(
     r"\b(?:prefers?|preferred|favou?rite|likes?|loves?|enjoys?|hates?|dislikes?|wants?|wishes|would rather|allergic|"
     r"bevorzugt?|bevorzuge|mag|möchte|lieber|hasst|préfère|aime|déteste|veut|prefiere|prefiero|le gusta|odia|quiere|"
@@ -100,12 +123,17 @@ def _found(cue: re.Pattern[str], text: str) -> bool:
 
 def instructs(text: str) -> bool:
     """Say whether `text` reads as an order or a rule for somebody."""
-    return orders(text) or _found(_IMPERATIVE, text)
+    return orders(text) or _found(_IMPERATIVE, text) or _found(_AGENTS, text)
 
 
 def orders(text: str) -> bool:
     """Say whether `text` has the words of a rule in it (always, must, do not), or words it hides letter by letter."""
     return _found(_INSTRUCTS, text) or _LETTER_BY_LETTER.search(text) is not None
+
+
+def binds(text: str) -> bool:
+    """Say whether `text` tells what is to happen next, or as agreed or usual, though it orders nobody to do it."""
+    return _found(_BINDS, text)
 
 
 def prefers(text: str) -> bool:

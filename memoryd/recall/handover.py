@@ -23,7 +23,7 @@ ASKED = 3  # requests that are quoted, the last ones
 ASKED_CHARACTERS = 280  # of each
 ANSWER_CHARACTERS = 600
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")  # noqa: RUF001
-_STEERS = (steering.instructs, steering.prefers, steering.triggers, steering.endorses)
+_STEERS = (steering.instructs, steering.binds, steering.prefers, steering.triggers, steering.endorses)
 
 
 class Spoken(NamedTuple):
