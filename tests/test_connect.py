@@ -140,6 +140,8 @@ def test_another_socket_replaces_the_hook_and_another_workspace_gets_its_own(pla
         '{"a": 1, "a": 2}',
         '{"a": 1,}',
         "[1]",
+        '{"x": ' + "[" * 300 + "]" * 300 + "}",
+        '{"x": ' + "[" * 200_000 + "]" * 200_000 + "}",
         '{"hooks": []}',
         '{"hooks": {"SessionStart": {}}}',
         '{"hooks": {"SessionStart": [1]}}',
@@ -177,12 +179,23 @@ def test_links_and_files_of_others_are_refused(place, tmp_path, monkeypatch):
     assert (target.read_text(), path.read_text()) == ("{}", "{}")
 
 
-def test_a_plugin_of_somebody_elses_is_left_alone(place):
-    path = put(place, ".config/opencode/plugins/memoryd.js", "export const Mine = 1\n")
-    with pytest.raises(RefusedError, match="not written by memoryd"):
-        written("opencode", place)
-    assert not written("opencode", place, remove=True)["written"]
-    assert path.read_text() == "export const Mine = 1\n"
+@pytest.mark.parametrize("text", ["export const Mine = 1\n", "// mine, see the documentation of memoryd connect\n"])
+def test_a_plugin_of_somebody_elses_is_left_alone(place, text):
+    for tool, name in (("opencode", ".config/opencode/plugins/memoryd.js"), ("pi", ".pi/agent/extensions/memoryd.ts")):
+        path = put(place, name, text)
+        with pytest.raises(RefusedError, match="not written by memoryd"):
+            written(tool, place)
+        assert not written(tool, place, remove=True)["written"]
+        assert path.read_text() == text
+
+
+def test_half_a_character_in_settings_stays(place):
+    text = '{"x": "\\ud800 \\u00e9", "y": 1}'
+    path = put(place, CLAUDE, text)
+    written("claude-code", place)
+    assert json.loads(path.read_bytes())["x"] == "\ud800 é"
+    written("claude-code", place, remove=True)
+    assert path.read_text() == text
 
 
 def test_the_places_that_tools_and_projects_name(place, tmp_path):
@@ -699,7 +712,8 @@ def test_what_a_tool_cannot_be_told_is_refused(place, plain, tmp_path):
         with pytest.raises(RefusedError, match=why):
             instructed(tool, where)
         written(tool, where, remove=True)
-    for data in (b"\xff\xfe", b"<!-- memoryd connect: codex demo -->\nno end\n"):
+    begin, end = b"<!-- memoryd connect: codex demo -->\n", b"<!-- end of memoryd connect: codex demo -->\n"
+    for data in (b"\xff\xfe", begin + b"no end\n", begin + b"my precious text\n" + end):
         path = put(plain, NAMED["codex"], "")
         path.write_bytes(data)
         with pytest.raises(RefusedError):

@@ -477,7 +477,7 @@ def test_a_forgotten_session_is_gone_from_the_diary_of_its_dream(world):
 
 def test_what_a_dream_made_of_a_line_that_is_cut_is_named_and_the_diary_says_no_more_of_it(world):
     zelda = "Zelda Quux lives in room 441 of the Hilton in Bergen."
-    made = "The room 441 of the Hilton in Bergen is where Zelda Quux lives."
+    made = "Zelda Quux lives in room 441."
     path = world.scratch.workspace / "MEMORY.md"
     path.write_text(f"{world.text()}- {zelda}\n")
     world.take()

@@ -138,6 +138,7 @@ def test_what_was_let_go_is_told_with_what_stood_for_it_then(engine):
             Drop(NOW, "law", ("less",)),
             Drop(NOW, "text 3", ("least",)),
             Drop(NOW, "least", ("last",)),
+            Drop(NOW, "text 4", ("last",), is_superseded=True),
             Drop(NOW, "last"),
         ]
         audit.erase_states(connection, "a", ids[0])  # as a redaction does

@@ -378,10 +378,10 @@ def test_what_a_person_has_changed_since_a_job_decided_is_left_alone(pristine, c
             rows = machine.live()
             seen = {memory.id: memory.content for memory in rows}
             machine.path.write_bytes(b"- tea\n" * copies + b"  of mine\n- Friday\n")
-            changed = tuple(Update(memory.id, content=f"coffee {at}") for at, memory in enumerate(rows))
+            changed = tuple(Update(memory.id, content=f"{memory.content} {at}") for at, memory in enumerate(rows))
             done = machine.run("sleep", Operate(changed, Door.REFINEMENT, seen))
             mine = rows[copies - 1].id
             (refused,) = done["receipt"]["refused"]
             assert (refused["guard"], refused["memories"]) == ("edited", [mine])
-            assert machine.data.endswith(b"- tea\n  of mine\n- coffee %d\n" % copies)
+            assert machine.data.endswith(b"- tea\n  of mine\n- Friday %d\n" % copies)
             machine.everything_agrees()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import shlex
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -22,7 +23,7 @@ from memoryd.interfaces.asking import SOCKET
 from memoryd.interfaces.hook import COMPACT, END, FILES_TOKENS, PROMPT, START
 from memoryd.interfaces.hook_settings import HookSettings
 from memoryd.interfaces.hooked import folders_of, is_within
-from memoryd.interfaces.instructions import Instructions
+from memoryd.interfaces.instructions import SAID, Instructions
 from memoryd.interfaces.json_servers import OPENCODE, JsonServers
 from memoryd.interfaces.mcp_server import McpServer
 from memoryd.interfaces.toml_servers import TomlServers
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 KEPT = "connect"  # the folder of the state folder that keeps what was there before
 SECONDS = 5
+_OURS = re.compile(rb"^(?:// )?Written by `memoryd connect ", re.MULTILINE)
 
 
 class Edit(Protocol):
@@ -63,13 +65,13 @@ class OwnFile:
         Raises:
             RefusedError: the file is somebody else's.
         """
-        if old is not None and b"memoryd connect" not in old:
+        if old is not None and _OURS.search(old) is None:
             raise RefusedError("is there already, and not written by memoryd", str(self.path), "move it away")
         return self.text.encode()
 
     def take(self, old: bytes) -> bytes | None:
         """No file, unless it is somebody else's."""
-        return None if b"memoryd connect" in old else old
+        return old if _OURS.search(old) is None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +298,7 @@ def _agents_md(tool: str, folder: Path, place: Place) -> Instructions:
     if tool == "codex" and (folder / "AGENTS.override.md").exists():
         path = folder / "AGENTS.override.md"  # Codex reads this one alone then
     where = json.dumps(str(place.agent.workspace), ensure_ascii=False)
-    said = f"What earlier sessions found out is in MEMORY.md, and day by day in memory/, of the folder {where}."
+    said = f"{SAID}, and day by day in memory/, of the folder {where}."
     return Instructions(path, f"{tool} {place.agent.id}", said, loads=False)
 
 
@@ -429,10 +431,16 @@ def _without(edit: Edit, old: bytes | None, before: Sequence[bytes]) -> bytes | 
     if old is None or edit.take(old) == old:
         return old
     for one in (*before, None):
-        was_without = one is None or edit.take(one) == one
-        if was_without and _is_put(edit, one) == old:
+        if _is_without(edit, one) and _is_put(edit, one) == old:
             return one
     return edit.take(old)
+
+
+def _is_without(edit: Edit, old: bytes | None) -> bool:
+    try:
+        return old is None or edit.take(old) == old
+    except RefusedError:
+        return False
 
 
 def _is_put(edit: Edit, old: bytes | None) -> bytes | None:

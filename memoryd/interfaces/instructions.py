@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+SAID = "What earlier sessions found out is in MEMORY.md"
+_WRITTEN = re.compile(rf"(?:@\S*MEMORY\.md|{re.escape(SAID)}[^\r\n]*)?(?:\r?\n)?")
+
+
 @dataclass(frozen=True, slots=True)
 class Instructions:
     """One block of such a file.
@@ -40,7 +44,7 @@ class Instructions:
         """The file with the block in it, at its end where it is new; the same bytes where it is there already.
 
         Raises:
-            RefusedError: the file is no text, or holds the beginning of the block without its end.
+            RefusedError: the file is no text, holds the beginning of the block without its end, or more in the block.
         """
         text = self._text(old)
         end = "\r\n" if "\r\n" in text else "\n"
@@ -73,8 +77,11 @@ class Instructions:
 
     def _find(self, text: str) -> re.Match[str] | None:
         begin, end = map(re.escape, self._marks())
-        block = rf"(?:(?<=\n)\r?\n)?^(?P<block>{begin}\r?\n.*?^{end}[ \t]*(?:\r?\n|\Z))"
+        block = rf"(?:(?<=\n)\r?\n)?^(?P<block>{begin}\r?\n(?P<said>.*?)^{end}[ \t]*(?:\r?\n|\Z))"
         found = re.search(block, text, re.MULTILINE | re.DOTALL)
+        if found is not None and not _WRITTEN.fullmatch(found["said"]):
+            what = f"holds something else than memoryd's line behind {self._marks()[0]}"
+            raise RefusedError(what, str(self.path), "move it out of the block")
         if found is None and self._marks()[0] in text:
             what = f"holds {self._marks()[0]} without its end"
             raise RefusedError(what, str(self.path), "take that line out by hand")
