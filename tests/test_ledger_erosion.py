@@ -161,7 +161,14 @@ def lists(erosion):
     ]
 
 
-TABLE = (lists, rewording, superseding, condensing, elsewhere, window, no_loss, heirs)
+def mending(erosion):
+    memory = core_memory(0, "The nightly backup runs at 02:30")
+    for text, lost in (("The nightly backup runs at 03:30", 0), ("The nightly backup runs", 6), ("At 03:30", 4)):
+        drop = erosion.dropped("t", memory, replace(memory, content=text, content_hash="x"), [core_memory(1, text)])
+        assert erosion.lost([drop], [text], count_words) == lost, text
+
+
+TABLE = (mending, lists, rewording, superseding, condensing, elsewhere, window, no_loss, heirs)
 
 
 @pytest.mark.parametrize("case", TABLE, ids=lambda case: case.__name__)

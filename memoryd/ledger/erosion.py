@@ -61,7 +61,9 @@ def dropped(at: str, before: Memory, after: Memory, heirs: Iterable[Memory]) -> 
     is_superseded = after.ended_as is Ending.SUPERSEDED and bool(texts)
     if is_superseded and any(is_replaced(before.content, text) for text in texts):
         return None
-    return Drop(at, before.content, texts, is_superseded)
+    # A rewording that brings a number or name in mends what was there, as an agent does by its tools.
+    is_mended = after.is_live and any(clause.exact - _forms(before.content) for clause in _clauses(after.content))
+    return Drop(at, before.content, texts, is_superseded or is_mended)
 
 
 def heirs_of(memory_id: str, state: Callable[[str], Memory | None]) -> list[Memory]:
