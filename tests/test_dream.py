@@ -603,7 +603,7 @@ def test_a_list_that_loses_an_item_a_night_is_held_within_the_budget_and_the_nig
     assert 8 <= len(list_.split(", ")) < 16
     assert 0 < ledger.eroded * 100 <= 25 * before
     step = ledger.dream(
-        reply(f"- {list_.rsplit(', ', 1)[0]}. [m1]", f"- {LINTER} [m2]", f"- {MOVED} [m3] [d1]"), *ENTRIES
+        reply(f"- {list_.rsplit(', ', 1)[0]}. [m1]", f"- {LINTER} [m2]", f"- {MOVED} [m3] [d9]"), entry(9, MOVED)
     )
     assert guards_of(step) == ["erosion"]
     assert ledger.said == [list_, LINTER, MOVED]
