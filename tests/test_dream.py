@@ -588,22 +588,21 @@ def test_nights_with_a_model_that_drops_bullets_stay_within_the_budget_and_keep_
 def test_a_list_that_loses_an_item_a_night_is_held_within_the_budget_and_the_night_goes_on():
     items = ["milk", "butter", "bacon", "shrimp", "lobster", "oysters", "honey", "beef", "pork", "lentils", "cheese"]
     items += ["walnuts", "celery", "mustard", "sesame", "lupins"]
-    ledger = Ledger.of(
-        memory(1, f"Dishes without a label hold {', '.join(items)}."), memory(2, LINTER), memory(3, MARVIN)
-    )
+    old, new = (f"The database of the shop is Postgres {number} on the host Marvin." for number in (14, 16))
+    ledger = Ledger.of(memory(1, f"Dishes without a label hold {', '.join(items)}."), memory(2, LINTER), memory(3, old))
     before = sum(estimate(one.content) for one in ledger.live)
     refused = []
     for _ in range(12):
         ledger.now += timedelta(days=1)
         first = ledger.memories["core_00000001"].content
         shorter = f"- {first.removesuffix('.').rsplit(', ', 1)[0]}. [m1]"
-        refused.append(guards_of(ledger.dream(reply(shorter, f"- {LINTER} [m2]", f"- {MARVIN} [m3]"), *ENTRIES)))
+        refused.append(guards_of(ledger.dream(reply(shorter, f"- {LINTER} [m2]", f"- {old} [m3]"), *ENTRIES)))
     assert (refused[0], refused[-1]) == ([], ["erosion"])
     list_ = ledger.memories["core_00000001"].content
     assert 8 <= len(list_.split(", ")) < 16
     assert 0 < ledger.eroded * 100 <= 25 * before
     step = ledger.dream(
-        reply(f"- {list_.rsplit(', ', 1)[0]}. [m1]", f"- {LINTER} [m2]", f"- {MOVED} [m3] [d9]"), entry(9, MOVED)
+        reply(f"- {list_.rsplit(', ', 1)[0]}. [m1]", f"- {LINTER} [m2]", f"- {new} [m3] [d9]"), entry(9, new)
     )
     assert guards_of(step) == ["erosion"]
-    assert ledger.said == [list_, LINTER, MOVED]
+    assert ledger.said == [list_, LINTER, new]
