@@ -602,8 +602,8 @@ def test_a_list_that_loses_an_item_a_night_is_held_within_the_budget_and_the_nig
     list_ = ledger.memories["core_00000001"].content
     assert 8 <= len(list_.split(", ")) < 16
     assert 0 < ledger.eroded * 100 <= 25 * before
-    step = ledger.dream(
-        reply(f"- {list_.rsplit(', ', 1)[0]}. [m1]", f"- {LINTER} [m2]", f"- {MOVED} [m3] [d1]"), *ENTRIES
-    )
+    newer = MARVIN.replace("14", "16")  # another value, and no other word is lost
+    bullets = (f"- {list_.rsplit(', ', 1)[0]}. [m1]", f"- {LINTER} [m2]", f"- {newer} [m3] [d1]")
+    step = ledger.dream(reply(*bullets), entry(1, newer, "assistant"))
     assert guards_of(step) == ["erosion"]
-    assert ledger.said == [list_, LINTER, MOVED]
+    assert ledger.said == [list_, LINTER, newer]
