@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import subprocess  # noqa: TC003
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
+
+import pytest
 
 from memoryd import config
 from memoryd.app import open_app
@@ -63,11 +66,20 @@ class Lent:
         """Its owner closes it."""
 
 
+class Keyed(Worker):
+    """A worker whose children have the key, whatever the test that needs the first one does to the environment."""
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(VARIABLE, KEY)
+            return super()._start()
+
+
 class Workers:
     """Children for all tests of a module: they keep nothing of what they were asked, and are slow to start."""
 
     def __init__(self, folder: Path) -> None:
-        owned = Worker(folder), Pool(lambda: Worker(folder)), Worker(folder)
+        owned = Keyed(folder), Pool(lambda: Keyed(folder)), Keyed(folder)
         self.counting, self.models, self.scanning = map(Lent, owned)
         self._owned = owned
 

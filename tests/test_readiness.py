@@ -94,7 +94,7 @@ def test_ready_comes_after_the_first_scan_and_stopping_before_the_end(scratch, m
         assert scratch.query("SELECT count(*) FROM turn") == [(6,)], "the first scan has been stored"
         until(lambda: [line for line in manager.listen() if line.startswith("STATUS=ready: 1 agent, 1 transcript,")])
         process.send_signal(signal.SIGHUP)
-        until(lambda: manager.count("READY=1") == 2, why="the reload is over")
+        until(lambda: manager.count("READY=1") >= 2, why="the reload is over")
         heard = manager.listen()
         assert any(line.startswith("MONOTONIC_USEC=") for line in heard)
         assert heard.index("RELOADING=1") < len(heard) - 1 - heard[::-1].index("READY=1")

@@ -1,5 +1,7 @@
 """How many mechanical questions a memory answers, and what of a loss is explained."""
 
+import pytest
+
 from memoryd.recall.answerable import MOST_TEXTS, score
 
 OLD = {
@@ -50,6 +52,7 @@ def test_numbers_tell_texts_apart_that_say_the_same_otherwise():
     assert score(shelves, gone, (), {"30"}).unexplained == 0
 
 
+@pytest.mark.soak
 def test_of_thousands_of_texts_the_same_part_is_asked_about_each_time():
     many = {str(n): f"Crate {n} stands in hall {n % 97} since day {n * 3}." for n in range(3 * MOST_TEXTS)}
     found = score(many, many, (), ())
