@@ -162,9 +162,17 @@ def test_a_file_is_imported_when_two_looks_agree_and_a_shortened_one_a_look_late
     ]
 
 
-def test_an_unsolved_merge_waits_with_an_alarm(world):
+@pytest.mark.parametrize(
+    "begun",
+    [
+        "<<<<<<< HEAD\n- mine\n=======\n- theirs\n>>>>>>> branch\n",
+        "- an old one\n<private>\n- mine\n",
+        "- a <private> tag hides what stands in it\n",
+    ],
+)
+def test_what_somebody_began_and_did_not_end_waits_with_an_alarm(world, begun):
     world.take()
-    conflicted = OLD.replace("- an old one\n", "<<<<<<< HEAD\n- mine\n=======\n- theirs\n>>>>>>> branch\n")
+    conflicted = OLD.replace("- an old one\n", begun)
     world.write(conflicted)
     world.take()
     assert world.alarms() == ["conflict"]

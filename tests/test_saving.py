@@ -188,6 +188,18 @@ def test_a_text_without_a_protected_memory_is_refused_whole(scratch, memory, cap
     assert memory.update(replace=before + "- One more\n")["files"] == ["MEMORY.md"]
 
 
+def test_a_new_text_neither_hides_memories_nor_takes_a_private_part_away(scratch, memory):
+    path = scratch.workspace / "MEMORY.md"
+    before = scratch.core
+    with pytest.raises(RefusedError, match="nothing closes"):
+        memory.update(replace=before + "<private>\n- mine\n")
+    path.write_text(before + "<private>\n- mine\n</private>\n")
+    with pytest.raises(RefusedError, match="holds a private part"):
+        memory.update(replace=before + "- One more\n")
+    assert path.read_text() == before + "<private>\n- mine\n</private>\n"
+    assert agrees(scratch)
+
+
 def test_one_replacement_after_another_meets_the_erosion_guard(scratch):
     scratch.write_config(guards={"retention_floor": 0.0, "erosion_percent": 30})
     memory = Memory(scratch.workspace, scratch.config)

@@ -593,8 +593,11 @@ class Loop:
                     alarms.clear_alarm(connection, kind=alarming.DISK, now=now)
                 else:
                     alarms.raise_alarm(connection, kind=alarming.DISK, text=text, now=now)
-        except Exception:  # noqa: BLE001 - a disk that takes no alarm is what it would be about
-            if not well and self.teller.is_wanted():
+        except Exception as error:  # noqa: BLE001 - a disk that takes no alarm is what it would be about
+            self.app.log.warning("alarm not stored", kind=alarming.DISK, error_type=type(error).__name__)
+            if well:
+                return  # else the alarm would stay: it is cleared after the next batch that is stored
+            if self.teller.is_wanted():
                 self.teller.unstored[alarming.DISK] = text
                 self._tell_alarms()
         self.disk_is_well = well

@@ -45,8 +45,8 @@ SHORTENED = 0.5  # of the characters the ledger knows: a file with less looks ha
 OPERATION = "import"  # as the audit names what it does to the file
 
 
-class ConflictedError(AwayError):
-    """A merge in the file waits for a person."""
+class UnfinishedError(AwayError):
+    """What somebody began in the file waits for them to end it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def bring(hand: Hand, folder: OpenFolder, agent_id: str, *, settled: bool = Fals
         settled: the caller has watched the file rest, so that it is whole however little it holds.
 
     Raises:
-        ConflictedError: the file holds an unsolved merge.
+        UnfinishedError: the file holds an unsolved merge, or a private part that nothing closes.
         StateError: it cannot be read.
     """
     data = regular.read(folder / CORE_FILE)
@@ -116,10 +116,16 @@ def bring(hand: Hand, folder: OpenFolder, agent_id: str, *, settled: bool = Fals
     if data is None and not live and known is None:
         return Brought(data, agrees=True)
     if is_conflicted(data or b""):
-        raise ConflictedError(
+        raise UnfinishedError(
             "holds a merge that nobody has solved yet",
             str(folder.path / CORE_FILE),
             "solve it; what memoryd has to write waits",
+        )
+    if core.is_open(data or b""):  # all below it would go as if somebody had deleted it
+        raise UnfinishedError(
+            "holds a <private> that nothing closes",
+            str(folder.path / CORE_FILE),
+            "close it, or put the word in backticks; what memoryd has to write waits",
         )
     if not settled and (_is_fresh(folder, hand) or is_shortened(data, live)):
         return Brought(data, agrees=False)

@@ -15,7 +15,7 @@ from memoryd.database import alarms, audit, memories, runs, sqlite
 from memoryd.engine import ledger_runs, sleeping
 from memoryd.engine.alarms import LATE
 from memoryd.engine.commit import held
-from memoryd.engine.core_import import CORE_FILE, ConflictedError, bring, digest_of, is_shortened
+from memoryd.engine.core_import import CORE_FILE, UnfinishedError, bring, digest_of, is_shortened
 from memoryd.engine.runner import EMPTIED, PROTECTED
 from memoryd.errors import MemorydError
 from memoryd.files import late, regular
@@ -127,7 +127,7 @@ class CoreWatch:
                 with sqlite.reading(runner.engine) as connection:
                     entry = audit.last_id(connection)
                 brought = bring(runner.writer(agent.workspace).hand(), place.workspace, agent.id, settled=settled)
-        except ConflictedError as error:
+        except UnfinishedError as error:
             self._alarm(agent.id, CONFLICT, f"MEMORY.md {error.what}")
             return False
         if brought.agrees:

@@ -26,6 +26,7 @@ from memoryd.ledger.memory import Ending, Kind, draw_id, hash_of
 from memoryd.ledger.neutral import neutral, neutral_lines
 from memoryd.ledger.operation import Add, Delete, Update, text_of
 from memoryd.ledger.taint import Place
+from memoryd.scrub.hidden import hidden
 from memoryd.tiers import core
 
 if TYPE_CHECKING:
@@ -142,6 +143,8 @@ def _replaced(writer: Writer, run: Run, text: str) -> Revise:
             raise AwayError(
                 "MEMORY.md was edited a moment ago", str(writer.workspace), "it is taken over first; this waits for it"
             )
+        if hidden(brought.data or b""):  # who writes the new text never saw it, and it would be gone
+            raise RefusedError("holds a private part, which no new text has", "MEMORY.md", "append, or edit the file")
         live = memories.live(connection, agent_id, Kind.CORE)
         taken = memories.Taken(connection)
         found = match(live, bullets, lambda: draw_id(Kind.CORE, writer.new_id, taken))

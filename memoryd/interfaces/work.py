@@ -53,6 +53,7 @@ from memoryd.jobs.sleep import CONSUMER
 from memoryd.ledger.facts import Limits as FactLimits
 from memoryd.ledger.guards import Limits as GuardLimits
 from memoryd.ledger.memory import PREFIXES
+from memoryd.tiers import core
 from memoryd.transcripts import chat
 from memoryd.transcripts.turn import Role
 
@@ -600,6 +601,8 @@ def update(
     """
     catch_up(settings, agent)
     if replace is not None:
+        if core.is_open(replace.encode(errors="replace")):
+            raise RefusedError("a <private> that nothing closes hides all below it", "the new text", "close it")
         return _write(settings, agent, saving.REPLACE, replace, witnessed=witnessed)
     return _write(settings, agent, saving.UPDATE, append or "", witnessed=witnessed)
 

@@ -22,6 +22,7 @@ from memoryd.ledger.neutral import neutral
 from memoryd.ledger.operation import Delete, Merge, Protect, Update
 from memoryd.ledger.relation import relates
 from memoryd.ledger.taint import TURNED, UNGROUNDED, UNSAID, Bench, Candidate, Place, Record, Standing, Verdict
+from memoryd.ledger.wording import CLAUSE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,7 +44,6 @@ _LONGEST_SUMMARY = 2_000  # characters
 _LONGEST_QUERY = 1_000
 _MOST_ACTIONS = 2_000  # in one text
 _SHOWN_ID = 60
-_CLAUSE = re.compile(r"[,;:.!?]\s+|[，；：。！？、]|\s(?:and|but)\s")  # noqa: RUF001
 
 _ID = {"type": "string", "description": "An id of the ledger, such as core_1a2b3c4d."}
 _DAY = {"type": "string", "description": "A day, YYYY-MM-DD."}
@@ -296,7 +296,7 @@ def _said(content: str, parts: Sequence[Memory], today: date) -> str | Misuse:
     if verdict.place is not Place.REFUSED and not relates(content, [part.content for part in parts]):
         verdict = Verdict(Place.REFUSED, why=f"who does what, or which value belongs to what, {UNGROUNDED}")
     if verdict.place is not Place.REFUSED:
-        told = [(one, bench.tell(Candidate(one, ids))) for one in _CLAUSE.split(verdict.text)]
+        told = [(one, bench.tell(Candidate(one, ids))) for one in CLAUSE.split(verdict.text)]
         refused = next((tried for one, tried in told if tried.why in {TURNED, UNSAID} or _orders(one, tried)), None)
         if refused is None:
             return verdict.text

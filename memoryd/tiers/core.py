@@ -140,6 +140,12 @@ def render(file: CoreFile) -> bytes:
     return b"".join(piece.raw for piece in file.pieces)
 
 
+def is_open(data: bytes) -> bool:
+    """Whether a private part begins and nothing closes it, so that all behind it is hidden."""
+    spans = hidden(data + _BEHIND)
+    return bool(spans) and spans[-1].last > len(data)
+
+
 def bullets(file: CoreFile) -> list[Bullet]:
     """The memories of a file, in order."""
     return list(file.bullets)
@@ -516,8 +522,7 @@ class _Draft:
     def _closed(self, raw: bytes) -> bytes:
         """What nothing closes, or only the end of the bullet it hung below, is closed by a line."""
         for _ in range(raw.lower().count(KEYWORD)):  # they nest
-            spans = hidden(raw + _BEHIND)
-            if not spans or spans[-1].last <= len(raw):
+            if not is_open(raw):
                 break
             raw = whole(raw) + b"</private>" + self._newline
         lines = list(_classified(raw))
