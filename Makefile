@@ -40,7 +40,7 @@ hybrid: .venv/ready
 	.venv/bin/pytest -n 0 -m hybrid tests/test_hybrid.py
 	.venv/bin/python bench/recall_locomo.py "$(EVAL)" --embeddings
 
-# The protocol's own conformance suite against `memoryd mcp --http`; needs npx and Node.js 22, fetched by this target alone.
+# The protocol's own conformance suite against `memoryd mcp --http`; needs npx; fetched by this target alone, with its Node.js.
 conformance: .venv/ready
 	.venv/bin/python tests/conformance.py
 
