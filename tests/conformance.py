@@ -1,4 +1,4 @@
-"""The conformance suite of the Model Context Protocol against the door on the loopback; npx fetches it and its Node.js.
+"""The conformance suite of the Model Context Protocol, and its Inspector, at the doors; npx fetches them and Node.js.
 
 usage: make conformance
 
@@ -9,15 +9,19 @@ not run. The suite knows no token, so it comes by a proxy that adds it and leave
 import contextlib
 import http.client
 import http.server
+import shlex
 import subprocess
 import sys
 import tempfile
 import threading
 from pathlib import Path
 
+from mcp_world import arguments
 from test_mcp_http import Served
 
-RUN = ("npx", "--yes", "-p", "node@22", "-p", "@modelcontextprotocol/conformance@0.1.16")
+NPX = ("npx", "--yes", "-p", "node@22")
+SUITE = (*NPX, "-p", "@modelcontextprotocol/conformance@0.1.16", "conformance", "server")
+INSPECTOR = (*NPX, "-p", "@modelcontextprotocol/inspector@0.17", "mcp-inspector", "--cli")
 SCENARIOS = (
     "server-initialize", "ping", "tools-list", "resources-list", "prompts-list", "dns-rebinding-protection",
 )  # fmt: skip
@@ -56,27 +60,44 @@ class Proxy(http.server.BaseHTTPRequestHandler):
         pass
 
 
+def tell(name, command, sign):
+    """Run a check, and tell the line by which it shows that it passed, or its error; returns whether there is one."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    found = [line for line in done.stdout.splitlines() if sign in line]
+    passed = bool(found) and not done.returncode
+    sys.stdout.write(f"{name:34} {found[0].strip()[:80] if passed else (done.stderr or done.stdout).strip()[-200:]}\n")
+    sys.stdout.flush()
+    return passed
+
+
 def main():
-    failed = []
+    passed = []
     with tempfile.TemporaryDirectory() as folder:
         served = Served(Path(folder) / "scratch")
         proxy = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Ours", (Proxy,), {"served": served}))
         threading.Thread(target=proxy.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{proxy.server_address[1]}/mcp"
+        stdio = Path(folder) / "server"  # the Inspector would take the server's options for its own
+        command = shlex.join([sys.executable, *arguments(served.scratch)])
+        stdio.write_text(f"#!/bin/sh\nexec {command}\n")
+        stdio.chmod(0o700)
+        token = ("--header", f"Authorization: Bearer {served.token}")
+        doors = {"stdio": ((str(stdio),), ()), "http": ((served.url, "--transport", "http"), token)}
+        calls = {
+            "tools": (("--method", "tools/list"), '"memory_search"'),
+            "search": (("--method", "tools/call", "--tool-name", "memory_search", "--tool-arg", "query=a"), '"hits"'),
+            "resources": (("--method", "resources/list"), '"memory://core"'),
+        }
         try:
-            for scenario in SCENARIOS:
-                command = [*RUN, "conformance", "server", "--url", url, "--scenario", scenario]
-                done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-                last = [line for line in done.stdout.splitlines() if line.startswith("Passed:")]
-                sys.stdout.write(f"{scenario:26} {last[0] if last else done.stderr.strip()[-200:]}\n")
-                sys.stdout.flush()
-                if done.returncode or not last:
-                    failed.append(scenario)
+            passed += [tell(one, [*SUITE, "--url", url, "--scenario", one], "Passed:") for one in SCENARIOS]
+            for door, (target, options) in doors.items():
+                for call, (asked, sign) in calls.items():
+                    passed.append(tell(f"inspector {door} {call}", [*INSPECTOR, *target, *asked, *options], sign))
         finally:
             proxy.shutdown()
             served.process.terminate()
             served.process.wait(20)
-    return 1 if failed else 0
+    return 0 if all(passed) else 1
 
 
 if __name__ == "__main__":
