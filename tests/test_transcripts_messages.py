@@ -140,6 +140,15 @@ def test_what_is_no_message_is_passed_over() -> None:
     assert read({"role": "critic", "content": "x"}) == Reading((), "role/critic")
     assert read({"type": "model_change"}) == Reading((), "model_change")
     assert read({"role": ["user"], "content": "x"}) == Reading((), "role/other")
+    assert read({"role": "user", "parts": [{"text": "x"}]}) == Reading((), "role/user")
+    assert read({"type": "message", "role": "critic", "content": "x"}) == Reading((), "role/critic")
+
+
+def test_of_a_line_of_many_messages_those_of_unknown_roles_are_named() -> None:
+    heard, unheard = {"role": "user", "content": "a"}, {"role": "critic", "content": "b"}
+    read_both = read({"messages": [heard, unheard]})
+    assert ([turn.text for turn in read_both.turns], read_both.skipped) == (["a"], "role/critic")
+    assert read({"messages": [unheard]}) == Reading((), "role/critic")
 
 
 def test_sessions_of_equal_names_in_two_folders_differ() -> None:
