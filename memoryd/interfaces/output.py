@@ -51,6 +51,11 @@ class Output:
         if not (self.json or self.quiet):
             print(visible(text), flush=True)
 
+    def aside(self, text: str) -> None:
+        """Print a line for people on standard error, beside a result that goes on to a program."""
+        if not (self.json or self.quiet):
+            print(visible(one_line(text)), file=sys.stderr)
+
     def fail(self, error: MemorydError) -> None:
         """Print an error: on standard output for programs, on standard error for people."""
         if self.json:
