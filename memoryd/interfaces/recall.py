@@ -111,7 +111,7 @@ def search_command(
 ) -> None:
     """Find what is remembered: words, "phrases", prefix*, names such as snake_case or src/app.py.
 
-    What follows -- is a query whatever it begins with. Behind each hit's place stands how relevant it is, in per cent of
+    What follows -- is a query whatever it begins with. Behind each place stands how relevant it is, in per cent of
     the most relevant one.
     """
     from memoryd.engine.recall import Narrowing
