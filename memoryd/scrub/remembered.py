@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     Find = Callable[[Place, bytes], Iterator[Span]]
 
 KEPT = 256  # answers; each is kept with what it was given on
+_MARK = 64  # bytes by which it is looked up
 
 
 class Remembered:
@@ -31,18 +32,19 @@ class Remembered:
         self._find = find
         self._behind = behind
         self._ahead = ahead
-        self._said: dict[tuple[bytes, int, bytes], list[Span]] = {}  # by keyword, its place, and what it stands in
+        # What it stood in and what was said, by keyword, place in that, and what follows; hashing all of it is slow.
+        self._said: dict[tuple[bytes, int, bytes], tuple[bytes, list[Span]]] = {}
 
     def find(self, place: Place, keyword: bytes) -> Sequence[Span]:
         """What the rule finds at a place."""
         buffer, first, _, begin, end = place
         begin, end = max(begin, first - self._behind), min(end, first + self._ahead)
-        key = (keyword, first - begin, buffer[begin:end])
-        said = self._said.get(key)
-        if said is None:
+        key, around = (keyword, first - begin, buffer[first : first + _MARK]), buffer[begin:end]
+        stood_in, said = self._said.get(key, (b"", []))
+        if stood_in != around:
             found = self._find(place._replace(begin=begin, end=end), keyword)
             said = [Span(span.first - begin, span.last - begin, span.rule) for span in found]
             if len(self._said) >= KEPT:
-                self._said.pop(next(iter(self._said)))
-            self._said[key] = said
+                self._said.clear()
+            self._said[key] = around, said
         return said and [Span(span.first + begin, span.last + begin, span.rule) for span in said]
