@@ -133,7 +133,7 @@ def cli(context: click.Context, config_path: Path | None, as_json: bool, quiet: 
 @passed
 def run(call: Call, once: bool, wait: str | None) -> None:  # noqa: FBT001
     """Run the daemon in the foreground."""
-    from memoryd.interfaces import work
+    from memoryd.interfaces import serving
     from memoryd.interfaces.status import left_line
 
     patience = _patience(wait)
@@ -142,11 +142,11 @@ def run(call: Call, once: bool, wait: str | None) -> None:  # noqa: FBT001
     ended = True
     with _logging(settings, quiet=call.output.quiet) as relog:
         if once:
-            done = work.once(settings, patience)
+            done = serving.once(settings, patience)
             text = f"read {counted(done['turns'], 'new turn')}, carried out {counted(len(done['runs']), 'run')}"
             call.output.result(done, "\n".join([text, *left_line(done["left_as_history"])]))
         else:
-            ended = work.forever(settings, relog, patience)
+            ended = serving.forever(settings, relog, patience)
     if not ended:
         os._exit(0)  # everything is stored; a thread that hangs in a system call would hold the process up
 
