@@ -371,3 +371,43 @@ def test_the_agent_is_known_by_the_folder(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(other.sessions)
     assert data(scratch, capsys, "pause") == {"agent": "other", "paused": True}
     assert [agent["paused"] for agent in data(scratch, capsys, "status")["agents"]] == [False, True]
+
+
+def test_messages_of_unknown_roles_are_told_of_the_agent_they_are_of_and_logged_once_a_file(tmp_path, capsys):
+    scratch, other = Scratch(tmp_path / "scratch"), Scratch(tmp_path / "other")
+    scratch.agents.append(Scratch.agent("other", other.workspace))
+    scratch.write_config()
+    critics = [{"role": "critic", "content": "unheard of"}] * 2
+    scratch.append([*said(), *critics])
+    (scratch.sessions / "array.jsonl").write_text(
+        json.dumps([*said(), {"role": "judge", "content": "unheard of"}]) + "\n"
+    )
+    for _ in range(2):  # the second one goes on behind what was stored
+        assert answer(scratch, capsys, "run", "--once")[0] == 0
+        scratch.append(critics)
+    told = "  WARNING  messages in 5 records are passed over, by roles not known or empty: critic 4, judge 1"
+    assert data(scratch, capsys, "status", "--agent", "demo")["agents"][0]["passed_over"] == {"critic": 4, "judge": 1}
+    assert told in answer(scratch, capsys, "status")[1].splitlines()
+    assert "WARNING" not in answer(scratch, capsys, "status", "--agent", "other")[1]
+    assert [one["id"] for one in data(scratch, capsys, "status", "--agent", "other")["agents"]] == ["other"]
+    assert data(scratch, capsys, "status", "--agent", "none", code=3)["code"] == "not_found"
+    found = json.loads(answer(scratch, capsys, "--json", "doctor")[1])["data"]["checks"]
+    (check,) = [one for one in found if one["name"] == "transcripts"]
+    assert check["text"] == f"of demo: {told.removeprefix('  WARNING  ')}"
+    logged = [one for one in scratch.log() if one["event"] == "messages passed over"]
+    assert sorted((one["path"].rsplit("/")[-1], one["roles"]) for one in logged) == [
+        ("array.jsonl", {"role/judge": 1}), ("one.jsonl", {"role/critic": 2}),
+    ]  # fmt: skip
+
+
+def test_a_job_that_fails_is_one_object_with_its_row(slept, capsys, monkeypatch):
+    row = data(slept, capsys, "job", "list")[-1] | {"receipt": {}, "state": "failed", "error": "no room"}
+    monkeypatch.setattr(work, "run_job", lambda *_: [row, row])
+    monkeypatch.setattr(work, "end_session", lambda *_: row)
+    for arguments, more in ((("job", "run", "sleep"), {"also": [row]}), (("session", "end", "one"), {})):
+        code, out, _ = answer(slept, capsys, "--json", *arguments)
+        told = json.loads(out)
+        assert (code, told["ok"], told["data"]) == (1, False, row | more)
+        assert told["error"]["message"] == f"{row['id']}: the run ended as failed: no room"
+        code, out, err = answer(slept, capsys, *arguments)
+        assert (code, f"{row['id']} sleep failed" in out, "no room" in err) == (1, True, True)

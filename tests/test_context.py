@@ -76,6 +76,10 @@ def test_the_command(scratch):
     assert data["text"].startswith(OPEN)
     left = data["left_out"][0]
     assert left.startswith("MEMORY.md, lines ")
+    tiny = scratch.run("context", "--max-tokens", "5")
+    assert (tiny.stdout, tiny.stderr.startswith("left out: ")) == ("nothing fits\n", True)
+    assert "MEMORY.md" in tiny.stderr
+    assert not scratch.run("--quiet", "context", "--max-tokens", "5").stderr
 
 
 def test_days_are_those_of_the_configured_zone(scratch):

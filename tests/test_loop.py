@@ -9,7 +9,7 @@ from memoryd.daemon.once import read_all
 from memoryd.database import runs, sqlite
 from memoryd.engine import embedding, sleeping
 from memoryd.errors import StateError
-from memoryd.interfaces import meanings, work
+from memoryd.interfaces import meanings, serving
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_whatever_fails_first_where_the_database_was_taken_away_that_is_told(scr
 def test_texts_are_embedded_beside_the_loop_as_the_settings_say(scratch, opened, loop, monkeypatch):
     monkeypatch.setattr(embedding, "missing", list)
     model = opened.embedder.questions = opened.embedder.texts = TinyModel()
-    verb = work._verbs(opened, loop)["embed"]
+    verb = serving._verbs(opened, loop)["embed"]
     (scratch.workspace / "MEMORY.md").write_text("- the automobile is in the shed\n", encoding="utf-8")
     loop._start_embedding()
     assert loop.embedding is None, "it is switched off"

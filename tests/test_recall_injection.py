@@ -116,8 +116,26 @@ def test_facts_go_from_the_lowest_up_and_then_characters():
 def test_a_profile_that_is_too_long_is_cut_and_says_so():
     made = render(profile_lines(work="builds brakes " * 60), facts_lines("x"), [], Budget(300, 0), characters)
     assert 250 < len(made.text) <= 300
-    assert made.text.endswith(f"\n...\n{CLOSE}\n")
+    assert made.text.endswith(f"\n...\n... left out: 1 of 1 fact\n{CLOSE}\n")
     assert made.left_out == ("part of the profile", "1 of 1 fact")
+
+
+def test_what_has_no_place_at_all_is_named_in_a_last_line():
+    core, daily = Part("MEMORY.md", "- a\n"), Part("memory/2026-03-04.md", "word " * 99)
+    given = profile_lines(work="builds brakes"), facts_lines("x" * 80, "y" * 80), [core, daily]
+    named = 0
+    for bound in ("whole", "units"):
+        for room in range(0, 600, 3):
+            made = render(*given, WIDE._replace(**{bound: room}), characters)
+            assert len(made.text) <= room
+            note = re.search(r"\.\.\. left out: (.*)\n", made.text)
+            assert not note or set(note[1].split(", ")) <= set(made.left_out)
+            for left in made.left_out if note else ():
+                file, _, lines = left.partition(", ")
+                assert left in note[1].split(", ") or lines in made.text or f"... {left[0]} less sure" in made.text
+                assert lines or left not in note[1] or f"{file}:" not in made.text
+            named += bool(note)
+    assert named > 70
 
 
 def test_files_share_their_room():
@@ -175,7 +193,7 @@ def worlds(draw):
 
 OURS = {OPEN, LEAD, "User Context:", "History:", FACTS, CLOSE, ""}
 OWN = re.compile(
-    r"memory/\d\.md:|\.\.\.(?: \d+ less sure facts? left out: memoryd search --tier fact WORDS"
+    r"memory/\d\.md:|\.\.\.(?: left out: .*| \d+ less sure facts? left out: memoryd search --tier fact WORDS"
     r"| lines? [\d-]+ left out: the file has them)?"
 )
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 from datetime import timedelta
 
 import pytest
 from chat_server import ChatServer, refuse
 from refine_world import (
+    LAW,
+    POSTGRES,
     PROMISE,
     TEXTS,
     CrashError,
+    Template,
     World,
     call,
     crash,
@@ -33,22 +35,15 @@ from memoryd.gauge.estimate import estimate
 from memoryd.interfaces import context, work
 from memoryd.ledger.memory import Kind
 
-POSTGRES = TEXTS[0]
-LAW = "Each night the backups of the shop go to the bucket of Frankfurt"
-
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory):
-    root = tmp_path_factory.mktemp("refine")
-    made = World.made(root / "scratch")
-    shutil.copytree(root / "scratch", root / "pristine")
-    return made.scratch, root / "pristine"
+    return Template(tmp_path_factory.mktemp("refine"))
 
 
 @pytest.fixture
 def fresh(template):
-    scratch, pristine = template
-    return lambda url=None: World(scratch.copied(pristine), url)
+    return template.fresh
 
 
 def merging(*places, text=POSTGRES):

@@ -4,33 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 from datetime import timedelta
 
 import pytest
 from mcp_world import ask, door
-from refine_world import PROMISE, TEXTS, CrashError, World, crash, end_process
+from refine_world import LAW, PROMISE, TEXTS, CrashError, Template, crash, end_process
 
 from memoryd.database import sqlite
 from memoryd.engine import called_refining, refining
 from memoryd.interfaces import context
 from memoryd.ledger.memory import Kind
 
-LAW = "Each night the backups of the shop go to the bucket of Frankfurt"
-
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory):
-    root = tmp_path_factory.mktemp("called")
-    made = World.made(root / "scratch")
-    shutil.copytree(root / "scratch", root / "pristine")
-    return made.scratch, root / "pristine"
+    return Template(tmp_path_factory.mktemp("refine"))
 
 
 @pytest.fixture
 def world(template):
-    scratch, pristine = template
-    made = World(scratch.copied(pristine))
+    made = template.fresh()
     made.configure()
     return made
 

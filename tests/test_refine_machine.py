@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 
 import pytest
 from chat_server import ChatServer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from refine_world import PROMISE, TEXTS, World, ledger, plays
+from refine_world import PROMISE, TEXTS, Template, ledger, plays
 
 from memoryd.database import sqlite
 from memoryd.engine import ledger_runs
@@ -22,10 +21,7 @@ class CrashError(BaseException):
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory):
-    root = tmp_path_factory.mktemp("refine")
-    made = World.made(root / "scratch")
-    shutil.copytree(root / "scratch", root / "pristine")
-    return made.scratch, root / "pristine"
+    return Template(tmp_path_factory.mktemp("refine"))
 
 
 PLACES = st.integers(0, len(TEXTS) + 1)  # beyond the last: an id that is not there
@@ -97,10 +93,9 @@ def without_times(memory):
 )
 @given(script=SCRIPTS, crash=st.none() | st.integers(1, 60), unfinished=st.sampled_from(["keep", "rollback"]))
 def test_any_session_ends_well(template, script, crash, unfinished):
-    scratch, pristine = template
     turns = [lambda request, turn=turn: [made(request, call) for call in turn] for turn in script]
     with ChatServer(plays(*turns)) as server:
-        world = World(scratch.copied(pristine), server.url)
+        world = template.fresh(server.url)
         world.configure(unfinished=unfinished, consent=False)
         with world.open(Crashes(crash) if crash else None):
             before, text, start = world.all(), world.text(), world.tokens()
@@ -142,13 +137,12 @@ STEPS = 75  # more than such a session takes
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.soak)])
 def test_stopped_at_any_step_it_is_decided_at_the_next_start_and_nobody_is_asked_again(template, every):
-    scratch, pristine = template
     turns = [lambda request, turn=turn: [made(request, call) for call in turn] for turn in SCRIPT]
     seen = set()
     for crash in range(4, STEPS, every):
         unfinished = "keep" if crash % 2 else "rollback"
         with ChatServer(plays(*turns)) as server:
-            world = World(scratch.copied(pristine), server.url)
+            world = template.fresh(server.url)
             world.configure(unfinished=unfinished, consent=False)
             with world.open(Crashes(crash)):
                 before, text = world.all(), world.text()

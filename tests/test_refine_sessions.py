@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
 from chat_server import ChatServer, refuse
 from refine_world import (
+    LAW,
+    POSTGRES,
     PROMISE,
     TEXTS,
-    World,
+    Template,
     call,
     done,
     id_in,
@@ -29,23 +30,15 @@ from memoryd.ledger.memory import Kind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-POSTGRES = "The user runs the shop on Postgres 16 in Frankfurt since 2019"
-LAW = "Each night the backups of the shop go to the bucket of Frankfurt"
-
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory):
-    """One world for all, copied anew for each: making it takes longer than most of what it is for."""
-    root = tmp_path_factory.mktemp("refine")
-    made = World.made(root / "scratch")
-    shutil.copytree(root / "scratch", root / "pristine")
-    return made.scratch, root / "pristine"
+    return Template(tmp_path_factory.mktemp("refine"))
 
 
 @pytest.fixture
 def fresh(template):
-    scratch, pristine = template
-    return lambda url=None: World(scratch.copied(pristine), url)
+    return template.fresh
 
 
 def merge(request, *places, text=POSTGRES):

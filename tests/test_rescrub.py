@@ -413,7 +413,7 @@ def test_what_a_person_keeps_in_a_file_is_in_no_byte_of_the_state_after_a_sleep(
     (scratch.workspace / "MEMORY.md").write_bytes(data)
     with in_process(scratch) as app:
         read_all(app)
-        for run_id in work._queue(app.engine, app.clock, "demo", None, force=True):
+        for run_id in work.queue_sleeps(app.engine, app.clock, "demo", None, force=True):
             assert app.runner.run_next(only=run_id).state == "succeeded"
         files = sorted(scratch.state.glob("memoryd.db*"))
         assert len(files) == 3  # with its log

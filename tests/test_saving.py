@@ -1,6 +1,7 @@
 """What tools write: notes, core memories, a new MEMORY.md; guarded, audited, found at once, taken back."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -240,6 +241,10 @@ def test_commands_answer_in_the_contracts_shapes(scratch, capsys):
     found = call(scratch, capsys, "get", hits[0]["path"], "--from", str(hits[0]["first_line"]), "--lines", "2")
     assert set(found) == {"path", "first_line", "last_line", "total_lines", "text"}
     assert found["last_line"] == found["first_line"] + 1
+    call(scratch, capsys, "save", "Of the kumquat " + "all that grows in the other beds was eaten by snails. " * 9)
+    told = scratch.run("search", "kumquat", "harvest", "--tier", "daily").stdout
+    shares = re.findall(r"^memory/\S+:\S+  (\d+%)  daily", told, re.MULTILINE)
+    assert (shares[0], len(shares), "100%" in shares[1:]) == ("100%", 2, False)
     assert call(scratch, capsys, "search", "nothing of the kind") == []
     for arguments, code in (
         (("get", "../x"), 4), (("get", "memory/no.md"), 3), (("get", ".env"), 4),

@@ -7,21 +7,28 @@ text may cost little more than twice the calls, and each byte only so many.
 from __future__ import annotations
 
 import gc
+import re
 import sys
 from itertools import chain
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from memoryd.scrub import formats
+from memoryd.scrub import formats, named
 from memoryd.scrub import scan as scanning
+from memoryd.scrub.finding import Place
 from memoryd.scrub.policy import Policy
+from memoryd.scrub.remembered import Remembered
 from memoryd.scrub.scan import scan
 
 BEHIND = ("", " ", "=", ": ", "\n", '"', "=x ", " a:b", " is ", ",", "|x\n", "('a','b1c2d3')")
 SIZE = 6_000
 CALLS_PER_BYTE = 30
 PAIRS = 600
+PIECES = ("password", "pwd", "token", "senha", "key", " is ", ": ", "=", " ", "\n", '"', "Xk9#mQ2v", "my ", "hunter2 ",
+          "as the ", "use ", "_", "x" * 300, "a1B2c3D4" * 200, "{default = ", "senha: ", "pwd ")  # fmt: skip
 
 
 def triggers() -> list[str]:
@@ -55,6 +62,23 @@ def too_dear(shape: str) -> str | None:
     if once > CALLS_PER_BYTE * SIZE:
         return f"{shape!r} takes {once / SIZE:.0f} calls for a byte"
     return None
+
+
+@pytest.mark.parametrize("shape", ["pwd ", "senha: ", "my password is "])
+def test_what_repeats_itself_costs_little(shape: str) -> None:
+    size = 12 * SIZE  # of which the end, where each surrounding is another, is a small part
+    assert calls(shape * (size // len(shape))) < 5 * size
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=60).flatmap(lambda some: st.sampled_from([some, some * 3, some * 9])))
+def test_what_is_remembered_is_what_the_rule_says(pieces: list[str]) -> None:
+    text = "".join(pieces).encode()
+    remembered = Remembered(named.find, named.BEHIND, named.AHEAD)
+    for word in ("password", "pwd", "token", "senha", "key"):
+        keyword = word.encode()
+        for found in re.finditer(keyword, text):
+            place = Place(text, *found.span(), 0, len(text))
+            assert [*remembered.find(place, keyword)] == [*named.find(place, keyword)]
 
 
 @pytest.mark.parametrize("shape", ["pwd", "密码", "key-", " -u a:b", "password,password\n", "insert into a(password"])

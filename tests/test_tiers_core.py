@@ -186,6 +186,24 @@ def test_where_additions_go(data: bytes, additions: list[tuple[str, str]], expec
     assert add(parse(data), additions) == expected
 
 
+def test_many_additions_are_read_once_for_each_heading(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[bytes] = []
+    parsing = core._parsed
+    monkeypatch.setattr(core, "_parsed", lambda data: read.append(data) or parsing(data))
+    one_by_one = parse(b"- old\n\n## Two\n")
+    additions = [(heading, f"text {number} of it") for number in range(50) for heading in ("one", "Two", "ONE")]
+    added = add(one_by_one, additions)
+    assert len(read) <= 4
+    for addition in additions:
+        one_by_one = parse(add(one_by_one, [addition]))
+    assert render(one_by_one) == added
+
+
+def test_a_text_that_hides_what_is_behind_it_hides_no_other_addition() -> None:
+    file = parse(add(parse(b"- old\n"), [("one", "<private> z"), ("two", "seen"), ("one", "seen too")]))
+    assert [bullet.text for bullet in bullets(file)] == ["old", "seen", "seen too"]
+
+
 def test_a_blank_text_is_refused() -> None:
     with pytest.raises(ValueError, match="text"):
         add(parse(b""), [("", " \n ")])

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reader_world import JSON, check_reading, classes, mutate, record, said, turns_however_cut
 
 from memoryd.transcripts.claude_code import SYNTHETIC, ClaudeCode
 from memoryd.transcripts.format import Identity, Reading
 from memoryd.transcripts.injected import CLOSE, OPEN
-from memoryd.transcripts.lines import Pass, Record, decode, split
+from memoryd.transcripts.lines import Pass, Record
 from memoryd.transcripts.turn import Kind, Origin, Role, Turn
 
 READER = ClaudeCode()
@@ -22,11 +21,6 @@ SESSION = "5f0c2f0e-7d1a-4f5e-9f5b-0123456789ab"
 IDENTITY = Identity(SESSION)
 AT = "2026-05-04T11:51:35.416Z"
 UUID = "b4f266bf-955f-40eb-8d2d-f900b3e669f9"
-
-
-def record(value: dict[str, Any]) -> Record:
-    data = json.dumps(value).encode()
-    return Record(value, 0, len(data), data)
 
 
 def read(value: dict[str, Any], identity: Identity = IDENTITY) -> Reading:
@@ -40,14 +34,6 @@ def user(content: object, **more: object) -> dict[str, Any]:
 def answer(*blocks: object, usage: object = None, **more: object) -> dict[str, Any]:
     message = {"id": "msg_1", "model": "claude-opus-4-6", "role": "assistant", "content": list(blocks), "usage": usage}
     return {"type": "assistant", "uuid": UUID, "timestamp": AT, "message": message, **more}
-
-
-def classes(turns: Any) -> list[tuple[Role, Origin, Kind, str]]:
-    return [turn[2:6] for turn in turns]
-
-
-def said(*entries: tuple[Role, Origin, str]) -> list[tuple[Role, Origin, Kind, str]]:
-    return [(role, origin, Kind.MESSAGE, text) for role, origin, text in entries]
 
 
 PERSON = (Role.USER, Origin.USER)
@@ -308,11 +294,6 @@ def test_whose_session_a_file_is(path: str, values: list[dict[str, Any]], expect
     assert READER.identify(values, PurePosixPath(path)) == expected
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=()), max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
-    max_leaves=6,
-)
 REAL_SHAPES: list[dict[str, Any]] = [
     user("hello", isSidechain=False, cwd="/x", sessionId=SESSION),
     user([{"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "x"}]}], isMeta=True),
@@ -327,17 +308,6 @@ REAL_SHAPES: list[dict[str, Any]] = [
 ]
 
 
-def mutate(draw: st.DrawFn, value: Any) -> Any:
-    """The value with one node replaced by anything."""
-    if isinstance(value, dict) and value and draw(st.integers(0, 3)):
-        key = draw(st.sampled_from(sorted(value)))
-        return {**value, key: mutate(draw, value[key])}
-    if isinstance(value, list) and value and draw(st.integers(0, 3)):
-        at = draw(st.integers(0, len(value) - 1))
-        return [*value[:at], mutate(draw, value[at]), *value[at + 1 :]]
-    return draw(JSON)
-
-
 @st.composite
 def mutated(draw: st.DrawFn) -> dict[str, Any]:
     value = mutate(draw, draw(st.sampled_from(REAL_SHAPES)))
@@ -349,31 +319,7 @@ def test_no_object_breaks_the_reader(value: dict[str, Any]) -> None:
     path = PurePosixPath("agent-x.jsonl")
     READER.sniff([value], path)
     READER.identify([value], path)
-    reading = READER.turns(Record(value, 0, 2, b"{}"), IDENTITY, Pass(SESSION))
-    assert [turn.part for turn in reading.turns] == list(range(len(reading.turns)))
-    for turn in reading.turns:
-        assert turn.usage is None or turn.usage > 0
-        for text in (turn.text, turn.record_id, turn.tool_call_id, turn.tool_name, turn.message_id, turn.model):
-            (text or "").encode()
-    for name in filter(None, [reading.skipped]):
-        assert len(name) < 60
-        assert " " not in name
-
-
-def turns_of(chunks: list[bytes]) -> list[Turn]:
-    """Read a file that grows by these chunks, starting each time where the last complete line ended."""
-    turns: list[Turn] = []
-    meetings = Pass(SESSION)
-    data, offset = b"", 0
-    for chunk in chunks:
-        data += chunk
-        lines, consumed = split(data[offset:], offset)
-        offset += consumed
-        for line in lines:
-            for one in decode(line).records:
-                turns += READER.turns(one, IDENTITY, meetings).turns
-        meetings = Pass(SESSION, json.loads(json.dumps(meetings.seen)))
-    return turns
+    check_reading(READER.turns(Record(value, 0, 2, b"{}"), IDENTITY, Pass(SESSION)))
 
 
 BARE_SHAPES = [{k: v for k, v in value.items() if k not in {"uuid", "timestamp"}} for value in REAL_SHAPES]
@@ -383,10 +329,8 @@ BARE_SHAPES = [{k: v for k, v in value.items() if k not in {"uuid", "timestamp"}
     st.lists(st.sampled_from(REAL_SHAPES) | st.sampled_from(BARE_SHAPES), max_size=6), st.lists(st.integers(0, 2000))
 )
 def test_pieces_and_restarts_give_the_same_turns(values: list[dict[str, Any]], cuts: list[int]) -> None:
-    data = b"".join(json.dumps(value).encode() + b"\n" for value in values)
-    marks = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
-    assert turns_of([data[begin:end] for begin, end in pairwise(marks)]) == turns_of([data])
-    keys = [(turn.record_id, turn.part) for turn in turns_of([data]) if turn.record_id != UUID]
+    turns = turns_however_cut(READER, IDENTITY, values, cuts)
+    keys = [(turn.record_id, turn.part) for turn in turns if turn.record_id != UUID]
     assert len(set(keys)) == len(keys)
 
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_transcripts_claude_code import JSON, classes, mutate, record, said
+from reader_world import JSON, check_reading, classes, mutate, record, said, turns_however_cut
 
 from memoryd.gauge import fill, live
 from memoryd.transcripts.codex import Codex
 from memoryd.transcripts.format import Identity, Reading
 from memoryd.transcripts.injected import CLOSE, OPEN
-from memoryd.transcripts.lines import Pass, Record, decode, split
-from memoryd.transcripts.turn import Kind, Origin, Role, Turn
+from memoryd.transcripts.lines import Pass, Record
+from memoryd.transcripts.turn import Kind, Origin, Role
 
 READER = Codex()
 SESSION = "019f9261-846e-7fc0-b843-e0464227f290"
@@ -279,37 +278,12 @@ def test_no_object_breaks_the_reader(value: dict[str, Any]) -> None:
     identity = READER.identify([value], path)
     assert identity is not None
     (identity.session_id + (identity.cwd or "") + (identity.parent_session_id or "")).encode("utf-8", "surrogatepass")
-    reading = READER.turns(Record(value, 0, 2, b"{}"), IDENTITY, Pass(SESSION))
-    assert [turn.part for turn in reading.turns] == list(range(len(reading.turns)))
-    for turn in reading.turns:
-        assert turn.usage is None or turn.usage > 0
-        for text in (turn.text, turn.record_id, turn.tool_call_id, turn.tool_name, turn.message_id, turn.model):
-            (text or "").encode()
-    for name in filter(None, [reading.skipped]):
-        assert len(name) < 80
-        assert " " not in name
-
-
-def turns_of(chunks: list[bytes]) -> list[Turn]:
-    """Read a file that grows by these chunks, starting each time where the last complete line ended."""
-    turns: list[Turn] = []
-    meetings = Pass(SESSION)
-    data, offset = b"", 0
-    for chunk in chunks:
-        data += chunk
-        lines, consumed = split(data[offset:], offset)
-        offset += consumed
-        for one in (found for part in lines for found in decode(part).records):
-            turns += READER.turns(one, IDENTITY, meetings).turns
-        meetings = Pass(SESSION, json.loads(json.dumps(meetings.seen)))
-    return turns
+    check_reading(READER.turns(Record(value, 0, 2, b"{}"), IDENTITY, Pass(SESSION)))
 
 
 @given(st.lists(st.sampled_from(SHAPES), max_size=6), st.lists(st.integers(0, 2000)))
 def test_pieces_and_restarts_give_the_same_turns(values: list[dict[str, Any]], cuts: list[int]) -> None:
-    data = b"".join(json.dumps(value).encode() + b"\n" for value in values)
-    marks = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
-    assert turns_of([data[begin:end] for begin, end in pairwise(marks)]) == turns_of([data])
+    turns_however_cut(READER, IDENTITY, values, cuts)
 
 
 def test_a_prompt_full_of_tags_is_read_in_one_pass() -> None:

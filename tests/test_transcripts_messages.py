@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reader_world import turns_however_cut
 
 from memoryd.transcripts.format import Identity, Reading
-from memoryd.transcripts.lines import Pass, Record, decode, split
+from memoryd.transcripts.lines import Pass, Record
 from memoryd.transcripts.messages import Messages, document_records, is_document
-from memoryd.transcripts.turn import Kind, Origin, Role, Turn
+from memoryd.transcripts.turn import Kind, Origin, Role
 
 READER = Messages()
 IDENTITY = Identity("s")
@@ -140,6 +140,15 @@ def test_what_is_no_message_is_passed_over() -> None:
     assert read({"role": "critic", "content": "x"}) == Reading((), "role/critic")
     assert read({"type": "model_change"}) == Reading((), "model_change")
     assert read({"role": ["user"], "content": "x"}) == Reading((), "role/other")
+    assert read({"role": "user", "parts": [{"text": "x"}]}) == Reading((), "role/user")
+    assert read({"type": "message", "role": "critic", "content": "x"}) == Reading((), "role/critic")
+
+
+def test_of_a_line_of_many_messages_those_of_unknown_roles_are_named() -> None:
+    heard, unheard = {"role": "user", "content": "a"}, {"role": "critic", "content": "b"}
+    read_both = read({"messages": [heard, unheard]})
+    assert ([turn.text for turn in read_both.turns], read_both.skipped) == (["a"], "role/critic")
+    assert read({"messages": [unheard]}) == Reading((), "role/critic")
 
 
 def test_sessions_of_equal_names_in_two_folders_differ() -> None:
@@ -187,29 +196,9 @@ def test_an_array_that_grew_keeps_the_ids_it_had(texts: list[str], before: int) 
     assert len(set(ids(texts))) == len(texts)
 
 
-def turns_of(chunks: list[bytes]) -> list[Turn]:
-    turns: list[Turn] = []
-    meetings = Pass("s")
-    data, offset = b"", 0
-    for chunk in chunks:
-        data += chunk
-        lines, consumed = split(data[offset:], offset)
-        offset += consumed
-        turns += [
-            turn
-            for line in lines
-            for record in decode(line).records
-            for turn in READER.turns(record, IDENTITY, meetings).turns
-        ]
-    return turns
-
-
 @given(st.lists(st.sampled_from(["yes", "nö"]), max_size=6), st.lists(st.integers(0, 300), max_size=6))
 def test_pieces_give_the_same_turns(texts: list[str], cuts: list[int]) -> None:
-    data = b"".join(json.dumps({"role": "user", "content": text}).encode() + b"\n" for text in texts)
-    marks = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
-    turns = turns_of([data[begin:end] for begin, end in pairwise(marks)])
-    assert turns == turns_of([data])
+    turns = turns_however_cut(READER, IDENTITY, [{"role": "user", "content": text} for text in texts], cuts)
     assert [turn.text for turn in turns] == texts
     assert len({turn.record_id for turn in turns}) == len(texts)
 

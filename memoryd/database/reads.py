@@ -419,7 +419,7 @@ def alarms(reader: Reader) -> list[Row]:
 
 
 def transcript_counts(reader: Reader, agent_id: str) -> Mapping[str, int]:
-    """Count an agent's transcripts, those that are not read and why, and spans that are no record."""
+    """Count an agent's transcripts, those that are not read, and spans that are no record."""
     row = reader.row(
         "SELECT count(*) AS transcripts, coalesce(sum(note IS NOT NULL), 0) AS not_read,"
         " (SELECT count(*) FROM bad_span b JOIN transcript t ON t.id = b.transcript_id WHERE t.agent_id = ?)"
@@ -428,6 +428,16 @@ def transcript_counts(reader: Reader, agent_id: str) -> Mapping[str, int]:
         agent_id, agent_id,
     )  # fmt: skip
     return row or {}
+
+
+def passed_over(reader: Reader, agent_id: str, prefix: str) -> dict[str, int]:
+    """Count what readers passed over in an agent's transcripts, by those of its names that begin so."""
+    rows = reader.rows(
+        "SELECT one.key AS name, sum(one.value) AS n FROM transcript t, json_each(t.skipped) one"
+        " WHERE t.agent_id = ? AND substr(one.key, 1, length(?)) = ? GROUP BY one.key ORDER BY one.key",
+        agent_id, prefix, prefix,
+    )  # fmt: skip
+    return {row["name"].removeprefix(prefix): row["n"] for row in rows}
 
 
 def left_as_history(reader: Reader, agent_id: str, idle_end: timedelta, now: str) -> int:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.transcripts import lines as splitting
 from memoryd.transcripts.fate import HEAD_BYTES, MARKER_BYTES, Evidence, Fate, fate, needs_prefix
+from memoryd.transcripts.format import UNHEARD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,6 +68,7 @@ class Cursor:
     unfinished: bool = True  # there are bytes behind the offset that were not looked at
     doubtful: bool = False  # changed within a clock tick of the last look, so that one more change would not show
     rested: bool = False  # looked at after it had been left alone
+    unheard: bool = False  # it has been told that messages in it are passed over
 
     @property
     def gone(self) -> bool:
@@ -102,7 +104,8 @@ class Cursor:
 def from_row(row: Mapping[str, Any]) -> Cursor:
     """Make a cursor of its row; it is not opened yet."""
     known = {name: value for name, value in row.items() if name != "skipped"}
-    return Cursor(**known, skipped=Counter(json.loads(row["skipped"])))
+    skipped = json.loads(row["skipped"])
+    return Cursor(**known, skipped=Counter(skipped), unheard=any(name.startswith(UNHEARD) for name in skipped))
 
 
 class Found(NamedTuple):
@@ -182,6 +185,7 @@ def start(cursor: Cursor) -> None:
     cursor.hasher = hashlib.sha256()
     cursor.since_verified = 0
     cursor.head_length, cursor.head_sha256, cursor.marker_sha256 = 0, "", ""
+    cursor.skipped = Counter()
     cursor.reader, cursor.identity, cursor.meetings = None, None, None
 
 
@@ -387,7 +391,7 @@ def _take(cursor: Cursor, listed: list[Line]) -> Reading:
                 for turn in turns:
                     found.append(Found(cursor, turn, first, last, digest))
                     size += len(turn.text)
-            elif skipped:
+            if skipped:
                 cursor.skipped[skipped] += 1
         if bad:
             result.bad.extend(bad)

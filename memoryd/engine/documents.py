@@ -152,10 +152,12 @@ class Documents:
         cursor.format = reader.name
         cursor.session_id = cursor.session_id or self.ingest.session_for(cursor, identity)
         meetings = Pass(cursor.session_id)
+        readings = [(record, reader.turns(record, identity, meetings)) for record in records]
+        cursor.skipped = Counter(read.skipped for _, read in readings if read.skipped)
         return [
             Found(cursor, turn, record.first_byte, record.last_byte, hashlib.sha256(record.data).digest())
-            for record in records
-            for turn in reader.turns(record, identity, meetings).turns
+            for record, read in readings
+            for turn in read.turns
         ]
 
     def forget(self, session_ids: set[str]) -> None:

@@ -8,6 +8,7 @@ already, from this file or a copy of it, is not new.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import traceback
 from collections import Counter
@@ -31,7 +32,7 @@ from memoryd.errors import MemorydError, NotFoundError, StateError
 from memoryd.files import ranges, sources
 from memoryd.transcripts import now_file, registry
 from memoryd.transcripts.fate import Action
-from memoryd.transcripts.format import Identity, Unsupported
+from memoryd.transcripts.format import UNHEARD, Identity, Unsupported
 from memoryd.transcripts.lines import clean
 from memoryd.transcripts.messages import Messages
 from memoryd.worker.client import ClosedError
@@ -629,6 +630,16 @@ class Ingest:
                 why=span.reason,
                 places=count_of[id(cursor)],
             )
+        self._tell_unheard(batch)
+
+    def _tell_unheard(self, batch: Batch) -> None:
+        """Say once of each file that messages in it are passed over, by roles that nobody known has."""
+        for key, cursor in batch.cursors.items():
+            skipped = json.loads(batch.rows[key]["skipped"])
+            roles = {name: count for name, count in skipped.items() if name.startswith(UNHEARD)}
+            if roles and not cursor.unheard:
+                self.log.warning("messages passed over", agent=cursor.agent_id, path=cursor.path, roles=roles)
+                cursor.unheard = True
 
     def _lose_place(self, batch: Batch) -> None:
         """The transaction failed: what these cursors consumed is not stored, so they go back to what is."""

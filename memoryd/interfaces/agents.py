@@ -28,7 +28,10 @@ def context(call: Call, max_tokens: int | None, query: str | None, agent_id: str
     grants.require(settings, agent, "context")
     made = contexts.inject(settings, agent, max_tokens, query)
     data = {"text": made.text, "tokens": made.tokens, "left_out": list(made.left_out)}
-    call.output.result(data, made.text.rstrip("\n") or "nothing is remembered yet, or it does not fit")
+    nothing = "nothing fits" if made.left_out else "nothing is remembered yet"
+    call.output.result(data, made.text.rstrip("\n") or nothing)
+    if made.left_out:
+        call.output.aside(f"left out: {', '.join(made.left_out)}")
 
 
 @click.command()

@@ -133,7 +133,7 @@ def cli(context: click.Context, config_path: Path | None, as_json: bool, quiet: 
 @passed
 def run(call: Call, once: bool, wait: str | None) -> None:  # noqa: FBT001
     """Run the daemon in the foreground."""
-    from memoryd.interfaces import work
+    from memoryd.interfaces import serving
     from memoryd.interfaces.status import left_line
 
     patience = _patience(wait)
@@ -142,11 +142,11 @@ def run(call: Call, once: bool, wait: str | None) -> None:  # noqa: FBT001
     ended = True
     with _logging(settings, quiet=call.output.quiet) as relog:
         if once:
-            done = work.once(settings, patience)
+            done = serving.once(settings, patience)
             text = f"read {counted(done['turns'], 'new turn')}, carried out {counted(len(done['runs']), 'run')}"
             call.output.result(done, "\n".join([text, *left_line(done["left_as_history"])]))
         else:
-            ended = work.forever(settings, relog, patience)
+            ended = serving.forever(settings, relog, patience)
     if not ended:
         os._exit(0)  # everything is stored; a thread that hangs in a system call would hold the process up
 
@@ -199,8 +199,9 @@ def demo(call: Call, keep: Path | None) -> None:
 
 @cli.command()
 @click.option("--all", "everything", is_flag=True, help="All sessions, not the newest 20 of each agent.")
+@click.option("--agent", "agent_id", metavar="ID", help="This agent only, and the alarms that are no other's.")
 @passed
-def status(call: Call, everything: bool) -> None:  # noqa: FBT001
+def status(call: Call, everything: bool, agent_id: str | None) -> None:  # noqa: FBT001
     """Show agents, gauges, runs and alarms."""
     from memoryd.database.reads import open_reader
     from memoryd.interfaces import asking
@@ -209,14 +210,16 @@ def status(call: Call, everything: bool) -> None:  # noqa: FBT001
     try:
         settings = call.settings()
     except ConfigError as error:
-        error.data = _status_of_running(call.config_path())
+        error.data = shown.of_agent(_status_of_running(call.config_path()), agent_id)
         if error.data and not call.output.json:
             with contextlib.suppress(KeyError, TypeError, AttributeError):  # one of another version tells otherwise
                 call.output.result(error.data, shown.as_text(error.data))
         raise
+    if agent_id is not None:
+        call.agent(settings, agent_id)
     waits = asking.data(settings.state_dir, "ping").get("waits_for_disk", False)
     with open_reader(settings.state_dir / "memoryd.db") as reader:
-        data = shown.status(settings, reader, everything=everything, waits=waits)
+        data = shown.of_agent(shown.status(settings, reader, everything=everything, waits=waits), agent_id)
     call.output.result(data, shown.as_text(data))
 
 
@@ -299,9 +302,8 @@ def job_run(
     with _logging(settings):
         rows = work.run_job(settings, kind, lambda: call.agent(settings, agent_id).id, asked)
     first = rows[0]
-    call.output.result(first | ({"also": rows[1:]} if rows[1:] else {}), "\n".join(map(_run_line, rows)))
-    for row in rows:
-        work.require_done(row)
+    told = first | ({"also": rows[1:]} if rows[1:] else {})
+    call.output.shown(told, "\n".join(map(_run_line, rows)), _undone(rows))
 
 
 @cli.command()
@@ -344,6 +346,18 @@ def _rehearse(call: Call, settings: Settings, kind: str, agent_id: str | None, a
             f"  {one['what']} {one['where']}: {one_line(grants.text_of(one['content'], one))}" for one in row["would"]
         ]
     call.output.result({"dry_run": True, "runs": rows}, "\n".join(lines) or "nothing would be done")
+
+
+def _undone(rows: Sequence[dict[str, Any]]) -> MemorydError | None:
+    """What the first of these runs that did not come to its end is told as."""
+    from memoryd.interfaces import work
+
+    try:
+        for row in rows:
+            work.require_done(row)
+    except MemorydError as error:
+        return error
+    return None
 
 
 def _run_line(row: dict[str, Any]) -> str:
@@ -546,9 +560,7 @@ def session_end(call: Call, session_id: str) -> None:
     settings = call.settings()
     with _logging(settings):
         row = work.end_session(settings, session_id)
-    call.output.result(row, _ended_text(row))
-    if row:
-        work.require_done(row)
+    call.output.shown(row, _ended_text(row), _undone([row] if row else []))
 
 
 def _ended_text(row: dict[str, Any]) -> str:

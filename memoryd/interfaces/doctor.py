@@ -25,6 +25,9 @@ from memoryd.files.log import Log
 from memoryd.files.open_folder import open_folder
 from memoryd.files.temporary import leftovers
 from memoryd.index.database import Index
+from memoryd.interfaces import status
+from memoryd.transcripts.format import UNHEARD
+from memoryd.transcripts.messages import SPEAKERS
 from memoryd.worker import embedder
 
 if TYPE_CHECKING:
@@ -130,6 +133,16 @@ def _database(settings: Settings, now: datetime) -> Iterator[Check]:
     if last and last["at"] and (datetime.fromisoformat(last["at"]) - now).total_seconds() > AHEAD_SECONDS:
         hint = "set the clock here, or on the machine that wrote the transcript"
         yield Check("clock", WARN, f"the newest turn is of {last['at']}, which is yet to come", hint)
+
+
+def _transcripts(settings: Settings, _now: datetime) -> Iterator[Check]:
+    path = settings.state_dir / "memoryd.db"
+    if not path.exists():
+        return
+    with reads.open_reader(path) as reader:
+        for agent in settings.agents:
+            for line in status.passed_over_line(reads.passed_over(reader, agent.id, UNHEARD)):
+                yield Check("transcripts", WARN, f"of {agent.id}: {line}", f"roles are {', '.join(SPEAKERS)}")
 
 
 def _index(settings: Settings, _now: datetime) -> Iterator[Check]:
@@ -349,6 +362,6 @@ def _left_in(folder: Path, now: datetime) -> Iterator[Check]:
 
 
 _LOOKS: tuple[Callable[[Settings, datetime], Iterator[Check]], ...] = (
-    _sqlite, _daemon, _database, _index, _meaning, _clock, _file_systems, _watches, _space, _permissions, _model,
-    _leftovers,
+    _sqlite, _daemon, _database, _transcripts, _index, _meaning, _clock, _file_systems, _watches, _space, _permissions,
+    _model, _leftovers,
 )  # fmt: skip

@@ -15,7 +15,7 @@ from memoryd.database import memories, reads
 from memoryd.engine.excerpt import Span
 from memoryd.engine.recall import LIMIT, Narrowing
 from memoryd.errors import NotFoundError
-from memoryd.interfaces import context, grants, recall, work
+from memoryd.interfaces import context, flushing, forgetting, grants, recall, work
 from memoryd.jobs import chat as compression
 from memoryd.ledger.facts import Category, NewFact, Store, fact_of
 from memoryd.transcripts import chat
@@ -134,7 +134,7 @@ class Memory:
         checked = chat.check(messages)
         if on_summary is not None:
             grants.require(self._settings, self._agent, "python: flush")
-        done = work.flush(self._settings, self._agent, checked)
+        done = flushing.flush(self._settings, self._agent, checked)
         errors = [] if on_summary is None else [error for text in done.blocks if (error := _told(on_summary, text))]
         run = done.run or {"id": None, "state": "skipped", "why": "no message but the system's", "error": None}
         return Flushed(
@@ -215,10 +215,10 @@ class Memory:
             NotFoundError: this agent has none of this id.
             RefusedError: what would have to go is protected.
         """
-        _, options = work.forgettable(self._settings, target, lambda _: self._agent)
+        _, options = forgetting.forgettable(self._settings, target, lambda _: self._agent)
         if dry_run:
-            return work.planned_forgetting(self._settings, self._agent, options)
-        return work.forgotten(work.require_accepted(work.forget(self._settings, self._agent.id, options)))
+            return forgetting.planned_forgetting(self._settings, self._agent, options)
+        return forgetting.forgotten(work.require_accepted(forgetting.forget(self._settings, self._agent.id, options)))
 
     def search(
         self,

@@ -243,20 +243,20 @@ def forget(call: Call, target: str, dry_run: bool, yes: bool, agent_id: str | No
 
     The transcripts stay: they are the agent's own.
     """
-    from memoryd.interfaces import work
+    from memoryd.interfaces import forgetting, work
 
     settings = call.settings()
-    agent, options = work.forgettable(settings, target, lambda given: call.agent(settings, agent_id or given))
+    agent, options = forgetting.forgettable(settings, target, lambda given: call.agent(settings, agent_id or given))
     if not (dry_run or yes or sys.stdin.isatty()):
         raise click.UsageError("there is no terminal to ask on: --yes forgets without asking, --dry-run shows what")
     if dry_run or not yes:
-        planned = work.planned_forgetting(settings, agent, options)
+        planned = forgetting.planned_forgetting(settings, agent, options)
         if dry_run:
             call.output.result(planned, _forgotten_text(planned))
             return
         click.echo(visible(_forgotten_text(planned)), err=True)
         click.confirm("There is no way back. Forget it?", abort=True, err=True)
-    told = work.forgotten(work.require_accepted(work.forget(settings, agent.id, options)))
+    told = forgetting.forgotten(work.require_accepted(forgetting.forget(settings, agent.id, options)))
     call.output.result(told, _forgotten_text(told))
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from memoryd.errors import MemorydError
 
@@ -31,25 +32,29 @@ class Output:
         elif text:
             print(visible(text))
 
-    def shown(self, rows: Sequence[Mapping[str, Any]], text: str, broken: MemorydError | None) -> None:
-        """Print rows as `result` does; those read past a broken configuration are the data of its error.
+    def shown(
+        self, data: Mapping[str, Any] | Sequence[Mapping[str, Any]], text: str, error: MemorydError | None
+    ) -> None:
+        """Print a result as `result` does; what is to be told all the same where there is an error is its data.
 
         Raises:
-            MemorydError: `broken`, once what could be read all the same is printed.
+            MemorydError: `error`, once the text for people is printed.
         """
-        if broken is None:
-            self.result(rows, text)
-            return
-        if self.json:
-            broken.data = {"rows": rows}
-        else:
-            self.result(rows, text)
-        raise broken
+        if error is None or not self.json:
+            self.result(data, text)
+        if error is not None:
+            error.data = data if isinstance(data, Mapping) else {"rows": data}
+            raise error
 
     def say(self, text: str) -> None:
         """Print a line of progress for people."""
         if not (self.json or self.quiet):
             print(visible(text), flush=True)
+
+    def aside(self, text: str) -> None:
+        """Print a line for people on standard error, beside a result that goes on to a program."""
+        if not (self.json or self.quiet):
+            print(visible(one_line(text)), file=sys.stderr)
 
     def fail(self, error: MemorydError) -> None:
         """Print an error: on standard output for programs, on standard error for people."""

@@ -111,7 +111,8 @@ def search_command(
 ) -> None:
     """Find what is remembered: words, "phrases", prefix*, names such as snake_case or src/app.py.
 
-    What follows -- is a query whatever it begins with.
+    What follows -- is a query whatever it begins with. Behind each place stands how relevant it is, in per cent of
+    the most relevant one.
     """
     from memoryd.engine.recall import Narrowing
     from memoryd.recall.query import parse
@@ -124,14 +125,16 @@ def search_command(
     wanted = frozenset(tag.strip() for tag in tags.split(",") if tag.strip())
     narrowing = Narrowing(tier, wanted, _day(after, "--after"), _day(before, "--before"), limit)
     hits = search(settings, agent, text, narrowing, "search")
-    lines = [line for hit in hits for line in _lines(hit)]
+    most = max((hit.score for hit in hits), default=0.0)
+    lines = [line for hit in hits for line in _lines(hit, most)]
     call.output.result([asdict(hit) for hit in hits], "\n".join(lines) or "nothing found")
 
 
-def _lines(hit: Hit) -> list[str]:
+def _lines(hit: Hit, most: float) -> list[str]:
     span = str(hit.first_line) if hit.first_line == hit.last_line else f"{hit.first_line}-{hit.last_line}"
     about = " ".join(part for part in (hit.day, hit.id) if part)
-    head = f"{one_line(hit.path)}:{span}  {hit.score:.3g}  {hit.tier}{'  ' + about if about else ''}"
+    share = f"{hit.score / most:.0%}" if most and hit.score >= most / 100 else "<1%"
+    head = f"{one_line(hit.path)}:{span}  {share}  {hit.tier}{'  ' + about if about else ''}"
     return [head, f"    {hit.snippet}", f"    ({one_line(hit.why)})"]
 
 

@@ -20,8 +20,11 @@ from memoryd.gauge.fill import fill_of
 from memoryd.index.database import Index, RebuiltError
 from memoryd.interfaces.output import one_line
 from memoryd.recall.load_cap import CAPS, WARN_AT
+from memoryd.transcripts.format import UNHEARD
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from memoryd.config import Agent, Settings
     from memoryd.database.reads import Reader, Row
 
@@ -50,6 +53,14 @@ def status(settings: Settings, reader: Reader, *, everything: bool, waits: bool 
         },
         "disk": _disk(settings),
     }
+
+
+def of_agent(data: dict[str, Any], agent_id: str | None) -> dict[str, Any]:
+    """A status without the other agents and their alarms; all of it for None."""
+    if agent_id is None or not data:
+        return data
+    agents = [agent for agent in data["agents"] if agent["id"] == agent_id]
+    return data | {"agents": agents, "alarms": [one for one in data["alarms"] if one["agent"] in {None, agent_id}]}
 
 
 def _embedded(settings: Settings) -> dict[str, dict[str, int] | None]:
@@ -86,6 +97,7 @@ def _agent(settings: Settings, reader: Reader, agent: Agent, row: Row | None, ev
         "enabled": agent.enabled,
         "paused": bool(row and row["paused"]),
         **reads.transcript_counts(reader, agent.id),
+        "passed_over": reads.passed_over(reader, agent.id, UNHEARD),
         "left_as_history": left_as_history(settings, reader, agent),
         "sessions": [_session(row, agent.context_window) for row in rows],
         "core": reads.core_counts(reader, agent.id),
@@ -113,6 +125,16 @@ def left_line(sessions: int, agent: str = "") -> list[str]:
     told = "was over when it was first seen and is" if sessions == 1 else "were over when they were first seen and are"
     way = f"memoryd job run sleep{which} --force writes it now, ingest.history: flush always"
     return [f"{counted(sessions, 'session')} {told} read, but not written to memory: {way}"]
+
+
+def passed_over_line(roles: Mapping[str, int]) -> list[str]:
+    """The line for people about messages that are not read because of who speaks in them."""
+    if not roles:
+        return []
+    named = ", ".join(f"{role} {count}" for role, count in roles.items())
+    return [
+        f"messages in {counted(sum(roles.values()), 'record')} are passed over, by roles not known or empty: {named}"
+    ]
 
 
 def _loads(reader: Reader, agent: Agent) -> list[dict[str, Any]]:
@@ -219,6 +241,7 @@ def _agent_lines(agent: dict[str, Any]) -> list[str]:
         f" {counted(agent.get('transcripts', 0), 'transcript')}, {agent.get('not_read', 0)} not read,"
         f" {counted(agent.get('bad_spans', 0), 'unreadable span')}"
     )
+    lines += [f"  WARNING  {line}" for line in passed_over_line(agent.get("passed_over", {}))]
     if embedded := agent.get("embedded"):
         lines.append(f"  meaning  of {embedded['done']:,} of {embedded['of']:,} texts is known to search")
     lines += [f"  history  {line}" for line in left_line(agent.get("left_as_history", 0), agent["id"])]

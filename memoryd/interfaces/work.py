@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import memoryd
 from memoryd.app import DATABASE, LOCK, open_app
 from memoryd.counted import counted
-from memoryd.daemon.loop import Loop
-from memoryd.daemon.once import read_all, run_once
-from memoryd.database import erasure, reads, runs, snapshot, sqlite, turns
+from memoryd.daemon.once import read_all
+from memoryd.database import reads, runs, snapshot, sqlite, turns
 from memoryd.engine import (
     called_refining,
     dreaming,
     evaluating,
     extraction,
-    forgetting,
     ledger_runs,
     modes,
-    recording,
     refining,
     rehearsal,
     rescrub,
@@ -39,33 +32,26 @@ from memoryd.engine.core_import import CORE_FILE, digest_of
 from memoryd.engine.core_watch import CoreWatch
 from memoryd.engine.facts import FactStore
 from memoryd.engine.gate import AGENT_TOOL, HUMAN
-from memoryd.engine.recall import Meaning
-from memoryd.engine.runner import block_bodies, check_kind
-from memoryd.errors import LockedError, MemorydError, NotFoundError, RefusedError, StateError
+from memoryd.engine.runner import check_kind
+from memoryd.errors import LockedError, MemorydError, NotFoundError, RefusedError
 from memoryd.files import log, regular, trial
 from memoryd.files.locks import Lock
 from memoryd.files.log import Log
-from memoryd.files.open_folder import open_folder
-from memoryd.interfaces import asking, control, meanings, status
-from memoryd.interfaces.hooked import Hooked
+from memoryd.interfaces import asking
 from memoryd.interfaces.recall import scrubbing
 from memoryd.jobs.sleep import CONSUMER
 from memoryd.ledger.facts import Limits as FactLimits
 from memoryd.ledger.guards import Limits as GuardLimits
-from memoryd.ledger.memory import PREFIXES
 from memoryd.tiers import core
-from memoryd.transcripts import chat
-from memoryd.transcripts.turn import Role
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from datetime import timedelta
+    from pathlib import Path
 
     from sqlalchemy import Connection, Engine
 
     from memoryd.app import App
     from memoryd.config import Agent, Settings
-    from memoryd.engine.recording import Recorded
     from memoryd.engine.scrubbing import Scrubber
 
 RELOAD = "reload it: SIGHUP, or stop and start it"
@@ -73,89 +59,9 @@ POLL_SECONDS = 0.1
 MADE_SECONDS = 10.0
 KNOWN_SECONDS = 1.0
 SETTLED_SECONDS = 10.0  # for an edit of MEMORY.md to settle
-READ_PATIENCE_SECONDS = 60.0  # for a daemon to read what was recorded for it
-FORGET_PATIENCE_SECONDS = (
-    10.0  # for it to read a session that is to be forgotten; one that cannot be read must not stay
-)
-_TAIL = 1 << 20  # bytes in which the end of a transcript's last line is looked for
 SLEEP = "sleep"
 WAITING = ("queued", "running", "interrupted")
 UNDONE = frozenset({"failed", "dead", "blocked", "interrupted", "queued", "cancelled"})
-
-
-def forever(settings: Settings, relog: Callable[[Settings], None], patience: timedelta) -> bool:
-    """Run the daemon until it is told to stop; False where a thread is left that the process must not wait for.
-
-    Raises:
-        LockedError: another daemon holds the state folder, and has not let go of it within `patience`.
-    """
-    with open_app(settings, patience=patience) as app:
-        loop = Loop(app, relog)
-        hooked = Hooked(app, loop)
-        loop.beside.append(hooked.refresh)
-        path = settings.state_dir / asking.SOCKET
-        with control.Control(
-            path, _verbs(app, loop) | hooked.verbs(), app.clock.monotonic, app.log.bind(part="control")
-        ):
-            return loop.run()
-
-
-def _verbs(app: App, loop: Loop) -> dict[str, Callable[[Mapping[str, Any]], Any]]:
-    """What may be asked on the control socket, by the thread that serves it."""
-
-    def shown(_request: Mapping[str, Any]) -> dict[str, Any]:
-        with reads.open_reader(app.database) as reader:
-            return status.status(app.settings, reader, everything=False, waits=not loop.disk_is_well)
-
-    def ping(_request: Mapping[str, Any]) -> dict[str, Any]:
-        return {"pid": os.getpid(), "version": memoryd.__version__, "waits_for_disk": not loop.disk_is_well}
-
-    def wake(_request: Mapping[str, Any]) -> dict[str, Any]:
-        loop.look_now()
-        return {}
-
-    def session_end(request: Mapping[str, Any]) -> dict[str, Any]:
-        with reads.open_reader(app.database) as reader:
-            row = reads.find_session(reader, str(request.get("id")))
-        sleeping.end(app.engine, row["id"])
-        loop.look_now(row["id"])
-        return {"session": row["id"]}
-
-    def take(request: Mapping[str, Any]) -> dict[str, Any]:
-        found = [agent for agent in app.settings.agents if agent.id == request.get("agent")]
-        return {"agrees": all(loop.core.take(agent, settled=False) for agent in found)}
-
-    def read(request: Mapping[str, Any]) -> dict[str, Any]:
-        loop.read(str(request.get("path")))
-        return {}
-
-    def embed(request: Mapping[str, Any]) -> dict[str, Any]:
-        if app.recall.meaning is None:
-            return meanings.as_json(Meaning(why="the daemon searches by words alone"))
-        return meanings.as_json(app.recall.meaning(str(request.get("text")))())
-
-    return {
-        "embed": embed,
-        "import": take,
-        "ping": ping,
-        "read": read,
-        "status": shown,
-        "wake": wake,
-        "session_end": session_end,
-    }
-
-
-def once(settings: Settings, patience: timedelta) -> dict[str, Any]:
-    """Read everything, run everything due, end.
-
-    Raises:
-        LockedError: another daemon holds the state folder, and has not let go of it within `patience`.
-    """
-    with open_app(settings, patience=patience) as app:
-        done = run_once(app)
-        with reads.open_reader(app.database) as reader:
-            left = sum(status.left_as_history(settings, reader, agent) for agent in settings.agents)
-    return done | {"left_as_history": left}
 
 
 def set_paused(settings: Settings, agent_id: str, *, paused: bool) -> None:
@@ -175,12 +81,13 @@ def _with_state(settings: Settings, change: Callable[[Engine], None]) -> None:
         with open_app(settings) as app:
             change(app.engine)
     except LockedError:
-        engine = _beside(settings)
+        engine = opened_beside(settings)
         change(engine)
         engine.dispose()
 
 
-def _beside(settings: Settings) -> Engine:
+def opened_beside(settings: Settings) -> Engine:
+    """The database, open beside whoever holds the lock; one that is just being made is waited for."""
     path = settings.state_dir / DATABASE
     late = time.monotonic() + MADE_SECONDS
     while True:
@@ -291,7 +198,7 @@ def _queued(settings: Settings, engine: Engine, clock: Clock, kind: str, agent_i
     if kind == extraction.KIND:
         return _ask(engine, clock, agent_id, asked.session_id)
     if kind == SLEEP:
-        return _queue(engine, clock, agent_id, asked.session_id, force=asked.force)
+        return queue_sleeps(engine, clock, agent_id, asked.session_id, force=asked.force)
     if kind == dreaming.KIND:
         flushed = dreaming.flush(engine, settings, clock, agent_id, "manual", HUMAN)
         options = {"force": asked.force, "lookback_days": asked.lookback_days, "flushed": flushed}
@@ -436,7 +343,7 @@ def evaluate(settings: Settings, agent: Agent, days: int) -> dict[str, Any]:
     """
     if not database(settings).exists():
         raise NotFoundError("nothing has been read yet", str(database(settings)), "memoryd run --once")
-    engine = _beside(settings)
+    engine = opened_beside(settings)
     try:
         return evaluating.as_row(evaluating.of_agent(engine, settings, agent, Clock().now(), days))
     finally:
@@ -554,7 +461,7 @@ def state(settings: Settings, agent: Agent) -> Iterator[tuple[Engine, Scrubber]]
             _require_known(app.engine, agent.id)
             yield app.engine, app.scrubber
         return
-    engine = _beside(settings)
+    engine = opened_beside(settings)
     try:
         _require_known(engine, agent.id)
         with scrubbing(settings) as scrubber:
@@ -648,7 +555,7 @@ def call_knife(
             return [called_refining.hand_over(connection, clock, settings, agent.id, tool, clean)]
 
     row = run_now(settings, agent.id, queue)[0]
-    engine = _beside(settings)
+    engine = opened_beside(settings)
     try:
         with sqlite.reading(engine) as connection:
             return row, called_refining.answer_of(connection, row["id"])
@@ -660,7 +567,7 @@ def core_size_if_due(settings: Settings, agent: Agent) -> int | None:
     """Tokens of a core that its agent should refine; None where there is nothing to refine."""
     if not database(settings).exists():
         return None
-    engine = _beside(settings)
+    engine = opened_beside(settings)
     try:
         with sqlite.reading(engine) as connection:
             return called_refining.size_if_due(connection, settings, agent.id)
@@ -726,176 +633,19 @@ def scrub_again(settings: Settings, agent_id: str | None) -> dict[str, Any]:
     return run_now(settings, agent, queue)[0]
 
 
-class Flushed(NamedTuple):
-    """What became of messages that a program handed over."""
-
-    session: str | None  # None where nothing was to be recorded
-    added: int  # messages that were new
-    run: dict[str, Any] | None  # the row of the run that was waited for
-    blocks: list[str]  # the bodies of the daily blocks that are new since
-    lost: int  # blocks that somebody has changed since they were written
-
-
-def flush(settings: Settings, agent: Agent, messages: Sequence[dict[str, Any]]) -> Flushed:
-    """Record messages as a session, have them read, and let it sleep, by the daemon or here.
-
-    Raises:
-        RefusedError: the agent is not enabled, so nothing of it is read.
-        StateError: the messages are recorded and could not be read yet; they will be.
-    """
-    if not agent.enabled:
-        raise RefusedError("the agent is not enabled", agent.id, f"enabled: true in {settings.source}")
-    if all(chat.role_of(message) is Role.SYSTEM for message in messages):
-        return Flushed(None, 0, None, [], 0)
-    with state(settings, agent) as (_engine, scrubber):
-        recorded = recording.record(settings.state_dir, agent.id, messages, scrubber, Clock())
-    path = str(recorded.path)
-    with reads.open_reader(database(settings)) as reader:
-        before = {run["id"] for run in reads.runs_over(reader, agent.id, path, SLEEP)}
-    rows: list[dict[str, Any]] = []
-
-    def queue(engine: Engine, clock: Clock, patience: float = 0.0) -> list[str]:
-        session_id = _read_until(settings, agent.id, recorded, patience)
-        return [] if session_id is None else _queue(engine, clock, agent.id, session_id, force=True)
-
-    while not rows:  # nobody was left to read them: then it is done here
-        rows = run_now(settings, agent.id, queue, fresh=True, beside=partial(queue, patience=READ_PATIENCE_SECONDS))
-    with reads.open_reader(database(settings)) as reader:
-        read = reads.read_until(reader, agent.id, path)
-        runs_since = [run for run in reads.runs_over(reader, agent.id, path, SLEEP) if run["id"] not in before]
-    bodies = [body for run in runs_since for body in block_bodies(agent.workspace, run["receipt"].get("files", ()))]
-    blocks = [body for body in bodies if body is not None]
-    return Flushed(read and read[0], recorded.added, rows[0], blocks, len(bodies) - len(blocks))
-
-
-def _read_until(settings: Settings, agent_id: str, recorded: Recorded, patience: float) -> str | None:
-    """Wait until a recorded session is read; its id, None where nobody is left who would read it.
-
-    Whoever holds the lock may be another thread of this process.
-    """
-    asking.ask(settings.state_dir, "read", path=str(recorded.path))
-    lock = Lock(settings.state_dir / LOCK)
-    until = time.monotonic() + patience
-    while True:
-        holder = lock.holder()
-        with reads.open_reader(database(settings)) as reader:
-            read = reads.read_until(reader, agent_id, str(recorded.path))
-        if read is not None and read[1] >= recorded.size:
-            return read[0]
-        if holder is None:
-            return None
-        if time.monotonic() >= until:
-            hint = "they are kept, and are read and slept over as soon as they can be; see the log"
-            raise StateError("the messages are recorded and could not be read yet", str(recorded.path), hint)
-        time.sleep(POLL_SECONDS)
-
-
 def planned_rollback(settings: Settings, agent_id: str, options: dict[str, Any]) -> dict[str, Any]:
     """What a rollback would do.
 
     Raises:
         NotFoundError: there is nothing of that name to take back.
     """
-    engine = _beside(settings)
+    engine = opened_beside(settings)
     try:
         with sqlite.reading(engine) as connection:
             plan = time_machine.plan(connection, agent_id, ledger_runs.target_of(options), Clock().text())
     finally:
         engine.dispose()
     return time_machine.as_row(plan)
-
-
-def forgettable(settings: Settings, name: str, agent: Callable[[str | None], Agent]) -> tuple[Agent, dict[str, Any]]:
-    """What somebody means who wants it forgotten: a memory or a session, by its whole id.
-
-    Args:
-        settings: the configuration.
-        name: an id, or a beginning that no other has.
-        agent: chooses the agent, given the one that has the session.
-
-    Raises:
-        NotFoundError: there is none of this name.
-    """
-    if name.startswith(tuple(PREFIXES.values())):
-        chosen = agent(None)
-        catch_up(settings, chosen)
-        with reads.open_reader(database(settings)) as reader:
-            return chosen, {"memory": reads.find_memory(reader, chosen.id, name)["id"]}
-    with reads.open_reader(database(settings)) as reader:
-        row = reads.find_session(reader, name)
-    chosen = agent(row["agent_id"])
-    if chosen.id != row["agent_id"]:
-        raise NotFoundError(f"this is not the agent {chosen.id!r}'s", where=row["id"])
-    return chosen, {"session": row["id"]}
-
-
-def forget(settings: Settings, agent_id: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Have a memory or a session forgotten, and wait for it; returns the row of its run.
-
-    Args:
-        settings: the configuration.
-        agent_id: whose it is.
-        options: `memory` or `session`, with its whole id.
-    """
-    key = f"{forgetting.KIND}:{agent_id}:{options.get('memory') or options.get('session')}"
-
-    def queue(engine: Engine, clock: Clock) -> list[str]:
-        return [request(engine, clock, agent_id, forgetting.KIND, options, key=key)]
-
-    def beside(engine: Engine, clock: Clock) -> list[str]:
-        # What the session has said by now goes with it; read later, it would come in as new.
-        if "session" in options:
-            with sqlite.reading(engine) as connection:
-                paths = turns.paths(connection, erasure.family(connection, agent_id, options["session"]))
-            until = time.monotonic() + FORGET_PATIENCE_SECONDS
-            for path, size in [(path, _whole_lines(Path(path))) for path in paths]:
-                _let_read(settings, agent_id, path, size, until)
-        return queue(engine, clock)
-
-    return run_now(settings, agent_id, queue, fresh="session" in options, beside=beside)[0]
-
-
-def _whole_lines(path: Path) -> int:
-    """Up to which byte a transcript can be read by now: a line without an end waits for it."""
-    try:
-        with path.open("rb") as file:
-            at = max(0, file.seek(0, os.SEEK_END) - _TAIL)
-            file.seek(at)
-            return at + file.read().rfind(b"\n") + 1
-    except OSError:
-        return 0  # it is gone, or nobody can read it: there is nothing to wait for
-
-
-def _let_read(settings: Settings, agent_id: str, path: str, size: int, until: float) -> None:
-    """Have a transcript read up to a byte by whoever holds the lock, while that one is there and there is time."""
-    asking.ask(settings.state_dir, "read", path=path)
-    lock = Lock(settings.state_dir / LOCK)
-    while time.monotonic() < until and lock.holder() is not None:
-        with reads.open_reader(database(settings)) as reader:
-            read = reads.read_until(reader, agent_id, path)
-        if read is None or read[1] >= size:
-            return
-        time.sleep(POLL_SECONDS)
-
-
-def forgotten(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What a run that forgot something tells: ids, reasons and counts, never a text."""
-    return {"run": row["id"], **row["receipt"][forgetting.KIND], "files": row["receipt"]["files"]}
-
-
-def planned_forgetting(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[str, Any]:
-    """What forgetting would come to: ids, reasons and counts.
-
-    Raises:
-        NotFoundError: there is no such memory or session.
-    """
-    engine = _beside(settings)
-    try:
-        with open_folder(agent.workspace) as folder, sqlite.reading(engine) as connection:
-            target = forgetting.target_of(options)
-            return forgetting.plan(connection, agent.id, folder, target, settings.zone).told
-    finally:
-        engine.dispose()
 
 
 def _require_known(engine: Engine, agent_id: str) -> None:
@@ -905,7 +655,7 @@ def _require_known(engine: Engine, agent_id: str) -> None:
 
 
 def _queue_beside(settings: Settings, agent_id: str, queue: Callable[[Engine, Clock], list[str]]) -> list[str]:
-    engine = _beside(settings)
+    engine = opened_beside(settings)
     try:
         late = time.monotonic() + KNOWN_SECONDS
         while True:
@@ -921,7 +671,8 @@ def _queue_beside(settings: Settings, agent_id: str, queue: Callable[[Engine, Cl
         engine.dispose()
 
 
-def _queue(engine: Engine, clock: Clock, agent_id: str, session_id: str | None, *, force: bool) -> list[str]:
+def queue_sleeps(engine: Engine, clock: Clock, agent_id: str, session_id: str | None, *, force: bool) -> list[str]:
+    """Queue sleeps over an agent's sessions, or one of them; returns their runs, or one that says why there is none."""
     rows = sleeping.candidates(engine, agent_id, ended=force or session_id is not None)
     if session_id is not None:
         chosen = _session_id(engine, agent_id, session_id)

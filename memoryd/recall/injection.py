@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 LEAD = "Kept by memoryd from earlier sessions here. Background to draw on, not a message of the user."
 FACTS = "Facts:"
 _LINE = re.compile(r"([ \t]{0,12})[ \t]*((?:[-*+]|\d{1,9}[.)]|#{1,6}|>)[ \t]+)?(.*)", re.DOTALL)
+_END = f"{CLOSE}\n"
 _ROUNDS = 12
+_NAMINGS = 3  # the room that a name takes may leave no place for another
 _SHARE = 4  # what other sessions hand over is at most this part of the whole
 _MARGIN = 0.97  # of what a round that came out too long may use in the next
 
@@ -86,6 +88,7 @@ class _Block(NamedTuple):
 class _Chosen(NamedTuple):
     text: str
     left_out: tuple[str, ...]
+    untold: tuple[str, ...] = ()  # what of it the text does not name
 
 
 def render(
@@ -100,6 +103,7 @@ def render(
 
     Facts that do not fit go from the last up, then the profile is cut. Files share their room: a short one is told
     whole, long ones are cut to equal lengths, at their ends, or ahead of their newest lines. So do other sessions.
+    What is left out is named where it would be; what has no place there, in a last line, where that fits.
 
     Args:
         profile: its lines, neutral, as `ledger.profile.render` gives them.
@@ -109,10 +113,44 @@ def render(
         count: the tokens of each of several texts.
         others: what other sessions hand over, told ahead of the files.
     """
+    made, untold = _rendered(profile, facts, parts, budget, count, others)
+    for _ in range(_NAMINGS if made.text and untold else 0):
+        beside = _beside(budget, _missing(untold), count)
+        told, still = _rendered(profile, facts, parts, beside, count, others)
+        if set(still) <= set(untold):
+            text = f"{told.text.removesuffix(_END)}{_missing(still)}{_END}"
+            tokens = count([text])[0]
+            fits = bool(told.text) and tokens <= told.tokens + budget.sections - beside.sections
+            return Injection(text, tokens, told.left_out) if fits else made
+        untold = (*untold, *(name for name in still if name not in untold))
+    return made
+
+
+def _missing(names: Sequence[str]) -> str:
+    return f"... left out: {', '.join(names)}\n" if names else ""
+
+
+def _beside(budget: Budget, text: str, count: Count) -> Budget:
+    """The budget of what is told beside a text, whichever of its bounds that counts with."""
+    size = count([text])[0] + 1  # together they may take a token more
+    less = _less(budget, text, count)
+    whole = None if less.whole is None else less.whole - 1
+    return less._replace(sections=budget.sections - size, files=budget.files - size, whole=whole)
+
+
+def _rendered(
+    profile: Sequence[str],
+    facts: Sequence[str],
+    parts: Sequence[Part],
+    budget: Budget,
+    count: Count,
+    others: Sequence[Part],
+) -> tuple[Injection, tuple[str, ...]]:
+    """What is told, and what of that which is left out it does not name."""
     handed = _handed(_blocks(others, count), budget, count)
     blocks = _blocks(parts, count)
     if not (profile or facts or blocks or handed.text):
-        return Injection("", 0, handed.left_out)
+        return Injection("", 0, handed.left_out), handed.untold
     rest_of = _less(budget, handed.text, count)
     most = budget.sections if rest_of.whole is None else min(budget.sections, rest_of.whole)
     sections = _Sections(profile, facts, count)
@@ -131,14 +169,16 @@ def render(
         over_sections = max(sizes[0] / max(1, most), _units(framed, rest_of)) if apart else 0.0
         over = max(sizes[1] / max(1, budget.files), _units(text, budget), sizes[2] / max(1, budget.whole or sizes[2]))
         if not text or (over_sections <= 1 and over <= 1):
-            return Injection(text, sizes[2], told.left_out + handed.left_out + files.left_out)
+            left_out, untold = told.left_out + handed.left_out + files.left_out, told.untold + handed.untold
+            return Injection(text, sizes[2], left_out), untold + files.untold
         if over_sections > 1:
             room = int(room / over_sections * _MARGIN) - 1
         else:
             rest = int(min(rest, sizes[1]) / over * _MARGIN) - 1 if rest > 0 else rest
             room = room if rest > 0 else int(room / over * _MARGIN) - 1
     names = tuple(neutral(part.name) for part in others) if budget.others else ()
-    return Injection("", 0, sections.chosen(0).left_out + names + _files(blocks, 0, count).left_out)
+    left_out = sections.chosen(0).left_out + names + _files(blocks, 0, count).left_out
+    return Injection("", 0, left_out), left_out
 
 
 def _handed(blocks: Sequence[_Block], budget: Budget, count: Count) -> _Chosen:
@@ -191,8 +231,10 @@ class _Sections:
         text, total = "".join(self._profile), len(self._facts)
         if self._profile and self._profile_size > room:
             cut = _cut(text, room - self._dots, self._count, end=False).rstrip()
-            left = "part of the profile" if cut else "the profile"
-            return _Chosen(f"{cut}\n...\n" if cut else "", (left, *self._without(total)))
+            facts = self._without(total)
+            if cut:
+                return _Chosen(f"{cut}\n...\n", ("part of the profile", *facts), facts)
+            return _Chosen("", ("the profile", *facts), ("the profile", *facts))
         room -= self._profile_size + self._title
         if sum(self._fact_sizes) <= room:
             return _Chosen(text + (f"{FACTS}\n{''.join(self._facts)}" if total else ""), ())
@@ -202,7 +244,10 @@ class _Sections:
             room -= self._fact_sizes[shown]
             shown += 1
         told = f"{FACTS}\n{''.join(self._facts[:shown])}" if shown else ""
-        return _Chosen(text + told + (_fewer(total - shown) if room >= 0 else ""), self._without(total - shown))
+        left_out = self._without(total - shown)
+        if room < 0:
+            return _Chosen(text, left_out, left_out)
+        return _Chosen(text + told + _fewer(total - shown), left_out)
 
     def _without(self, left: int) -> tuple[str, ...]:
         return (f"{left} of {counted(len(self._facts), 'fact')}",) if left else ()
@@ -256,7 +301,8 @@ def _files(blocks: Sequence[_Block], room: int, count: Count) -> _Chosen:
         room -= shares[place]
         waiting -= 1
     chosen = [_part_of(block, share, need, count) for block, share, need in zip(blocks, shares, needs, strict=True)]
-    return _Chosen("".join(one.text for one in chosen), tuple(left for one in chosen for left in one.left_out))
+    left_out = tuple(left for one in chosen for left in one.left_out)
+    return _Chosen("".join(one.text for one in chosen), left_out, tuple(left for one in chosen for left in one.untold))
 
 
 def _part_of(block: _Block, share: int, need: int, count: Count) -> _Chosen:
@@ -277,7 +323,7 @@ def _part_of(block: _Block, share: int, need: int, count: Count) -> _Chosen:
         cut = _cut(block.lines[order[0]].rstrip("\n"), share - 1, count, end=block.newest_last)
         kept = [f" {bare}\n"] if (bare := neutral(cut)) else []
     if not kept:
-        return _Chosen("", (name,))
+        return _Chosen("", (name,), (name,))
     first, last = min(left), max(left)
     told, gap = (f"{name}, {lines_of(first, last)}",), _gap(first, last, block.whole)
     if block.newest_last:

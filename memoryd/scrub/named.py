@@ -95,6 +95,8 @@ _FLAG = re.compile(rb"(?P<rest>" + _NAME_REST + rb")(?:=|[ \t]{1,4})(?P<quote>(?
 _IN_QUOTES = re.compile(rb"(?:[^\"'`\\\n]|\\.|[\"'`])*?(?=\\{0,3}[\"'`])")
 _BARE = re.compile(rb"[^\s\x00]{1,4096}")
 _LONG = 4096
+# How far a name's rules look: back to who told a secret before its name, on to the end of a value behind a sentence.
+BEHIND, AHEAD = 320, 400 + _LONG + 400
 _CUT = re.compile(
     rb"\\+[nrt](?![A-Za-z0-9]{0,3}[^\w\s\\])|\\+u00|[&;,](?=[\w.\-\[\]]{1,40}=)|[\"'`](?=[\s,;:)}\]>]|$)|\\+[\"']|</|"
     rb"[,;]\s|\x1b|[\"'],"

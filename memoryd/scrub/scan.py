@@ -20,6 +20,7 @@ from memoryd.scrub import carried, columns, formats, named, personal, private
 from memoryd.scrub.encoded import View, stripped, views
 from memoryd.scrub.finding import PLACEHOLDER, Finding, Place, Scrubbed, Span, placeholder
 from memoryd.scrub.joined import Joined
+from memoryd.scrub.remembered import Remembered
 
 if TYPE_CHECKING:
     from memoryd.scrub.policy import Policy
@@ -144,6 +145,7 @@ def _secrets(joined: Joined, low: bytes, find_known: FindKnown) -> Iterator[Span
 
 def _ours(joined: Joined, low: bytes) -> Iterator[Span]:
     automaton, keywords = _rules()
+    of_names = Remembered(named.find, named.BEHIND, named.AHEAD).find
     # How far the values seen so far go, how many names in a row stood in the value of the one before, since where.
     looked_to = looks = nest = skip_to = 0
     for index, at, begin, end in _hits(automaton, joined, low):
@@ -160,7 +162,7 @@ def _ours(joined: Joined, low: bytes) -> Iterator[Span]:
             first = at + keyword.offset
             place = Place(joined.buffer, first, first + len(keyword.text), begin, end)
             for find in keyword.finds:
-                for span in find(place, keyword.text):
+                for span in (of_names if find is named.find else find)(place, keyword.text):
                     if span.rule != named.REJECTED:
                         yield span
                     if span.rule != columns.RULE:  # far below, with whole rows between

@@ -22,7 +22,7 @@ from memoryd.scrub.private import KEYWORD
 from memoryd.tiers.lines import lines_of, open_fence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from memoryd.scrub.finding import Span
 
@@ -284,12 +284,25 @@ def add(file: CoreFile, additions: Sequence[tuple[str, str]]) -> bytes:
         ValueError: a text is blank.
     """
     known = {normal(bullet.text) for bullet in bullets(file)}
+    blocks: dict[str, tuple[str, list[bytes]]] = {}  # by what makes two headings the same
+    last: list[tuple[str, list[bytes]]] = []  # what hides all behind it would hide the others
     for heading, text in additions:
         line = escaped(text)
         if normal(line) not in known:
             known.add(normal(line))
-            file = parse(_inserted(file, heading, [f"- {line}\n".encode()]))
-    return render(file)
+            bullet = f"- {line}\n".encode()
+            if is_open(bullet):
+                last.append((heading, [bullet]))
+            else:
+                blocks.setdefault(normal(_heading_text(heading)), (heading, []))[1].append(bullet)
+    return render(_appended(file, [*blocks.values(), *last]))
+
+
+def _appended(file: CoreFile, blocks: Iterable[tuple[str, Sequence[bytes]]]) -> CoreFile:
+    """The file with whole lines at the ends of headings' sections; it is read anew for each of them, not each line."""
+    for heading, block in blocks:
+        file = parse(_inserted(file, heading, block))
+    return file
 
 
 def escaped(text: str) -> str:
@@ -413,10 +426,7 @@ def edit(file: CoreFile, edits: Sequence[Edit]) -> bytes:
     draft = _Draft(file)
     for one in edits:
         draft.note(one, blocks)
-    file = draft.file()
-    for heading, block in blocks.items():
-        file = parse(_inserted(file, heading, block))
-    return render(file)
+    return render(_appended(draft.file(), blocks.items()))
 
 
 def _check(edits: Sequence[Edit], count: int) -> None:

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from memoryd.transcripts.lines import Pass, Record
     from memoryd.transcripts.turn import Turn
 
+UNHEARD = "role/"  # what begins the name of something passed over that is a message by its shape, not by its role
+
 Values = Sequence[dict[str, Any]]
 
 
@@ -28,7 +30,7 @@ class Reading(NamedTuple):
     """What one record yields."""
 
     turns: Sequence[Turn] = ()
-    skipped: str | None = None  # name of the record type where the reader passes over it; a word, never content
+    skipped: str | None = None  # name of what the reader passes over, of which all or a part is this; never content
 
 
 class Unsupported(NamedTuple):

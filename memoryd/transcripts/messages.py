@@ -25,7 +25,7 @@ from memoryd.transcripts.fields import (
     utc,
     word,
 )
-from memoryd.transcripts.format import Identity, Reading
+from memoryd.transcripts.format import UNHEARD, Identity, Reading
 from memoryd.transcripts.lines import Pass, Record, Scanner, derived_id
 from memoryd.transcripts.said import Envelope, Said, turns_of
 from memoryd.transcripts.turn import Kind, Origin, Role
@@ -79,7 +79,7 @@ class Messages:
         value = record.value
         messages = _listed(value) or ([value] if _speaks(value) else [])
         if not messages:
-            return Reading((), _name_of(value))
+            return Reading((), _unheard(value) or _name_of(value))
         if messages[0] is value:
             return Reading(_numbered(_message_turns(value, value, _record_id(record, meetings))))
         # Such a line is written anew with each message, so each message is known by itself, and counted in its line.
@@ -92,7 +92,7 @@ class Messages:
             if known.setdefault(record_id, inner.data) != inner.data:
                 record_id = derived_id(inner, within, stamped=False)  # one id for two messages
             turns += _numbered(_message_turns(message, value, record_id))
-        return Reading(turns)
+        return Reading(turns, _unheard(value))
 
     def cwd_of(self, value: dict[str, Any]) -> str | None:
         """The folder named in the record."""
@@ -173,14 +173,24 @@ def _speaks(value: dict[str, Any]) -> bool:
 
 
 def _name_of(value: dict[str, Any]) -> str:
-    return type_name(value["type"]) if "type" in value else f"role/{type_name(value.get('role'))}"
+    return type_name(value["type"]) if "type" in value else "other"
+
+
+def _unheard(value: dict[str, Any]) -> str | None:
+    """The name of a message that nobody known speaks, or of the first of a list of them."""
+    roles = (one["role"] for one in (value, *_objects(value)) if "role" in one and not _speaks(one))
+    return next((f"{UNHEARD}{type_name(role)}" for role in roles), None)
 
 
 def _listed(value: dict[str, Any]) -> list[dict[str, Any]]:
+    return [message for message in _objects(value) if _speaks(message)]
+
+
+def _objects(value: dict[str, Any]) -> list[dict[str, Any]]:
     messages = value.get("messages")
     if type(messages) is not list or "role" in value:
         return []
-    return [message for message in messages if type(message) is dict and _speaks(message)]
+    return [message for message in messages if type(message) is dict]
 
 
 def time_of(value: dict[str, Any]) -> str | None:

@@ -1,0 +1,121 @@
+"""Forgetting a memory or a session for a person: what is meant, what would go, and that it goes."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memoryd.app import LOCK
+from memoryd.database import erasure, reads, sqlite, turns
+from memoryd.engine import forgetting
+from memoryd.errors import NotFoundError
+from memoryd.files.locks import Lock
+from memoryd.files.open_folder import open_folder
+from memoryd.interfaces import asking, work
+from memoryd.ledger.memory import PREFIXES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from sqlalchemy import Engine
+
+    from memoryd.config import Agent, Settings
+    from memoryd.engine.clock import Clock
+
+PATIENCE_SECONDS = 10.0  # for a daemon to read a session that is to be forgotten; one that cannot be read must not stay
+_TAIL = 1 << 20  # bytes in which the end of a transcript's last line is looked for
+
+
+def forgettable(settings: Settings, name: str, agent: Callable[[str | None], Agent]) -> tuple[Agent, dict[str, Any]]:
+    """What somebody means who wants it forgotten: a memory or a session, by its whole id.
+
+    Args:
+        settings: the configuration.
+        name: an id, or a beginning that no other has.
+        agent: chooses the agent, given the one that has the session.
+
+    Raises:
+        NotFoundError: there is none of this name.
+    """
+    if name.startswith(tuple(PREFIXES.values())):
+        chosen = agent(None)
+        work.catch_up(settings, chosen)
+        with reads.open_reader(work.database(settings)) as reader:
+            return chosen, {"memory": reads.find_memory(reader, chosen.id, name)["id"]}
+    with reads.open_reader(work.database(settings)) as reader:
+        row = reads.find_session(reader, name)
+    chosen = agent(row["agent_id"])
+    if chosen.id != row["agent_id"]:
+        raise NotFoundError(f"this is not the agent {chosen.id!r}'s", where=row["id"])
+    return chosen, {"session": row["id"]}
+
+
+def forget(settings: Settings, agent_id: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Have a memory or a session forgotten, and wait for it; returns the row of its run.
+
+    Args:
+        settings: the configuration.
+        agent_id: whose it is.
+        options: `memory` or `session`, with its whole id.
+    """
+    key = f"{forgetting.KIND}:{agent_id}:{options.get('memory') or options.get('session')}"
+
+    def queue(engine: Engine, clock: Clock) -> list[str]:
+        return [work.request(engine, clock, agent_id, forgetting.KIND, options, key=key)]
+
+    def beside(engine: Engine, clock: Clock) -> list[str]:
+        # What the session has said by now goes with it; read later, it would come in as new.
+        if "session" in options:
+            with sqlite.reading(engine) as connection:
+                paths = turns.paths(connection, erasure.family(connection, agent_id, options["session"]))
+            until = time.monotonic() + PATIENCE_SECONDS
+            for path, size in [(path, _whole_lines(Path(path))) for path in paths]:
+                _let_read(settings, agent_id, path, size, until)
+        return queue(engine, clock)
+
+    return work.run_now(settings, agent_id, queue, fresh="session" in options, beside=beside)[0]
+
+
+def _whole_lines(path: Path) -> int:
+    """Up to which byte a transcript can be read by now: a line without an end waits for it."""
+    try:
+        with path.open("rb") as file:
+            at = max(0, file.seek(0, os.SEEK_END) - _TAIL)
+            file.seek(at)
+            return at + file.read().rfind(b"\n") + 1
+    except OSError:
+        return 0  # it is gone, or nobody can read it: there is nothing to wait for
+
+
+def _let_read(settings: Settings, agent_id: str, path: str, size: int, until: float) -> None:
+    """Have a transcript read up to a byte by whoever holds the lock, while that one is there and there is time."""
+    asking.ask(settings.state_dir, "read", path=path)
+    lock = Lock(settings.state_dir / LOCK)
+    while time.monotonic() < until and lock.holder() is not None:
+        with reads.open_reader(work.database(settings)) as reader:
+            read = reads.read_until(reader, agent_id, path)
+        if read is None or read[1] >= size:
+            return
+        time.sleep(work.POLL_SECONDS)
+
+
+def forgotten(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run that forgot something tells: ids, reasons and counts, never a text."""
+    return {"run": row["id"], **row["receipt"][forgetting.KIND], "files": row["receipt"]["files"]}
+
+
+def planned_forgetting(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[str, Any]:
+    """What forgetting would come to: ids, reasons and counts.
+
+    Raises:
+        NotFoundError: there is no such memory or session.
+    """
+    engine = work.opened_beside(settings)
+    try:
+        with open_folder(agent.workspace) as folder, sqlite.reading(engine) as connection:
+            target = forgetting.target_of(options)
+            return forgetting.plan(connection, agent.id, folder, target, settings.zone).told
+    finally:
+        engine.dispose()

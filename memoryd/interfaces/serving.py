@@ -1,0 +1,98 @@
+"""The daemon in the foreground, what may be asked of it, and one round of it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import memoryd
+from memoryd.app import open_app
+from memoryd.daemon.loop import Loop
+from memoryd.daemon.once import run_once
+from memoryd.database import reads
+from memoryd.engine import sleeping
+from memoryd.engine.recall import Meaning
+from memoryd.interfaces import asking, control, meanings, status
+from memoryd.interfaces.hooked import Hooked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import timedelta
+
+    from memoryd.app import App
+    from memoryd.config import Settings
+
+
+def forever(settings: Settings, relog: Callable[[Settings], None], patience: timedelta) -> bool:
+    """Run the daemon until it is told to stop; False where a thread is left that the process must not wait for.
+
+    Raises:
+        LockedError: another daemon holds the state folder, and has not let go of it within `patience`.
+    """
+    with open_app(settings, patience=patience) as app:
+        loop = Loop(app, relog)
+        hooked = Hooked(app, loop)
+        loop.beside.append(hooked.refresh)
+        path = settings.state_dir / asking.SOCKET
+        with control.Control(
+            path, _verbs(app, loop) | hooked.verbs(), app.clock.monotonic, app.log.bind(part="control")
+        ):
+            return loop.run()
+
+
+def _verbs(app: App, loop: Loop) -> dict[str, Callable[[Mapping[str, Any]], Any]]:
+    """What may be asked on the control socket, by the thread that serves it."""
+
+    def shown(_request: Mapping[str, Any]) -> dict[str, Any]:
+        with reads.open_reader(app.database) as reader:
+            return status.status(app.settings, reader, everything=False, waits=not loop.disk_is_well)
+
+    def ping(_request: Mapping[str, Any]) -> dict[str, Any]:
+        return {"pid": os.getpid(), "version": memoryd.__version__, "waits_for_disk": not loop.disk_is_well}
+
+    def wake(_request: Mapping[str, Any]) -> dict[str, Any]:
+        loop.look_now()
+        return {}
+
+    def session_end(request: Mapping[str, Any]) -> dict[str, Any]:
+        with reads.open_reader(app.database) as reader:
+            row = reads.find_session(reader, str(request.get("id")))
+        sleeping.end(app.engine, row["id"])
+        loop.look_now(row["id"])
+        return {"session": row["id"]}
+
+    def take(request: Mapping[str, Any]) -> dict[str, Any]:
+        found = [agent for agent in app.settings.agents if agent.id == request.get("agent")]
+        return {"agrees": all(loop.core.take(agent, settled=False) for agent in found)}
+
+    def read(request: Mapping[str, Any]) -> dict[str, Any]:
+        loop.read(str(request.get("path")))
+        return {}
+
+    def embed(request: Mapping[str, Any]) -> dict[str, Any]:
+        if app.recall.meaning is None:
+            return meanings.as_json(Meaning(why="the daemon searches by words alone"))
+        return meanings.as_json(app.recall.meaning(str(request.get("text")))())
+
+    return {
+        "embed": embed,
+        "import": take,
+        "ping": ping,
+        "read": read,
+        "status": shown,
+        "wake": wake,
+        "session_end": session_end,
+    }
+
+
+def once(settings: Settings, patience: timedelta) -> dict[str, Any]:
+    """Read everything, run everything due, end.
+
+    Raises:
+        LockedError: another daemon holds the state folder, and has not let go of it within `patience`.
+    """
+    with open_app(settings, patience=patience) as app:
+        done = run_once(app)
+        with reads.open_reader(app.database) as reader:
+            left = sum(status.left_as_history(settings, reader, agent) for agent in settings.agents)
+    return done | {"left_as_history": left}
