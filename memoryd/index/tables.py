@@ -6,6 +6,7 @@ import json
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.database.library import library
@@ -143,6 +144,7 @@ class Tables:
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
+        self._few: set[str] = set()  # what was asked of which few documents hold, as FTS5 reads it
         self._loose: dict[tuple[int, bytes, int], bytes] = {}  # vectors of removed documents, by number, digest, piece
 
     def _rows(self, sql: str, *values: object) -> list[Any]:
@@ -453,7 +455,10 @@ class Tables:
             f"SELECT count(*) FROM (SELECT 1 FROM words_{number} WHERE words_{number} MATCH ? LIMIT ?)",  # noqa: S608
             term.match, most + 1,
         )  # fmt: skip
-        return int(rows[0][0])
+        count = int(rows[0][0])
+        if count <= BUDGET:
+            self._few.add(term.match)
+        return count
 
     def _newest(self, number: int, terms: tuple[Term, ...], most: int) -> int:
         rows = self._rows(
@@ -466,19 +471,21 @@ class Tables:
         """Which of the terms each of these documents holds, wherever."""
         found: dict[int, set[str]] = {one: set() for one in ids}
         for term in terms if ids else ():
-            for one in self._holding(number, term.match, ids):
+            for one in self._holding(number, (term,), ids):
                 found[one].add(term.text)
         return found
 
     def holding(self, number: int, phrases: Sequence[Term], ids: Sequence[int]) -> set[int]:
         """Which of these documents hold all of the phrases."""
-        return self._holding(number, " AND ".join(term.match for term in phrases), ids)
+        return self._holding(number, phrases, ids)
 
-    def _holding(self, number: int, match: str, ids: Sequence[int]) -> set[int]:
+    def _holding(self, number: int, terms: Sequence[Term], ids: Sequence[int]) -> set[int]:
+        # To look for one document costs what it does to pass over a thousand.
+        rowid = "+rowid" if any(term.match in self._few for term in terms) else "rowid"
         rows = self._rows(
             f"SELECT rowid FROM words_{number} WHERE words_{number} MATCH ?"  # noqa: S608
-            " AND rowid IN (SELECT value FROM json_each(?))",
-            match, json.dumps(list(ids)),
+            f" AND {rowid} IN (SELECT value FROM json_each(?))",
+            " AND ".join(term.match for term in terms), json.dumps(list(ids)),
         )  # fmt: skip
         return {int(row[0]) for row in rows}
 
@@ -514,11 +521,8 @@ def _vector(row: Sequence[Any]) -> Vector:
     found = Vector(*row)
     if not isinstance(found.vector, bytes) or not found.vector or len(found.vector) % 64:
         raise DamagedError("a vector is none")
-    try:
-        if found.day is not None:
-            date.fromisoformat(found.day)
-    except (TypeError, ValueError) as error:
-        raise DamagedError("a document is none") from error
+    if found.day is not None:
+        _require_day(found.day)
     return found
 
 
@@ -529,10 +533,22 @@ def _candidate(row: Sequence[Any]) -> Candidate:
     is_sound = all(isinstance(one, int) for one in whole) and all(isinstance(one, str) for one in texts)
     if not is_sound or not isinstance(digest, bytes) or not isinstance(shown, str | None):
         raise DamagedError("a document is none")
+    if day is not None:
+        _require_day(day)
+    return Candidate(identity, -float(score), path, tier, first, last, piece, digest, day, shown, _tags(tags))
+
+
+@lru_cache(maxsize=1024)
+def _require_day(day: object) -> None:
     try:
-        found = frozenset(map(str, json.loads(tags)))
-        if day is not None:
-            date.fromisoformat(day)
+        date.fromisoformat(day)  # type: ignore[arg-type]  # that is what is asked
     except (TypeError, ValueError) as error:
         raise DamagedError("a document is none") from error
-    return Candidate(identity, -float(score), path, tier, first, last, piece, digest, day, shown, found)
+
+
+@lru_cache(maxsize=1024)
+def _tags(text: str) -> frozenset[str]:
+    try:
+        return frozenset(map(str, json.loads(text)))
+    except (TypeError, ValueError) as error:
+        raise DamagedError("a document is none") from error
