@@ -16,7 +16,7 @@ from memoryd.recall.words import indexable, names_in
 from memoryd.transcripts.turn import Kind, Origin, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from datetime import date
 
     from memoryd.recall.chunks import Chunk
