@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from recall_world import AT, NOW, World
 
+from memoryd.database.reads import Reader, open_reader
 from memoryd.engine import feedback
 from memoryd.engine.clock import utc_now
 from memoryd.engine.indexing import BATCH
@@ -431,6 +432,54 @@ def test_killed_in_the_middle_it_is_consistent(tmp_path, steps):
     assert len(world.search("kumquat", limit=50)) == 7
     assert world.recall.indexer.problems(world.agent) == []
     world.close()
+
+
+def test_merging_waits_while_much_comes_in_and_goes_on_with_what_is_little(world, monkeypatch):
+    def segments():
+        world.search("kumquat")
+        with world.index.reading() as tables:
+            return tables._rows("SELECT v FROM words_1_config WHERE k = 'automerge'")
+
+    world.turn("a kumquat tree")
+    assert segments() == []  # as SQLite has it
+    monkeypatch.setattr("memoryd.engine.indexing.MUCH", 50)
+    world.turn("kumquat " * 20)
+    assert segments() == [(16,)]
+    world.turn("a kumquat")
+    assert segments() == [(4,)]
+    assert len(world.places("kumquat")) == 3
+
+
+def test_what_is_new_is_found_without_sorting_all_turns(world, monkeypatch):
+    asked = set()
+    stream = Reader.stream
+
+    def noted(reader, sql, *values):
+        asked.add((sql, len(values)))
+        return stream(reader, sql, *values)
+
+    world.turn("a kumquat tree")
+    monkeypatch.setattr(Reader, "stream", noted)
+    assert world.places("kumquat") == [("session:s1", 1)]
+    assert any("octet_length" in sql for sql, _ in asked)
+    with open_reader(world.database) as reader:
+        plans = [
+            row["detail"] for sql, count in asked for row in reader.rows(f"EXPLAIN QUERY PLAN {sql}", *[1] * count)
+        ]
+    assert plans
+    assert not [plan for plan in plans if "TEMP B-TREE" in plan or plan.startswith("SCAN")]
+
+
+def test_why_names_words_of_few_documents_and_of_many(world, monkeypatch):
+    monkeypatch.setattr("memoryd.index.tables.FEW", 0)
+    monkeypatch.setattr("memoryd.index.tables.BUDGET", 3)
+    for number in range(12):
+        world.turn(f"common {'kumquat' if number == 5 else 'plain'}", session=f"s{number}")
+    (hit,) = world.search("kumquat common absent")
+    assert (hit.path, hit.why.split("; ")[0]) == ("session:s5", "kumquat, common")
+    quoted = world.search('common "common plain"', limit=20)
+    assert quoted
+    assert "session:s5" not in {hit.path for hit in quoted}
 
 
 def test_portions_of_turns_know_their_neighbours(world, monkeypatch):

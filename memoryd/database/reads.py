@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
+from functools import cache
 from hashlib import sha256
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -44,6 +45,7 @@ class Reader:
         return next(iter(self.rows(sql, *values)), None)
 
 
+@cache
 def newest_schema() -> int:
     """Tell the number of the newest migration this version knows."""
     folder = resources.files("memoryd.database").joinpath("migrations")

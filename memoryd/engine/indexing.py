@@ -45,6 +45,7 @@ CORE_FILE = "MEMORY.md"
 PRIVATE = ".private"
 BATCH = 20_000  # turns of one transaction …
 BATCH_BYTES = 8_000_000  # … unless they are long
+MUCH = 1_000_000  # bytes in one transaction from which on the index is being filled
 AGAIN = 3
 _UNSETTLED_NS = 2_000_000_000  # a file changed this shortly ago may change again within one tick of its clock
 _UNSETTLED = "unsettled "
@@ -236,6 +237,7 @@ class Indexer:
             number = tables.number(agent_id)
             progress = tables.progress(agent_id)
             rows = _new_turns(reader, agent_id, progress)
+            tables.expect(number, much=sum(row[4] for row in rows) > MUCH)
             for session_id, (low, high) in _ranges(rows).items():
                 self._session(tables, number, reader, session_id, (low, high))
             last = max((row[0] for row in rows if row[0] > progress.turn_id), default=None)
@@ -476,7 +478,8 @@ def _new_turns(reader: Reader, agent_id: str, progress: Progress) -> list[tuple[
     found = _given(reader, progress)
     size = 0
     for row in reader.stream(
-        "SELECT id, session_id, seq, withheld, octet_length(text) FROM turn WHERE id > ? AND agent_id = ?"
+        # By id alone, as the sign says: by its index of agents SQLite would sort all of their turns for each portion.
+        "SELECT id, session_id, seq, withheld, octet_length(text) FROM turn WHERE id > ? AND +agent_id = ?"
         " ORDER BY id LIMIT ?",
         progress.turn_id, agent_id, BATCH,
     ):  # fmt: skip

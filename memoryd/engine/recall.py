@@ -245,10 +245,10 @@ def _known(
         if one.tier == CORE:
             bullets = core.bullets(core.parse((sources.text(one) or "").encode()))
             hashes |= {one.id: hash_of(core.unescaped(bullets[0].text))} if bullets else {}
-    rows = reads.core_by_hash(reader, agent_id, list(hashes.values()))
+    rows = reads.core_by_hash(reader, agent_id, list(hashes.values())) if hashes else {}
     ids = {at: str(rows[said]["id"]) for at, said in hashes.items() if said in rows}
     facts = {one.id: one.path.partition(":")[2] for one in candidates if one.tier == FACT}
-    votes = reads.votes(reader, agent_id, [*ids.values(), *facts.values()])
+    votes = reads.votes(reader, agent_id, [*ids.values(), *facts.values()]) if ids or facts else {}
     found = {at: Known(memory_id, votes=votes.get(memory_id, 0)) for at, memory_id in facts.items()}
     for at, memory_id in ids.items():
         row = rows[hashes[at]]

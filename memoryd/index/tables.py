@@ -6,6 +6,7 @@ import json
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.database.library import library
@@ -35,8 +36,8 @@ CREATE TABLE document (
     piece INTEGER NOT NULL, digest BLOB NOT NULL, key BLOB NOT NULL, day TEXT, shown TEXT, lacks INTEGER
 );
 CREATE INDEX document_place ON document (source, first_line);
-CREATE INDEX document_lacks ON document (id) WHERE lacks;
 """  # lacks: 1 where a vector is to be made, 0 where that is done, null where none is wanted
+_LACKS = "CREATE INDEX IF NOT EXISTS document_lacks ON document (id) WHERE lacks"  # from the first model on
 _WORDS = (
     "CREATE VIRTUAL TABLE words_{n} USING fts5({columns}, content='', contentless_delete=1,"
     " tokenize='porter unicode61 remove_diacritics 2')"
@@ -46,7 +47,9 @@ _VECTORS = (
     "CREATE TABLE vectors_{n} (id INTEGER PRIMARY KEY AUTOINCREMENT, document INTEGER NOT NULL UNIQUE,"
     " vector BLOB NOT NULL)"
 )
-_HASH_BYTES = 8 << 20  # of words kept in memory until they are written: larger ones are merged less often
+_HASH_BYTES = 12 << 20  # of words kept in memory until they are written: larger ones are merged less often
+_SEGMENTS = 4  # of one size, from which on they are merged little by little …
+_FILLING_SEGMENTS = 16  # … and while much comes in, of which a fifth of the time would go into merging
 _MOST_SEGMENTS = 128  # of one size, before they are merged at one go, which would hold up one small change
 _BM25 = f"bm25(words_{{n}}, {', '.join(str(WEIGHTS[name]) for name in COLUMNS)})"
 _PLACE = "s.path, s.tier, d.first_line, d.last_line, d.piece, d.digest, d.day, d.shown, s.tags"
@@ -141,6 +144,7 @@ class Tables:
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
+        self._few: set[str] = set()  # what was asked of which few documents hold, as FTS5 reads it
         self._loose: dict[tuple[int, bytes, int], bytes] = {}  # vectors of removed documents, by number, digest, piece
 
     def _rows(self, sql: str, *values: object) -> list[Any]:
@@ -178,6 +182,13 @@ class Tables:
             f" ('crisismerge', {_MOST_SEGMENTS})"
         )
         return number
+
+    def expect(self, number: int, *, much: bool) -> None:
+        """Say whether much text comes next: then merging waits, and goes on little by little with later changes."""
+        most = _FILLING_SEGMENTS if much else _SEGMENTS
+        rows = self._rows(f"SELECT v FROM words_{number}_config WHERE k = 'automerge'")  # noqa: S608
+        if (rows[0][0] if rows else _SEGMENTS) != most:
+            self._change(f"INSERT INTO words_{number} (words_{number}, rank) VALUES ('automerge', ?)", (most,))  # noqa: S608
 
     def find_number(self, agent_id: str) -> int | None:
         """The number of an agent's tables; None where there are none."""
@@ -259,15 +270,19 @@ class Tables:
     def put(self, number: int, source_id: int, documents: Sequence[tuple[Document, bytes, str | None]]) -> None:
         """Take documents in, each with its key and, where it is not as in its source, what is shown of it."""
         first = int(self._rows("SELECT coalesce(max(id), 0) + 1 FROM document")[0][0])
+        # As a bytearray and without None: of any other value the library first asks whether it wants to be another one.
+        rows = [
+            (first + at, source_id, one.first_line, one.last_line, one.piece, bytearray(one.digest), bytearray(key),
+             one.day or "", int(one.is_said))
+            for at, (one, key, _) in enumerate(documents)
+        ]  # fmt: skip
         self._change_many(
-            "INSERT INTO document (id, source, first_line, last_line, piece, digest, key, day, shown, lacks)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                (first + at, source_id, one.first_line, one.last_line, one.piece, one.digest, key, one.day, shown,
-                 1 if one.is_said else None)
-                for at, (one, key, shown) in enumerate(documents)
-            ],
-        )  # fmt: skip
+            "INSERT INTO document (id, source, first_line, last_line, piece, digest, key, day, lacks)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, nullif(?, ''), iif(?, 1, NULL))",
+            rows,
+        )
+        hidden = [(shown, first + at) for at, (_, _, shown) in enumerate(documents) if shown is not None]
+        self._change_many("UPDATE document SET shown = ? WHERE id = ?", hidden)
         if self._loose:
             known = [(one.digest, self._loose.get((number, one.digest, one.piece))) for one, _, _ in documents]
             self.put_vectors(number, [(first + at, *one) for at, one in enumerate(known) if one[1] is not None])
@@ -312,6 +327,7 @@ class Tables:
         number = self.number(agent_id)
         if self._rows("SELECT 1 FROM agent WHERE number = ? AND model = ?", number, model):
             return
+        self._change(_LACKS)
         self._change(f"DELETE FROM vectors_{number}")  # noqa: S608
         self._change(
             "UPDATE document SET lacks = 1 WHERE lacks = 0 AND source IN (SELECT id FROM source WHERE agent = ?)",
@@ -439,7 +455,10 @@ class Tables:
             f"SELECT count(*) FROM (SELECT 1 FROM words_{number} WHERE words_{number} MATCH ? LIMIT ?)",  # noqa: S608
             term.match, most + 1,
         )  # fmt: skip
-        return int(rows[0][0])
+        count = int(rows[0][0])
+        if count <= BUDGET:
+            self._few.add(term.match)
+        return count
 
     def _newest(self, number: int, terms: tuple[Term, ...], most: int) -> int:
         rows = self._rows(
@@ -452,19 +471,21 @@ class Tables:
         """Which of the terms each of these documents holds, wherever."""
         found: dict[int, set[str]] = {one: set() for one in ids}
         for term in terms if ids else ():
-            for one in self._holding(number, term.match, ids):
+            for one in self._holding(number, (term,), ids):
                 found[one].add(term.text)
         return found
 
     def holding(self, number: int, phrases: Sequence[Term], ids: Sequence[int]) -> set[int]:
         """Which of these documents hold all of the phrases."""
-        return self._holding(number, " AND ".join(term.match for term in phrases), ids)
+        return self._holding(number, phrases, ids)
 
-    def _holding(self, number: int, match: str, ids: Sequence[int]) -> set[int]:
+    def _holding(self, number: int, terms: Sequence[Term], ids: Sequence[int]) -> set[int]:
+        # To look for one document costs what it does to pass over a thousand.
+        rowid = "+rowid" if any(term.match in self._few for term in terms) else "rowid"
         rows = self._rows(
             f"SELECT rowid FROM words_{number} WHERE words_{number} MATCH ?"  # noqa: S608
-            " AND rowid IN (SELECT value FROM json_each(?))",
-            match, json.dumps(list(ids)),
+            f" AND {rowid} IN (SELECT value FROM json_each(?))",
+            " AND ".join(term.match for term in terms), json.dumps(list(ids)),
         )  # fmt: skip
         return {int(row[0]) for row in rows}
 
@@ -500,11 +521,8 @@ def _vector(row: Sequence[Any]) -> Vector:
     found = Vector(*row)
     if not isinstance(found.vector, bytes) or not found.vector or len(found.vector) % 64:
         raise DamagedError("a vector is none")
-    try:
-        if found.day is not None:
-            date.fromisoformat(found.day)
-    except (TypeError, ValueError) as error:
-        raise DamagedError("a document is none") from error
+    if found.day is not None:
+        _require_day(found.day)
     return found
 
 
@@ -515,10 +533,22 @@ def _candidate(row: Sequence[Any]) -> Candidate:
     is_sound = all(isinstance(one, int) for one in whole) and all(isinstance(one, str) for one in texts)
     if not is_sound or not isinstance(digest, bytes) or not isinstance(shown, str | None):
         raise DamagedError("a document is none")
+    if day is not None:
+        _require_day(day)
+    return Candidate(identity, -float(score), path, tier, first, last, piece, digest, day, shown, _tags(tags))
+
+
+@lru_cache(maxsize=1024)
+def _require_day(day: object) -> None:
     try:
-        found = frozenset(map(str, json.loads(tags)))
-        if day is not None:
-            date.fromisoformat(day)
+        date.fromisoformat(day)  # type: ignore[arg-type]  # that is what is asked
     except (TypeError, ValueError) as error:
         raise DamagedError("a document is none") from error
-    return Candidate(identity, -float(score), path, tier, first, last, piece, digest, day, shown, found)
+
+
+@lru_cache(maxsize=1024)
+def _tags(text: str) -> frozenset[str]:
+    try:
+        return frozenset(map(str, json.loads(text)))
+    except (TypeError, ValueError) as error:
+        raise DamagedError("a document is none") from error

@@ -16,7 +16,7 @@ from memoryd.recall.words import indexable, names_in
 from memoryd.transcripts.turn import Kind, Origin, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from datetime import date
 
     from memoryd.recall.chunks import Chunk
@@ -28,6 +28,7 @@ _TOOL = COLUMNS.index("tool")
 NEIGHBOURS = 2  # on each side
 _NEAR = 300  # characters of each neighbour: what an answer is about is said at its beginning
 PIECE = 8000  # characters of a turn that are one document
+_USER = str(Origin.USER)
 _SPOKEN = frozenset({str(Kind.MESSAGE), str(Kind.SUMMARY)})
 _SPEAKERS = frozenset({str(Role.USER), str(Role.ASSISTANT)})
 _SILENT = frozenset({str(Origin.TOOL), str(Origin.SYSTEM), str(Origin.INJECTED)})
@@ -91,36 +92,32 @@ def digest_of(text: str) -> bytes:
 def of_turns(turns: Sequence[Said], first_seq: int = 0) -> list[Document]:
     """The documents of a session's turns from `first_seq` on; the ones before it are there as neighbours."""
     talk = [turn for turn in turns if turn.is_conversation]
-    near = [indexable(turn.text[:_NEAR]) for turn in talk]
+    near = [(turn.sidechain, indexable(turn.text[:_NEAR])) for turn in talk]
     place = {turn.seq: at for at, turn in enumerate(talk)}
     found: list[Document] = []
     for turn in turns:
-        if turn.seq >= first_seq and turn.is_evidence:
-            at = place.get(turn.seq)
-            beside = "" if at is None else "\n".join(
-                near[one]
-                for one in range(max(0, at - NEIGHBOURS), min(len(talk), at + NEIGHBOURS + 1))
-                if one != at and talk[one].sidechain == turn.sidechain
-            )  # fmt: skip
-            found += _of_turn(turn, beside)
+        if turn.seq < first_seq or not turn.is_evidence:
+            continue
+        at = place.get(turn.seq)
+        if at is None:
+            found += _of_turn(turn, "tool", "")
+        else:
+            window = near[max(0, at - NEIGHBOURS) : at] + near[at + 1 : at + NEIGHBOURS + 1]
+            found += _of_turn(turn, "text", "\n".join([text for side, text in window if side == turn.sidechain]))
     return found
 
 
-def _of_turn(turn: Said, near: str) -> Iterable[Document]:
-    digest = digest_of(turn.text)
+def _of_turn(turn: Said, column: str, near: str) -> list[Document]:
+    seq, text = turn.seq, turn.text
+    digest = digest_of(text)
     about = "" if turn.day is None else day_words(turn.day)
     day = None if turn.day is None else turn.day.isoformat()
-    column = _column(turn)
-    for piece, start in enumerate(range(0, len(turn.text), PIECE)):
-        own = turn.text[start : start + PIECE]
-        columns = _columns(own, column, near=near, about=about)
-        yield Document(turn.seq, turn.seq, digest, columns, day, piece)
-
-
-def _column(turn: Said) -> str:
-    if turn.origin == Origin.USER:
-        return "person"
-    return "text" if turn.is_conversation else "tool"
+    if turn.origin == _USER:
+        column = "person"
+    return [
+        Document(seq, seq, digest, _columns(text[start : start + PIECE], column, near=near, about=about), day, piece)
+        for piece, start in enumerate(range(0, len(text), PIECE))
+    ]
 
 
 def _columns(own: str, column: str, *, near: str = "", about: str = "") -> tuple[str, ...]:

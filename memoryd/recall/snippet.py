@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from memoryd.recall.words import plain, runs
@@ -21,7 +22,7 @@ def snippet(text: str, words: Iterable[str]) -> str:
     line = " ".join(text.split())
     if len(line) <= LENGTH:
         return line
-    start = _best(_flat(line), {stem for word in words for run in runs(plain(word)) if (stem := _stem(run))})
+    start = _best(_flat(line), frozenset(stem for word in words for stem in _stems(word)))
     if start:
         start = line.rfind(" ", 0, start) + 1 or start
     end = start + LENGTH
@@ -33,15 +34,14 @@ def snippet(text: str, words: Iterable[str]) -> str:
 def held(text: str, words: Iterable[str]) -> list[str]:
     """Those of the words that stand in a text, in whatever form."""
     flat = _flat(text)
-    return [word for word in words if all(_stem(run) in flat for run in runs(plain(word)))]
+    return [word for word in words if all(stem in flat for stem in _stems(word))]
 
 
-def _best(flat: str, stems: set[str]) -> int:
+def _best(flat: str, stems: frozenset[str]) -> int:
     """Where a window begins that holds most different words, the first of equals."""
     if not stems:
         return 0
-    pattern = re.compile("|".join(re.escape(stem) for stem in sorted(stems, key=len, reverse=True)))
-    places = [(match.start(), match[0]) for match in pattern.finditer(flat)]
+    places = [(match.start(), match[0]) for match in _any_of(stems).finditer(flat)]
     best, most = 0, 0
     for at, (start, _) in enumerate(places):
         held = set()
@@ -56,8 +56,15 @@ def _best(flat: str, stems: set[str]) -> int:
     return max(0, min(best - _LEAD, len(flat) - LENGTH))
 
 
-def _stem(run: str) -> str:
-    return run[: max(3, len(run) - _ENDING)] if run.isascii() else run
+@lru_cache(maxsize=64)
+def _any_of(stems: frozenset[str]) -> re.Pattern[str]:
+    return re.compile("|".join(re.escape(stem) for stem in sorted(stems, key=len, reverse=True)))
+
+
+@lru_cache(maxsize=512)
+def _stems(word: str) -> tuple[str, ...]:
+    """What each run of a word begins with in all of its forms."""
+    return tuple(run[: max(3, len(run) - _ENDING)] if run.isascii() else run for run in runs(plain(word)))
 
 
 def _flat(line: str) -> str:
