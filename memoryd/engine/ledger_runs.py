@@ -136,7 +136,8 @@ def _rollback(writer: Writer, journal: Journal, run: Run) -> Decided:
 def _refinements(connection: Connection, agent_id: str, target: Target) -> list[str]:
     """The runs among those that are taken back by which the agent itself has changed its core."""
     rows = connection.exec_driver_sql(
-        "SELECT r.id FROM job_run r JOIN audit a ON a.run_id = r.id WHERE r.agent_id = ? AND r.kind = ?"
+        "SELECT r.id FROM job_run r JOIN audit a ON a.run_id = r.id WHERE r.agent_id = ?"
+        " AND ? IN (r.kind, CASE r.kind WHEN 'accept' THEN json_extract(r.options, '$.of') END)"
         " GROUP BY r.id HAVING r.id = ? OR max(a.id) > ? ORDER BY r.id",
         (agent_id, REFINE, target.run_id, 2**62 if target.audit_id is None else target.audit_id),
     )
