@@ -412,7 +412,7 @@ class Runner:
         """End an answer that changes nothing; the proposal still waits for one."""
         rows = guards.rows(refusals)
         self._note_guards(run, committing.Committed(refused=tuple(rows)))
-        why = f"the guards refuse it: {'; '.join(dict.fromkeys(one.why for one in refusals))}"
+        why = f"the guards refuse all of it: {'; '.join(dict.fromkeys(one.why for one in refusals))}"
         self._end(run, "declined", why=why, receipt={"refused": rows})
 
     def _proposes(self, run: Run) -> bool:
