@@ -95,8 +95,8 @@ class ProposingRefiner(refining.Refiner):
     def carried(
         self,
         operate: Operate,
-        session: Session,
-        tool: str,  # noqa: ARG002 - the receipt is written when it ends
+        session: Session,  # noqa: ARG002 - the receipt is written when it ends
+        tool: str,  # noqa: ARG002
     ) -> tuple[Sequence[Change], Sequence[Refusal]]:
         """Have the guards judge a change, and take what they let pass for done."""
         passed = self._tried(operate)
