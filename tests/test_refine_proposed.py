@@ -197,14 +197,21 @@ def test_accepting_goes_by_what_is_there_by_then_and_tells_what_passed(fresh):
     assert LAW not in world.text()
 
 
-def test_nothing_is_done_where_too_little_would_be_left_by_then(fresh):
+@pytest.mark.parametrize(
+    ("limits", "why"),
+    [
+        ({"guards": {"erosion_percent": 0}}, "too much of the core"),
+        ({"refine": {"max_mutations": 1}}, "too many changes in one refinement"),  # the first would pass
+    ],
+)
+def test_nothing_is_done_where_a_guard_of_the_whole_refuses_some_of_it_by_then(fresh, limits, why):
     world = fresh(*GOOD)
     row = world.refine()
-    world.scratch.write_config(guards={"erosion_percent": 0})
+    world.scratch.write_config(**limits)
     world.app.runner.settings = world.app.settings = config.load(world.scratch.config)
     text = world.text()
     accepted = answer(world, "accept", row["id"])
-    assert (accepted["state"], "too much of the core" in accepted["why"]) == ("declined", True), accepted
+    assert (accepted["state"], why in accepted["why"]) == ("declined", True), accepted
     assert (world.text(), world.row(row["id"])["state"]) == (text, "proposed")
     assert world.problems() == []
 
