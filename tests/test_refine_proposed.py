@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import re
 import shutil
+from datetime import timedelta
 
 import pytest
 from chat_server import ChatServer
 from mcp_world import ask, door
 from refine_world import (
+    NOW,
     PROMISE,
     TEXTS,
     CrashError,
@@ -23,6 +25,7 @@ from refine_world import (
 )
 
 from memoryd import config
+from memoryd.daemon import slots
 from memoryd.database import reads, sqlite
 from memoryd.engine import called_refining, ledger_runs
 from memoryd.engine.core_watch import CoreWatch
@@ -344,6 +347,28 @@ def test_an_edit_by_a_person_meanwhile_is_not_proposed_away(fresh):
     answer(world, "accept", row["id"])
     assert edited in world.text()
     assert world.problems() == []
+
+
+def test_it_is_proposed_when_it_is_due_once_and_an_alarm_tells_of_a_no(fresh):
+    world = fresh(*GOOD)
+    for day in range(9):
+        slots.look_at_cores(world.app)
+        while world.app.runner.run_next() is not None:
+            pass
+        assert open_alarms(world) == []
+        world.now += timedelta(days=1 if day else 0.1)
+    states = world.scratch.query("SELECT state FROM job_run WHERE kind = 'refine' ORDER BY created_at")
+    assert [one[0] for one in states] == ["proposed", "skipped"]  # a week later it waits still
+    with reads.open_reader(world.app.database) as reader:
+        (waiting,) = reads.proposals(reader, "demo")
+    answer(world, "reject", waiting["run"])
+    slots.look_at_cores(world.app)
+    (alarm,) = open_alarms(world)
+    assert f"what was proposed on {NOW:%Y-%m-%d} was not done (rejected: " in alarm
+
+
+def open_alarms(world):
+    return [row[0] for row in world.scratch.query("SELECT text FROM alarm WHERE kind = 'core' AND cleared_at IS NULL")]
 
 
 class Agent:
