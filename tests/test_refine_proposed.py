@@ -141,6 +141,8 @@ def test_a_refinement_is_proposed_whole_and_done_when_it_is_accepted(fresh):
     asked = len(world.server.requests)
     again = world.refine()  # while it waits nobody is asked
     assert (again["state"], again["receipt"]["waits_for"], len(world.server.requests)) == ("skipped", row["id"], asked)
+    early = world.run(ledger_runs.ROLLBACK, run=row["id"])
+    assert (early["state"], "is done yet" in early["why"]) == ("declined", True)
     accepted = answer(world, "accept", row["id"])
     assert accepted["state"] == "succeeded", accepted
     world.check(before, accepted)

@@ -110,6 +110,9 @@ def target_of(options: dict[str, Any]) -> Target:
 def _rollback(writer: Writer, journal: Journal, run: Run) -> Decided:
     target = target_of(run.options)
     with sqlite.reading(writer.engine) as connection:
+        if target.run_id is not None and runs.proposal(connection, target.run_id) is not None:
+            what = "nothing of what the run proposes is done yet"
+            raise RefusedError(what, target.run_id, "memoryd job reject drops it")
         plan = time_machine.plan(connection, run.agent_id, target, writer.now())
         refined = _refinements(connection, run.agent_id, target)
     plan.check()
