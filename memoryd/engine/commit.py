@@ -240,8 +240,14 @@ class Preview:
     passed: tuple[gate.Passed, ...] = ()
 
 
-def preview(writer: Writer, run: Run, edits: Sequence[Edit]) -> Preview:
+def preview(writer: Writer, run: Run, edits: Sequence[Edit], ahead: Sequence[Change] = ()) -> Preview:
     """Plan a run's edits as `commit` does, and write none of them; an edit of `MEMORY.md` is imported first.
+
+    Args:
+        writer: what to work with.
+        run: the run.
+        edits: what its job decided.
+        ahead: what earlier edits have come to, none of which is written: it is part of what these come to.
 
     Raises:
         StateError: a memory file cannot be read.
@@ -258,7 +264,7 @@ def preview(writer: Writer, run: Run, edits: Sequence[Edit]) -> Preview:
             old = files[path] if path in files else (regular.read_below(place.workspace, path), b"")
             files[path] = (old[0], (old[1] or old[0] or append["create"].encode()) + append["block"].encode())
         with sqlite.trying(writer.engine) as connection:
-            planned = _plan_core(connection, writer, run, edits, brought, _Told(file, bullets, None))
+            planned = _plan_core(connection, writer, run, edits, brought, _Told(file, bullets, None, ahead))
             facts = _learn(connection, writer, run, edits)
     if planned.rewrites:
         files = {CORE_FILE: (brought.data, base64.b64decode(planned.rewrites[0]["bytes"])), **files}
@@ -447,6 +453,7 @@ class _Told(NamedTuple):
     file: core.CoreFile
     bullets: Sequence[core.Bullet]
     revision: Revision | None
+    ahead: Sequence[Change] = ()  # of changes that are not written
 
 
 def _plan_core(
@@ -464,7 +471,8 @@ def _plan_core(
     file, revision = told.file, told.revision
     cut = None if revision is None else revision.cut
     changes = list(revision.changes) if revision is not None else []
-    passed = _passed(connection, writer, run, edits, file)
+    passed = _passed(connection, writer, run, edits, told)
+    changes += told.ahead
     changes += [change for one in passed for change in one.changes]
     refusals = tuple(refusal for one in passed for refusal in one.refusals)
     others = () if revision is None else tuple(encoded(*one, cut) for one in revision.rewrites)
@@ -484,13 +492,14 @@ def _plan_core(
 
 
 def _passed(
-    connection: Connection, writer: Writer, run: Run, edits: Sequence[Edit], file: core.CoreFile
+    connection: Connection, writer: Writer, run: Run, edits: Sequence[Edit], told: _Told
 ) -> tuple[gate.Passed, ...]:
     """What the guards let pass of each list of operations, each judged on what those ahead of it come to."""
     passed: list[gate.Passed] = []
-    several = sum(isinstance(edit, AddMemories | Operate) for edit in edits) > 1
+    several = bool(told.ahead) or sum(isinstance(edit, AddMemories | Operate) for edit in edits) > 1
     with sqlite.undoing(connection) if several else nullcontext():
-        for operations, asked in _operations(connection, run, edits, file):
+        audit.record(connection, told.ahead, at=writer.now(), agent_id=run.agent_id, actor=ACTOR, run_id=run.id)
+        for operations, asked in _operations(connection, run, edits, told.file):
             now = writer.now()
             one = gate.judge(
                 connection,

@@ -159,7 +159,7 @@ class ProposingRefiner(refining.Refiner):
     # --- what it comes to ----------------------------------------------------------------------------------------
 
     def _tried(self, operate: Operate) -> Passed:
-        planned = committing.preview(self.writer, self.run, [*self.shadow.edits, operate])
+        planned = committing.preview(self.writer, self.run, [operate], self.shadow.changes)
         passed = planned.passed[-1]
         if passed.changes:
             self.shadow.edits = (*self.shadow.edits, _with_id(operate, passed.changes))
