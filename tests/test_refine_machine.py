@@ -8,15 +8,11 @@ import pytest
 from chat_server import ChatServer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from refine_world import PROMISE, TEXTS, Template, ledger, plays
+from refine_world import PROMISE, TEXTS, CrashError, Crashes, Template, ledger, plays
 
 from memoryd.database import sqlite
 from memoryd.engine import ledger_runs
 from memoryd.ledger.memory import Kind
-
-
-class CrashError(BaseException):
-    """The process ends here."""
 
 
 @pytest.fixture(scope="module")
@@ -69,18 +65,6 @@ def made(request, call):
         case ("garbage", text):
             return "delete_memory", text
     return "complete_refinement", {"summary": "I merged 3 and deleted 7."}
-
-
-class Crashes:
-    """Ends the process at the n-th step of a commit or an answer."""
-
-    def __init__(self, at):
-        self.left = at
-
-    def __call__(self, name):
-        self.left -= 1
-        if self.left == 0:
-            raise CrashError(name)
 
 
 def without_times(memory):

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import re
-import shutil
 from datetime import timedelta
 
 import pytest
 from chat_server import ChatServer
-from mcp_world import ask, door
+from mcp_world import Agent, door, ids_of
 from refine_world import (
+    LAW,
     NOW,
     PROMISE,
     TEXTS,
     CrashError,
-    World,
+    Crashes,
+    Template,
     call,
     done,
     end_process,
@@ -32,29 +32,26 @@ from memoryd.engine.core_watch import CoreWatch
 from memoryd.interfaces import work
 from memoryd.ledger.memory import Kind
 
-LAW = "Each night the backups of the shop go to the bucket of Frankfurt"
 SUMMARY = "I merged two memories, shortened one and protected one. I deleted 40."
+
+
+MODES = {"facts": "off", "dream": "off", "dedup": "off", "refine": "propose"}
 
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory):
-    root = tmp_path_factory.mktemp("proposed")
-    made = World.made(root / "scratch")
-    made.scratch.write_config(modes={"facts": "off", "dream": "off", "dedup": "off", "refine": "propose"})
-    shutil.copytree(root / "scratch", root / "pristine")
-    return made.scratch, root / "pristine"
+    return Template(tmp_path_factory.mktemp("proposed"))
 
 
 @pytest.fixture
 def fresh(template):
-    scratch, pristine = template
     with contextlib.ExitStack() as stack:
 
         def make(*turns, **given):
-            part = {name: given.pop(name) for name in ("consent", "how") if name in given}
-            server = stack.enter_context(ChatServer(plays(*turns, **part)))
-            world = World(scratch.copied(pristine), server.url)
+            server = stack.enter_context(ChatServer(plays(*turns)))
+            world = template.fresh(server.url)
             world.server = server
+            world.scratch.write_config(modes=MODES)
             world.configure(**given)
             stack.enter_context(world.open())
             return world
@@ -63,7 +60,7 @@ def fresh(template):
 
 
 def mode(world, refine):
-    world.scratch.write_config(modes={"facts": "off", "dream": "off", "dedup": "off", "refine": refine})
+    world.scratch.write_config(modes=MODES | {"refine": refine})
     world.app.runner.settings = world.app.settings = config.load(world.scratch.config)
 
 
@@ -373,26 +370,10 @@ def open_alarms(world):
     return [row[0] for row in world.scratch.query("SELECT text FROM alarm WHERE kind = 'core' AND cleared_at IS NULL")]
 
 
-class Agent:
-    """Calls tools as an agent does, in this process."""
-
-    def __init__(self, asked):
-        self._asked = asked
-
-    def __call__(self, tool, **given):
-        result = asyncio.run(ask(self._asked, tool, **given))
-        return result.content[0].text if result.is_error else result.structured_content
-
-
-def ids(agent, *texts):
-    lines = [line for text in texts for line in agent("search_memories", query=text)["memories"]]
-    return [next(line.split()[0] for line in lines if line.endswith(text)) for text in texts]
-
-
 @pytest.fixture
 def called(template):
-    scratch, pristine = template
-    world = World(scratch.copied(pristine))
+    world = template.fresh()
+    world.scratch.write_config(modes=MODES)
     world.configure()
     return world
 
@@ -402,10 +383,10 @@ def test_an_agent_that_calls_the_tools_itself_proposes_as_well(called):
     text = world.text()
     with door(world.scratch) as asked:
         agent = Agent(asked)
-        merged = agent("consolidate_memories", ids_to_merge=ids(agent, TEXTS[2], TEXTS[3]), new_content=LAW)
+        merged = agent("consolidate_memories", ids_to_merge=ids_of(agent, TEXTS[2], TEXTS[3]), new_content=LAW)
         assert (merged["over"], merged["error"]) == (False, None)
         assert agent("protect_memory", id=merged["new_ids"][0])["error"] is None
-        assert ids(agent, LAW) == merged["new_ids"]
+        assert ids_of(agent, LAW) == merged["new_ids"]
         assert agent("delete_memory", id=merged["new_ids"][0])["error"].startswith("protected")
         end = agent("complete_refinement", summary="I merged 2 memories into 1 and protected it.")
         assert (end["over"], end["state"]) == (True, "proposed")
@@ -425,7 +406,7 @@ def test_what_was_forgotten_meanwhile_ends_an_agents_own_refinement(called):
     world = called
     with door(world.scratch) as asked:
         agent = Agent(asked)
-        pair = ids(agent, TEXTS[2], TEXTS[3])
+        pair = ids_of(agent, TEXTS[2], TEXTS[3])
         run = agent("consolidate_memories", ids_to_merge=pair, new_content=LAW)["run"]
     told = world.scratch.json("forget", pair[0], "--yes")
     assert told
@@ -434,20 +415,6 @@ def test_what_was_forgotten_meanwhile_ends_an_agents_own_refinement(called):
         assert (row["state"], "forgotten" in row["why"]) == ("cancelled", True)
         assert world.scratch.query("SELECT count(*) FROM job_run WHERE reply LIKE '%bucket%'") == [(0,)]
         assert world.problems() == []
-
-
-class Crashes:
-    """Ends the process at the n-th step."""
-
-    def __init__(self, at):
-        self.left = at
-        self.crashed = False
-
-    def __call__(self, name):
-        self.left -= 1
-        if self.left == 0:
-            self.crashed = True
-            raise CrashError(name)
 
 
 ENDS = {"propose": "proposed", "accept": "succeeded", "reject": "declined"}
