@@ -226,13 +226,6 @@ class Llm:
     fallback: str = _key(values.one_of("offline", "wait"), "offline")
 
 
-# Else what was accepted would be steps whose later ones were decided on a core that is another by then.
-_NO_PROPOSAL = (
-    "each step of a refinement is decided by what came of the step before, so there is no whole to accept;"
-    " memoryd job run refine, by hand, and memoryd rollback RUN are what there is"
-)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Modes:
     """What each kind of job may do by itself."""
@@ -241,7 +234,7 @@ class Modes:
     facts: str = _key(values.one_of("off", "propose", "auto"), "auto")
     dedup: str = _key(values.one_of("off", "propose", "auto"), "auto")
     dream: str = _key(values.one_of("off", "propose", "auto"), "auto")
-    refine: str = _key(values.one_of("off", "auto", propose=_NO_PROPOSAL), "auto")
+    refine: str = _key(values.one_of("off", "propose", "auto"), "auto")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,14 +107,12 @@ def _text(value: object) -> str:
     return value
 
 
-def one_of(*names: str, **refused: str) -> Parser:
-    """One of a few words; some others are `refused`, each with why."""
+def one_of(*names: str) -> Parser:
+    """One of a few words."""
 
     def parse(_: Place, value: object) -> str:
         if isinstance(value, str) and value in names:
             return value
-        if isinstance(value, str) and value in refused:
-            raise RefusedValueError(f"{value} is not to be had here: {refused[value]}", f"one of {', '.join(names)}")
         near = difflib.get_close_matches(str(value).lower(), names, n=1)
         hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(names)}"
         raise RefusedValueError(f"{shown(value)} is not known", hint)

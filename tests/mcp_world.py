@@ -1,5 +1,6 @@
 """An agent with something to remember, and who asks it by the Model Context Protocol."""
 
+import asyncio
 import json
 import sys
 from contextlib import contextmanager
@@ -67,3 +68,25 @@ async def ask(door, name, **given):
 def unsaid(text):
     """What of a text is left when ingest has cut out what memoryd had told."""
     return strip(text)[0]
+
+
+class Agent:
+    """Calls tools as an agent does, in this process."""
+
+    def __init__(self, asked):
+        self._asked = asked
+
+    def __call__(self, tool, **given):
+        result = asyncio.run(ask(self._asked, tool, **given))
+        if result.is_error:
+            return result.content[0].text
+        return result.structured_content
+
+
+def ids_of(agent, *texts):
+    """The ids of memories, as the agent itself finds them."""
+    found = []
+    for text in texts:
+        lines = agent("search_memories", query=text)["memories"]
+        found.append(next(line.split()[0] for line in lines if line.endswith(text)))
+    return found

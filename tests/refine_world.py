@@ -240,6 +240,20 @@ class CrashError(BaseException):
     """The process ends here."""
 
 
+class Crashes:
+    """Ends the process at the n-th step."""
+
+    def __init__(self, at):
+        self.left = at
+        self.crashed = False
+
+    def __call__(self, name):
+        self.left -= 1
+        if self.left == 0:
+            self.crashed = True
+            raise CrashError(name)
+
+
 def crash(*_):
     raise CrashError
 

@@ -283,11 +283,7 @@ def test_a_model_may_be_named_for_each_agent_instead_of_for_all(tmp_path):
         ("llm: {daily_tokens: -1}", "out of range", "0 or more"),
         ("llm: {fallback: never}", "not known", "offline, wait"),
         ("modes: {sleep: false}", "false is not known", "off, propose, auto"),
-        (
-            "modes: {refine: propose}",
-            "each step of a refinement is decided by what came of the step before",
-            "off, auto",
-        ),
+        ("modes: {refine: proposed}", "not known", "did you mean propose?"),
         ("hooks: {on_summary: ['a', 'b']}", "not a list", "quotes"),
         ("hooks: {on_summary: ' '}", "empty", ""),
         ("log: {level: warn}", "not known", "did you mean warning?"),

@@ -15,7 +15,7 @@ from memoryd.errors import NotFoundError, RefusedError
 from memoryd.interfaces.ledger import _plan_text
 from memoryd.ledger import audit, rollback
 from memoryd.ledger.memory import Ending, Kind
-from memoryd.ledger.operation import Add, Delete, Merge, Protect, Restore, Update
+from memoryd.ledger.operation import Add, Delete, Merge, Protect, Restore, Unprotect, Update
 from memoryd.ledger.rollback import Conflict, Plan
 
 
@@ -42,6 +42,29 @@ def test_the_last_run_rolled_back_is_as_if_it_had_not_been(drawn, data):
     again = world.plan(runs[-1])
     assert again.already
     assert again.steps == ()
+
+
+def test_what_came_to_nothing_since_is_not_in_the_way():
+    """A memory protected, and not any more: before, behind and among what the run did to it."""
+    world = World()
+    one, other = "core_0000000a", "core_0000000b"
+    world.do("first", Add(Kind.CORE, "the well", id=one), Add(Kind.CORE, "the garden", id=other))
+    world.do("second", Update(one, content="the old well"), Protect(other))
+    world.do("hand", Protect(one))
+    world.do("hand", Unprotect(one), Unprotect(other))
+    world.do("second", Update(one, content="a well"))
+    world.do("hand", Protect(one))
+    assert [step.why for step in world.plan("second").conflicts] == ["changed"]
+    world.do("hand", Unprotect(one))
+    plan = world.plan("second")
+    assert not plan.conflicts
+    before = {
+        entry.memory_id: world.texts[entry.before]
+        for entry in reversed(world.entries)
+        if entry.run_id == "second" and entry.before is not None
+    }
+    world.carry_out(plan, "undo")
+    assert {memory_id: world.state(memory_id) for memory_id in before} == before
 
 
 @given(worlds(), st.data())

@@ -630,11 +630,12 @@ def test_diary_and_receipt_of_what_is_accepted_in_part_tell_what_passed(dreaming
 # --- the rest ---
 
 
-def test_a_silo_is_nobodys_to_review(tmp_path):
-    scratch = Scratch(tmp_path / "scratch", modes={"facts": "propose"})
+@pytest.mark.parametrize("kind", ["facts", "refine"])
+def test_a_silo_is_nobodys_to_review(tmp_path, kind):
+    scratch = Scratch(tmp_path / "scratch", modes={kind: "propose"})
     scratch.agents = [Scratch.agent("demo", scratch.workspace, privacy="silo")]
     scratch.write_config()
-    with pytest.raises(ConfigError, match=r"modes\.facts: propose shows a person what demo remembers"):
+    with pytest.raises(ConfigError, match=rf"modes\.{kind}: propose shows a person what demo remembers"):
         config.load(scratch.config)
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from datetime import timedelta
 
 import pytest
-from mcp_world import ask, door
+from mcp_world import Agent, door, ids_of
 from refine_world import LAW, PROMISE, TEXTS, CrashError, Template, crash, end_process
 
 from memoryd.database import sqlite
@@ -28,28 +27,6 @@ def world(template):
     return made
 
 
-class Agent:
-    """Calls tools as an agent does, in this process."""
-
-    def __init__(self, asked):
-        self._asked = asked
-
-    def __call__(self, tool, **given):
-        result = asyncio.run(ask(self._asked, tool, **given))
-        if result.is_error:
-            return result.content[0].text
-        return result.structured_content
-
-
-def ids(agent, *texts):
-    """The ids of memories, as the agent itself finds them."""
-    found = []
-    for text in texts:
-        lines = agent("search_memories", query=text)["memories"]
-        found.append(next(line.split()[0] for line in lines if line.endswith(text)))
-    return found
-
-
 def seen(world):
     with world.open():
         return world.all(), world.tokens(), world.text(), world.problems()
@@ -59,10 +36,10 @@ def test_an_agent_refines_its_own_core_in_one_run(world):
     before, tokens, _, _ = seen(world)
     with door(world.scratch) as asked:
         agent = Agent(asked)
-        merged = agent("consolidate_memories", ids_to_merge=ids(agent, TEXTS[2], TEXTS[3]), new_content=LAW)
+        merged = agent("consolidate_memories", ids_to_merge=ids_of(agent, TEXTS[2], TEXTS[3]), new_content=LAW)
         assert merged["over"] is False
         assert merged["core_tokens"] < tokens
-        (promise,) = ids(agent, PROMISE)
+        (promise,) = ids_of(agent, PROMISE)
         told = agent("delete_memory", id=promise)
         assert told["error"].startswith("protected")
         assert agent("protect_memory", id=merged["new_ids"][0])["error"] is None
@@ -89,9 +66,9 @@ def test_the_breaker_takes_an_agents_own_refinement_back(world):
     before, _, text, _ = seen(world)
     with door(world.scratch) as asked:
         agent = Agent(asked)
-        agent("protect_memory", id=ids(agent, TEXTS[5])[0])
+        agent("protect_memory", id=ids_of(agent, TEXTS[5])[0])
         for one in (0, 1, 2, 3, 6):
-            told = agent("delete_memory", id=ids(agent, TEXTS[one])[0])
+            told = agent("delete_memory", id=ids_of(agent, TEXTS[one])[0])
             if told["over"]:
                 break
         assert told["state"] == "failed"
@@ -107,7 +84,7 @@ def test_an_agent_that_does_not_go_on_has_left_it_unfinished(world, unfinished):
     _, _, text, _ = seen(world)
     with door(world.scratch) as asked:
         agent = Agent(asked)
-        run = agent("consolidate_memories", ids_to_merge=ids(agent, TEXTS[2], TEXTS[3]), new_content=LAW)["run"]
+        run = agent("consolidate_memories", ids_to_merge=ids_of(agent, TEXTS[2], TEXTS[3]), new_content=LAW)["run"]
     with world.open():
         world.now = called_refining.moment_of(world.row(run)["scheduled_for"])
         assert world.app.runner.run_next() is not None
@@ -121,7 +98,7 @@ def test_an_agent_that_does_not_go_on_has_left_it_unfinished(world, unfinished):
 def test_nobody_else_refines_meanwhile_and_one_that_is_cancelled_ends_in_good_order(world):
     with door(world.scratch) as asked:
         agent = Agent(asked)
-        run = agent("protect_memory", id=ids(agent, TEXTS[5])[0])["run"]
+        run = agent("protect_memory", id=ids_of(agent, TEXTS[5])[0])["run"]
         refused = world.scratch.json("job", "run", "refine", code=4)
         assert "the agent refines its core itself" in refused["message"]
         world.scratch.json("job", "cancel", run)
@@ -203,7 +180,7 @@ def test_an_agent_is_told_that_its_core_is_too_large(world):
 def test_a_refinement_is_shown_call_by_call_and_its_contents_by_leave(world):
     with door(world.scratch) as asked:
         agent = Agent(asked)
-        agent("consolidate_memories", ids_to_merge=ids(agent, TEXTS[2], TEXTS[3]), new_content=LAW)
+        agent("consolidate_memories", ids_to_merge=ids_of(agent, TEXTS[2], TEXTS[3]), new_content=LAW)
         run = agent("complete_refinement", summary="I deleted ten.")["run"]
     blind = world.scratch.run("job", "show", run)
     assert blind.returncode == 0

@@ -8,15 +8,11 @@ import pytest
 from chat_server import ChatServer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from refine_world import PROMISE, TEXTS, Template, ledger, plays
+from refine_world import PROMISE, TEXTS, CrashError, Crashes, Template, ledger, plays
 
 from memoryd.database import sqlite
 from memoryd.engine import ledger_runs
 from memoryd.ledger.memory import Kind
-
-
-class CrashError(BaseException):
-    """The process ends here."""
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +20,7 @@ def template(tmp_path_factory):
     return Template(tmp_path_factory.mktemp("refine"))
 
 
+MODES = {"facts": "off", "dream": "off", "dedup": "off"}
 PLACES = st.integers(0, len(TEXTS) + 1)  # beyond the last: an id that is not there
 # A number stands for so much of the replaced memories' own words: the guards let such a text through, lossy as it is.
 WORDS = st.integers(1, 3) | st.sampled_from(
@@ -70,45 +67,57 @@ def made(request, call):
     return "complete_refinement", {"summary": "I merged 3 and deleted 7."}
 
 
-class Crashes:
-    """Ends the process at the n-th step of a commit or an answer."""
-
-    def __init__(self, at):
-        self.left = at
-
-    def __call__(self, name):
-        self.left -= 1
-        if self.left == 0:
-            raise CrashError(name)
-
-
 def without_times(memory):
     return (memory.content, memory.constitutional, memory.deleted_at, memory.heading, memory.position, memory.tags)
 
 
+DRAWN = settings.default.max_examples
+CRASHES = st.none() | st.integers(1, 60)
+
+
 @pytest.mark.timeout(3600)  # a soak draws a thousand
 @settings(
-    max_examples=settings.default.max_examples * 3 // 10,  # each is two processes' lives, an undoing and a verify
+    # Each is two processes' lives, an undoing and a verify.
+    max_examples=DRAWN if DRAWN >= 1_000 else DRAWN * 3 // 10,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-@given(script=SCRIPTS, crash=st.none() | st.integers(1, 60), unfinished=st.sampled_from(["keep", "rollback"]))
-def test_any_session_ends_well(template, script, crash, unfinished):
+@given(
+    script=SCRIPTS,
+    crash=CRASHES,
+    unfinished=st.sampled_from(["keep", "rollback"]),
+    answer=st.none() | st.tuples(CRASHES),
+)
+def test_any_session_ends_well(template, script, crash, unfinished, answer):
+    """At once, or proposed and accepted by an answer that may be stopped as well."""
     turns = [lambda request, turn=turn: [made(request, call) for call in turn] for turn in script]
     with ChatServer(plays(*turns)) as server:
         world = template.fresh(server.url)
         world.configure(unfinished=unfinished, consent=False)
+        world.scratch.write_config(modes=MODES | {"refine": "auto" if answer is None else "propose"})
         with world.open(Crashes(crash) if crash else None):
             before, text, start = world.all(), world.text(), world.tokens()
             run_id = world.queue("refine", key="refine:demo")
-            with contextlib.suppress(CrashError):
-                world.app.runner.run_next(only=run_id)
-            with sqlite.writing(world.app.engine) as connection:  # its owner is this process, which lives
-                connection.exec_driver_sql("UPDATE job_run SET owner = 'gone' WHERE state = 'running'")
+            stopped(world, run_id)
+        if answer is not None:
+            with world.open(Crashes(answer[0]) if answer[0] else None):
+                stopped(world, run_id)
+                row = world.row(run_id)
+                assert row["state"] in {"proposed", "skipped", "failed", "succeeded"} or answer[0], row
+                assert world.text() == text
+                if row["state"] == "proposed":
+                    run_id = world.queue("accept", run=run_id, of="refine")
+                    stopped(world, run_id)
         with world.open():
-            world.app.runner.run_next(only=run_id)
+            while world.app.runner.run_next() is not None:
+                pass
             row = world.row(run_id)
+            if row["kind"] == "refine" and row["state"] == "proposed":
+                run_id = world.queue("accept", run=run_id, of="refine")
+                world.app.runner.run_next(only=run_id)
+                row = world.row(run_id)
             assert row["state"] in {"succeeded", "skipped", "failed"}, row
-            world.check(before, row)
+            has_written = answer is None or row["kind"] == "accept"
+            world.check(before, row if has_written else None)
             assert world.tokens() >= start / 2
             assert world.id_of(PROMISE)
             if row["state"] == "failed":
@@ -124,6 +133,14 @@ def test_any_session_ends_well(template, script, crash, unfinished):
             }
             assert all(not after[one].is_live for one in after if one not in before and one.startswith("core_"))
             assert all(memory.is_live for memory in after.values() if memory.kind is Kind.JOURNAL)
+
+
+def stopped(world, run_id):
+    """Carry a run out, as far as it gets."""
+    with contextlib.suppress(CrashError):
+        world.app.runner.run_next(only=run_id)
+    with sqlite.writing(world.app.engine) as connection:  # its owner is this process, which lives
+        connection.exec_driver_sql("UPDATE job_run SET owner = 'gone' WHERE state = 'running'")
 
 
 SCRIPT = (

@@ -149,7 +149,7 @@ def finish(
         state: how it ends.
         now: the time.
         values: why, error, tokens and receipt for its row; `kept`: what stays on it, out of sight;
-            `input_hash`: where no question has set one.
+            `input_hash`: where no question has set one; `made_from`: whatever any question has set.
         states: the states it may have now.
 
     Returns:
@@ -157,7 +157,7 @@ def finish(
     """
     result = connection.exec_driver_sql(
         "UPDATE job_run SET state = ?, finished_at = ?, why = ?, error = ?, tokens_in = ?, tokens_out = ?,"
-        " receipt = ?, owner = NULL, reply = ?, input_hash = coalesce(input_hash, ?),"
+        " receipt = ?, owner = NULL, reply = ?, input_hash = coalesce(?, input_hash, ?),"
         " refused = CASE ? WHEN 'succeeded' THEN NULL ELSE refused END"
         " WHERE id = ? AND fence = ? AND state IN (SELECT value FROM json_each(?))",
         (
@@ -169,6 +169,7 @@ def finish(
             values.get("tokens_out", 0),
             json.dumps(values.get("receipt", {}), sort_keys=True),
             values.get("kept"),
+            values.get("made_from"),
             values.get("input_hash"),
             state,
             run.id,
@@ -729,14 +730,16 @@ def is_paused(connection: Connection, agent_id: str) -> bool:
     return found.first() is not None
 
 
-def last_of_kind(connection: Connection, agent_id: str, kind: str, *, but: Sequence[str]) -> tuple[str, str] | None:
-    """The state of an agent's newest run of a kind that is in none of these states, and when it was made."""
+def last_of_kind(
+    connection: Connection, agent_id: str, kind: str, *, but: Sequence[str]
+) -> tuple[str, str, str] | None:
+    """The state of an agent's newest run of a kind that is in none of these states, when it was made, and why it is."""
     row = connection.exec_driver_sql(
-        "SELECT state, created_at FROM job_run WHERE agent_id = ? AND kind = ?"
+        "SELECT state, created_at, coalesce(why, '') FROM job_run WHERE agent_id = ? AND kind = ?"
         " AND state NOT IN (SELECT value FROM json_each(?)) ORDER BY created_at DESC, rowid DESC LIMIT 1",
         (agent_id, kind, json.dumps(list(but))),
     ).first()
-    return None if row is None else (row[0], row[1])
+    return None if row is None else (row[0], row[1], row[2])
 
 
 def asked_since(

@@ -109,6 +109,16 @@ def trying(engine: Engine) -> Iterator[Connection]:
 
 
 @contextmanager
+def undoing(connection: Connection) -> Iterator[None]:
+    """Do inside a write transaction what is not to stay of it."""
+    savepoint = connection.begin_nested()
+    try:
+        yield
+    finally:
+        savepoint.rollback()
+
+
+@contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
     """Open one read transaction: every query in it sees the same state."""
     with engine.connect() as connection, connection.begin():

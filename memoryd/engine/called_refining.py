@@ -15,6 +15,7 @@ from memoryd.database import memories, runs, sqlite
 from memoryd.engine import refining, sleeping
 from memoryd.engine.clock import moment_of, text_of
 from memoryd.engine.commit import StaleRunError
+from memoryd.engine.proposed_refining import PENDING
 from memoryd.errors import RefusedError
 from memoryd.gauge.estimate import CHARACTERS_PER_TOKEN
 from memoryd.jobs import refine
@@ -22,7 +23,7 @@ from memoryd.jobs.job import Found, NothingToDo, ToolCall
 from memoryd.jobs.knife import Look
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Engine
 
     from memoryd.config import Settings
     from memoryd.database.runs import Run
@@ -43,7 +44,13 @@ def is_called(run: Run) -> bool:
 def size_if_due(connection: Connection, settings: Settings, agent_id: str) -> int | None:
     """Tokens of a core that is larger than it should be; None where there is nothing to refine, or it is off."""
     tokens = memories.core_tokens(connection, agent_id, CHARACTERS_PER_TOKEN)
-    return tokens if settings.modes.refine != "off" and tokens > settings.refine.target_tokens else None
+    is_wanted = settings.modes.refine != "off" and proposal_of(connection, agent_id) is None
+    return tokens if is_wanted and tokens > settings.refine.target_tokens else None
+
+
+def proposal_of(connection: Connection, agent_id: str) -> str | None:
+    """The refinement of an agent that waits for a person's answer; None where none does."""
+    return next((one.id for one in runs.proposals(connection, agent_id) if one.kind == refining.KIND), None)
 
 
 def hand_over(
@@ -63,8 +70,15 @@ def hand_over(
         RefusedError: another refinement waits or runs, or none may begin but by a person's hand.
     """
     text, now = json.dumps({"tool": tool, "arguments": arguments}), clock.text()
+    proposal = proposal_of(connection, agent_id)
+    if proposal is not None:
+        hint = "that is for a person to answer: memoryd job accept, or reject"
+        raise RefusedError("what the last refinement came to waits for an answer", proposal, hint)
     waiting = runs.open_by_key(connection, refining.key_of(agent_id))
     if waiting is not None:
+        kept = _given(connection, waiting)
+        if PENDING in kept:
+            text = json.dumps(json.loads(text) | {PENDING: kept[PENDING]})
         if not runs.hand_over(connection, waiting, text, WAITS, now):
             raise RefusedError("a refinement is under way already", waiting, "try it again when it is over")
         return waiting
@@ -75,6 +89,29 @@ def hand_over(
     runs.enqueue(connection, row | {"created_at": now, "scheduled_for": now})
     runs.give_text(connection, row["id"], text)
     return str(row["id"])
+
+
+def given_to(engine: Engine, run: Run) -> dict[str, Any] | None:
+    """What an agent's own refinement that has begun goes on from; None of any other."""
+    with sqlite.reading(engine) as connection:
+        has_begun = is_called(run) and refining.KIND in runs.receipt(connection, run.id)
+        return _given(connection, run.id) if has_begun else None
+
+
+def give_up(engine: Engine, agent_id: str, now: str, why: str) -> int:
+    """End an agent's own refinement, which waits for its next call, with all that was not to be written yet."""
+    with sqlite.writing(engine) as connection:
+        waiting = runs.open_by_key(connection, refining.key_of(agent_id))
+        if waiting is None or PENDING not in _given(connection, waiting):
+            return 0
+        runs.withdraw(connection, waiting, now, why)
+        return 1
+
+
+def _given(connection: Connection, run_id: str) -> dict[str, Any]:
+    text = connection.exec_driver_sql("SELECT reply FROM job_run WHERE id = ?", (run_id,)).scalar_one()
+    found: dict[str, Any] = json.loads(text or "{}")
+    return found
 
 
 def answer_of(connection: Connection, run_id: str) -> dict[str, Any] | None:
@@ -93,6 +130,7 @@ def carry_out(refiner: Refiner) -> None:
 
 def _carry_out(refiner: Refiner) -> None:
     given = json.loads(runs.given_text(refiner.writer.engine, refiner.run) or "{}")
+    refiner.go_on_from(given.get(PENDING, ()))
     session, is_cut_off = refiner.restored(), refiner.is_cut_off()
     refiner.keep()
     if refiner.has_begun() and refiner.heeds_cancel():
@@ -102,6 +140,10 @@ def _carry_out(refiner: Refiner) -> None:
         refiner.finish(session.end(refining.STOPPED if is_cut_off else "the agent did not go on"))
         return
     if not refiner.has_begun():
+        unwanted = refiner.unwanted()
+        if unwanted is not None:
+            refiner.end("skipped", unwanted)
+            return
         refiner.end_duplicates()
         first = refine.begin(refiner.gather())
         if isinstance(first, NothingToDo):
@@ -119,7 +161,7 @@ def _carry_out(refiner: Refiner) -> None:
         return
     told = {**refiner.kept, refining.KIND: session.row() | _memo(session)}
     due = text_of(min(refiner.source.clock.now() + PATIENCE, limit))
-    text = json.dumps({"answer": json.loads(answer)})
+    text = json.dumps({"answer": json.loads(answer), **refiner.pending()})
     with sqlite.writing(refiner.writer.engine) as connection:
         if not runs.wait_for_more(connection, refiner.run, text=text, receipt=told, why=WAITS, due=due):
             raise StaleRunError("the run was cancelled, or belongs to another claim by now", where=refiner.run.id)

@@ -15,7 +15,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from memoryd.files.open_folder import Entry, OpenFolder
     from memoryd.jobs.job import Edit
     from memoryd.ledger.guards import Refusal
+    from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Operation
     from memoryd.ledger.projection import Standing
 
@@ -92,6 +93,7 @@ class Outcome:
     tokens_out: int = 0
     receipt: dict[str, Any] = field(default_factory=dict)
     late: Callable[[], dict[str, Any]] = dict  # what of the receipt is known only when the files are written
+    row: Mapping[str, str | None] = field(default_factory=dict)  # further values for the row, see `runs.finish`
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,7 @@ def commit(
     *,
     revise: Revise | None = None,
     settled: bool = False,
+    foreseen: Preview | None = None,
 ) -> Committed:
     """Carry out a run's edits and end the run, all or none.
 
@@ -160,10 +163,12 @@ def commit(
         revise: says, inside the plan's transaction, what earlier states rows and files go back to; given the
             workspace, its `.continuum/memory`, and `MEMORY.md` as it is.
         settled: `MEMORY.md` is whole, however little it holds.
+        foreseen: what the first of the edits came to when all was decided.
 
     Raises:
         StaleRunError: another claim owns the run by now; nothing was changed.
-        OutdatedError: a rewrite was decided on another core than there is by now; nothing was changed.
+        OutdatedError: a rewrite was decided on another core than there is by now, or the guards let other operations
+            pass than was foreseen; nothing was changed.
         StateError: a memory file cannot be read or written.
         OSError: the disk refused; the intent stays and is settled later.
     """
@@ -173,7 +178,7 @@ def commit(
         raise TypeError("facts are changed by runs that touch no file")
     with held(writer.workspace) as place:
         for replan in range(REPLANS):
-            intent = _make_intent(writer, place, run, edits, outcome, _How(replan, revise, settled))
+            intent = _make_intent(writer, place, run, edits, outcome, _How(replan, revise, settled, foreseen))
             try:
                 _apply_files(writer, place, run.id, intent, settling=False)
             except durable.MovedError:
@@ -226,15 +231,23 @@ class Preview:
         files: (path, bytes before, bytes after); None for `before` where there is none.
         changes: of memories, in order.
         refusals: of guards.
+        passed: what became of each list of operations, in order; none of a rewrite.
     """
 
     files: tuple[tuple[str, bytes | None, bytes], ...]
     changes: tuple[Change, ...]
     refusals: tuple[Refusal, ...]
+    passed: tuple[gate.Passed, ...] = ()
 
 
-def preview(writer: Writer, run: Run, edits: Sequence[Edit]) -> Preview:
+def preview(writer: Writer, run: Run, edits: Sequence[Edit], ahead: Sequence[Change] = ()) -> Preview:
     """Plan a run's edits as `commit` does, and write none of them; an edit of `MEMORY.md` is imported first.
+
+    Args:
+        writer: what to work with.
+        run: the run.
+        edits: what its job decided.
+        ahead: what earlier edits have come to, none of which is written: it is part of what these come to.
 
     Raises:
         StateError: a memory file cannot be read.
@@ -251,7 +264,7 @@ def preview(writer: Writer, run: Run, edits: Sequence[Edit]) -> Preview:
             old = files[path] if path in files else (regular.read_below(place.workspace, path), b"")
             files[path] = (old[0], (old[1] or old[0] or append["create"].encode()) + append["block"].encode())
         with sqlite.trying(writer.engine) as connection:
-            planned = _plan_core(connection, writer, run, edits, brought, _Told(file, bullets, None))
+            planned = _plan_core(connection, writer, run, edits, brought, _Told(file, bullets, None, ahead))
             facts = _learn(connection, writer, run, edits)
     if planned.rewrites:
         files = {CORE_FILE: (brought.data, base64.b64decode(planned.rewrites[0]["bytes"])), **files}
@@ -259,6 +272,7 @@ def preview(writer: Writer, run: Run, edits: Sequence[Edit]) -> Preview:
         files=tuple((path, *both) for path, both in files.items()),
         changes=(*planned.changes, *facts.changes),
         refusals=(*planned.refusals, *facts.refusals),
+        passed=planned.passed,
     )
 
 
@@ -318,6 +332,7 @@ class _How(NamedTuple):
     replan: int
     revise: Revise | None
     settled: bool
+    foreseen: Preview | None
 
 
 def _make_intent(
@@ -333,6 +348,8 @@ def _make_intent(
         folders_of = (place.workspace, place.continuum)
         revision = None if how.revise is None else how.revise(connection, folders_of, brought)
         planned = _plan_core(connection, writer, run, edits, brought, _Told(file, bullets, revision))
+        if how.foreseen is not None and not planned.is_as(how.foreseen):
+            raise OutdatedError("the ledger was changed meanwhile", str(writer.workspace / CORE_FILE))
         intent = {
             "fence": run.fence,
             "actor": revision.actor if revision is not None else actor_of(edits),
@@ -400,6 +417,7 @@ def _outcome_json(
         "tokens_in": outcome.tokens_in,
         "tokens_out": outcome.tokens_out,
         "receipt": receipt,
+        **outcome.row,
     }
 
 
@@ -413,6 +431,12 @@ class _Planned:
     rewrites: tuple[dict[str, Any], ...] = ()
     changes: tuple[Change, ...] = ()
     refusals: tuple[Refusal, ...] = ()
+    passed: tuple[gate.Passed, ...] = ()
+
+    def is_as(self, foreseen: Preview) -> bool:
+        """Whether the guards let the same pass of the lists of operations that were looked at before."""
+        both = zip(self.passed, foreseen.passed, strict=False)
+        return all(len(a.changes) == len(b.changes) and len(a.refusals) == len(b.refusals) for a, b in both)
 
 
 def _with_put_back(brought: Brought) -> core.CoreFile:
@@ -429,6 +453,7 @@ class _Told(NamedTuple):
     file: core.CoreFile
     bullets: Sequence[core.Bullet]
     revision: Revision | None
+    ahead: Sequence[Change] = ()  # of changes that are not written
 
 
 def _plan_core(
@@ -446,35 +471,51 @@ def _plan_core(
     file, revision = told.file, told.revision
     cut = None if revision is None else revision.cut
     changes = list(revision.changes) if revision is not None else []
-    refusals: list[Refusal] = []
-    for operations, asked in _operations(connection, run, edits, file):
-        passed = gate.judge(
-            connection,
-            run.agent_id,
-            operations,
-            door=asked.door,
-            now=writer.now(),
-            new_hex=writer.new_id,
-            limits=writer.limits,
-            seen=asked.seen,
-            begun=asked.begun,
-        )
-        changes += passed.changes
-        refusals += passed.refusals
+    passed = _passed(connection, writer, run, edits, told)
+    changes += told.ahead
+    changes += [change for one in passed for change in one.changes]
+    refusals = tuple(refusal for one in passed for refusal in one.refusals)
     others = () if revision is None else tuple(encoded(*one, cut) for one in revision.rewrites)
     if revision is not None and revision.core is not None:
         rewrite = encoded(CORE_FILE, brought.data, None if revision.core_goes else revision.core)
-        return _Planned((rewrite, *others), tuple(changes), tuple(refusals))
+        return _Planned((rewrite, *others), tuple(changes), refusals, passed)
     live = memories.standing(connection, run.agent_id)
     new = core.edit(file, list(_file_edits(live, changes, told.bullets)))
     new = new if cut is None else cut.of_core(new)
     if new == (brought.data or b""):
-        return _Planned(others, tuple(changes), tuple(refusals))
-    lines = [(one.after.heading or "", one.after.content) for one in changes if _comes(one)]
-    rewrite = encoded(CORE_FILE, brought.data, new, cut) | {"additions": [list(line) for line in lines]}
+        return _Planned(others, tuple(changes), refusals, passed)
+    lines = [[one.heading or "", one.content] for one in _coming(changes).values()]
+    rewrite = encoded(CORE_FILE, brought.data, new, cut) | {"additions": lines}
     if revision is None:  # what goes back keeps the number it had
         changes = list(_placed(changes, live, new))
-    return _Planned((rewrite, *others), tuple(changes), tuple(refusals))
+    return _Planned((rewrite, *others), tuple(changes), refusals, passed)
+
+
+def _passed(
+    connection: Connection, writer: Writer, run: Run, edits: Sequence[Edit], told: _Told
+) -> tuple[gate.Passed, ...]:
+    """What the guards let pass of each list of operations, each judged on what those ahead of it come to."""
+    passed: list[gate.Passed] = []
+    several = bool(told.ahead) or sum(isinstance(edit, AddMemories | Operate) for edit in edits) > 1
+    with sqlite.undoing(connection) if several else nullcontext():
+        audit.record(connection, told.ahead, at=writer.now(), agent_id=run.agent_id, actor=ACTOR, run_id=run.id)
+        for operations, asked in _operations(connection, run, edits, told.file):
+            now = writer.now()
+            one = gate.judge(
+                connection,
+                run.agent_id,
+                operations,
+                door=asked.door,
+                now=now,
+                new_hex=writer.new_id,
+                limits=writer.limits,
+                seen=asked.seen,
+                begun=asked.begun,
+            )
+            passed.append(one)
+            if several:
+                audit.record(connection, one.changes, at=now, agent_id=run.agent_id, actor=ACTOR, run_id=run.id)
+    return tuple(passed)
 
 
 def _plan_rewrite(connection: Connection, writer: Writer, run: Run, edit: RewriteCore, brought: Brought) -> _Planned:
@@ -541,6 +582,12 @@ def _comes(change: Change) -> bool:
     return is_core and change.after.is_live and (change.before is None or not change.before.is_live)
 
 
+def _coming(changes: Sequence[Change]) -> dict[str, Memory]:
+    """The memories whose bullets come into the file, by id, as they are when all is done."""
+    last = {change.memory_id: change.after for change in changes}
+    return {one.memory_id: last[one.memory_id] for one in changes if _comes(one) and last[one.memory_id].is_live}
+
+
 def _file_edits(
     live: Sequence[Standing], changes: Sequence[Change], bullets: Sequence[core.Bullet]
 ) -> Iterator[core.Edit]:
@@ -556,17 +603,23 @@ def _file_edits(
 
 def _placed(changes: Sequence[Change], live: Sequence[Standing], new: bytes) -> Iterator[Change]:
     """The changes, each new memory with the number of its place in the file as it is going to be."""
-    coming = {change.memory_id: change.after for change in changes if _comes(change)}
+    coming = _coming(changes)
     standing: list[Standing] = [*live, *coming.values()]
     at = places(standing, core.bullets(core.parse(new)))
     order = sorted((one for one in standing if one.id in at), key=lambda one: at[one.id])
     numbers = placed([None if one.id in coming else one.position for one in order])
     number_of = {one.id: number for one, number in zip(order, numbers, strict=True)}
+    come: set[str] = set()
     for change in changes:
-        if change.memory_id in coming and change.memory_id in number_of:
-            yield replace(change, after=replace(change.after, position=number_of[change.memory_id]))
-        else:
+        number = number_of.get(change.memory_id) if change.memory_id in coming else None
+        if number is None:
             yield change
+            continue
+        before = change.before
+        if before is not None and change.memory_id in come:
+            before = replace(before, position=number)
+        come.add(change.memory_id)
+        yield replace(change, before=before, after=replace(change.after, position=number))
 
 
 def _change_rows(changes: Sequence[Change]) -> list[list[str | None]]:

@@ -20,7 +20,7 @@ from memoryd.ledger.memory import Ending, Kind
 from memoryd.ledger.operation import Delete
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from sqlalchemy import Connection, Engine
 
@@ -81,10 +81,10 @@ def run(
     return Done((Operate(tuple(_deletes(bullets)), Door.DEDUP),), receipt)
 
 
-def found(engine: Engine, agent_id: str) -> Done | NothingToDo:
-    """All duplicates as one decision, of which nothing is carried out yet."""
+def found(engine: Engine, agent_id: str, kinds: Iterable[Kind] = Kind) -> Done | NothingToDo:
+    """All duplicates of these kinds as one decision, of which nothing is carried out yet."""
     with sqlite.reading(engine) as connection:
-        pairs = {str(kind): [(one.id, one.kept) for one in duplicates(connection, agent_id, kind)] for kind in Kind}
+        pairs = {str(kind): [(one.id, one.kept) for one in duplicates(connection, agent_id, kind)] for kind in kinds}
     receipt = {"dedup": {kind: len(some) for kind, some in pairs.items()}}
     deletes = tuple(_deletes([pair for some in pairs.values() for pair in some]))
     return Done((Operate(deletes, Door.DEDUP),), receipt) if deletes else NothingToDo(_NONE, receipt=receipt)

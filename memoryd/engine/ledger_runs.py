@@ -110,6 +110,9 @@ def target_of(options: dict[str, Any]) -> Target:
 def _rollback(writer: Writer, journal: Journal, run: Run) -> Decided:
     target = target_of(run.options)
     with sqlite.reading(writer.engine) as connection:
+        if target.run_id is not None and runs.proposal(connection, target.run_id) is not None:
+            what = "nothing of what the run proposes is done yet"
+            raise RefusedError(what, target.run_id, "memoryd job reject drops it")
         plan = time_machine.plan(connection, run.agent_id, target, writer.now())
         refined = _refinements(connection, run.agent_id, target)
     plan.check()
@@ -136,7 +139,8 @@ def _rollback(writer: Writer, journal: Journal, run: Run) -> Decided:
 def _refinements(connection: Connection, agent_id: str, target: Target) -> list[str]:
     """The runs among those that are taken back by which the agent itself has changed its core."""
     rows = connection.exec_driver_sql(
-        "SELECT r.id FROM job_run r JOIN audit a ON a.run_id = r.id WHERE r.agent_id = ? AND r.kind = ?"
+        "SELECT r.id FROM job_run r JOIN audit a ON a.run_id = r.id WHERE r.agent_id = ?"
+        " AND ? IN (r.kind, CASE r.kind WHEN 'accept' THEN json_extract(r.options, '$.of') END)"
         " GROUP BY r.id HAVING r.id = ? OR max(a.id) > ? ORDER BY r.id",
         (agent_id, REFINE, target.run_id, 2**62 if target.audit_id is None else target.audit_id),
     )

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.database import memories, runs, sqlite, turns
 from memoryd.database.runs import ACCEPT
+from memoryd.engine import proposed_refining, refining
 from memoryd.engine.clock import moment_of
-from memoryd.engine.commit import OutdatedError, held, preview
+from memoryd.engine.commit import Outcome, OutdatedError, commit, held, preview
 from memoryd.errors import RefusedError
 from memoryd.files import durable, folders, regular
 from memoryd.jobs import decided, dream
@@ -28,7 +29,7 @@ from memoryd.tiers import proposal as tier
 from memoryd.tiers.proposal import FileDiff
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import tzinfo
     from pathlib import Path
 
@@ -53,6 +54,7 @@ class Drafted:
         data: the file's bytes.
         kept: the edits, as the row keeps them.
         digest: the same for equal edits.
+        made_from: the same for an equal input, where the job has told.
         told: for the receipt: names and numbers, never a text.
     """
 
@@ -60,6 +62,7 @@ class Drafted:
     data: bytes
     kept: str
     digest: str
+    made_from: str | None
     told: dict[str, Any]
 
 
@@ -85,17 +88,18 @@ def draft(writer: Writer, run: Run, done: Done, tz: tzinfo) -> Drafted | None:
         files=files,
         operations=operations,
         refused=[(str(one.guard), one.why) for one in planned.refusals],
+        told=_told_of_refinement(done, planned, today(writer, tz)),
     )
     with sqlite.reading(writer.engine) as connection:
         marks = list(_marks(connection, done.edits))
-    kept = {"edits": decided.dump(done.edits), "marks": marks, "receipt": done.receipt}
+    kept = {"edits": decided.dump(done.edits), "marks": marks, "receipt": done.receipt, "summary": done.summary}
     counted: dict[str, int] = {}
     for what, _, _ in operations:
         counted[what] = counted.get(what, 0) + 1
     path = tier.path_of(run.id)
     told = {"path": path, "files": [one.path for one in files], "operations": counted, "refused": len(shown.refused)}
     digest = decided.digest(done.edits)
-    return Drafted(path, tier.render(shown), json.dumps(kept), digest, told)
+    return Drafted(path, tier.render(shown), json.dumps(kept), digest, done.made_from, told)
 
 
 def changes_nothing(planned: Preview, edits: Sequence[Edit]) -> bool:
@@ -103,6 +107,15 @@ def changes_nothing(planned: Preview, edits: Sequence[Edit]) -> bool:
     written = [path for path, before, after in planned.files if before != after]
     is_diary_alone = all(path.startswith(f"{diary.FOLDER}/") for path in written)
     return is_diary_alone and not planned.changes and not any(_sections(edits))
+
+
+def _told_of_refinement(done: Done, planned: Preview, day: str) -> str:
+    return proposed_refining.told_of(done, planned, day) if refining.KIND in done.receipt else ""
+
+
+def today(writer: Writer, tz: tzinfo) -> str:
+    """The local day, YYYY-MM-DD."""
+    return moment_of(writer.now()).astimezone(tz).date().isoformat()
 
 
 def _text(data: bytes) -> str:
@@ -131,30 +144,31 @@ def _marks(connection: Connection, edits: Sequence[Edit]) -> Iterator[tuple[str,
             yield edit.session_id, edit.consumer, turns.watermark(connection, edit.session_id, edit.consumer)
 
 
-def store(writer: Writer, run: Run, drafted: Drafted, values: Mapping[str, Any]) -> bool:
-    """Write a proposal's file and end its run as proposed; False where the run belongs to another claim by now.
+def store(writer: Writer, run: Run, drafted: Drafted, outcome: Outcome, notes: Sequence[Edit] = ()) -> None:
+    """Write a proposal's file and end its run as proposed.
 
     The file comes first: one without its row is cleared away, a row without its file would be a question nobody sees.
+
+    Args:
+        writer: what to work with.
+        run: the run.
+        drafted: the proposal.
+        outcome: how the run ends, but for what is kept of the proposal.
+        notes: what its agent is told of it in the journal.
+
+    Raises:
+        StaleRunError: the run belongs to another claim by now.
     """
     with held(writer.workspace) as place, folders.made_way(place.workspace, drafted.path) as entry:
         old = regular.read(entry)
         if old != drafted.data:
             durable.replace(entry, drafted.data, None if old is None else regular.digest(old), writer.step)
-    writer.step("before:rows")
-    with sqlite.writing(writer.engine) as connection:
-        ended = runs.finish(
-            connection,
-            run,
-            state=runs.PROPOSED,
-            now=writer.now(),
-            values={**values, "kept": drafted.kept, "input_hash": drafted.digest},
-        )
-    writer.step("after:rows")
-    return ended
+    kept = {"kept": drafted.kept, "input_hash": drafted.digest, "made_from": drafted.made_from}
+    commit(writer, run, notes, replace(outcome, state=runs.PROPOSED, row=kept))
 
 
-def decide(engine: Engine, run: Run) -> Done:
-    """What an answer comes to: all of the proposal's edits, or its watermarks alone.
+def decide(engine: Engine, run: Run, now: str) -> Done:
+    """What an answer comes to: all of the proposal's edits, or its watermarks alone, and a word to a refining agent.
 
     Raises:
         RefusedError: it was answered or taken back already, or what it is about was written or forgotten meanwhile.
@@ -177,16 +191,26 @@ def decide(engine: Engine, run: Run) -> Done:
             hint = "memoryd job reject drops it"
             raise RefusedError("what it is about was written meanwhile", proposal_id, hint)
     if run.kind == ACCEPT:
-        return Done(edits, kept["receipt"] | {"accepts": proposal_id})
-    return Done(tuple(one for one in edits if isinstance(one, MoveWatermark)), {"rejects": proposal_id})
+        return Done(edits, kept["receipt"] | {"accepts": proposal_id}, summary=kept.get("summary"))
+    rest: list[Edit] = [one for one in edits if isinstance(one, MoveWatermark)]
+    if found.kind == refining.KIND:
+        text = f"The refinement {proposal_id} was rejected on {now[:10]}: nothing of it was done."
+        rest.append(refining.entry(text, now))
+    return Done(tuple(rest), {"rejects": proposal_id})
 
 
-def weighed(writer: Writer, run: Run, step: Done) -> tuple[Done, Preview]:
+def weighed(writer: Writer, run: Run, step: Done, tz: tzinfo) -> tuple[Done, Preview]:
     """What accepting comes to as things are now, and the decision as it is to be carried out and told.
 
     Raises:
         StateError: a memory file cannot be read.
     """
+    if refining.KIND in step.receipt:
+        with sqlite.reading(writer.engine) as connection:
+            step = proposed_refining.on(step, memories.live(connection, run.agent_id, Kind.CORE))
+        planned = preview(writer, run, step.edits)
+        now, how = writer.now(), f"it was proposed as {step.receipt['accepts']} and is accepted"
+        return proposed_refining.as_passed(step, planned, today(writer, tz), now, how), planned
     try:
         return step, preview(writer, run, step.edits)
     except OutdatedError:
@@ -197,6 +221,14 @@ def weighed(writer: Writer, run: Run, step: Done) -> tuple[Done, Preview]:
     with sqlite.reading(writer.engine) as connection:
         before = {one.id: one for one in memories.live(connection, run.agent_id, Kind.CORE)}
     return dream.as_passed(step, before, planned.changes, planned.refusals), planned
+
+
+def is_refused(planned: Preview, step: Done) -> bool:
+    """Whether the guards refuse all of it, or what makes a refinement as a whole one that may not be."""
+    if not planned.refusals:
+        return False
+    is_broken = refining.KIND in step.receipt and proposed_refining.breaks(planned.refusals)
+    return is_broken or changes_nothing(planned, step.edits)
 
 
 def one_by_one(step: Done) -> Done:

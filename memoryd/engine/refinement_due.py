@@ -11,6 +11,7 @@ from memoryd.database import alarms, memories, runs, sqlite, turns
 from memoryd.engine import modes, refining, sleeping
 from memoryd.engine.clock import text_of
 from memoryd.gauge.estimate import CHARACTERS_PER_TOKEN
+from memoryd.jobs.refine import AGENT_DECLINED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +40,7 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datet
                 continue
             if turns.agent_seen_at(connection, agent.id) > text_of(at):
                 continue
-        if modes.mode_of(engine, settings, agent.id, refining.KIND) != modes.AUTO:
+        if modes.mode_of(engine, settings, agent.id, refining.KIND) == modes.OFF:
             continue
         with sqlite.writing(engine) as connection:
             queued += _enqueue(connection, agent, clock, trigger, name)
@@ -81,7 +82,7 @@ def consider(engine: Engine, settings: Settings, clock: Clock, log: Log, since: 
             tokens = memories.core_tokens(connection, agent.id, CHARACTERS_PER_TOKEN)
             last = runs.last_of_kind(connection, agent.id, refining.KIND, but=_UNASKED)
         over = agent.enabled and tokens > settings.refine.trigger_tokens
-        is_on = over and modes.mode_of(engine, settings, agent.id, refining.KIND) == modes.AUTO
+        is_on = over and modes.mode_of(engine, settings, agent.id, refining.KIND) != modes.OFF
         _tell(engine, clock, log, agent, _why(settings, tokens, last, is_on=is_on) if over else None)
         if is_on:
             queued += _queue_over(engine, agent, clock, text_of(since()))
@@ -101,11 +102,13 @@ def _queue_over(engine: Engine, agent: Agent, clock: Clock, since: str) -> int:
         return int(runs.enqueue(connection, row))
 
 
-def _why(settings: Settings, tokens: int, last: tuple[str, str] | None, *, is_on: bool) -> str | None:
+def _why(settings: Settings, tokens: int, last: tuple[str, str, str] | None, *, is_on: bool) -> str | None:
     """What an alarm says of a core that is too large; None where something is done about it."""
     size = f"the core has {tokens:,} tokens, over refine.trigger_tokens, {settings.refine.trigger_tokens:,}"
     if not is_on:
         return f"{size}, and modes.refine is off: memoryd job run refine condenses it"
+    if last is not None and last[0] == "declined" and last[2] != AGENT_DECLINED:
+        return f"{size}, and what was proposed on {last[1][:10]} was not done ({last[2]}): memoryd job run refine"
     if last is not None and last[0] == "declined":
         return f"{size}, and the agent declined to refine it on {last[1][:10]}: memoryd job run refine asks it again"
     return None

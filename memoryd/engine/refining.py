@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from memoryd.jobs.refine import RefineStep
     from memoryd.jobs.tally import Tally
     from memoryd.ledger.memory import Memory
+    from memoryd.ledger.operation import Change
 
 KIND = ledger_runs.REFINE
 DEDUP = ledger_runs.DEDUP
@@ -107,7 +108,7 @@ class Refiner:
             try:
                 work()
             except committing.StaleRunError:
-                if not self._tally().changes or not self.heeds_cancel():
+                if not self.tally().changes or not self.heeds_cancel():
                     raise
                 work = self._end_cancelled
             else:
@@ -126,6 +127,10 @@ class Refiner:
         if cut_off is not None:
             self.finish(cut_off)
             return
+        unwanted = self.unwanted()
+        if unwanted is not None:
+            self.end("skipped", unwanted)
+            return
         self.end_duplicates()
         inputs = self.gather()
         step = refine.begin(inputs)
@@ -136,6 +141,10 @@ class Refiner:
             self.finish(step.session)
         else:
             self.end("declined" if isinstance(step, Declined) else "skipped", step.why)
+
+    def unwanted(self) -> str | None:
+        """Why nobody wants a refinement of this core; None where somebody may."""
+        return None
 
     def first_step(self) -> RefineStep:
         """What it would begin with, for a rehearsal: a question, or why there is nothing to do."""
@@ -244,20 +253,31 @@ class Refiner:
         except SecretError as error:
             refused = Refusal(Guard.TAINT, tuple(operate.seen), error.what)
             return Applied((), (refused,), tuple(self.core()))
+        changes, refusals = self.carried(operate, session, tool)
+        return Applied(tuple(changes), tuple(refusals), tuple(self.core()))
+
+    def carried(self, operate: Operate, session: Session, tool: str) -> tuple[Sequence[Change], Sequence[Refusal]]:
+        """Have the guards judge a change, and make what they let pass."""
         doing = {"tool": tool, "ids": list(operate.seen)}
         outcome = self.under_way(**{KIND: session.row() | {"doing": doing}})
         done = committing.commit(self.writer, self.run, [operate], outcome)
-        refusals = [
+        self.noted(done)
+        return done.changes, [
             Refusal(Guard(row["guard"]), tuple(row["memories"]), row["why"], row["numbers"]) for row in done.refused
         ]
-        self.noted(done)
-        return Applied(done.changes, tuple(refusals), tuple(self.core()))
 
     # --- the end --------------------------------------------------------------------------------------------------
 
+    def pending(self) -> dict[str, Any]:
+        """What is to be kept, out of sight, between two calls of an agent that calls the tools itself."""
+        return {}
+
+    def go_on_from(self, kept: Sequence[Any]) -> None:
+        """Go on from that; where each change is written at once there is nothing to go on from."""
+
     def _cut_off(self) -> Session | None:
         """The refinement that an earlier attempt of this run has begun to carry out; None where there is none."""
-        if not self._tally().changes:
+        if not self.tally().changes:
             return None
         return self.restored().end(CANCELLED if self.heeds_cancel() else STOPPED)
 
@@ -284,13 +304,14 @@ class Refiner:
         fresh = begun(self.core(), self.run, self.source.settings.refine, self.writer.limits)
         return restored(receipt.get(KIND, {}), receipt, fresh)
 
-    def _tally(self) -> Tally:
+    def tally(self) -> Tally:
+        """What was done so far."""
         with sqlite.reading(self.writer.engine) as connection:
             return counted(connection, self.run)
 
     def finish(self, session: Session) -> None:
         """Count what was done, take it back where that is due, tell the agent, end the run."""
-        done = self._tally()
+        done = self.tally()
         after = core_tokens(self.core(), estimate)
         summary = session.summary if session.ended == COMPLETED else None
         told = session.row() | {"counted": done.row(), "end": {"tokens": after}}
@@ -308,25 +329,39 @@ class Refiner:
         )
         if done.changes and undo:
             try:
-                self._write(session, done, after, {KIND: told | {"rolled_back": True}}, undo=True)
+                self.write(session, done, after, {KIND: told | {"rolled_back": True}}, undo=True)
             except RefusedError as error:  # somebody has changed one of these memories since
                 self.log.warning("refinement not taken back", run=self.run.id, why=error.what)
                 told["conflict"] = error.what
             else:
                 return
-        self._write(session, done, after, {KIND: told}, undo=False)
+        self.write(session, done, after, {KIND: told}, undo=False)
 
-    def _write(self, session: Session, done: Tally, after: int, receipt: dict[str, Any], *, undo: bool) -> None:
-        state, why, how = _ending(session, undo=undo, changed=bool(done.changes), conflict="conflict" in receipt[KIND])
+    def write(self, session: Session, done: Tally, after: int, receipt: dict[str, Any], *, undo: bool) -> None:
+        """Tell the agent what was done, or taken back, and end the run.
+
+        Raises:
+            RefusedError: it cannot be taken back.
+        """
+        state, why, how = ending(session, undo=undo, changed=bool(done.changes), conflict="conflict" in receipt[KIND])
         tokens = (session.tokens, session.tokens if undo else after)
-        day = self.today().isoformat()
-        summary = session.summary if session.ended == COMPLETED else None
-        (text,) = self.source.scrubber.redact([tally.journal(day, done, (session.tokens, after), how, summary)])
         receipt[KIND]["end"] = {"tokens": tokens[1]}
-        note = Operate((Add(Kind.JOURNAL, text, tags=(TAG,), origin_at=self.writer.now()),), Door.JOURNAL)
+        note = self.note(session, done, after, how)
         revise = self._revise if undo else None
-        self.noted(committing.commit(self.writer, self.run, [note], self._outcome(state, why, receipt), revise=revise))
-        self._logged(state, why)
+        self.noted(committing.commit(self.writer, self.run, [note], self.outcome(state, why, receipt), revise=revise))
+        self.logged(state, why)
+
+    def note(self, session: Session, done: Tally, after: int, how: str | None) -> Operate:
+        """The entry of the journal that tells the agent of it."""
+        text = tally.journal(self.today().isoformat(), done, (session.tokens, after), how, self.summary(session))
+        return entry(text, self.writer.now())
+
+    def summary(self, session: Session) -> str | None:
+        """What the model says it did, without secrets."""
+        if not session.summary or session.ended != COMPLETED:
+            return None
+        (clean,) = self.source.scrubber.redact([session.summary])
+        return clean
 
     def _revise(
         self, connection: Connection, folders: tuple[OpenFolder, OpenFolder], brought: Brought
@@ -339,19 +374,26 @@ class Refiner:
 
     def end(self, state: str, why: str, receipt: dict[str, Any] | None = None) -> None:
         """End the run without a word to the agent: nothing was changed."""
-        ended = self._tally().duplicates
+        ended = self.tally().duplicates
         if state == "skipped" and ended:
             state, why = "succeeded", f"{ended} duplicates ended; {why}"
-        committing.commit(self.writer, self.run, [], self._outcome(state, why, receipt or {}))
-        self._logged(state, why)
+        committing.commit(self.writer, self.run, [], self.outcome(state, why, receipt or {}))
+        self.logged(state, why)
 
-    def _outcome(self, state: str, why: str | None, receipt: dict[str, Any]) -> committing.Outcome:
+    def outcome(self, state: str, why: str | None, receipt: dict[str, Any]) -> committing.Outcome:
+        """How the run ends, with what it has spent."""
         spent = spend.spent_by_run(self.writer.engine, self.run.id)
         return committing.Outcome(state, why, spent.tokens_in, spent.tokens_out, {**self.kept, **receipt})
 
-    def _logged(self, state: str, why: str | None) -> None:
+    def logged(self, state: str, why: str | None) -> None:
+        """Tell the log how the run ended."""
         run = self.run
         self.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=state, why=why)
+
+
+def entry(text: str, now: str) -> Operate:
+    """What puts an entry about a refinement into the journal."""
+    return Operate((Add(Kind.JOURNAL, text, tags=(TAG,), origin_at=now),), Door.JOURNAL)
 
 
 def key_of(agent_id: str) -> str:
@@ -404,7 +446,7 @@ def restored(row: Mapping[str, Any], receipt: Mapping[str, Any], session: Sessio
     return made if refused else replace(made, mutations=made.mutations + 1)
 
 
-def _ending(session: Session, *, undo: bool, changed: bool, conflict: bool) -> tuple[str, str | None, str | None]:
+def ending(session: Session, *, undo: bool, changed: bool, conflict: bool) -> tuple[str, str | None, str | None]:
     """The state of the run, why, and how the journal tells it."""
     if session.ended == COMPLETED:
         why = None if changed else "nothing was changed, whatever the summary says"
@@ -440,10 +482,10 @@ def begun(core: Sequence[Memory], run: Run, settings: RefineSettings, limits: Li
     )
 
 
-def limits_of(run: Run, settings: Settings) -> Limits:
-    """The guards' limits in a run's mode: the configured ones, where its mode is not stricter."""
+def limits_of(mode: str, settings: Settings) -> Limits:
+    """The guards' limits in a mode: the configured ones, where it is not stricter."""
     guards, refine_ = settings.guards, settings.refine
-    if mode_of(run, refine_) != knife.STRICT:
+    if mode != knife.STRICT:
         return Limits(guards.retention_floor, guards.erosion_percent, refine_.max_mutations)
     floor = max(guards.retention_floor, knife.STRICT_FLOOR)
     return Limits(floor, guards.erosion_percent, min(refine_.max_mutations, knife.STRICT_MUTATIONS))

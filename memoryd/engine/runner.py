@@ -21,6 +21,7 @@ from memoryd.engine import (
     forgetting,
     ledger_runs,
     modes,
+    proposed_refining,
     proposing,
     refining,
     rescrub,
@@ -387,15 +388,19 @@ class Runner:
 
     def _answer(self, run: Run, workspace: Path) -> None:
         """Carry out what a person has answered to a proposal."""
-        step = decided = proposing.decide(self.engine, run)
+        step = decided = proposing.decide(self.engine, run, self.clock.text())
+        writer = self.writer(workspace)
+        if refined := decided.receipt.get(refining.KIND):
+            writer = replace(writer, limits=refining.limits_of(refined["mode"], self.settings))
+        planned = None
         for _ in range(REDECIDED_MAX):
             if run.kind == runs.ACCEPT:
-                step, planned = proposing.weighed(self.writer(workspace), run, decided)
-                if planned.refusals and proposing.changes_nothing(planned, step.edits):
+                step, planned = proposing.weighed(writer, run, decided, self.settings.zone)
+                if proposing.is_refused(planned, step):
                     self._decline(run, planned.refusals)
                     return
             try:
-                self._commit(run, step, [], None, workspace)
+                self._commit(run, step, [], None, workspace, foreseen=planned, writer=writer)
             except committing.OutdatedError as error:
                 self.log.info("accepted on another core", run=run.id, agent=run.agent_id, why=error.what)
             else:
@@ -437,14 +442,22 @@ class Runner:
 
     def refiner(self, run: Run, workspace: Path) -> refining.Refiner:
         """What carries a refinement out. The agent's own model is asked, and no other."""
+        given = called_refining.given_to(self.engine, run)
+        proposes = self._proposes(run) if given is None else proposed_refining.PENDING in given
 
         def ask(question: Ask) -> Reply:
             asked = Asked(run, question, self.settings, self.worker, refine.merge, self.step, own_model_only=True)
             return self.answerer.answer(asked)
 
-        return refining.Refiner(
+        mode = refining.mode_of(run, self.settings.refine)
+        writer = replace(self.writer(workspace), limits=refining.limits_of(mode, self.settings))
+
+        def propose(done: Done, outcome: committing.Outcome, note: Operate) -> bool:
+            return self._put(run, done, outcome, writer, [note])
+
+        refiner = refining.Refiner(
             source=sleeping.Source(self.engine, self.settings, self.worker, self.scrubber, self.clock, workspace),
-            writer=replace(self.writer(workspace), limits=refining.limits_of(run, self.settings)),
+            writer=writer,
             run=run,
             ask=ask,
             go_on=lambda: self._go_on(run),
@@ -452,6 +465,7 @@ class Runner:
             noted=lambda done: self._note_guards(run, done),
             log=self.log,
         )
+        return proposed_refining.proposing(refiner, propose) if proposes else refiner
 
     def _go_on(self, run: Run) -> None:
         """Raise where a run is to stop."""
@@ -478,6 +492,7 @@ class Runner:
     def _take_out(self, run: Run, workspace: Path) -> dict[str, Any]:
         writer = self.writer(workspace)
         proposing.take_back(self.engine, workspace, run.agent_id, proposing.FORGOTTEN)
+        called_refining.give_up(self.engine, run.agent_id, self.clock.text(), proposing.FORGOTTEN)
         target = forgetting.target_of(run.options)
         forgetter = forgetting.Forgetter(run.agent_id, target, self.settings.zone, writer.now, writer.new_id)
         planned = forgetter.plan(self.engine, workspace)
@@ -569,7 +584,11 @@ class Runner:
         reply: Reply | None,
         workspace: Path,
         decided: saving.Decided | None = None,
+        *,
+        foreseen: committing.Preview | None = None,
+        writer: committing.Writer | None = None,
     ) -> None:
+        writer = writer or self.writer(workspace)
         receipt = dict(step.receipt)
         if reply is not None:
             receipt["backend"] = reply.backend
@@ -590,15 +609,16 @@ class Runner:
         )
         texts = [*_texts(step.edits, receipt, outcome.why), *(decided.texts if decided is not None else ())]
         self.scrubber.require_clean(texts, f"what run {run.id} would write")
-        if isinstance(step, Done) and self._propose(run, step, outcome, workspace):
+        if isinstance(step, Done) and self._propose(run, step, outcome, writer):
             return
         done = committing.commit(
-            self.writer(workspace),
+            writer,
             run,
             step.edits,
             outcome,
             revise=decided.revise if decided is not None else None,
             settled=decided.settled if decided is not None else False,
+            foreseen=foreseen,
         )
         self._note_guards(run, done)
         self._record_watermarks(run)
@@ -618,27 +638,31 @@ class Runner:
         if receipt.get("on_summary"):
             self._tell(run.id, run.agent_id, run.session_id, "\n".join(block.body for block in blocks))
 
-    def _propose(self, run: Run, step: Done, outcome: committing.Outcome, workspace: Path) -> bool:
+    def _propose(self, run: Run, step: Done, outcome: committing.Outcome, writer: committing.Writer) -> bool:
         """Put to a person what a run has decided; False where it is to be written at once, or would change nothing."""
         if step.declined or not self._proposes(run):
             return False
-        drafted = proposing.draft(self.writer(workspace), run, step, self.settings.zone)
+        return self._put(run, step, outcome, writer)
+
+    def _put(
+        self,
+        run: Run,
+        step: Done,
+        outcome: committing.Outcome,
+        writer: committing.Writer,
+        notes: Sequence[Edit] = (),
+    ) -> bool:
+        drafted = proposing.draft(writer, run, step, self.settings.zone)
         if drafted is None:
             return False
         self._go_on(run)
         if rejected := self._was_rejected(run, drafted.digest):
             self._end(run, "skipped", why=rejected.why)
             return True
-        receipt = {**outcome.receipt, **outcome.late(), "proposal": drafted.told}
+        receipt = {**outcome.receipt, "proposal": drafted.told}
         receipt.pop("on_summary", None)
-        values = {
-            "why": "; ".join(part for part in ("waits for an answer", outcome.why) if part),
-            "tokens_in": outcome.tokens_in,
-            "tokens_out": outcome.tokens_out,
-            "receipt": receipt,
-        }
-        if not proposing.store(self.writer(workspace), run, drafted, values):
-            raise committing.StaleRunError("the run belongs to another claim by now", where=run.id)
+        why = "; ".join(part for part in ("waits for an answer", outcome.why) if part)
+        proposing.store(writer, run, drafted, replace(outcome, why=why, receipt=receipt), notes)
         self._clear_alarms_of(run)
         self.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=runs.PROPOSED)
         return True

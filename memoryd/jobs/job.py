@@ -244,6 +244,8 @@ class Done:
     receipt: dict[str, Any] = field(default_factory=dict)  # counts and names only, never content
     why: str | None = None
     declined: bool = False  # the guards let nothing of it through
+    summary: str | None = None  # what the model says it did, for the agent's journal alone
+    made_from: str | None = None  # a digest of its input, where no question tells one input from another
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ UPDATE = "update_memory"
 DELETE = "delete_memory"
 PROTECT = "protect_memory"
 COMPLETE = "complete_refinement"
+CUTS = frozenset({CONSOLIDATE, UPDATE, DELETE, PROTECT})
 NORMAL, DEDUP, STRICT = "normal", "dedup", "strict"
 MODES = (NORMAL, DEDUP, STRICT)
 STRICT_FLOOR = 0.9  # of the core's tokens that a strict refinement leaves …

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 JOB = "refine"
 CONSENT = "consent"
+AGENT_DECLINED = "the agent declined"
 MOST_SILENT = 2  # answers in a row that call nothing
 _PIECE = 60  # tokens of the lines around one memory
 _USABLE = frozenset({"stop", "length"})
@@ -106,7 +107,7 @@ def resume(inputs: RefineInputs, step: RefineStep, answer: Answer) -> RefineStep
     """Return the step after `step`. Raises ValueError for a step or an answer that this job never asked for."""
     if isinstance(step, Ask) and isinstance(answer, Reply):
         if step.job == CONSENT:
-            return _open(inputs) if consent.is_given(answer.text) else Declined("the agent declined")
+            return _open(inputs) if consent.is_given(answer.text) else Declined(AGENT_DECLINED)
         return _heard(inputs, _talk_of(step), answer)
     talk = _talk_of(step)
     if isinstance(step, Search) and isinstance(answer, Found):

@@ -171,6 +171,21 @@ class Session:
         return told | {"ended": self.ended, "why": self.why}
 
 
+def retold(timeline: Sequence[Mapping[str, Any]], refused: Sequence[Guard | None]) -> tuple[Mapping[str, Any], ...]:
+    """A timeline whose changes were judged anew: one that is refused by then tells the guard.
+
+    Args:
+        timeline: of a refinement, or of its receipt.
+        refused: of each change it tells as done, in order, what refuses it.
+    """
+    verdicts = iter(refused)
+    told = []
+    for row in timeline:
+        guard = next(verdicts, None) if row["verdict"] == "done" and row["tool"] in knife.CUTS else None
+        told.append(row if guard is None else {"tool": row["tool"], "ids": row["ids"], "verdict": str(guard)})
+    return tuple(told)
+
+
 PROTECTED = "memory [CONSTITUTIONAL]"
 
 

@@ -7,11 +7,13 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.gauge.estimate import estimate
-from memoryd.ledger.memory import Ending, Kind, from_json
+from memoryd.ledger.memory import Ending, Kind, from_json, to_json
 from memoryd.ledger.neutral import neutral
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from memoryd.ledger.operation import Change
 
 
 class Audited(NamedTuple):
@@ -59,6 +61,14 @@ def tally(entries: Iterable[Audited]) -> Tally:
         gone = estimate(before.content) if before is not None and before.is_live else 0
         counts["saved"] += gone - (estimate(after.content) if after.is_live else 0)
     return Tally(**counts)
+
+
+def of_changes(changes: Iterable[Change]) -> Tally:
+    """Count changes that no audit tells of yet."""
+    return tally(
+        Audited(one.operation, None if one.before is None else to_json(one.before), to_json(one.after))
+        for one in changes
+    )
 
 
 def _name(operation: str, *, is_new: bool, ended_as: Ending | None) -> str | None:

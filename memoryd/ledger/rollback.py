@@ -138,7 +138,7 @@ def plan(
         of_run = entry.run_id == run_id if only is None else entry.id in only
         if traces and not of_run:
             ends[entry.memory_id] = entry
-        _note(traces, entry, of_run=of_run)
+        _note(traces, entry, texts, of_run=of_run)
     if not traces:
         raise NotFoundError("no run with this id has changed anything", where=run_id, hint="list the runs")
     if marked is not None:
@@ -224,7 +224,7 @@ def plan_to(entries: Sequence[Entry], texts: Callable[[str], str | None], *, aud
         if entry.id > last:
             if entry.run_id in forgot and not entry.memory_id.startswith((*_MOVING, *_STAYS)):
                 forgotten[entry.memory_id] = None
-            _note(traces, entry, of_run=entry.run_id not in forgot)
+            _note(traces, entry, texts, of_run=entry.run_id not in forgot)
     if not found:
         raise NotFoundError("the audit has no such entry", where=str(audit_id), hint="list the audit of this agent")
     planned = _plan(traces, {}, texts, now, None, is_run=False)
@@ -232,7 +232,7 @@ def plan_to(entries: Sequence[Entry], texts: Callable[[str], str | None], *, aud
     return replace(planned, stayed=(*planned.stayed, *(one for one in forgotten if one not in back)))
 
 
-def _note(traces: dict[str, _Trace], entry: Entry, *, of_run: bool) -> None:
+def _note(traces: dict[str, _Trace], entry: Entry, texts: Callable[[str], str | None], *, of_run: bool) -> None:
     if entry.memory_id.startswith(_SESSION) and entry.operation == forgetting.OPERATION:
         # Nothing of it is left to be consumed: its watermarks stay like those that others have moved on.
         for name, marked in traces.items():
@@ -246,7 +246,7 @@ def _note(traces: dict[str, _Trace], entry: Entry, *, of_run: bool) -> None:
             traces[entry.memory_id] = _Trace(entry.before, entry.after, entry.after)
         return
     if of_run:
-        trace.between += trace.later
+        trace.between += trace.later if not _alike(entry.memory_id, trace.after, entry.before, texts) else []
         trace.later = []
         trace.after = entry.after
     else:
@@ -271,7 +271,8 @@ def _plan(
             trace.before is None and _ended_as(memory_id, trace.now, texts) is Ending.UNDONE
         ):
             continue
-        if trace.between or trace.now != trace.after:
+        stands = any(_alike(memory_id, trace.now, one, texts) for one in (trace.after, trace.before))
+        if trace.between or not stands:
             is_erased = _ended_as(memory_id, trace.now, texts) is Ending.ERASED
             if memory_id.startswith(_MOVING) or (not is_run and (is_erased or trace.before is not None)):
                 stayed.append(memory_id)
@@ -290,6 +291,15 @@ def _plan(
     if conflicts:
         return Plan(conflicts=tuple(conflicts), stayed=tuple(stayed))
     return Plan((*steps, flag) if flag is not None else tuple(steps), stayed=tuple(stayed))
+
+
+def _alike(memory_id: str, one: str | None, other: str | None, texts: Callable[[str], str | None]) -> bool:
+    """Whether two states differ in nothing but when they were written: what was done in between came to nothing."""
+    if one == other or one is None or other is None or memory_id.startswith(_NO_MEMORY):
+        return one == other
+    states = [texts(one), texts(other)]
+    both = [replace(from_json(text), updated_at="") for text in states if text is not None]
+    return len(both) == len(states) and both[0] == both[1]
 
 
 def _ended_as(memory_id: str, known: str | None, texts: Callable[[str], str | None]) -> Ending | None:

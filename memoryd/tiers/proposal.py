@@ -40,6 +40,7 @@ class Proposal:
         files: that it would change.
         operations: (what, where, text) of the ledger and the profile, in order.
         refused: what guards refused of it: name and reason, never a text.
+        told: what it comes to in numbers, and in the model's words; may be empty.
     """
 
     run_id: str
@@ -48,6 +49,7 @@ class Proposal:
     files: Sequence[FileDiff]
     operations: Sequence[tuple[str, str, str]]
     refused: Sequence[tuple[str, str]] = ()
+    told: str = ""
 
 
 def path_of(run_id: str) -> str:
@@ -62,6 +64,8 @@ def render(proposal: Proposal) -> bytes:
         "Nothing of this is written yet. To have it written, or dropped:",
         _fenced("sh", f"memoryd job accept {proposal.run_id}\nmemoryd job reject {proposal.run_id}"),
     ]
+    if proposal.told:
+        parts.append(f"## What it comes to\n\n{_fenced('', _visible(proposal.told))}")
     parts += [f"## {one.path}\n\n{_fenced('diff', diff(one))}" for one in proposal.files]
     if proposal.operations:
         lines = "\n".join(_item(*one) for one in proposal.operations)
