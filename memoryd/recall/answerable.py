@@ -1,23 +1,19 @@
 """Answerable: how many questions, made mechanically from what was known, a search of a memory still answers.
 
-A question is a text with one of its names or numbers blanked out, which is the answer; and one for the whole text,
-whose answer is most of its words (cloze questions: Taylor 1953). It is answered where one of the first hits of a search
-for the other words holds the answer. Hits rank by the inverse document frequency of the words they hold (Robertson
-2004); memories are short, so how often a word stands in one says nothing.
+A question is a text with one of its names or numbers taken out, which is the answer; and one is the whole text, whose
+answer is most of its words (cloze questions: Taylor 1953). It is answered where one of the first hits of a search for
+it holds the answer. The search is given, and is the one that users have.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import math
 import re
-from collections import defaultdict
 from dataclasses import dataclass
 from datetime import date
-from heapq import nlargest, nsmallest
-from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from heapq import nsmallest
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from memoryd.ledger.grounding import Ground, Source, content
 from memoryd.ledger.wording import fold, occurs, stem
@@ -25,15 +21,31 @@ from memoryd.ledger.wording import fold, occurs, stem
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-MOST_TEXTS = 800  # that questions are made of; of more, the same part each time
+# Questions that are asked at most: all of a core of the usual size, and what a dream may take of a moment beside it.
+# Of more the same part is asked each time, the core's and the days' apart, so that many days do not hide a loss.
+MOST_OF_MEMORIES = 160
+MOST_OF_DAYS = 40
 _MOST_ANSWERS = 4  # of one text
 _HITS = 5
-_TERMS = 8  # the rarest of a question's
 _FORGIVEN = 1  # question of a memory that stands as it was, and only slipped behind something new out of the first hits
 _GIST = 0.6  # share of the words of a text that a hit must hold to say the same
 # A number with what hangs on it, an identifier or path, a word written large that does not begin its sentence.
 _ANSWER = re.compile(r"\d+(?:,\d{3})+|[\w./:@-]*\d[\w./:@%-]*|\w+(?:[_/]\w+)+|(?<=[\w,;)] )[^\W\d_a-z][\w'-]+")
 _NUMBER = re.compile(r"\d+")
+
+
+class Search(Protocol):
+    """Searches one memory."""
+
+    def __call__(self, question: str, limit: int) -> Sequence[str]:
+        """The texts of the first hits, the best first."""
+
+
+class Known(NamedTuple):
+    """A memory: its texts by id, and how it is searched."""
+
+    texts: Mapping[str, str]
+    search: Search
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,51 +72,59 @@ class Score:
 
 
 class _Question(NamedTuple):
+    text: str
     terms: frozenset[str]
     answer: str | None  # None: most of the terms
     source: str | None  # the memory it is made of
 
 
-def score(old: Mapping[str, str], new: Mapping[str, str], days: Sequence[str], let_go: Collection[str]) -> Score:
+def score(old: Known, new: Known, days: Sequence[str], let_go: Collection[str]) -> Score:
     """Ask both memories what the old one and the days know.
 
     Args:
-        old: texts of the memory as it was, by id.
-        new: texts of the memory as it is to be.
+        old: the memory as it was.
+        new: as it is to be.
         days: entries of daily files.
         let_go: ids of old memories that were archived or superseded.
     """
-    texts: list[tuple[str, str | None]] = [
-        *((text, key) for key, text in old.items()),
-        *((text, None) for text in days),
-    ]
-    questions = [one for text, key in _chosen(texts) for one in _questions(text, key)]
-    earlier, later = _Index(old.values()), _Index(new.values())
-    before = [earlier.answers(one) for one in questions]
-    after = [later.answers(one) for one in questions]
+    questions = _drawn([(text, key) for key, text in old.texts.items()], MOST_OF_MEMORIES)
+    questions += _drawn([(text, None) for text in days], MOST_OF_DAYS)
+    before, after = ([_Hits(known.search, one.text) for one in questions] for known in (old, new))
+    was = [hits.answer(one) for hits, one in zip(before, questions, strict=True)]
+    remains = [hits.answer(one) for hits, one in zip(after, questions, strict=True)]
     lost = [
-        one for one, was, remains in zip(questions, before, after, strict=True)
-        if was and not remains and one.source not in let_go and not later.says(one)
+        one for one, hits, earlier, later in zip(questions, after, was, remains, strict=True)
+        if earlier and not later and one.source not in let_go and not hits.say(one)
     ]  # fmt: skip
-    stands = {key for key, text in old.items() if new.get(key) == text}
-    outranked = sum(1 for one in lost if one.source in stands or (one.source is None and len(stands) == len(old)))
-    return Score(len(questions), sum(before), sum(after), len(lost) - min(_FORGIVEN, outranked))
+    stands = {key for key, text in old.texts.items() if new.texts.get(key) == text}
+    outranked = sum(1 for one in lost if one.source in stands or (one.source is None and len(stands) == len(old.texts)))
+    return Score(len(questions), sum(was), sum(remains), len(lost) - min(_FORGIVEN, outranked))
 
 
-def _chosen(texts: Sequence[tuple[str, str | None]]) -> Sequence[tuple[str, str | None]]:
-    if len(texts) <= MOST_TEXTS:
-        return texts
-    return nsmallest(MOST_TEXTS, texts, key=lambda one: hashlib.sha256(one[0].encode(errors="replace")).digest())
+def _drawn(texts: Iterable[tuple[str, str | None]], most: int) -> list[_Question]:
+    """The questions of texts; of more than are asked the same ones each time, whatever else is among the texts."""
+    found: list[_Question] = []
+    for text, key in nsmallest(most, texts, key=_draw):
+        found += _questions(text, key)
+    return found[:most]
+
+
+def _draw(one: tuple[str, str | None]) -> bytes:
+    return hashlib.sha256(one[0].encode(errors="replace")).digest()
 
 
 def _questions(text: str, source: str | None) -> Iterator[_Question]:
     words = _stems(text)
     if words:
-        yield _Question(words, None, source)
+        yield _Question(text, words, None, source)
     for answer in list(dict.fromkeys(_ANSWER.findall(text)))[:_MOST_ANSWERS]:
         terms = words - _stems(answer)
         if terms:
-            yield _Question(terms, fold(answer.rstrip(".:,-")), source)
+            yield _Question(_without(text, answer), terms, fold(answer.rstrip(".:,-")), source)
+
+
+def _without(text: str, answer: str) -> str:
+    return _ANSWER.sub(lambda match: " " if match[0] == answer else match[0], text)
 
 
 @functools.lru_cache(maxsize=1 << 15)  # most of a memory is the same before and after
@@ -114,41 +134,23 @@ def _stems(text: str) -> frozenset[str]:
     )
 
 
-class _Index:
-    """The texts of a memory by the stems of their words."""
+_folded = functools.lru_cache(maxsize=1 << 15)(fold)
 
-    def __init__(self, texts: Iterable[str]) -> None:
-        self._texts = list(texts)
-        self._folded: list[str] = []
-        self._stems: list[frozenset[str]] = []
-        self._holding: dict[str, list[int]] = defaultdict(list)
-        for number, text in enumerate(self._texts):
-            self._folded.append(fold(text))
-            self._stems.append(_stems(text))
-            for one in self._stems[-1]:
-                self._holding[one].append(number)
 
-    def answers(self, question: _Question) -> bool:
-        """Whether one of the first hits holds the answer."""
-        hits = self._hits(question.terms)
+class _Hits:
+    """What a search came to."""
+
+    def __init__(self, search: Search, text: str) -> None:
+        self._texts = search(text, _HITS)
+
+    def answer(self, question: _Question) -> bool:
+        """Whether one of them holds the answer."""
         if question.answer is None:
-            return any(len(question.terms & self._stems[one]) >= _GIST * len(question.terms) for one in hits)
-        return any(occurs(question.answer, self._folded[one]) for one in hits)
+            return any(len(question.terms & _stems(one)) >= _GIST * len(question.terms) for one in self._texts)
+        return any(occurs(question.answer, _folded(one)) for one in self._texts)
 
-    def says(self, question: _Question) -> bool:
-        """Whether one of the first hits has the answer written otherwise: a number or a date."""
+    def say(self, question: _Question) -> bool:
+        """Whether one of them has the answer written otherwise: a number or a date."""
         if question.answer is None or not _NUMBER.search(question.answer):
             return False
-        return any(
-            Ground([Source(self._texts[hit], date.min)]).missing(question.answer) is None
-            for hit in self._hits(question.terms)
-        )
-
-    def _hits(self, terms: frozenset[str]) -> list[int]:
-        known = sorted((one for one in terms if one in self._holding), key=lambda one: (len(self._holding[one]), one))
-        scores: dict[int, float] = defaultdict(float)
-        for term in known[:_TERMS]:
-            weight = math.log(1 + len(self._folded) / len(self._holding[term]))
-            for number in self._holding[term]:
-                scores[number] += weight
-        return [number for number, _ in nlargest(_HITS, scores.items(), key=itemgetter(1))]
+        return any(Ground([Source(one, date.min)]).missing(question.answer) is None for one in self._texts)

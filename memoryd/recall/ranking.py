@@ -105,6 +105,21 @@ def rank(
     return sorted(_apart(order), key=lambda one: (one.candidate.id not in quoting, -one.score, one.candidate.id))
 
 
+def reach(scores: Sequence[float], limit: int, *, has_votes: bool) -> int:
+    """How many of what has no date can still be among the first hits once all that is known of them is weighed.
+
+    Args:
+        scores: of BM25, the best first.
+        limit: how many are first.
+        has_votes: whether anything was said of any of them.
+    """
+    if len(scores) <= limit:
+        return len(scores)
+    spread = (1 + IMPORTANT / 2) / (1 - IMPORTANT / 2) * (VOTE ** (2 * MOST_VOTES) if has_votes else 1.0)
+    least = scores[limit - 1] / spread * (1 - 1e-9)  # of a float's error
+    return next((at for at, score in enumerate(scores) if score < least), len(scores))
+
+
 def _scored(candidate: Candidate, known: Known | None, today: date) -> Ranked:
     score, boosts = candidate.score, []
     if candidate.tier in DATED and candidate.day is not None:
