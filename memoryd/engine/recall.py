@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.database import reads
@@ -259,6 +259,7 @@ def _known(
     return found
 
 
+@lru_cache(maxsize=4096)  # most of a core is the same before and after a dream
 def said_hash(text: str) -> str | None:
     """The hash by which the ledger knows what the bullet of a chunk says; None where it has none."""
     bullets = core.bullets(core.parse(text.encode(errors="replace")))

@@ -17,9 +17,12 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from memoryd.ledger.grounding import Ground, Source, content
 from memoryd.ledger.wording import fold, occurs, stem
+from memoryd.recall.query import parse
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from memoryd.recall.query import Query
 
 # Questions that are asked at most: all of a core of the usual size, and what a dream may take of a moment beside it.
 # Of more the same part is asked each time, the core's and the days' apart, so that many days do not hide a loss.
@@ -37,7 +40,7 @@ _NUMBER = re.compile(r"\d+")
 class Search(Protocol):
     """Searches one memory."""
 
-    def __call__(self, question: str, limit: int) -> Sequence[str]:
+    def __call__(self, query: Query, limit: int) -> Sequence[str]:
         """The texts of the first hits, the best first."""
 
 
@@ -72,7 +75,7 @@ class Score:
 
 
 class _Question(NamedTuple):
-    text: str
+    query: Query
     terms: frozenset[str]
     answer: str | None  # None: most of the terms
     source: str | None  # the memory it is made of
@@ -89,7 +92,7 @@ def score(old: Known, new: Known, days: Sequence[str], let_go: Collection[str]) 
     """
     questions = _drawn([(text, key) for key, text in old.texts.items()], MOST_OF_MEMORIES)
     questions += _drawn([(text, None) for text in days], MOST_OF_DAYS)
-    before, after = ([_Hits(known.search, one.text) for one in questions] for known in (old, new))
+    before, after = ([_Hits(known.search, one.query) for one in questions] for known in (old, new))
     was = [hits.answer(one) for hits, one in zip(before, questions, strict=True)]
     remains = [hits.answer(one) for hits, one in zip(after, questions, strict=True)]
     lost = [
@@ -102,29 +105,31 @@ def score(old: Known, new: Known, days: Sequence[str], let_go: Collection[str]) 
 
 
 def _drawn(texts: Iterable[tuple[str, str | None]], most: int) -> list[_Question]:
-    """The questions of texts; of more than are asked the same ones each time, whatever else is among the texts."""
-    found: list[_Question] = []
-    for text, key in nsmallest(most, texts, key=_draw):
-        found += _questions(text, key)
-    return found[:most]
+    """The questions of texts; of more than are asked the same ones each time, of as many texts as can be."""
+    chosen = nsmallest(most, texts, key=lambda one: _lot(one[0]))
+    asked = [(text, answer, key) for text, key in chosen for answer in _answers(text)]
+    return [_question(*one) for one in nsmallest(most, asked, key=lambda one: _lot(f"{one[1]}\0{one[0]}"))]
 
 
-def _draw(one: tuple[str, str | None]) -> bytes:
-    return hashlib.sha256(one[0].encode(errors="replace")).digest()
+def _lot(text: str) -> bytes:
+    return hashlib.sha256(text.encode(errors="replace")).digest()
 
 
-def _questions(text: str, source: str | None) -> Iterator[_Question]:
+def _answers(text: str) -> Iterator[str | None]:
+    """What is asked for of a text; None for most of its words."""
     words = _stems(text)
     if words:
-        yield _Question(text, words, None, source)
+        yield None
     for answer in list(dict.fromkeys(_ANSWER.findall(text)))[:_MOST_ANSWERS]:
-        terms = words - _stems(answer)
-        if terms:
-            yield _Question(_without(text, answer), terms, fold(answer.rstrip(".:,-")), source)
+        if words - _stems(answer):
+            yield answer
 
 
-def _without(text: str, answer: str) -> str:
-    return _ANSWER.sub(lambda match: " " if match[0] == answer else match[0], text)
+def _question(text: str, answer: str | None, source: str | None) -> _Question:
+    if answer is None:
+        return _Question(parse(text), _stems(text), None, source)
+    blanked = _ANSWER.sub(lambda match: " " if match[0] == answer else match[0], text)
+    return _Question(parse(blanked), _stems(text) - _stems(answer), fold(answer.rstrip(".:,-")), source)
 
 
 @functools.lru_cache(maxsize=1 << 15)  # most of a memory is the same before and after
@@ -140,8 +145,8 @@ _folded = functools.lru_cache(maxsize=1 << 15)(fold)
 class _Hits:
     """What a search came to."""
 
-    def __init__(self, search: Search, text: str) -> None:
-        self._texts = search(text, _HITS)
+    def __init__(self, search: Search, query: Query) -> None:
+        self._texts = search(query, _HITS)
 
     def answer(self, question: _Question) -> bool:
         """Whether one of them holds the answer."""

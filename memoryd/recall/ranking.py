@@ -105,21 +105,6 @@ def rank(
     return sorted(_apart(order), key=lambda one: (one.candidate.id not in quoting, -one.score, one.candidate.id))
 
 
-def reach(scores: Sequence[float], limit: int, *, has_votes: bool) -> int:
-    """How many of what has no date can still be among the first hits once all that is known of them is weighed.
-
-    Args:
-        scores: of BM25, the best first.
-        limit: how many are first.
-        has_votes: whether anything was said of any of them.
-    """
-    if len(scores) <= limit:
-        return len(scores)
-    spread = (1 + IMPORTANT / 2) / (1 - IMPORTANT / 2) * (VOTE ** (2 * MOST_VOTES) if has_votes else 1.0)
-    least = scores[limit - 1] / spread * (1 - 1e-9)  # of a float's error
-    return next((at for at, score in enumerate(scores) if score < least), len(scores))
-
-
 def _scored(candidate: Candidate, known: Known | None, today: date) -> Ranked:
     score, boosts = candidate.score, []
     if candidate.tier in DATED and candidate.day is not None:
@@ -127,14 +112,20 @@ def _scored(candidate: Candidate, known: Known | None, today: date) -> Ranked:
         score *= 1 - RECENT + new
         if new > RECENT / 2:
             boosts.append("recent")
-    if known is not None and known.importance is not None:
-        score *= 1 + IMPORTANT * (min(1.0, max(0.0, known.importance)) - 0.5)
-        if known.importance > 0.5:
-            boosts.append("important")
+    if known is not None and known.importance is not None and known.importance > 0.5:
+        boosts.append("important")
     if known is not None and known.votes:
-        score *= VOTE ** max(-MOST_VOTES, min(MOST_VOTES, known.votes))
         boosts.append(f"feedback {known.votes:+d}")
-    return Ranked(candidate, score, known, tuple(boosts))
+    return Ranked(candidate, score * boost(known), known, tuple(boosts))
+
+
+def boost(known: Known | None) -> float:
+    """What the score of a memory is multiplied by: how important it is, and what was said of it."""
+    if known is None:
+        return 1.0
+    importance = 0.5 if known.importance is None else min(1.0, max(0.0, known.importance))
+    votes = max(-MOST_VOTES, min(MOST_VOTES, known.votes))
+    return float((1 + IMPORTANT * (importance - 0.5)) * VOTE**votes)
 
 
 def recency(day: date, today: date) -> float:
