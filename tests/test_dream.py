@@ -181,6 +181,12 @@ def test_the_loser_of_a_contradiction_is_superseded_and_derived_from():
         ("Ottilie Brandt keeps the keys of the office in Bergen.", "The office in Bergen has a coffee machine.", False),
         ("The shop in Oslo opens at 9.", "The shop opens at 10.", False),  # where is not said any more
         (TEA, REDIS, False),
+        ("Crate 2015 stands in hall 1 beside the ramp.", "Crate 2043 stands in hall 9 beside the ramp.", False),
+        ("Crate 2015 stands in hall 1 beside the ramp.", "Crate 2015 stands in hall 9 beside the ramp.", True),
+        ("Shelf number 7 of the store holds 49 boxes.", "Shelf number 8 of the store holds 56 boxes.", False),
+        ("Marvin runs Postgres 14 for the shop.", "Trillian runs Postgres 16 for the shop.", False),
+        ("The server Marvin runs Postgres 14.", "The server Trillian runs Postgres 16.", False),
+        ("The server Marvin runs Postgres 14.", "The server Marvin runs Postgres 16.", True),
     ],
 )
 def test_only_what_gives_another_value_for_the_same_ends_an_older_memory(old, new, is_ended):

@@ -18,7 +18,7 @@ from memoryd.recall.chunks import below_headings, chunks
 from memoryd.scrub.hidden import masked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from memoryd.index.tables import Tables
     from memoryd.ledger.memory import Memory
@@ -55,7 +55,11 @@ class _CoreSearch:
         made = [documents.of_chunk(one, one.text, _ABOUT, None) for one in found]
         source = tables.put_source(self._number, CORE_FILE, CORE, "")
         tables.put(self._number, source, [(one, b"", None) for one in made])
-        self._texts = {at: below_headings(one.text) for at, one in enumerate(found, 1)}  # as `put` numbers them
+        self._texts = {at: below_headings(one.text).strip() for at, one in enumerate(found, 1)}  # as `put` numbers them
+
+    @property
+    def texts(self) -> Collection[str]:
+        return self._texts.values()
 
     def __call__(self, query: Query, limit: int) -> list[str]:
         best = self._tables.best(self._number, query, Where(), max(LEAST, limit)) if query.terms else []
@@ -63,7 +67,8 @@ class _CoreSearch:
         quoting = self._tables.holding(self._number, phrases, [one for one, _ in best]) if phrases and best else ()
         # All are of one file, so that it crowds out no other: what else `ranking.rank` weighs leaves their order alone.
         order = sorted((one not in quoting, -score * self._boost(one), one) for one, score in best)
-        return [self._texts[one] for _, _, one in order[:limit]]
+        last = order[limit - 1][:2] if len(order) > limit else (True, 0.0)
+        return [self._texts[one] for quotes, score, one in order if (quotes, score) <= last]
 
     def _boost(self, identity: int) -> float:
         if identity not in self._boosts:

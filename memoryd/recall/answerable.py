@@ -40,8 +40,12 @@ _NUMBER = re.compile(r"\d+")
 class Search(Protocol):
     """Searches one memory."""
 
+    @property
+    def texts(self) -> Collection[str]:
+        """All that may be found."""
+
     def __call__(self, query: Query, limit: int) -> Sequence[str]:
-        """The texts of the first hits, the best first."""
+        """The texts of the first hits, the best first, with those that are as good as the last of them."""
 
 
 class Known(NamedTuple):
@@ -59,8 +63,9 @@ class Score:
         questions: that were asked.
         before: of them answered by the old memory.
         after: of them answered by the new one.
-        unexplained: answered before and not after, and made of nothing that was let go; one is forgiven whose memory
-            stands as it was, since in a small core the rank of a single hit would be more than the drop allowed.
+        unexplained: answered before and not after, and made of nothing that was let go. Where what answered it stands
+            as it was, and only slipped out of the first hits, as many are taken off as came into them that way, and
+            one, since in a small core the rank of a single hit would be more than the drop allowed.
     """
 
     questions: int
@@ -92,16 +97,22 @@ def score(old: Known, new: Known, days: Sequence[str], let_go: Collection[str]) 
     """
     questions = _drawn([(text, key) for key, text in old.texts.items()], MOST_OF_MEMORIES)
     questions += _drawn([(text, None) for text in days], MOST_OF_DAYS)
-    before, after = ([_Hits(known.search, one.query) for one in questions] for known in (old, new))
-    was = [hits.answer(one) for hits, one in zip(before, questions, strict=True)]
-    remains = [hits.answer(one) for hits, one in zip(after, questions, strict=True)]
-    lost = [
-        one for one, hits, earlier, later in zip(questions, after, was, remains, strict=True)
-        if earlier and not later and one.source not in let_go and not hits.say(one)
-    ]  # fmt: skip
     stands = {key for key, text in old.texts.items() if new.texts.get(key) == text}
-    outranked = sum(1 for one in lost if one.source in stands or (one.source is None and len(stands) == len(old.texts)))
-    return Score(len(questions), sum(was), sum(remains), len(lost) - min(_FORGIVEN, outranked))
+    both = frozenset(old.search.texts) & frozenset(new.search.texts)
+    before = after = lost = slipped = 0
+    for one in questions:
+        was, remains = (_Hits(known.search, one) for known in (old, new))
+        before += bool(was.answering)
+        after += bool(remains.answering)
+        if bool(was.answering) is bool(remains.answering):
+            continue
+        is_rank = one.source in stands if one.source else not both.isdisjoint(was.answering or remains.answering)
+        if remains.answering:
+            slipped -= is_rank
+        elif one.source not in let_go and not remains.say(one):
+            slipped += is_rank
+            lost += not is_rank
+    return Score(len(questions), before, after, lost + max(0, slipped - _FORGIVEN))
 
 
 def _drawn(texts: Iterable[tuple[str, str | None]], most: int) -> list[_Question]:
@@ -145,17 +156,18 @@ _folded = functools.lru_cache(maxsize=1 << 15)(fold)
 class _Hits:
     """What a search came to."""
 
-    def __init__(self, search: Search, query: Query) -> None:
-        self._texts = search(query, _HITS)
-
-    def answer(self, question: _Question) -> bool:
-        """Whether one of them holds the answer."""
-        if question.answer is None:
-            return any(len(question.terms & _stems(one)) >= _GIST * len(question.terms) for one in self._texts)
-        return any(occurs(question.answer, _folded(one)) for one in self._texts)
+    def __init__(self, search: Search, question: _Question) -> None:
+        self._texts = search(question.query, _HITS)
+        self.answering = [one for one in self._texts if _answers_it(question, one)]
 
     def say(self, question: _Question) -> bool:
-        """Whether one of them has the answer written otherwise: a number or a date."""
+        """Whether one of the hits has the answer written otherwise: a number or a date."""
         if question.answer is None or not _NUMBER.search(question.answer):
             return False
         return any(Ground([Source(one, date.min)]).missing(question.answer) is None for one in self._texts)
+
+
+def _answers_it(question: _Question, text: str) -> bool:
+    if question.answer is None:
+        return len(question.terms & _stems(text)) >= _GIST * len(question.terms)
+    return occurs(question.answer, _folded(text))
