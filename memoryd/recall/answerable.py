@@ -30,7 +30,7 @@ MOST_OF_MEMORIES = 160
 MOST_OF_DAYS = 40
 _MOST_ANSWERS = 4  # of one text
 _HITS = 5
-_FORGIVEN = 1  # question of a memory that stands as it was, and only slipped behind something new out of the first hits
+_FORGIVEN = 1  # question whose answer is still there, and only slipped out of the first hits
 _GIST = 0.6  # share of the words of a text that a hit must hold to say the same
 # A number with what hangs on it, an identifier or path, a word written large that does not begin its sentence.
 _ANSWER = re.compile(r"\d+(?:,\d{3})+|[\w./:@-]*\d[\w./:@%-]*|\w+(?:[_/]\w+)+|(?<=[\w,;)] )[^\W\d_a-z][\w'-]+")
@@ -63,8 +63,8 @@ class Score:
         questions: that were asked.
         before: of them answered by the old memory.
         after: of them answered by the new one.
-        unexplained: answered before and not after, and made of nothing that was let go. Where what answered it stands
-            as it was, and only slipped out of the first hits, as many are taken off as came into them that way, and
+        unexplained: answered before and not after, and made of nothing that was let go. Where a text that says it is
+            still there, and only slipped out of the first hits, as many are taken off as came into them that way, and
             one, since in a small core the rank of a single hit would be more than the drop allowed.
     """
 
@@ -97,22 +97,27 @@ def score(old: Known, new: Known, days: Sequence[str], let_go: Collection[str]) 
     """
     questions = _drawn([(text, key) for key, text in old.texts.items()], MOST_OF_MEMORIES)
     questions += _drawn([(text, None) for text in days], MOST_OF_DAYS)
-    stands = {key for key, text in old.texts.items() if new.texts.get(key) == text}
-    both = frozenset(old.search.texts) & frozenset(new.search.texts)
+    gone = {_folded(old.texts[key]) for key in let_go if key in old.texts}
     before = after = lost = slipped = 0
     for one in questions:
         was, remains = (_Hits(known.search, one) for known in (old, new))
         before += bool(was.answering)
         after += bool(remains.answering)
-        if bool(was.answering) is bool(remains.answering):
-            continue
-        is_rank = one.source in stands if one.source else not both.isdisjoint(was.answering or remains.answering)
-        if remains.answering:
-            slipped -= is_rank
-        elif one.source not in let_go and not remains.say(one):
-            slipped += is_rank
-            lost += not is_rank
+        if remains.answering and not was.answering:
+            slipped -= _is_said(one, old)
+        elif was.answering and not remains.answering:
+            told = {_folded(text).removeprefix("- ") for text in was.answering}
+            if one.source not in let_go and not told <= gone and not remains.say(one):
+                is_said = _is_said(one, new)
+                slipped += is_said
+                lost += not is_said
     return Score(len(questions), before, after, lost + max(0, slipped - _FORGIVEN))
+
+
+def _is_said(question: _Question, known: Known) -> bool:
+    """Whether a text of a memory, found first or not, says what is asked for of what the question is about."""
+    least = _GIST * len(question.terms)
+    return any(_answers_it(question, one) and len(question.terms & _stems(one)) >= least for one in known.search.texts)
 
 
 def _drawn(texts: Iterable[tuple[str, str | None]], most: int) -> list[_Question]:
