@@ -2,6 +2,7 @@
 
 What was lost is reckoned here from the audit alone, by marks: each text holds numbers or words that no other has, and
 one that stands nowhere in the core any more is lost, with its share of the tokens, from the night on which it went.
+Of the windows that end in a night the whole 30 days are looked at; what any other window loses is a part of one's.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from chat_server import ChatServer, speak
+from model_world import VARIABLE
 from scratch import in_process
 from test_ledger_runs import World
 
@@ -26,7 +29,8 @@ from memoryd.llm import offline
 from memoryd.tiers import core
 
 pytestmark = pytest.mark.timeout(3600)  # the whole year, on a busy machine
-NIGHTS = 365 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 20
+SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
+NIGHTS = 365 if SOAK else 20
 FIRST = datetime(2026, 3, 5, 3, 0, tzinfo=UTC)
 DAY, WINDOW = timedelta(days=1), timedelta(days=30)
 PERCENT = 25
@@ -81,9 +85,6 @@ class Book:
     def held(self):
         return {mark for text in self.live.values() for mark in marks(text)}
 
-    def lost(self, after, upto):
-        return sum(self.weight[mark] for mark, at in self.gone.items() if after < at <= upto)
-
 
 class Year(World):
     """An installation that dreams each night, and what its model makes of it."""
@@ -92,14 +93,14 @@ class Year(World):
         super().__init__(root)
         self.chance = random.Random(seed)
         self.now = FIRST - DAY
-        self.halls = {2000 + n: n % 7 for n in range(40)}
-        self.next = 2040
+        self.halls = {2000 + n: n % 7 for n in range(30)}
+        self.next = 2030
         self.dropped = []
         self.tried = Counter()
         self.book = Book()
         lines = [*RULES, *LISTS, *(crate(number, hall) for number, hall in self.halls.items())]
         self.write("# Yard\n\n" + "".join(f"- {text}\n" for text in lines))
-        self.scratch.write_config(dream={"max_bullets": 55}, scrub={"secrets": "off"})
+        self.scratch.write_config(dream={"max_bullets": 45}, scrub={"secrets": "off"})
 
     def open(self, step=None, now=None):
         self.app = in_process(self.scratch, lambda: self.now, step)
@@ -136,6 +137,10 @@ class Year(World):
         if ask.job != "dream":
             return offline.answer(ask)
         return Reply(self.reply([(one.id, one.text) for one in ask.material]), "stop", "offline")
+
+    def speak(self, connection, request):
+        connection.head()
+        connection.send(speak(self.reply([(name, text) for name, _, text in request.quoted])))
 
     def reply(self, material):
         """Keep most, and lose a twentieth, each time in another way."""
@@ -189,74 +194,81 @@ class Year(World):
             self.book.read,
         )
 
-    def check(self, row):
-        """What must hold after each night."""
+    def check(self, run):
+        """What must hold after each night; returns the share that was lost within the window."""
         before = dict(self.book.live)
-        rows = self.entries()
-        at = self.now
-        start = at - WINDOW
-        had = self.book.turn(rows, at)
-        base = sum(self.book.weight[mark] for mark in had) + sum(
-            self.book.weight[mark] for mark, when in self.book.gone.items() if start < when < at
-        )
-        lost = self.book.lost(start, at)
-        if lost * 100 > PERCENT * base:
-            for mark, when in self.book.gone.items():
-                print(mark, when, self.scratch.query("SELECT m.content, m.ended_as, m.deleted_at, (SELECT group_concat(x.content) FROM json_each(m.successors) j JOIN memory x ON x.id=j.value) FROM memory m WHERE m.content LIKE '%'||?||'%'", mark))
+        had = self.book.turn(self.entries(), self.now)
+        start = self.now - WINDOW
+        earlier = [mark for mark, at in self.book.gone.items() if start < at < self.now]
+        base = sum(self.book.weight[mark] for mark in (*had, *earlier))
+        lost = sum(self.book.weight[mark] for mark, at in self.book.gone.items() if at > start)
         assert lost * 100 <= PERCENT * base, (self.now, lost, base)
-        self.dropped += [text for one, text in before.items() if one not in self.book.live]
-        live = {
-            memory_id: text
-            for memory_id, text in self.scratch.query(
-                "SELECT id, content FROM memory WHERE kind = 'core' AND deleted_at IS NULL"
-            )
-        }
+        self.dropped += [text for memory_id, text in before.items() if memory_id not in self.book.live]
+        live = dict(self.scratch.query("SELECT id, content FROM memory WHERE kind = 'core' AND deleted_at IS NULL"))
         assert live == self.book.live
         in_file = [core.unescaped(one.text) for one in core.bullets(core.parse(self.path.read_bytes()))]
         assert sorted(in_file) == sorted(live.values())
         ended = self.scratch.query(
-            "SELECT m.id, m.ended_as, (SELECT count(*) FROM audit a WHERE a.memory_id = m.id AND a.run_id IS NOT NULL)"
-            " FROM memory m WHERE m.kind = 'core' AND m.deleted_at IS NOT NULL"
+            "SELECT m.id, m.ended_as, m.successors, EXISTS (SELECT 1 FROM audit a WHERE a.memory_id = m.id AND"
+            " a.run_id = ? AND a.operation IN ('delete', 'merge')) FROM memory m WHERE m.kind = 'core'"
+            " AND m.deleted_at IS NOT NULL",
+            run["id"],
         )
-        assert before.keys() <= live.keys() | {one for one, _, _ in ended}
-        assert all(how in ENDED and count for _, how, count in ended), ended
+        assert {memory_id for memory_id, *_ in ended} | live.keys() >= before.keys()
+        for memory_id, how, successors, is_told in ended:
+            assert (how == "archived") is (successors == "[]")
+            assert how in ENDED
+            assert is_told is not (memory_id not in before)
         assert set(RULES) <= set(in_file)
+        assert run["state"] != "declined" or live == before
         return lost / base
 
 
-@pytest.mark.parametrize("seed", range(1,7) if os.environ.get("TELL") else [7])
-def test_nights_after_nights_lose_no_more_than_the_budget_and_nothing_that_is_protected(tmp_path, monkeypatch, seed):
-    ids = random.Random(seed)
-    monkeypatch.setattr(secrets, "token_hex", lambda count=32: ids.randbytes(count).hex())  # the same nights each day
-    year = Year(tmp_path / "scratch", seed)
+def lived(year, nights):
+    """Nights after nights; what came of them, and the worst share that was lost within a window."""
+    run_once(year.app)
+    year.take()
+    for text in RULES:
+        year.own("protect", year.id_of(text))
+    year.book.turn(year.entries(), FIRST - DAY)
+    states, worst = Counter(), 0.0
+    for number in range(nights):
+        run = year.night(number)
+        states[run["state"]] += 1
+        worst = max(worst, year.check(run))
+    assert year.problems() == []
+    assert {one.content for one in year.live() if one.constitutional} == set(RULES)
+    assert states["succeeded"] >= 0.9 * nights, states
+    return worst
+
+
+@pytest.fixture
+def seeded(monkeypatch):
+    """The same nights each day: ids are drawn by a seed too."""
+    ids = random.Random(7)
+    monkeypatch.setattr(secrets, "token_hex", lambda count=32: ids.randbytes(count).hex())
+
+
+@pytest.mark.usefixtures("seeded")
+def test_nights_after_nights_lose_no_more_than_the_budget_and_nothing_that_is_protected(tmp_path, record_property):
+    year = Year(tmp_path / "scratch", 7)
     with year.open():
-        run_once(year.app)
-        year.take()
-        for text in RULES:
-            year.own("protect", year.id_of(text))
-        year.book.turn(year.entries(), FIRST - DAY)
-        states, worst = Counter(), 0.0
-        for number in range(NIGHTS):
-            row = year.night(number)
-            states[row["state"]] += 1
-            if os.environ.get("TELL"):
-                print(
-                    number,
-                    row["state"],
-                    row["why"],
-                    json.dumps(row["receipt"].get("refused"))[:1500],
-                    {
-                        k: row["receipt"]["dream"].get(k)
-                        for k in ("dispositions", "added", "answerable", "refusals", "over_max_bullets")
-                    },
-                )
-            worst = max(worst, year.check(row))
-        assert year.problems() == []
-    print(
-        NIGHTS,
-        states,
-        year.tried,
-        f"{worst:.3f}",
-        len(year.book.live),
-        Counter(how for (how,) in year.scratch.query("SELECT ended_as FROM memory WHERE kind = 'core'")),
-    )
+        worst = lived(year, NIGHTS)
+        assert worst > 0.15  # the model did try
+        found = Counter(how for (how,) in year.scratch.query("SELECT ended_as FROM memory WHERE kind = 'core'"))
+        assert set(found) == {None, *ENDED}
+    record_property("covered", f"{NIGHTS} nights: {dict(found)}, tried {dict(year.tried)}, at worst {worst:.1%} lost")
+
+
+@pytest.mark.usefixtures("seeded")
+def test_nights_with_a_model_over_http_do_the_same(tmp_path, workers):
+    """Fewer, since a server that speaks token by token takes most of their time."""
+    year = Year(tmp_path / "scratch", 11)
+    with ChatServer(year.speak) as server:
+        llm = {"provider": "openai", "model": "tiny-1", "base_url": server.url, "api_key_env": VARIABLE}
+        year.scratch.write_config(llm=llm | {"fallback": "wait", "daily_tokens": 100_000_000})
+        with year.open() as app:
+            app.runner.worker = app.worker = workers.counting
+            app.runner.answerer.models = workers.models
+            lived(year, 10 if SOAK else 2)
+        assert len(server.requests) >= (10 if SOAK else 2)
