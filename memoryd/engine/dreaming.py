@@ -230,7 +230,7 @@ def _files(source: Gathered, first: date, last: date) -> Iterator[tuple[str, byt
     for number in range(first.toordinal(), last.toordinal() + 1):
         path = f"memory/{date.fromordinal(number).isoformat()}.md"
         data = regular.read_in(source.workspace, path)
-        if data is not None and daily.has_content(daily.parse(masked(data))):
+        if data is not None and any(daily.pieces(masked(data))):
             yield path, data
 
 
