@@ -62,7 +62,7 @@ class Book:
         self.gone = {}  # mark → when it went, while it is nowhere
 
     def turn(self, rows, at):
-        """Read the entries of one night: what the core held before it, and what went in it."""
+        """Read the entries of one night, and which marks went in it."""
         before = self.held()
         for number, _, memory_id, after in rows:
             self.read = number
@@ -80,7 +80,6 @@ class Book:
             self.gone[mark] = at
         for mark in now:
             self.gone.pop(mark, None)
-        return before
 
     def held(self):
         return {mark for text in self.live.values() for mark in marks(text)}
@@ -197,10 +196,10 @@ class Year(World):
     def check(self, run):
         """What must hold after each night; returns the share that was lost within the window."""
         before = dict(self.book.live)
-        had = self.book.turn(self.entries(), self.now)
+        self.book.turn(self.entries(), self.now)
         start = self.now - WINDOW
         earlier = [mark for mark, at in self.book.gone.items() if start < at < self.now]
-        base = sum(self.book.weight[mark] for mark in (*had, *earlier))
+        base = sum(map(tokens, before.values())) + sum(self.book.weight[mark] for mark in earlier)
         lost = sum(self.book.weight[mark] for mark, at in self.book.gone.items() if at > start)
         assert lost * 100 <= PERCENT * base, (self.now, lost, base)
         self.dropped += [text for memory_id, text in before.items() if memory_id not in self.book.live]
