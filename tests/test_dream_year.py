@@ -45,7 +45,8 @@ def crate(number, hall):
 
 
 def marks(text):
-    return set(MARK.findall(text))
+    """What no other text holds; of one that has no such thing, all of it."""
+    return set(MARK.findall(text)) or {text}
 
 
 def tokens(text):
@@ -64,11 +65,14 @@ class Book:
     def turn(self, rows, at):
         """Read the entries of one night, and which marks went in it."""
         before = self.held()
+        replaced = set()  # texts that have another value since
         for number, _, memory_id, after in rows:
             self.read = number
             if not memory_id.startswith("core_") or after is None:
                 continue
             state = json.loads(after)
+            if state.get("deleted_at") is None or state["ended_as"] == "superseded":
+                replaced.add(self.live.get(memory_id))
             if state.get("deleted_at") is None:
                 self.live[memory_id] = state["content"]
                 for mark in marks(state["content"]):
@@ -76,7 +80,7 @@ class Book:
             else:
                 self.live.pop(memory_id, None)
         now = self.held()
-        for mark in before - now:
+        for mark in before - now - replaced:
             self.gone[mark] = at
         for mark in now:
             self.gone.pop(mark, None)
@@ -99,7 +103,7 @@ class Year(World):
         self.book = Book()
         lines = [*RULES, *LISTS, *(crate(number, hall) for number, hall in self.halls.items())]
         self.write("# Yard\n\n" + "".join(f"- {text}\n" for text in lines))
-        self.scratch.write_config(dream={"max_bullets": 45}, scrub={"secrets": "off"})
+        self.scratch.write_config(dream={"max_bullets": 34}, scrub={"secrets": "off"})
 
     def open(self, step=None, now=None):
         self.app = in_process(self.scratch, lambda: self.now, step)
@@ -116,7 +120,7 @@ class Year(World):
             self.halls[self.next] = self.chance.randint(0, 9)
             said.append(crate(self.next, self.halls[self.next]))
             self.next += 1
-        if self.chance.random() < 0.5:
+        if self.chance.random() < 0.9:
             number = self.chance.choice(sorted(self.halls))
             self.halls[number] = (self.halls[number] + self.chance.randint(1, 9)) % 10
             said.append(f"Crate {number} stands in hall {self.halls[number]} beside the ramp now.")
@@ -142,15 +146,17 @@ class Year(World):
         connection.send(speak(self.reply([(name, text) for name, _, text in request.quoted])))
 
     def reply(self, material):
-        """Keep most, and lose a twentieth, each time in another way."""
+        """Drop a twentieth, in so many words or not, and change some of the rest for the worse."""
         lines, told = [], []
         days = [(name, text) for name, text in material if name.startswith("d")]
         known = [(name, text) for name, text in material if name.startswith("m")]
         for at, (name, text) in enumerate(known):
-            if self.chance.random() >= 0.05:
+            drawn = self.chance.random()
+            if drawn >= 0.08:
                 lines.append(f"- {text} [{name}]")
                 continue
-            how = self.chance.choice(["archive", "forget", "shorten", "cut", "merge", "supersede", "alter"])
+            drops, others = ["archive", "forget"], ["shorten", "cut", "merge", "supersede", "alter"]
+            how = self.chance.choice(drops if drawn < 0.05 else others)
             self.tried[how] += 1
             if how == "archive":
                 told.append(f"- archived [{name}]: nobody asks")
@@ -180,7 +186,7 @@ class Year(World):
     def night(self, number):
         self.now = FIRST + number * DAY + timedelta(minutes=self.chance.randint(0, 600))
         self.day()
-        accounting = "archive" if number % 5 == 4 else "keep"
+        accounting = "archive" if number % 2 else "keep"
         settings = self.app.settings
         guards = dataclasses.replace(settings.guards, accounting=accounting)
         self.app.runner.settings = dataclasses.replace(settings, guards=guards)
@@ -253,9 +259,10 @@ def test_nights_after_nights_lose_no_more_than_the_budget_and_nothing_that_is_pr
     year = Year(tmp_path / "scratch", 7)
     with year.open():
         worst = lived(year, NIGHTS)
-        assert worst > 0.15  # the model did try
+        assert worst > 0.2  # the model did try
         found = Counter(how for (how,) in year.scratch.query("SELECT ended_as FROM memory WHERE kind = 'core'"))
-        assert set(found) == {None, *ENDED}
+        assert {None, "archived"} <= set(found) <= {None, *ENDED}
+        assert not SOAK or set(found) == {None, *ENDED}
     record_property("covered", f"{NIGHTS} nights: {dict(found)}, tried {dict(year.tried)}, at worst {worst:.1%} lost")
 
 
