@@ -37,6 +37,7 @@ from offline_memory import _turns as turns_of
 from offline_memory import _Workspace as Workspace
 
 from memoryd.engine.core_import import places
+from memoryd.engine.core_search import searching
 from memoryd.jobs import dream as job
 from memoryd.jobs.consolidation import Earlier, Entry
 from memoryd.jobs.job import HEADINGS, Ask, Done, RewriteCore
@@ -146,6 +147,7 @@ class Core:
             new_hex=lambda: f"{next(self._hex):08x}",
             taken=self.memories.keys(),
             sources_of=lambda entry: (self._source(entry.day, entry.origin, entry.at),),
+            searching=lambda file, memories: searching(file, memories, {}),
         )
 
     def _source(self, day: date, origin: str, at: str) -> Source:

@@ -42,7 +42,7 @@ class Request:
     @property
     def quoted(self) -> list[tuple[str, str, str]]:
         """(id, role, text) of each piece of material."""
-        found = re.findall(r"<<(\w+) (t\d+) (\w+), origin [^\n]*>>\n(.*?)\n<</\1>>", self.prompt, re.DOTALL)
+        found = re.findall(r"<<(\w+) ([tmd]\d+) (\w+), origin [^\n]*>>\n(.*?)\n<</\1>>", self.prompt, re.DOTALL)
         return [(one[1], one[2], one[3]) for one in found]
 
 

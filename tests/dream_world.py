@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import count
 
+from memoryd.engine.core_search import searching
 from memoryd.gauge.estimate import estimate
 from memoryd.jobs import dream
 from memoryd.jobs.consolidation import Earlier, Entry
@@ -98,6 +99,7 @@ class Ledger:
             new_hex=self.hex,
             taken=set(self.memories),
             sources_of=lambda one: (replace(SOURCE, record_id=one.id, at=one.at, origin=one.origin),),
+            searching=lambda file, memories: searching(file, memories, {}),
         )
 
     def dream(self, text, *entries, finish="stop"):

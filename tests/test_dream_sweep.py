@@ -75,7 +75,7 @@ def fails(number):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), f"at step {number}")
 
 
-def test_stopped_or_failing_at_each_step_a_dream_is_dreamt_once_and_whole(tmp_path):
+def test_stopped_or_failing_at_each_step_a_dream_is_dreamt_once_and_whole(tmp_path, record_property):
     template = tmp_path / "template"
     prepare(template)
 
@@ -108,3 +108,6 @@ def test_stopped_or_failing_at_each_step_a_dream_is_dreamt_once_and_whole(tmp_pa
             assert forked(lambda root=root: go_on(root)) == 0, names[-1]
             assert state_of(root) == alone, f"{number} {names[-1]} {'kill' if kill else 'error'}"
             shutil.rmtree(root)
+    record_property(
+        "covered", f"a kill and an error at each of {len(range(1, len(steps) + 1, EVERY))} of {len(steps)} steps"
+    )

@@ -200,7 +200,7 @@ def test_a_reply_that_cannot_be_used_changes_nothing_and_is_asked_for_again(worl
 
 
 def test_no_content_no_dream_and_the_file_stays_byte_for_byte(world):
-    world.day("", TODAY)
+    world.day("\n---\n\n## Notes (10:00)\n\n<!-- nothing\nyet -->\n\n***\n", TODAY)
     world.day(day="2026-03-03")
     before = (world.scratch.workspace / "MEMORY.md").stat()
     row = world.dream()

@@ -12,13 +12,15 @@ import secrets
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as wall_time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memoryd.database import memories, runs, sqlite, turns
+from memoryd.database import memories, reads, runs, sqlite, turns
 from memoryd.engine import authorship, gate, modes, saving, sleeping
 from memoryd.engine.clock import moment_of, text_of
 from memoryd.engine.commit import held
 from memoryd.engine.core_import import CORE_FILE, Hand, bring, bullets_of, places
+from memoryd.engine.core_search import searching
 from memoryd.engine.retry import AwayError
 from memoryd.files import regular
 from memoryd.jobs.consolidation import Earlier, Entry
@@ -228,7 +230,7 @@ def _files(source: Gathered, first: date, last: date) -> Iterator[tuple[str, byt
     for number in range(first.toordinal(), last.toordinal() + 1):
         path = f"memory/{date.fromordinal(number).isoformat()}.md"
         data = regular.read_in(source.workspace, path)
-        if data is not None and daily.has_content(daily.parse(masked(data))):
+        if data is not None and any(daily.pieces(masked(data))):
             yield path, data
 
 
@@ -288,6 +290,8 @@ def _inputs(
         known = {one.id: one for one in live}
         context, graves = gate.context_of(connection, run.agent_id, known, door=Door.REWRITE, now=now, limits=limits)
         ids = {row[0] for row in connection.exec_driver_sql("SELECT id FROM memory WHERE kind = 'core'")}
+    with reads.open_reader(Path(str(source.engine.url.database))) as reader:
+        votes = reads.votes(reader, run.agent_id, list(known))
     local = source.clock.now().astimezone(settings.zone)
     earlier = tuple(_earlier(settings, f"m{number}", one) for number, one in enumerate(live, 1))
     return DreamInputs(
@@ -307,6 +311,7 @@ def _inputs(
         new_hex=lambda: secrets.token_hex(4),
         taken=ids,
         sources_of=sources_of,
+        searching=lambda file, memories: searching(file, memories, votes),
         instructions=sleeping.instructions(KIND),
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.database import reads
@@ -20,6 +20,7 @@ from memoryd.index.database import RebuiltError
 from memoryd.index.tables import Where
 from memoryd.ledger.memory import hash_of
 from memoryd.recall import documents, ranking
+from memoryd.recall.chunks import below_headings
 from memoryd.recall.fusion import fuse
 from memoryd.recall.query import parse
 from memoryd.recall.ranking import FACT, Known
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 LIMIT = 10
 MOST = 200  # hits that one search may give
 _DEPTH = 4  # candidates looked at for each hit that is wanted, since boosts and filters change their order …
-_LEAST = 50  # … but at least so many
+LEAST = 50  # … but at least so many
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +191,7 @@ class Recall:
             None if day is None else day.isoformat() for day in (narrowing.after, narrowing.before)
         )
         where = Where(narrowing.tier, day_after, day_before)
-        depth = max(_LEAST, _DEPTH * narrowing.limit)
+        depth = max(LEAST, _DEPTH * narrowing.limit)
         with ExitStack() as opened:
             tables = opened.enter_context(self.indexer.index.reading())
             number = tables.find_number(agent.id)
@@ -243,8 +244,8 @@ def _known(
     hashes: dict[int, str] = {}
     for one in candidates:
         if one.tier == CORE:
-            bullets = core.bullets(core.parse((sources.text(one) or "").encode()))
-            hashes |= {one.id: hash_of(core.unescaped(bullets[0].text))} if bullets else {}
+            said = said_hash(sources.text(one) or "")
+            hashes |= {} if said is None else {one.id: said}
     rows = reads.core_by_hash(reader, agent_id, list(hashes.values())) if hashes else {}
     ids = {at: str(rows[said]["id"]) for at, said in hashes.items() if said in rows}
     facts = {one.id: one.path.partition(":")[2] for one in candidates if one.tier == FACT}
@@ -256,6 +257,13 @@ def _known(
         day = str(row["origin_at"] or row["created_at"])[:10]
         found[at] = Known(memory_id, row["importance"], votes.get(memory_id, 0), tags, day)
     return found
+
+
+@lru_cache(maxsize=4096)  # most of a core is the same before and after a dream
+def said_hash(text: str) -> str | None:
+    """The hash by which the ledger knows what the bullet of a chunk says; None where it has none."""
+    bullets = core.bullets(core.parse(text.encode(errors="replace")))
+    return hash_of(core.unescaped(bullets[0].text)) if bullets else None
 
 
 def _is_wanted(candidate: Candidate, known: Known | None, sources: SourceTexts, narrowing: Narrowing) -> bool:
@@ -294,7 +302,7 @@ def _hits(
         candidate = one.candidate
         text = sources.shown(candidate)
         if candidate.tier in FILES:
-            text = _below_headings(text)
+            text = below_headings(text)
         hits.append(
             Hit(
                 candidate.path,
@@ -309,14 +317,6 @@ def _hits(
             )
         )
     return hits
-
-
-def _below_headings(text: str) -> str:
-    """The text of a chunk without the headings it begins with, which say where it stands; they are in its lines."""
-    lines = text.splitlines()
-    while lines and (not lines[0].strip() or lines[0].startswith("#")):
-        lines.pop(0)
-    return "\n".join(lines) or text
 
 
 def _why(text: str, words: Sequence[str], one: Ranked, note: str) -> str:

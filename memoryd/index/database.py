@@ -39,6 +39,18 @@ _SMALL = 8 << 20  # bytes that are looked through whenever it is opened; a large
 _NO_DAMAGE = frozenset({5, 6, 7, 8, 9, 10, 13, 14, 22, 23})
 
 
+@contextmanager
+def in_memory() -> Iterator[Tables]:
+    """The tables of an index that lies in memory only, for texts that nobody else is to find; empty at first."""
+    connection = library().connect(":memory:")
+    try:
+        connection.isolation_level = None
+        connection.executescript(f"BEGIN; {SCHEMA}")
+        yield Tables(connection)
+    finally:
+        connection.close()
+
+
 class RebuiltError(MemorydError):
     """The index was damaged and is empty now: fill it, and ask again."""
 

@@ -409,7 +409,18 @@ class Tables:
     # --- questions ------------------------------------------------------------------------------------------------
 
     def find(self, number: int, query: Query, where: Where, limit: int) -> list[Candidate]:
-        """The documents that match best, the best first.
+        """The documents that match best, the best first."""
+        scores = dict(self.best(number, query, where, limit))
+        rows = self._rows(
+            f"SELECT d.id, 0.0, {_PLACE} FROM document d JOIN source s ON s.id = d.source"  # noqa: S608
+            " WHERE d.id IN (SELECT value FROM json_each(?))",
+            json.dumps(list(scores)),
+        )
+        found = {row[0]: _candidate((row[0], -scores[row[0]], *row[2:])) for row in rows}
+        return [found[one] for one in scores if one in found]
+
+    def best(self, number: int, query: Query, where: Where, limit: int) -> list[tuple[int, float]]:
+        """The documents that match best, the best first: the id of each, and its score, of which more is better.
 
         Common words are passed over where rarer ones are left and all of them would be too many matches to rank; of a
         single word that is nearly everywhere only the newest documents are ranked.
@@ -417,22 +428,18 @@ class Tables:
         terms, since = self._affordable(number, query.terms, FILTERED_BUDGET if where.is_narrow else BUDGET)
         if not terms:
             return []
-        inner = f"SELECT w.rowid AS id, {_BM25.format(n=number)} AS score FROM words_{number} w"  # noqa: S608
+        sql = f"SELECT w.rowid, {_BM25.format(n=number)} AS score FROM words_{number} w"  # noqa: S608
         if where.is_narrow:
-            inner += " JOIN document d ON d.id = w.rowid JOIN source s ON s.id = d.source"
-        inner += f" WHERE words_{number} MATCH :match AND w.rowid >= :since"
+            sql += " JOIN document d ON d.id = w.rowid JOIN source s ON s.id = d.source"
+        sql += f" WHERE words_{number} MATCH :match AND w.rowid >= :since"
         if where.tier is not None:
-            inner += " AND s.tier = :tier"
+            sql += " AND s.tier = :tier"
         if where.after is not None or where.before is not None:
-            inner += " AND (d.day IS NULL OR d.day BETWEEN coalesce(:after, '') AND coalesce(:before, '~'))"
-        sql = (
-            f"SELECT f.id, f.score, {_PLACE}"  # noqa: S608
-            f" FROM ({inner} ORDER BY score, w.rowid LIMIT :limit) f"
-            " JOIN document d ON d.id = f.id JOIN source s ON s.id = d.source ORDER BY f.score, f.id"
-        )
+            sql += " AND (d.day IS NULL OR d.day BETWEEN coalesce(:after, '') AND coalesce(:before, '~'))"
+        sql += " ORDER BY score, w.rowid LIMIT :limit"
         values: dict[str, object] = {"match": expression(terms), "since": since, "limit": limit}
         values |= {"tier": where.tier, "after": where.after, "before": where.before}
-        return [_candidate(row) for row in self._named_rows(sql, values)]
+        return [(int(identity), -float(score)) for identity, score in self._named_rows(sql, values)]
 
     def _affordable(self, number: int, terms: Sequence[Term], budget: int) -> tuple[tuple[Term, ...], int]:
         """The terms to rank by, the rarest of them at least; and from which document on."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from memoryd.jobs.dream_reply import Bullet, LetGo
 from memoryd.jobs.duplicates import Known
-from memoryd.ledger import steering
+from memoryd.ledger import prose, steering
 from memoryd.ledger.grounding import Ground, content
 from memoryd.ledger.grounding import Source as Said
 from memoryd.ledger.guards import Guard, RefusedOperation
@@ -37,7 +37,7 @@ from memoryd.ledger.taint import (
     Verdict,
     standing_of,
 )
-from memoryd.ledger.wording import CLAUSE, stem
+from memoryd.ledger.wording import CLAUSE, STOP, stem
 from memoryd.tiers.core import normal
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ _SHARED = 2  # … and how many at least, where it has so many
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _WE = re.compile(r"(?:we|our)\b", re.IGNORECASE)
 _NAME = re.compile(r"(?<=[\w,;)] )[^\W\d_a-z][\w'-]+")  # written large, and not at the beginning of a sentence
+_TOKEN = re.compile(r"[^\W_]+")
+_LONGEST_SUBJECT = 3  # words
 _FOUND = 0.6  # share of the content words of a bullet without citation that what it is matched with has
 _MOST_ENTRIES = 3  # that such a bullet is matched with
 _STANDINGS = {
@@ -192,13 +194,33 @@ def replaces(old: str, new: str) -> bool:
     """Whether a newer text may end an older one: it says so, or speaks of the same and has another value for each.
 
     A number or name of the older that the newer does not have must have another in its place: that the build failed
-    is no new value for how long it takes. What has neither is ended by words that say so alone.
+    is no new value for how long it takes. What has neither is ended by words that say so alone. A number or name that
+    tells which thing is meant is no value of it: where crate 7 stands is not where crate 9 does.
     """
     if is_replaced(old, new):
         return True
     pairs = [({*find.findall(old)}, {*find.findall(new)}) for find in (_NUMBER, _NAME)]
     is_other = any(had - has for had, has in pairs) and all(had <= has or has - had for had, has in pairs)
-    return is_other and is_related(old, new)
+    return is_other and is_related(old, new) and _subject(old) <= {stem(one.casefold()) for one in _TOKEN.findall(new)}
+
+
+def _subject(text: str) -> set[str]:
+    """What a statement is about, as far as its beginning tells: its first word, and what tells which one it is.
+
+    It errs to more: what is taken for a part of the subject only keeps the older statement. Scripts without spaces
+    have no word that could be told from the next.
+    """
+    found: list[str] = []
+    for word in _TOKEN.findall(text.removeprefix(_label(text))):
+        if found and (word.casefold() in STOP or (word.islower() and word.endswith(("s", "ed")))):
+            break  # its verb, most likely
+        if word.casefold() not in STOP:
+            found.append(word)
+        if len(found) == _LONGEST_SUBJECT:
+            break
+    if found and prose.is_wide(found[0]):
+        return set()
+    return {stem(one.casefold()) for one in found if one is found[0] or not one.islower()}
 
 
 def _stems(text: str) -> frozenset[str]:
@@ -499,5 +521,9 @@ def _record_of(entry: Entry) -> Record:
 
 def _spoken(text: str, day: date) -> tuple[str, date, str]:
     """The text of a record, its day, and who speaks in it."""
-    label = next((label for label in _LABELS if text.startswith(label)), "")
+    label = _label(text)
     return text.removeprefix(label), day, label.rstrip(": ")
+
+
+def _label(text: str) -> str:
+    return next((label for label in _LABELS if text.startswith(label)), "")

@@ -28,13 +28,14 @@ from memoryd.tiers.arrangement import Slot, arrange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from datetime import date
 
     from memoryd.jobs.consolidation import Consolidated, Earlier, Entry
     from memoryd.ledger.guards import Context, Refusal
     from memoryd.ledger.memory import Memory, Source
     from memoryd.ledger.operation import Change, Operation
-    from memoryd.recall.answerable import Score
+    from memoryd.recall.answerable import Score, Search
 
 JOB = "dream"
 WORST_DROP = 0.02  # of what could be answered may be lost without a disposition that says so
@@ -73,6 +74,7 @@ class DreamInputs:
         new_hex: draws eight random hex digits.
         taken: ids that are given.
         sources_of: says on which records an entry stands.
+        searching: opens a search over a core, as users search it: of its file, and what the ledger has of it.
         told: what else the receipt says.
         instructions: the text of dream.md.
     """
@@ -93,6 +95,7 @@ class DreamInputs:
     new_hex: Callable[[], str]
     taken: Container[str]
     sources_of: Callable[[Entry], tuple[Source, ...]]
+    searching: Callable[[bytes, Collection[Memory]], AbstractContextManager[Search]]
     told: Mapping[str, Any] = field(default_factory=dict)
     instructions: str = ""
 
@@ -181,11 +184,13 @@ class _Dream:
         whole = self._whole()
         runs = [one for one in whole.refusals if isinstance(one, RefusedRun)]
         decided = self._additions(whole.refusals) if runs else whole
-        score = self._score(decided)
+        laid = self._laid_out(decided)
+        score = self._score(decided, laid[1])
         refused = self._refused_all(decided, score)
         if refused:
             decided = _Decided((), decided.rewrite, (*decided.refusals, refused), self.before, ())
-        return self._told(decided, score, runs, refused)
+            laid = (), self.inputs.file
+        return self._told(decided, laid, score, runs, refused)
 
     def _whole(self, spared: Collection[str] = ()) -> _Decided:
         """All that the reply says but of what is spared, and what the configuration makes of what it does not speak of.
@@ -282,20 +287,32 @@ class _Dream:
             return RefusedRun(Guard.RECALL, (), "less could be answered from the new memory", numbers)
         return None
 
-    def _score(self, decided: _Decided) -> Score:
+    def _score(self, decided: _Decided, data: bytes) -> Score:
         ends = dispositions(decided.rewrite, decided.operations)
         let_go = {key for key, how in ends.items() if how in {Disposition.ARCHIVED, Disposition.SUPERSEDED}}
-        return answerable.score(
-            {one.id: one.content for one in self.before.values()},
-            {one.id: one.content for one in decided.after.values()},
-            [one.text for one in self.inputs.entries],
-            let_go,
-        )
+        old, new = self.before, decided.after
+        with (
+            self.inputs.searching(self.inputs.file, old.values()) as before,
+            self.inputs.searching(data, new.values()) as after,
+        ):
+            return answerable.score(
+                answerable.Known({one.id: one.content for one in old.values()}, before),
+                answerable.Known({one.id: one.content for one in new.values()}, after),
+                [one.text for one in self.inputs.entries],
+                let_go,
+            )
 
     # --- telling ----------------------------------------------------------------------------------------------------
 
-    def _told(self, decided: _Decided, score: Score, runs: Sequence[RefusedRun], refused: RefusedRun | None) -> Done:
-        operations, data = self._laid_out(decided)
+    def _told(
+        self,
+        decided: _Decided,
+        laid: tuple[tuple[Operation, ...], bytes],
+        score: Score,
+        runs: Sequence[RefusedRun],
+        refused: RefusedRun | None,
+    ) -> Done:
+        operations, data = laid
         ends = Counter(str(how) for how in dispositions(decided.rewrite, decided.operations).values())
         added = sum(isinstance(one, Add) for one in decided.operations)
         refusals = Counter(str(one.guard) for one in decided.refusals)

@@ -1,39 +1,58 @@
 """Answerable: how many questions, made mechanically from what was known, a search of a memory still answers.
 
-A question is a text with one of its names or numbers blanked out, which is the answer; and one for the whole text,
-whose answer is most of its words (cloze questions: Taylor 1953). It is answered where one of the first hits of a search
-for the other words holds the answer. Hits rank by the inverse document frequency of the words they hold (Robertson
-2004); memories are short, so how often a word stands in one says nothing.
+A question is a text with one of its names or numbers taken out, which is the answer; and one is the whole text, whose
+answer is most of its words (cloze questions: Taylor 1953). It is answered where one of the first hits of a search for
+it holds the answer. The search is given, and is the one that users have.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import math
 import re
-from collections import defaultdict
 from dataclasses import dataclass
 from datetime import date
-from heapq import nlargest, nsmallest
-from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from heapq import nsmallest
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from memoryd.ledger.grounding import Ground, Source, content
 from memoryd.ledger.wording import fold, occurs, stem
+from memoryd.recall.query import parse
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-MOST_TEXTS = 800  # that questions are made of; of more, the same part each time
+    from memoryd.recall.query import Query
+
+# Questions that are asked at most: all of a core of the usual size, and what a dream may take of a moment beside it.
+# Of more the same part is asked each time, the core's and the days' apart, so that many days do not hide a loss.
+MOST_OF_MEMORIES = 160
+MOST_OF_DAYS = 40
 _MOST_ANSWERS = 4  # of one text
 _HITS = 5
-_TERMS = 8  # the rarest of a question's
-_FORGIVEN = 1  # question of a memory that stands as it was, and only slipped behind something new out of the first hits
+_FORGIVEN = 1  # question whose answer is still there, and only slipped out of the first hits
 _GIST = 0.6  # share of the words of a text that a hit must hold to say the same
 # A number with what hangs on it, an identifier or path, a word written large that does not begin its sentence.
 _ANSWER = re.compile(r"\d+(?:,\d{3})+|[\w./:@-]*\d[\w./:@%-]*|\w+(?:[_/]\w+)+|(?<=[\w,;)] )[^\W\d_a-z][\w'-]+")
 _NUMBER = re.compile(r"\d+")
+
+
+class Search(Protocol):
+    """Searches one memory."""
+
+    @property
+    def texts(self) -> Collection[str]:
+        """All that may be found."""
+
+    def __call__(self, query: Query, limit: int) -> Sequence[str]:
+        """The texts of the first hits, the best first, with those that are as good as the last of them."""
+
+
+class Known(NamedTuple):
+    """A memory: its texts by id, and how it is searched."""
+
+    texts: Mapping[str, str]
+    search: Search
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +63,9 @@ class Score:
         questions: that were asked.
         before: of them answered by the old memory.
         after: of them answered by the new one.
-        unexplained: answered before and not after, and made of nothing that was let go; one is forgiven whose memory
-            stands as it was, since in a small core the rank of a single hit would be more than the drop allowed.
+        unexplained: answered before and not after, and made of nothing that was let go. Where a text that says it is
+            still there, and only slipped out of the first hits, as many are taken off as came into them that way, and
+            one, since in a small core the rank of a single hit would be more than the drop allowed.
     """
 
     questions: int
@@ -60,51 +80,72 @@ class Score:
 
 
 class _Question(NamedTuple):
+    query: Query
     terms: frozenset[str]
     answer: str | None  # None: most of the terms
     source: str | None  # the memory it is made of
 
 
-def score(old: Mapping[str, str], new: Mapping[str, str], days: Sequence[str], let_go: Collection[str]) -> Score:
+def score(old: Known, new: Known, days: Sequence[str], let_go: Collection[str]) -> Score:
     """Ask both memories what the old one and the days know.
 
     Args:
-        old: texts of the memory as it was, by id.
-        new: texts of the memory as it is to be.
+        old: the memory as it was.
+        new: as it is to be.
         days: entries of daily files.
         let_go: ids of old memories that were archived or superseded.
     """
-    texts: list[tuple[str, str | None]] = [
-        *((text, key) for key, text in old.items()),
-        *((text, None) for text in days),
-    ]
-    questions = [one for text, key in _chosen(texts) for one in _questions(text, key)]
-    earlier, later = _Index(old.values()), _Index(new.values())
-    before = [earlier.answers(one) for one in questions]
-    after = [later.answers(one) for one in questions]
-    lost = [
-        one for one, was, remains in zip(questions, before, after, strict=True)
-        if was and not remains and one.source not in let_go and not later.says(one)
-    ]  # fmt: skip
-    stands = {key for key, text in old.items() if new.get(key) == text}
-    outranked = sum(1 for one in lost if one.source in stands or (one.source is None and len(stands) == len(old)))
-    return Score(len(questions), sum(before), sum(after), len(lost) - min(_FORGIVEN, outranked))
+    questions = _drawn([(text, key) for key, text in old.texts.items()], MOST_OF_MEMORIES)
+    questions += _drawn([(text, None) for text in days], MOST_OF_DAYS)
+    gone = {_folded(old.texts[key]) for key in let_go if key in old.texts}
+    before = after = lost = slipped = 0
+    for one in questions:
+        was, remains = (_Hits(known.search, one) for known in (old, new))
+        before += bool(was.answering)
+        after += bool(remains.answering)
+        if remains.answering and not was.answering:
+            slipped -= _is_said(one, old)
+        elif was.answering and not remains.answering:
+            told = {_folded(text).removeprefix("- ") for text in was.answering}
+            if one.source not in let_go and not told <= gone and not remains.say(one):
+                is_said = _is_said(one, new)
+                slipped += is_said
+                lost += not is_said
+    return Score(len(questions), before, after, lost + max(0, slipped - _FORGIVEN))
 
 
-def _chosen(texts: Sequence[tuple[str, str | None]]) -> Sequence[tuple[str, str | None]]:
-    if len(texts) <= MOST_TEXTS:
-        return texts
-    return nsmallest(MOST_TEXTS, texts, key=lambda one: hashlib.sha256(one[0].encode(errors="replace")).digest())
+def _is_said(question: _Question, known: Known) -> bool:
+    """Whether a text of a memory, found first or not, says what is asked for of what the question is about."""
+    least = _GIST * len(question.terms)
+    return any(_answers_it(question, one) and len(question.terms & _stems(one)) >= least for one in known.search.texts)
 
 
-def _questions(text: str, source: str | None) -> Iterator[_Question]:
+def _drawn(texts: Iterable[tuple[str, str | None]], most: int) -> list[_Question]:
+    """The questions of texts; of more than are asked the same ones each time, of as many texts as can be."""
+    chosen = nsmallest(most, texts, key=lambda one: _lot(one[0]))
+    asked = [(text, answer, key) for text, key in chosen for answer in _answers(text)]
+    return [_question(*one) for one in nsmallest(most, asked, key=lambda one: _lot(f"{one[1]}\0{one[0]}"))]
+
+
+def _lot(text: str) -> bytes:
+    return hashlib.sha256(text.encode(errors="replace")).digest()
+
+
+def _answers(text: str) -> Iterator[str | None]:
+    """What is asked for of a text; None for most of its words."""
     words = _stems(text)
     if words:
-        yield _Question(words, None, source)
+        yield None
     for answer in list(dict.fromkeys(_ANSWER.findall(text)))[:_MOST_ANSWERS]:
-        terms = words - _stems(answer)
-        if terms:
-            yield _Question(terms, fold(answer.rstrip(".:,-")), source)
+        if words - _stems(answer):
+            yield answer
+
+
+def _question(text: str, answer: str | None, source: str | None) -> _Question:
+    if answer is None:
+        return _Question(parse(text), _stems(text), None, source)
+    blanked = _ANSWER.sub(lambda match: " " if match[0] == answer else match[0], text)
+    return _Question(parse(blanked), _stems(text) - _stems(answer), fold(answer.rstrip(".:,-")), source)
 
 
 @functools.lru_cache(maxsize=1 << 15)  # most of a memory is the same before and after
@@ -114,41 +155,24 @@ def _stems(text: str) -> frozenset[str]:
     )
 
 
-class _Index:
-    """The texts of a memory by the stems of their words."""
+_folded = functools.lru_cache(maxsize=1 << 15)(fold)
 
-    def __init__(self, texts: Iterable[str]) -> None:
-        self._texts = list(texts)
-        self._folded: list[str] = []
-        self._stems: list[frozenset[str]] = []
-        self._holding: dict[str, list[int]] = defaultdict(list)
-        for number, text in enumerate(self._texts):
-            self._folded.append(fold(text))
-            self._stems.append(_stems(text))
-            for one in self._stems[-1]:
-                self._holding[one].append(number)
 
-    def answers(self, question: _Question) -> bool:
-        """Whether one of the first hits holds the answer."""
-        hits = self._hits(question.terms)
-        if question.answer is None:
-            return any(len(question.terms & self._stems[one]) >= _GIST * len(question.terms) for one in hits)
-        return any(occurs(question.answer, self._folded[one]) for one in hits)
+class _Hits:
+    """What a search came to."""
 
-    def says(self, question: _Question) -> bool:
-        """Whether one of the first hits has the answer written otherwise: a number or a date."""
+    def __init__(self, search: Search, question: _Question) -> None:
+        self._texts = search(question.query, _HITS)
+        self.answering = [one for one in self._texts if _answers_it(question, one)]
+
+    def say(self, question: _Question) -> bool:
+        """Whether one of the hits has the answer written otherwise: a number or a date."""
         if question.answer is None or not _NUMBER.search(question.answer):
             return False
-        return any(
-            Ground([Source(self._texts[hit], date.min)]).missing(question.answer) is None
-            for hit in self._hits(question.terms)
-        )
+        return any(Ground([Source(one, date.min)]).missing(question.answer) is None for one in self._texts)
 
-    def _hits(self, terms: frozenset[str]) -> list[int]:
-        known = sorted((one for one in terms if one in self._holding), key=lambda one: (len(self._holding[one]), one))
-        scores: dict[int, float] = defaultdict(float)
-        for term in known[:_TERMS]:
-            weight = math.log(1 + len(self._folded) / len(self._holding[term]))
-            for number in self._holding[term]:
-                scores[number] += weight
-        return [number for number, _ in nlargest(_HITS, scores.items(), key=itemgetter(1))]
+
+def _answers_it(question: _Question, text: str) -> bool:
+    if question.answer is None:
+        return len(question.terms & _stems(text)) >= _GIST * len(question.terms)
+    return occurs(question.answer, _folded(text))

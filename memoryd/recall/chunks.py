@@ -68,6 +68,14 @@ def chunks(data: bytes, *, apart: bool = False) -> list[Chunk]:
     return found
 
 
+def below_headings(text: str) -> str:
+    """The text of a chunk without the headings it begins with, which say where it stands; they are in its lines."""
+    lines = text.splitlines()
+    while lines and (not lines[0].strip() or lines[0].startswith("#")):
+        lines.pop(0)
+    return "\n".join(lines) or text
+
+
 def _blocks(lines: Sequence[bytes]) -> Iterator[_Block]:
     """Headings, bullets with what hangs below them, and paragraphs; blank lines belong to what is above them."""
     path: list[tuple[int, str]] = []

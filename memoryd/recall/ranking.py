@@ -112,14 +112,20 @@ def _scored(candidate: Candidate, known: Known | None, today: date) -> Ranked:
         score *= 1 - RECENT + new
         if new > RECENT / 2:
             boosts.append("recent")
-    if known is not None and known.importance is not None:
-        score *= 1 + IMPORTANT * (min(1.0, max(0.0, known.importance)) - 0.5)
-        if known.importance > 0.5:
-            boosts.append("important")
+    if known is not None and known.importance is not None and known.importance > 0.5:
+        boosts.append("important")
     if known is not None and known.votes:
-        score *= VOTE ** max(-MOST_VOTES, min(MOST_VOTES, known.votes))
         boosts.append(f"feedback {known.votes:+d}")
-    return Ranked(candidate, score, known, tuple(boosts))
+    return Ranked(candidate, score * boost(known), known, tuple(boosts))
+
+
+def boost(known: Known | None) -> float:
+    """What the score of a memory is multiplied by: how important it is, and what was said of it."""
+    if known is None:
+        return 1.0
+    importance = 0.5 if known.importance is None else min(1.0, max(0.0, known.importance))
+    votes = max(-MOST_VOTES, min(MOST_VOTES, known.votes))
+    return float((1 + IMPORTANT * (importance - 0.5)) * VOTE**votes)
 
 
 def recency(day: date, today: date) -> float:

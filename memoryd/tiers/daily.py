@@ -23,6 +23,10 @@ _TITLE = re.compile(rb"(?:\xef\xbb\xbf)?# Daily Memory: (\d{4}-\d\d-\d\d)[ \t]*\
 _BLOCK = re.compile(rb"## (.*)", re.DOTALL)
 _REASON = re.compile(rb"(.*?) \(([0-2]\d:[0-5]\d)\)", re.DOTALL)
 _ATTRIBUTION = re.compile(r"From [^,\n]{1,80}, [0-2]\d:[0-5]\d(?:-[0-2]\d:[0-5]\d)?(?:, session:\S+)?")
+_UNSAID = re.compile(
+    r"(?:\s*(?:<!--(?:(?!-->).)*-->|^ {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$))+",
+    re.DOTALL | re.MULTILINE,
+)
 _CLOCK = re.compile(r"(?:[01]\d|2[0-3]):[0-5]\d")
 
 # What other programs take for the end of a line becomes one, so that nothing hides behind it.
@@ -114,7 +118,7 @@ def says_nothing(body: str) -> bool:
 def pieces(raw: bytes) -> Iterator[tuple[int, str]]:
     """The bullets and paragraphs of a section, each with the byte it begins at.
 
-    A heading is none, nor what only says whose session a block was about.
+    A heading is none, nor a rule, a comment, or what only says whose session a block was about.
     """
     at, begins, held = 0, 0, list[str]()
     fence: bytes | None = None
@@ -136,7 +140,7 @@ def pieces(raw: bytes) -> Iterator[tuple[int, str]]:
 def _piece(begins: int, lines: Sequence[str]) -> Iterator[tuple[int, str]]:
     text = "\n".join(lines).strip()
     text = text[2:].strip() if text.startswith(_BULLET) else text
-    if not says_nothing(text):
+    if not says_nothing(text) and not _UNSAID.fullmatch(text):
         yield begins, text
 
 
