@@ -378,6 +378,27 @@ def test_what_has_not_changed_is_not_worked_out_again(world):
         store.delete(store.search(animal)[0].id)
 
 
+def test_the_first_session_finds_its_memory_ready_and_a_prompt_the_children(world):
+    """To start the scanner takes longer than an agent waits."""
+    app, made = world.app, Hooked(world.app, world.loop)
+    made.refresh()
+    with patch.object(app.worker, "count", side_effect=AssertionError), patch.object(app.scrubber, "redact", None):
+        for tool in ("claude-code", "codex", "openclaw"):
+            dialect = hook.DIALECTS[tool]
+            asked = {"workspace": str(world.workspace), "units": dialect.units, "files": dialect.files, "session": "s1"}
+            assert "Likes brakes." in made.context(asked)["text"]
+    counted, scanned = [], []
+    with (
+        patch.object(app.worker, "count", side_effect=counted.append),
+        patch.object(app.scrubber, "scan", side_effect=scanned.append),
+    ):
+        made.refresh()
+        assert (counted, scanned) == ([[""]], [[""]])
+        made.announce({"workspace": str(world.workspace), "event": "session-end", "session": "s1"})
+        made.refresh()
+        assert len(counted) == 1, "the session is over"
+
+
 # --- what is told of a prompt ---
 
 

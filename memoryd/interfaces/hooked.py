@@ -16,6 +16,7 @@ from memoryd.engine.core_import import CORE_FILE
 from memoryd.engine.recall import Narrowing
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
 from memoryd.interfaces import context as contexts
+from memoryd.interfaces.hook import DIALECTS
 from memoryd.recall.injection import Budget
 from memoryd.recall.query import parse
 from memoryd.recall.ranking import SESSION
@@ -36,6 +37,7 @@ PROMPT_HITS = 3
 _LOOKED_AT = 10  # hits of which these are chosen
 _INDEX_SECONDS = 0.5  # for what the index has not taken in yet; an agent waits
 _SESSIONS = 200  # of which it is remembered what they were told
+_SHAPES = tuple(dict.fromkeys((dialect.files, dialect.units) for dialect in DIALECTS.values()))
 
 
 class _Asked(NamedTuple):
@@ -46,6 +48,11 @@ class _Asked(NamedTuple):
     own: str | None = None  # the session that asks, where it has something to hand over itself
 
 
+class _Told(NamedTuple):
+    text: str
+    at: float  # monotonic, seconds
+
+
 class Hooked:
     """Answers hooks; remembers what it told last, so that what has not changed is not scanned and counted anew."""
 
@@ -53,7 +60,7 @@ class Hooked:
         self._app = app
         self._loop = loop
         self._last: dict[_Asked, tuple[contexts.Remembered, Policy, Budget, Injection]] = {}
-        self._sessions: dict[str, str] = {}  # what each was told, by the id that the agent gives it
+        self._sessions: dict[str, _Told] = {}  # by the id that the agent gives it, as long as it goes on
 
     def verbs(self) -> dict[str, Callable[[Mapping[str, Any]], Any]]:
         """What may be asked."""
@@ -106,7 +113,7 @@ class Hooked:
         """What a session was told; of one that began under another daemon, what it would be told now."""
         session = _session(request)[1]
         known = None if session is None else self._sessions.get(session)
-        return self._told(agent, _asked(agent, request), self._own(agent, request)).text if known is None else known
+        return known.text if known else self._told(agent, _asked(agent, request), self._own(agent, request)).text
 
     def _own(self, agent: Agent, request: Mapping[str, Any]) -> str | None:
         """The session that asks; None where nothing of it was read yet."""
@@ -115,7 +122,8 @@ class Hooked:
     def _note(self, request: Mapping[str, Any], text: str) -> None:
         if (session := _session(request)[1]) is not None:
             self._sessions.pop(session, None)
-            self._sessions[session] = text  # behind the others: the last one told is the last to be forgotten
+            # Behind the others: the last one told is the last to be forgotten.
+            self._sessions[session] = _Told(text, self._app.clock.monotonic())
             if len(self._sessions) > _SESSIONS:
                 del self._sessions[next(iter(self._sessions))]
 
@@ -134,18 +142,37 @@ class Hooked:
         self._app.log.info("injected", agent=agent.id, tokens=made.tokens, left_out=len(made.left_out), **told)
 
     def refresh(self) -> None:
-        """Work out anew what was told before and has changed, while nobody waits: to start a scanner takes a second."""
-        agents = {agent.id: agent for agent in self._app.settings.agents}
-        for asked in list(self._last):
+        """Work out what may be asked for next and is not known yet, while nobody waits: an agent waits for less than
+        it takes to start the scanner. As long as a session goes on that was told something, its prompts find it ready.
+        """
+        agents = {agent.id: agent for agent in self._app.settings.agents if agent.enabled}
+        gathered: dict[str, contexts.Remembered] = {}
+        first = [_Asked(agent_id, files, units, imported=False) for agent_id in agents for files, units in _SHAPES]
+        for asked in dict.fromkeys([*self._last, *first]):
             try:
-                self._told(agents[asked.agent_id], asked, asked.own)
+                agent = agents[asked.agent_id]
+                if agent.id not in gathered:
+                    gathered[agent.id] = contexts.gather(self._app.settings, agent, self._app.clock.now())
+                self._worked_out(gathered[agent.id], agent, asked, asked.own)
             except (KeyError, MemorydError) as error:  # then it is worked out, and told, when somebody asks
-                del self._last[asked]
+                self._last.pop(asked, None)
                 self._app.log.debug("not worked out ahead", agent=asked.agent_id, error_type=type(error).__name__)
+        since = self._app.clock.monotonic() - self._app.settings.sessions.idle_end.total_seconds()
+        if any(told.at > since for told in list(self._sessions.values())):
+            self._keep_ready()
+
+    def _keep_ready(self) -> None:
+        try:
+            self._app.worker.count([""])
+            self._app.scrubber.scan([""])
+        except MemorydError as error:
+            self._app.log.debug("not kept ready", error_type=type(error).__name__)
 
     def _told(self, agent: Agent, asked: _Asked, own: str | None) -> Injection:
-        app = self._app
-        remembered, policy = contexts.gather(app.settings, agent, app.clock.now()), app.scrubber.policy
+        return self._worked_out(contexts.gather(self._app.settings, agent, self._app.clock.now()), agent, asked, own)
+
+    def _worked_out(self, remembered: contexts.Remembered, agent: Agent, asked: _Asked, own: str | None) -> Injection:
+        app, policy = self._app, self._app.scrubber.policy
         if own in dict(remembered.others):
             remembered, asked = remembered.beside(own), asked._replace(own=own)
         elif asked.own is not None:
@@ -176,6 +203,8 @@ class Hooked:
             raise ConfigError("there is no such event", hint=", ".join(Event))
         transcript, session = _session(request)
         event = Event(request["event"])
+        if event is Event.SESSION_END and session is not None:
+            self._sessions.pop(session, None)
         self._loop.announce(Announcement(agent.id, event, transcript, session, self._app.clock.monotonic()))
         return {}
 
