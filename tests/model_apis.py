@@ -1,8 +1,8 @@
 """A model on the loopback for real agent programs: it speaks their APIs, and says what it is told to say.
 
 It answers Anthropic's Messages, OpenAI's Responses and Chat Completions, and Gemini's generateContent, streamed where
-that is asked for. What it answers next stands in `script`: a text, or the call of a tool by the end of its name. Requests
-that offer no tools, as for a title of the session, are answered without it.
+that is asked for. What it answers next stands in `script`: a text, or the call of a tool by the end of its name.
+Requests that offer no tools, as for a title of the session, are answered without it.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.model.others.append(("GET", path))
         self._json({"object": "list", "data": [{"id": "scripted", "object": "model"}], "models": []})
 
-    do_HEAD = do_GET
+    do_HEAD = do_GET  # noqa: N815 - so the library calls it
 
     def do_POST(self):
         raw = self.rfile.read(int(self.headers.get("content-length", 0)))
@@ -118,7 +118,7 @@ class _Handler(BaseHTTPRequestHandler):
             body = json.loads(raw or b"{}")
         except ValueError:
             body = {}
-        if path.endswith("/count_tokens") or path.endswith(":countTokens"):
+        if path.endswith(("/count_tokens", ":countTokens")):
             self._json({"input_tokens": USAGE, "totalTokens": USAGE})
         elif path.endswith("/messages"):
             self._send(*anthropic(body, *self.model.says(Request(path, body))))
@@ -200,8 +200,7 @@ def responses(body, text, call):
                 "arguments": json.dumps(arguments), "status": "completed"}  # fmt: skip
         if space is not None:
             item["namespace"] = space
-    usage = {"input_tokens": USAGE, "output_tokens": 5, "total_tokens": USAGE + 5,
-             "input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}  # fmt: skip
+    usage = {"input_tokens": USAGE, "output_tokens": 5, "total_tokens": USAGE + 5}
     whole = {"id": "resp_1", "object": "response", "created_at": 0, "model": body.get("model"), "output": [item],
              "status": "completed", "usage": usage}  # fmt: skip
     if not body.get("stream"):

@@ -426,6 +426,8 @@ def test_a_prompt_is_answered_with_what_is_remembered_of_it_once(prompted):
         assert gemini["hookEventName"] == "BeforeAgent"
         assert told in gemini["additionalContext"]
         assert prompted.hook("gemini", "prompt", asked | {"session_id": "s2"}) == b"{}\n", "it was told that before"
+        for _ in range(2):  # OpenClaw's next prompt has nothing of what was told beside this one
+            assert told in prompted.hook("openclaw", "prompt", asked | {"session_id": "s3"}).decode()
         prompted.hook("codex", "session-start", CODEX_START | {"source": "compact"})
         assert (
             told

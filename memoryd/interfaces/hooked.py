@@ -87,8 +87,8 @@ class Hooked:
     def prompt(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Give an agent what it remembers of a prompt, beyond what it was told at its start and what its session holds.
 
-        The request is that of `context`, with the `prompt` and the session's `transcript`. Nothing is told twice to a
-        session; no text where nothing found is about the prompt.
+        The request is that of `context`, with the `prompt`, the session's `transcript`, and whether the tool `keeps`
+        what is told of a prompt: nothing that it still has is told twice. No text where nothing is about the prompt.
 
         Raises:
             NotFoundError: no agent works there.
@@ -105,7 +105,7 @@ class Hooked:
         remembered = contexts.redacted(contexts.Remembered((), (), tuple(found), ()), app.scrubber.redact)
         budget = Budget(PROMPT_TOKENS, PROMPT_TOKENS, PROMPT_TOKENS, units)
         made = contexts.told(remembered, budget, lambda texts: app.worker.count(texts).tokens)
-        self._note(request, self._known_to(agent, request) + made.text)
+        self._note(request, self._known_to(agent, request) + (made.text if request.get("keeps", True) else ""))
         self._log(agent, request, made)
         return {"text": made.text}
 
@@ -142,8 +142,10 @@ class Hooked:
         self._app.log.info("injected", agent=agent.id, tokens=made.tokens, left_out=len(made.left_out), **told)
 
     def refresh(self) -> None:
-        """Work out what may be asked for next and is not known yet, while nobody waits: an agent waits for less than
-        it takes to start the scanner. As long as a session goes on that was told something, its prompts find it ready.
+        """Work out what may be asked for next and is not known yet, while nobody waits.
+
+        An agent waits for less than it takes to start the scanner. As long as a session goes on that was told
+        something, its prompts find the scanner ready.
         """
         agents = {agent.id: agent for agent in self._app.settings.agents if agent.enabled}
         gathered: dict[str, contexts.Remembered] = {}
@@ -153,7 +155,7 @@ class Hooked:
                 agent = agents[asked.agent_id]
                 if agent.id not in gathered:
                     gathered[agent.id] = contexts.gather(self._app.settings, agent, self._app.clock.now())
-                self._worked_out(gathered[agent.id], agent, asked, asked.own)
+                self._worked_out(gathered[agent.id], asked, asked.own)
             except (KeyError, MemorydError) as error:  # then it is worked out, and told, when somebody asks
                 self._last.pop(asked, None)
                 self._app.log.debug("not worked out ahead", agent=asked.agent_id, error_type=type(error).__name__)
@@ -169,9 +171,9 @@ class Hooked:
             self._app.log.debug("not kept ready", error_type=type(error).__name__)
 
     def _told(self, agent: Agent, asked: _Asked, own: str | None) -> Injection:
-        return self._worked_out(contexts.gather(self._app.settings, agent, self._app.clock.now()), agent, asked, own)
+        return self._worked_out(contexts.gather(self._app.settings, agent, self._app.clock.now()), asked, own)
 
-    def _worked_out(self, remembered: contexts.Remembered, agent: Agent, asked: _Asked, own: str | None) -> Injection:
+    def _worked_out(self, remembered: contexts.Remembered, asked: _Asked, own: str | None) -> Injection:
         app, policy = self._app, self._app.scrubber.policy
         if own in dict(remembered.others):
             remembered, asked = remembered.beside(own), asked._replace(own=own)
