@@ -16,6 +16,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 USAGE = 100  # tokens that each request is said to have
+MOST_ASKED = 40  # of requests: then a tool that is not offered is given up
 
 
 class Use(NamedTuple):
@@ -23,6 +24,11 @@ class Use(NamedTuple):
 
     tool: str  # the end of its name
     arguments: dict
+
+    def found(self, names):
+        """The tool among those offered; ahead of one that the program has itself, that of memoryd."""
+        own = [one for one in names if one[1].endswith(self.tool)]
+        return next((one for one in own if "memoryd" in f"{one[0]}{one[1]}"), own[0] if own else None)
 
 
 class Request(NamedTuple):
@@ -60,12 +66,13 @@ class ModelServer:
     Attributes:
         asked: the requests for an answer, in order.
         script: what is answered to those that offer tools.
+        meanwhile: the tool that is called as long as one that is to be called is not offered yet.
     """
 
     def __init__(self):
         self.asked = []
         self.script = deque()
-        self.others = []
+        self.meanwhile = None
         self._ids = itertools.count(1)
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Ours", (_Handler,), {"model": self}))
         self._server.daemon_threads = True
@@ -83,21 +90,22 @@ class ModelServer:
     def url(self):
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
-    def main(self):
-        """The requests of the session itself, which offer tools."""
-        return [one for one in self.asked if list(one.tools())]
-
     def says(self, request):
+        """The text that is answered, and the call of a tool as its id, namespace, name and arguments."""
+        names = list(request.tools())
         with self._lock:
             self.asked.append(request)
-            names = list(request.tools())
-            said = self.script.popleft() if self.script and names else "Understood."
+            said = self.script[0] if self.script and names else "Understood."
+            found = None if isinstance(said, str) else said.found(names)
+            if found is None and isinstance(said, Use) and self.meanwhile is not None and len(self.asked) < MOST_ASKED:
+                said, found = self.meanwhile, self.meanwhile.found(names)
+            elif self.script and names:
+                self.script.popleft()
         if isinstance(said, str):
             return said, None
-        found = [one for one in names if one[1].endswith(said.tool)]
-        if not found:
+        if found is None:
             return f"There is no tool {said.tool}.", None
-        return "", (f"call_{next(self._ids)}", *found[0], said.arguments)
+        return "", (f"call_{next(self._ids)}", *found, said.arguments)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -105,8 +113,6 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self):
-        path = urlsplit(self.path).path
-        self.model.others.append(("GET", path))
         self._json({"object": "list", "data": [{"id": "scripted", "object": "model"}], "models": []})
 
     do_HEAD = do_GET  # noqa: N815 - so the library calls it
@@ -129,7 +135,6 @@ class _Handler(BaseHTTPRequestHandler):
         elif path.endswith("enerateContent"):
             self._send(*gemini(path, *self.model.says(Request(path, body))))
         else:
-            self.model.others.append(("POST", path))
             self._json({})
 
     def _json(self, value):

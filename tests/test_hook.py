@@ -36,6 +36,10 @@ CLAUDE_START = {
     "source": "compact",
     "model": "claude-opus-4-7",
 }
+# As Claude Code 2.1.197 was seen to send it; its prompts have a `prompt_id` as well.
+CLAUDE_SEEN = {name: CLAUDE_START[name] for name in ("session_id", "transcript_path", "cwd", "hook_event_name")} | {
+    "source": "startup"
+}
 CODEX = {
     "session_id": "01a1ffd6-c4aa-71c0-884d-641053f2b86a",
     "transcript_path": "/home/dev/.codex/sessions/2026/11/21/rollout-2026-11-21T20-40-27-01a1ffd6.jsonl",
@@ -139,6 +143,7 @@ def as_json(name, text=TEXT):
     ("tool", "payload", "answer"),
     [
         ("claude-code", CLAUDE_START, as_json("SessionStart")),
+        ("claude-code", CLAUDE_SEEN, as_json("SessionStart")),
         ("codex", CODEX_START, as_json("SessionStart")),
         ("gemini", GEMINI_START, as_json("SessionStart")),
         ("opencode", {"session_id": "s", "cwd": "/p"}, TEXT.encode()),
@@ -411,7 +416,7 @@ def test_a_prompt_is_answered_with_what_is_remembered_of_it_once(prompted):
     path = prompted.scratch.append([message("user", own, at=recent())], name="prompting")
     prompted.app.ingest.scan()
     prompted.app.ingest.flush()
-    asked = {"prompt": "Please look at the staging server again.", "transcript_path": str(path)}
+    asked = {"prompt": "Please look at the staging server again.", "transcript_path": str(path), "turn_id": "t"}
     told = f"<memoryd-context>\n{LEAD}\nmemory/2026-01-05.md, lines 1-5:\n The staging server moved to Frankfurt.\n"
     with prompted.served():
         prompted.hook("codex", "session-start", CODEX_START)
