@@ -231,11 +231,12 @@ class Fetched:
         self.version = "" if self.why else self._version()
 
     def _install(self, package):
+        """With the person's own settings of npm, such as its registry."""
         npm = str(Path(shutil.which("npm")).resolve())
         command = ["node", npm, "install", "--no-audit", "--no-fund", "--loglevel=error", package]
-        # Their platform's own programs come by scripts of the package, where they do.
+        path = {"PATH": self.environ["PATH"]}
         done = subprocess.run(
-            command, cwd=self.folder, env=self.environ, capture_output=True, text=True, timeout=900, check=False
+            command, cwd=self.folder, env=os.environ | path, capture_output=True, text=True, timeout=900, check=False
         )
         if done.returncode:
             self.why = f"{package}: {(done.stderr.strip().splitlines() or ['npm failed'])[0]}"

@@ -404,6 +404,22 @@ def test_the_first_session_finds_its_memory_ready_and_a_prompt_the_children(worl
         assert len(counted) == 1, "the session is over"
 
 
+def test_a_start_that_two_hooks_tell_of_is_answered_once(world):
+    """Codex runs the hooks of the user and those of the project."""
+    made = Hooked(world.app, world.loop)
+    asked = {"workspace": str(world.workspace), "session": "s1", "source": "startup"}
+    clock = world.app.clock.monotonic
+    assert "Likes brakes." in made.context(asked)["text"]
+    assert made.context(asked) == {"text": ""}
+    made.announce(asked | {"event": "pre-compact"})
+    for other in ({}, {"source": "compact"}, {"session": "s2"}):
+        assert "Likes brakes." in made.context(asked | other)["text"]
+    with patch.object(type(world.app.clock), "monotonic", side_effect=lambda: clock() + 6):
+        assert "Likes brakes." in made.context(asked | {"session": "s2"})["text"], "it was begun anew"
+    for _ in range(2):  # what is told to a plugin does not stay in the history
+        assert "Likes brakes." in made.context(asked | {"source": None, "session": "s3"})["text"]
+
+
 # --- what is told of a prompt ---
 
 
@@ -539,6 +555,7 @@ def test_what_codex_did_is_told_to_claude_code_and_to_codex_only_what_claude_cod
 
 
 def started(world, tool, payload):
+    world.hooked._sessions.clear()  # as if some time had passed since the last start
     return said_to(world, hook.Hook(tool, "session-start", "", ""), payload)
 
 

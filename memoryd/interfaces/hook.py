@@ -178,6 +178,8 @@ def _answer(hook: Hook, payload: dict[str, Any]) -> str:
         verb = "context" if hook.event == START else "prompt"
         about |= {"cwd": _text(payload, "cwd"), "units": hook.dialect.units, "files": hook.dialect.files}
         about |= {"imported": hook.imported, "keeps": hook.dialect.keeps}
+        if hook.dialect.names is not None:
+            about["source"] = _text(payload, "source")
         about["prompt"] = (_text(payload, "prompt") or "")[:MOST_PROMPT] if hook.event == PROMPT else None
     else:
         verb = "announce"

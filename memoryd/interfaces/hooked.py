@@ -37,6 +37,7 @@ PROMPT_HITS = 3
 _LOOKED_AT = 10  # hits of which these are chosen
 _INDEX_SECONDS = 0.5  # for what the index has not taken in yet; an agent waits
 _SESSIONS = 200  # of which it is remembered what they were told
+_AT_ONCE = 5.0  # seconds within which the same start comes from two hooks, a user's and a project's
 _SHAPES = tuple(dict.fromkeys((dialect.files, dialect.units) for dialect in DIALECTS.values()))
 
 
@@ -51,6 +52,7 @@ class _Asked(NamedTuple):
 class _Told(NamedTuple):
     text: str
     at: float  # monotonic, seconds
+    source: str | None = None  # of a start that nothing was told behind
 
 
 class Hooked:
@@ -69,8 +71,9 @@ class Hooked:
     def context(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Give an agent its memory; no text where the session is of a project that is none of its.
 
-        The request has its `workspace`, the `cwd` of the session, its id as `session`, the `tool`, whether `files` are
-        wanted, whether `MEMORY.md` is `imported` already, and how many UTF-16 `units` the tool takes at most.
+        The request has its `workspace`, the `cwd` of the session, its id as `session`, the `source` of its start where
+        what is told stays in its history, the `tool`, whether `files` are wanted, whether `MEMORY.md` is `imported`
+        already, and how many UTF-16 `units` the tool takes at most.
 
         Raises:
             NotFoundError: no agent works there.
@@ -80,9 +83,18 @@ class Hooked:
         if not is_within(agent, request.get("cwd")):
             return {"text": ""}
         made = self._told(agent, _asked(agent, request), self._own(agent, request))
-        self._note(request, made.text)
+        if self._is_second(request, made.text):
+            return {"text": ""}
+        self._note(request, made.text, request.get("source"))
         self._log(agent, request, made)
         return {"text": made.text}
+
+    def _is_second(self, request: Mapping[str, Any], text: str) -> bool:
+        """Whether another hook of the same start has told this text already: Codex runs all that it finds."""
+        told, source = self._sessions.get(_session(request)[1] or ""), request.get("source")
+        if told is None or source is None or (told.source, told.text) != (source, text):
+            return False
+        return self._app.clock.monotonic() - told.at < _AT_ONCE
 
     def prompt(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Give an agent what it remembers of a prompt, beyond what it was told at its start and what its session holds.
@@ -119,11 +131,11 @@ class Hooked:
         """The session that asks; None where nothing of it was read yet."""
         return session_of(self._app.engine, agent.id, *_session(request))
 
-    def _note(self, request: Mapping[str, Any], text: str) -> None:
+    def _note(self, request: Mapping[str, Any], text: str, source: str | None = None) -> None:
         if (session := _session(request)[1]) is not None:
             self._sessions.pop(session, None)
             # Behind the others: the last one told is the last to be forgotten.
-            self._sessions[session] = _Told(text, self._app.clock.monotonic())
+            self._sessions[session] = _Told(text, self._app.clock.monotonic(), source)
             if len(self._sessions) > _SESSIONS:
                 del self._sessions[next(iter(self._sessions))]
 
@@ -205,8 +217,8 @@ class Hooked:
             raise ConfigError("there is no such event", hint=", ".join(Event))
         transcript, session = _session(request)
         event = Event(request["event"])
-        if event is Event.SESSION_END and session is not None:
-            self._sessions.pop(session, None)
+        if session is not None and (told := self._sessions.pop(session, None)) and event is Event.PRE_COMPACT:
+            self._sessions[session] = told._replace(source=None)
         self._loop.announce(Announcement(agent.id, event, transcript, session, self._app.clock.monotonic()))
         return {}
 
