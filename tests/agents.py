@@ -25,8 +25,8 @@ from scratch import until
 from memoryd.interfaces.asking import ask
 
 OPEN = "<memoryd-context>"
-OLD_DAY = "# Daily Memory: 2026-01-05\n\n## Note (09:00)\n\nThe staging server moved to Frankfurt.\n"
-ASKED = "Where is the staging server now?"
+OLD_DAYS = {"codex": "staging", "claude-code": "billing", "gemini": "mailing", "opencode": "backup", "pi": "printing",
+            "openclaw": "testing"}  # fmt: skip
 PATIENCE = 240  # seconds of one run of an agent
 
 
@@ -170,7 +170,9 @@ class World:
         for folder in (self.home, self.day.parent, self.programs):
             folder.mkdir(parents=True, exist_ok=True)
         (self.workspace / "MEMORY.md").write_text("# Memory\n\n- Deploys happen on Mondays.\n", encoding="utf-8")
-        (self.day.parent / "2026-01-05.md").write_text(OLD_DAY, encoding="utf-8")
+        for number, of in enumerate(OLD_DAYS.values(), 1):
+            text = f"# Daily Memory: 2026-01-0{number}\n\n## Note (09:00)\n\nThe {of} server moved to Frankfurt.\n"
+            (self.day.parent / f"2026-01-0{number}.md").write_text(text, encoding="utf-8")
         sources = [{"path": f"{self.home}/{one}/**/*.jsonl"} for one in (".codex/sessions", ".claude/projects")]
         agent = {"id": "shop", "workspace": str(self.workspace), "transcripts": sources}
         self.config = root / "memoryd.yaml"
@@ -269,7 +271,8 @@ class Trial:
         self.fruit = {"codex": "figs", "claude-code": "plums"}.get(agent.name, f"{agent.name}-pears")
         self.decision = f"We decided to use {self.fruit} for the cakes of Tuesday."
         self.invoices = f"Invoices of {agent.name} are numbered by year."
-        self.typed = f"{ASKED} {self.decision} {self.invoices}"
+        self.server = f"{OLD_DAYS[agent.name]} server"
+        self.typed = f"Where is the {self.server} now? {self.decision} {self.invoices}"
         self.first = self.second = ()
         self.said = ""
 
@@ -305,7 +308,7 @@ class Trial:
         script = []
         if self.agent.served:
             script = [
-                Use("memory_search", {"query": "staging server"}),
+                Use("memory_search", {"query": self.server}),
                 Use("memory_get", {"path": "MEMORY.md"}),
                 Use("memory_save", {"text": f"The {self.agent.name} bakery opens at seven."}),
                 Use("memory_update", {"append": self.invoices}),
@@ -325,8 +328,8 @@ class Trial:
 
     def prompt(self):
         text = self.shown()
-        found = "memory/2026-01-05.md, lines 1-5:\n The staging server moved to Frankfurt.\n"
-        assert text.count(found) == 1, "what is remembered of the prompt is not told"
+        found = rf"memory/2026-01-0\d\.md, lines 1-5:\n The {self.server} moved to Frankfurt\.\n"
+        assert len(re.findall(found, text)) == 1, "what is remembered of the prompt is not told"
 
     def tools(self):
         """Each call has its answer in a request after it, and does what it is for."""
