@@ -355,9 +355,10 @@ class Trial:
 
     def written(self):
         """The end of the session is announced, and so its day and what it decided are written at once."""
-        until(lambda: self.decision in self.world.core(), 30, "the decision is not in MEMORY.md")
         label = {"codex": "Codex", "claude-code": "Claude Code"}[self.agent.name]
-        assert re.search(rf"From {label}, [0-9:-]+, session:{self.own}", self.world.day.read_text("utf-8"))
+        block = re.compile(rf"From {label}, [0-9:-]+, session:{self.own}")
+        until(lambda: self.decision in self.world.core(), 30, "the decision is not in MEMORY.md")
+        until(lambda: block.search(self.world.day.read_text("utf-8")), 30, "the day does not say whose it is")
         ended = [one for one in self.world.log() if one["event"] == "announced" and one["session"] == self.own]
         assert [one["what"] for one in ended] == ["session-end"], f"announced: {ended}"
 
