@@ -272,7 +272,9 @@ class Trial:
         self.decision = f"We decided to use {self.fruit} for the cakes of Tuesday."
         self.invoices = f"Invoices of {agent.name} are numbered by year."
         self.server = f"{OLD_DAYS[agent.name]} server"
-        self.typed = f"Where is the {self.server} now? {self.decision} {self.invoices}"
+        self.typed = f"Where is the {self.server} now?"
+        if agent.reads:
+            self.typed += f" {self.decision} {self.invoices}"
         self.first = self.second = ()
         self.said = ""
 
