@@ -2,8 +2,10 @@
 PYTHON ?= python3
 TRANSCRIPTS ?=
 EVAL ?=
+AGENTS ?=
+PROGRAMS ?=
 
-.PHONY: demo run test lint check bench soak real-model hybrid conformance lock
+.PHONY: demo run test lint check bench soak real-model hybrid conformance agents lock
 
 demo: .venv/ready
 	.venv/bin/memoryd demo
@@ -43,6 +45,11 @@ hybrid: .venv/ready
 # The protocol's own conformance suite against `memoryd mcp --http`; needs npx; fetched by this target alone, with its Node.js.
 conformance: .venv/ready
 	.venv/bin/python tests/conformance.py
+
+# Real agent programs, without a person and without their models, connected as the README says: AGENTS= names some of
+# them, PROGRAMS= a folder that keeps them. Needs npm; they are fetched by this target alone.
+agents: .venv/ready
+	PROGRAMS="$(PROGRAMS)" .venv/bin/python tests/agents.py $(AGENTS)
 
 # The lock pins the build backend as well, so that nothing is fetched that is not hashed here.
 .venv/ready: pyproject.toml requirements.lock

@@ -57,7 +57,18 @@ class World:
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         return path
 
-    def turn(self, text, session="s1", role="user", origin=None, kind="message", at=NOW, agent="demo", withheld=None):
+    def turn(
+        self,
+        text,
+        session="s1",
+        role="user",
+        origin=None,
+        kind="message",
+        at=NOW,
+        agent="demo",
+        withheld=None,
+        tool=None,
+    ):
         seq = self.seqs[session] = self.seqs.get(session, 0) + 1
         with sqlite.writing(self.engine) as connection:
             connection.exec_driver_sql(
@@ -68,9 +79,9 @@ class World:
             connection.exec_driver_sql("UPDATE session SET last_seq = ? WHERE id = ?", (seq, session))
             connection.exec_driver_sql(
                 "INSERT INTO turn (agent_id, session_id, seq, transcript_id, generation, record_id, part, role, origin,"
-                " kind, text, at, sidechain, first_byte, last_byte, sha256, withheld)"
-                " VALUES (?, ?, ?, 1, 1, ?, 0, ?, ?, ?, ?, ?, 0, 0, 0, x'', ?)",
-                (agent, session, seq, f"{session}-{seq}", role, origin or role, kind, text, at, withheld),
+                " kind, text, at, sidechain, first_byte, last_byte, sha256, withheld, tool_name)"
+                " VALUES (?, ?, ?, 1, 1, ?, 0, ?, ?, ?, ?, ?, 0, 0, 0, x'', ?, ?)",
+                (agent, session, seq, f"{session}-{seq}", role, origin or role, kind, text, at, withheld, tool),
             )
         return seq
 

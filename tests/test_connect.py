@@ -259,11 +259,42 @@ def test_the_shapes_that_the_tools_document(place):
         "PreCompact": ["type", "command", "timeout"],
         "SessionEnd": ["type", "command", "timeout"],
     }
+    assert codex["SessionEnd"][0]["hooks"][0]["timeout"] == 3, "Codex gives it no more, and warns of more"
     written("gemini", place)
     gemini = json.loads((place.home / ".gemini/settings.json").read_text())["hooks"]
     assert {name: groups[0]["hooks"][0]["timeout"] for name, groups in gemini.items()} == {
         "SessionStart": 5000, "BeforeAgent": 5000, "PreCompress": 5000, "SessionEnd": 5000,
     }  # fmt: skip
+
+
+def test_openclaw_may_load_the_plugin_and_keeps_what_else_it_may(place):
+    text = '{"plugins": {"allow": ["own"], "entries": {"own": {"enabled": true}}}, "mcp": {"servers": {}}}'
+    path = put(place, ".openclaw/openclaw.json", text)
+    written("openclaw", place)
+    plugins = json.loads(path.read_text())["plugins"]
+    entry = {"enabled": True, "hooks": {"allowConversationAccess": True}}
+    assert plugins == {"allow": ["own", "memoryd"], "entries": {"own": {"enabled": True}, "memoryd": entry}}
+    folder = place.home / ".openclaw" / "extensions" / "memoryd"
+    package, manifest = (json.loads((folder / name).read_text()) for name in ("package.json", "openclaw.plugin.json"))
+    assert (folder / package["openclaw"]["extensions"][0]).exists()
+    assert (manifest["id"], manifest["configSchema"]["type"]) == ("memoryd", "object")
+    document = json.loads(path.read_text()) | {"meta": {"lastTouchedVersion": "2026.9.6"}}
+    path.write_text(json.dumps(document))
+    written("openclaw", place, remove=True)
+    assert json.loads(path.read_text()) == {
+        "plugins": {"allow": ["own"], "entries": {"own": {"enabled": True}}}, "meta": document["meta"],
+    }  # fmt: skip
+    assert not list(folder.glob("*"))
+    path.write_text(text)
+    written("openclaw", place)
+    written("openclaw", place, remove=True)
+    assert path.read_text() == text
+    for odd in ('{"plugins": []}', '{"plugins": {"allow": "own"}}', '{"plugins": {"entries": {"memoryd": true}}}'):
+        path.write_text(odd)
+        with pytest.raises(RefusedError) as refused:
+            written("openclaw", place)
+        assert '"allowConversationAccess": true' in refused.value.hint
+        assert path.read_text() == odd
 
 
 # --- MCP servers ---
@@ -272,22 +303,29 @@ def test_the_shapes_that_the_tools_document(place):
 def servers(tool, place):
     """What stands in the file that names a tool's MCP servers."""
     path = {"claude-code": ".claude.json", "codex": ".codex/config.toml", "gemini": ".gemini/settings.json"}
-    path |= {"opencode": ".config/opencode/opencode.json"}
+    path |= {"opencode": ".config/opencode/opencode.json", "openclaw": ".openclaw/openclaw.json"}
     text = (place.home / path[tool]).read_text(encoding="utf-8")
-    return (
-        tomllib.loads(text)["mcp_servers"]
-        if tool == "codex"
-        else json.loads(text)["mcpServers" if tool != "opencode" else "mcp"]
-    )
+    if tool == "codex":
+        return tomllib.loads(text)["mcp_servers"]
+    document = json.loads(text)
+    return document["mcp"]["servers"] if tool == "openclaw" else document.get("mcpServers") or document["mcp"]
 
 
 def test_the_tools_of_memory_are_started_for_the_agent_by_its_configuration(place):
     command = [*connecting.service.program(), "--config", str(place.settings.source), "mcp", "--agent", "demo"]
-    for tool in ("claude-code", "codex", "gemini", "opencode"):
+    rest = {}
+    for tool in ("claude-code", "codex", "gemini", "opencode", "openclaw"):
         written(tool, place)
         ((name, entry),) = servers(tool, place).items()
         assert (name, words_of(entry)) == ("memoryd", command)
-    assert entry == {"type": "local", "command": command}
+        rest[tool] = {key: value for key, value in entry.items() if key not in {"command", "args"}}
+    assert rest == {
+        "claude-code": {},
+        "codex": {"startup_timeout_sec": 30},
+        "gemini": {},
+        "opencode": {"type": "local", "timeout": 30_000},
+        "openclaw": {"connectionTimeoutMs": 30_000},
+    }
     assert "hooks" in json.loads((place.home / ".gemini/settings.json").read_text()), "both are in one file"
 
 
@@ -387,8 +425,13 @@ def test_what_stands_in_the_list_otherwise_is_refused_with_what_to_paste(text):
 def test_a_list_as_opencode_2_has_it_is_added_to():
     old = {"mcp": {"servers": {"other": {"type": "local", "command": ["x"]}}, "timeout": {}}}
     new = json.loads(JsonServers(Path("x"), "mcp", SERVER).put(json.dumps(old).encode()))
-    assert new["mcp"]["servers"].pop("memoryd") == {"type": "local", "command": SERVER.words}
+    assert new["mcp"]["servers"].pop("memoryd") == {
+        "type": "local", "command": SERVER.words, "timeout": 30_000,
+    }  # fmt: skip
     assert new == old
+    old["mcp"]["servers"]["memoryd"] = {"type": "local", "command": SERVER.words, "timeout": 9}
+    text = json.dumps(old).encode()
+    assert JsonServers(Path("x"), "mcp", SERVER).put(text) == text, "how long is waited is the person's to say"
 
 
 TOML = st.lists(
@@ -548,17 +591,18 @@ def test_the_plugins_give_the_text_and_announce(place, tmp_path):
             said = [await handlers.before_agent_start({ systemPrompt: "base", prompt: "Where is it?" }, ctx)]
             await handlers.session_before_compact({}, ctx)
             await handlers.session_shutdown({}, ctx)""",
-        "openclaw.ts": """
-            const files = []
-            const sessionEntry = { sessionFile: "/t" }
-            const context = { workspaceDir: "/p", sessionId: "s1", bootstrapFiles: files, sessionEntry }
-            await plugin.default({ type: "agent", action: "bootstrap", context })
-            await plugin.default({ type: "session", action: "compact:before", context })
-            await plugin.default({ type: "command", action: "new", context })
-            await plugin.default({ type: "message", action: "sent", context })
-            said = files""",
+        "openclaw.js": """
+            const handlers = {}
+            plugin.default.register({ on: (name, handler) => (handlers[name] = handler) })
+            const ctx = { workspaceDir: "/p", sessionId: "s1", trigger: "user" }
+            said = [await handlers.before_prompt_build({ prompt: "Where is it?", messages: [] }, ctx)]
+            said.push(await handlers.before_prompt_build({ prompt: "Tick." }, { ...ctx, trigger: "cron" }))
+            await handlers.before_compaction({ sessionFile: "/t" }, ctx)
+            await handlers.session_end({ reason: "compaction", sessionFile: "/t" }, ctx)
+            await handlers.before_prompt_build({ messages: [] }, ctx)
+            await handlers.session_end({ reason: "new", sessionFile: "/t" }, { sessionId: "s1" })""",
     }
-    tools = {"opencode.js": "opencode", "pi.ts": "pi", "openclaw.ts": "openclaw"}
+    tools = {"opencode.js": "opencode", "pi.ts": "pi", "openclaw.js": "openclaw"}
     lines = ["let said, plugin; const all = []"]
     for name, steps in drive.items():
         text = place.plugin(tools[name], name)
@@ -582,26 +626,19 @@ def test_the_plugins_give_the_text_and_announce(place, tmp_path):
     part = {"id": "prt_20", "sessionID": "s1", "messageID": "m1", "type": "text", "text": "MEMORY of prompt",
             "synthetic": True}  # fmt: skip
     found = {"customType": "memoryd", "content": "MEMORY of prompt", "display": False}
+    start = {"appendSystemContext": "MEMORY of session-start"}
     assert json.loads(done.stdout) == [
         ["base", "MEMORY of session-start", part],
         [{"systemPrompt": "base\n\nMEMORY of session-start", "message": found}],
-        [
-            {
-                "name": "MEMORYD.md",
-                "path": "MEMORYD.md",
-                "content": "MEMORY of session-start",
-                "missing": False,
-                "virtual": True,
-            }
-        ],
+        [start | {"prependContext": "MEMORY of prompt"}, start],
         ["base"],
     ]
     calls = [json.loads(line) for line in (tmp_path / "calls").read_text().splitlines()]
     events = ("session-start", "prompt", "pre-compact", "session-end")
-    assert [call[0][:2] for call in calls] == [
-        [tool, event] for tool in tools.values() for event in events if (tool, event) != ("openclaw", "prompt")
-    ]
-    assert [call[1]["prompt"] for call in calls if call[0][1] == "prompt"] == ["Where is it?"] * 2
+    told = [[tool, event] for tool in tools.values() for event in events]
+    told.insert(-1, ["openclaw", "session-start"])  # anew behind the compaction, which is no end
+    assert [call[0][:2] for call in calls] == told
+    assert [call[1]["prompt"] for call in calls if call[0][1] == "prompt"] == ["Where is it?"] * 3
     assert all(call[1]["session_id"] == "s1" and call[1]["cwd"] == "/p" for call in calls)
     assert all(call[1].get("transcript_path") == "/t" for call in calls if call[0][0] == "pi")
 

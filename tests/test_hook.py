@@ -36,6 +36,10 @@ CLAUDE_START = {
     "source": "compact",
     "model": "claude-opus-4-7",
 }
+# As Claude Code 2.1.197 was seen to send it; its prompts have a `prompt_id` as well.
+CLAUDE_SEEN = {name: CLAUDE_START[name] for name in ("session_id", "transcript_path", "cwd", "hook_event_name")} | {
+    "source": "startup"
+}
 CODEX = {
     "session_id": "01a1ffd6-c4aa-71c0-884d-641053f2b86a",
     "transcript_path": "/home/dev/.codex/sessions/2026/11/21/rollout-2026-11-21T20-40-27-01a1ffd6.jsonl",
@@ -139,6 +143,7 @@ def as_json(name, text=TEXT):
     ("tool", "payload", "answer"),
     [
         ("claude-code", CLAUDE_START, as_json("SessionStart")),
+        ("claude-code", CLAUDE_SEEN, as_json("SessionStart")),
         ("codex", CODEX_START, as_json("SessionStart")),
         ("gemini", GEMINI_START, as_json("SessionStart")),
         ("opencode", {"session_id": "s", "cwd": "/p"}, TEXT.encode()),
@@ -378,6 +383,43 @@ def test_what_has_not_changed_is_not_worked_out_again(world):
         store.delete(store.search(animal)[0].id)
 
 
+def test_the_first_session_finds_its_memory_ready_and_a_prompt_the_children(world):
+    """To start the scanner takes longer than an agent waits."""
+    app, made = world.app, Hooked(world.app, world.loop)
+    made.refresh()
+    with patch.object(app.worker, "count", side_effect=AssertionError), patch.object(app.scrubber, "redact", None):
+        for tool in ("claude-code", "codex", "openclaw"):
+            dialect = hook.DIALECTS[tool]
+            asked = {"workspace": str(world.workspace), "units": dialect.units, "files": dialect.files, "session": "s1"}
+            assert "Likes brakes." in made.context(asked)["text"]
+    counted, scanned = [], []
+    with (
+        patch.object(app.worker, "count", side_effect=counted.append),
+        patch.object(app.scrubber, "scan", side_effect=scanned.append),
+    ):
+        made.refresh()
+        assert (counted, scanned) == ([[""]], [[""]])
+        made.announce({"workspace": str(world.workspace), "event": "session-end", "session": "s1"})
+        made.refresh()
+        assert len(counted) == 1, "the session is over"
+
+
+def test_a_start_that_two_hooks_tell_of_is_answered_once(world):
+    """Codex runs the hooks of the user and those of the project."""
+    made = Hooked(world.app, world.loop)
+    asked = {"workspace": str(world.workspace), "session": "s1", "source": "startup"}
+    clock = world.app.clock.monotonic
+    assert "Likes brakes." in made.context(asked)["text"]
+    assert made.context(asked) == {"text": ""}
+    made.announce(asked | {"event": "pre-compact"})
+    for other in ({}, {"source": "compact"}, {"session": "s2"}):
+        assert "Likes brakes." in made.context(asked | other)["text"]
+    with patch.object(type(world.app.clock), "monotonic", side_effect=lambda: clock() + 6):
+        assert "Likes brakes." in made.context(asked | {"session": "s2"})["text"], "it was begun anew"
+    for _ in range(2):  # what is told to a plugin does not stay in the history
+        assert "Likes brakes." in made.context(asked | {"source": None, "session": "s3"})["text"]
+
+
 # --- what is told of a prompt ---
 
 
@@ -390,7 +432,7 @@ def test_a_prompt_is_answered_with_what_is_remembered_of_it_once(prompted):
     path = prompted.scratch.append([message("user", own, at=recent())], name="prompting")
     prompted.app.ingest.scan()
     prompted.app.ingest.flush()
-    asked = {"prompt": "Please look at the staging server again.", "transcript_path": str(path)}
+    asked = {"prompt": "Please look at the staging server again.", "transcript_path": str(path), "turn_id": "t"}
     told = f"<memoryd-context>\n{LEAD}\nmemory/2026-01-05.md, lines 1-5:\n The staging server moved to Frankfurt.\n"
     with prompted.served():
         prompted.hook("codex", "session-start", CODEX_START)
@@ -405,6 +447,8 @@ def test_a_prompt_is_answered_with_what_is_remembered_of_it_once(prompted):
         assert gemini["hookEventName"] == "BeforeAgent"
         assert told in gemini["additionalContext"]
         assert prompted.hook("gemini", "prompt", asked | {"session_id": "s2"}) == b"{}\n", "it was told that before"
+        for _ in range(2):  # OpenClaw's next prompt has nothing of what was told beside this one
+            assert told in prompted.hook("openclaw", "prompt", asked | {"session_id": "s3"}).decode()
         prompted.hook("codex", "session-start", CODEX_START | {"source": "compact"})
         assert (
             told
@@ -511,6 +555,7 @@ def test_what_codex_did_is_told_to_claude_code_and_to_codex_only_what_claude_cod
 
 
 def started(world, tool, payload):
+    world.hooked._sessions.clear()  # as if some time had passed since the last start
     return said_to(world, hook.Hook(tool, "session-start", "", ""), payload)
 
 

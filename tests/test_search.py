@@ -159,6 +159,16 @@ def test_tool_output_is_found_and_weighs_less(world):
     assert world.places("E1234") == [("session:s3", 1), ("session:s1", 2)]
 
 
+def test_what_an_agent_looked_for_in_this_memory_is_nothing_that_is_found(world):
+    """Its calls are named as the programs name them: by itself, or with the server's name ahead."""
+    world.turn("We moved the parser to Rust.")
+    for tool in ("memory_search", "mcp__memoryd__memory_search", "mcp__memoryd__memory_get"):
+        world.turn('call {"query": "parser"}', role="assistant", kind="tool_call", tool=tool)
+    world.turn("grep parser", role="assistant", kind="tool_call", tool="Bash")
+    found = {hit.first_line for hit in world.recall.search(world.agent, "parser")}
+    assert found == {1, 5}
+
+
 def test_a_turn_is_found_by_its_day(world):
     world.turn("we met", at="2026-03-08T10:00:00.000Z")
     world.turn("we met", session="s2", at="2026-04-09T10:00:00.000Z")

@@ -52,6 +52,8 @@ _UNSETTLED = "unsettled "
 _DAY = re.compile(r"(?:MEMORY-)?(\d{4}-\d\d-\d\d)")
 _FRONT_TAGS = re.compile(r"^tags:[ \t]*\[([^\]\n]*)\]|^tags:[ \t]*\n((?:[ \t]*-[ \t]+.*\n)*)", re.MULTILINE)
 _TURN = "seq, role, origin, kind, text, at, sidechain"
+# What an agent looked for in this memory is nothing that is known.
+_LOOK = "kind = 'tool_call' AND (tool_name LIKE '%memory_search' OR tool_name LIKE '%memory_get')"
 _TALK = (
     "kind IN ('message', 'summary') AND role IN ('user', 'assistant') AND origin NOT IN ('tool', 'system', 'injected')"
     " AND text <> ''"
@@ -258,8 +260,8 @@ class Indexer:
             session_id, low, reach,
         )][::-1]  # fmt: skip
         between = [*reader.stream(
-            f"SELECT {_TURN} FROM turn WHERE session_id = ? AND seq BETWEEN ? AND ? ORDER BY seq",  # noqa: S608
-            session_id, low, high,
+            f"SELECT {_TURN} FROM turn WHERE session_id = ? AND seq BETWEEN ? AND ? AND NOT coalesce({_LOOK}, 0)"  # noqa: S608
+            " ORDER BY seq", session_id, low, high,
         )]  # fmt: skip
         after = [*reader.stream(
             f"SELECT {_TURN} FROM turn WHERE session_id = ? AND seq > ? AND {_TALK} ORDER BY seq LIMIT ?",  # noqa: S608

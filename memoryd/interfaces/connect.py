@@ -13,8 +13,10 @@ import shlex
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from memoryd import __version__
 from memoryd.errors import ConfigError, RefusedError
 from memoryd.files import foreign_config
 from memoryd.interfaces import service
@@ -24,8 +26,9 @@ from memoryd.interfaces.hook import COMPACT, END, FILES_TOKENS, PROMPT, START
 from memoryd.interfaces.hook_settings import HookSettings
 from memoryd.interfaces.hooked import folders_of, is_within
 from memoryd.interfaces.instructions import SAID, Instructions
-from memoryd.interfaces.json_servers import OPENCODE, JsonServers
+from memoryd.interfaces.json_servers import OPENCLAW, OPENCODE, JsonServers
 from memoryd.interfaces.mcp_server import McpServer
+from memoryd.interfaces.openclaw_plugins import OpenClawPlugins
 from memoryd.interfaces.toml_servers import TomlServers
 
 if TYPE_CHECKING:
@@ -33,9 +36,12 @@ if TYPE_CHECKING:
 
     from memoryd.config import Agent, Settings
 
+_NOTHING = {"type": "object", "additionalProperties": False}  # a plugin's own settings
 KEPT = "connect"  # the folder of the state folder that keeps what was there before
 SECONDS = 5
-_OURS = re.compile(rb"^(?:// )?Written by `memoryd connect ", re.MULTILINE)
+_END_SECONDS = 3  # Codex gives the end of a session no more, and warns each time where more is asked for
+_OURS = re.compile(rb'^(?:// |  "description": ")?Written by `memoryd connect ', re.MULTILINE)
+_WRITTEN = "Written by `memoryd connect openclaw`"
 
 
 class Edit(Protocol):
@@ -213,7 +219,8 @@ def _codex(place: Place) -> Sequence[Edit]:
     # Codex counts four bytes a token, and shows the model no more than 2,500 of them unless it is told otherwise.
     limit = 2 * (place.settings.injection.max_tokens + place.settings.injection.files_max_tokens)
     events = {"SessionStart": START, "UserPromptSubmit": PROMPT, "PreCompact": COMPACT, "SessionEnd": END}
-    hooks = _hooks(place, "codex", folder / "hooks.json", events, at_start={"additionalContextLimit": limit})
+    more = {START: {"additionalContextLimit": limit}, END: {"timeout": _END_SECONDS}}
+    hooks = _hooks(place, "codex", folder / "hooks.json", events, more=more)
     server = place.server()
     return [hooks] if server is None else [hooks, TomlServers(folder / "config.toml", server)]
 
@@ -232,12 +239,12 @@ def _hooks(
     path: Path,
     events: Mapping[str, str],
     timeout: int = SECONDS,
-    at_start: Mapping[str, Any] | None = None,
+    more: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> HookSettings:
     made: dict[str, dict[str, Any]] = {}
     for name, event in events.items():
         made[name] = {"type": "command", "command": place.command(tool, event), "timeout": timeout}
-        made[name] |= (at_start or {}) if event == START else {}
+        made[name] |= more.get(event, {})
     return HookSettings(path, tool, place.agent.workspace, made)
 
 
@@ -256,11 +263,20 @@ def _pi(place: Place) -> Sequence[Edit]:
 
 
 def _openclaw(place: Place) -> Sequence[Edit]:
-    folder = place.folder(".openclaw", "OPENCLAW_STATE_DIR") / "hooks" / "memoryd"
-    about = (resources.files("memoryd.interfaces") / "plugins" / "openclaw.md").read_text("utf-8")
+    state = place.folder(".openclaw", "OPENCLAW_STATE_DIR")
+    named = place.environ.get("OPENCLAW_CONFIG_PATH")
+    config = Path(named).expanduser() if named else state / "openclaw.json"
+    package = {"name": "memoryd", "description": _WRITTEN, "version": __version__, "type": "module"}
+    manifest = {"id": "memoryd", "description": _WRITTEN, "name": "memoryd", "activation": {"onStartup": True}}
+    plugin = {
+        "package.json": json.dumps(package | {"openclaw": {"extensions": ["./index.js"]}}, indent=2) + "\n",
+        "openclaw.plugin.json": json.dumps(manifest | {"configSchema": _NOTHING}, indent=2) + "\n",
+        "index.js": place.plugin("openclaw", "openclaw.js"),
+    }
+    allowed, server = OpenClawPlugins(config), place.server()
     return [
-        OwnFile(folder / "HOOK.md", about),
-        OwnFile(folder / "handler.ts", place.plugin("openclaw", "openclaw.ts")),
+        *(OwnFile(state / "extensions" / "memoryd" / name, text) for name, text in plugin.items()),
+        allowed if server is None else Both(allowed, JsonServers(config, OPENCLAW, server)),
     ]
 
 
@@ -351,7 +367,11 @@ TOOLS = {
     ),
     "openclaw": Tool(
         _openclaw,
-        ("openclaw hooks enable memoryd", "start the gateway anew: openclaw gateway restart"),
+        (
+            "start the gateway anew: openclaw gateway restart",
+            "openclaw plugins inspect memoryd shows it; OpenClaw says that it cannot verify where it came from",
+        ),
+        ("openclaw mcp list shows the server memoryd",),
         in_project=False,
     ),
     "pi": Tool(_pi, ("start pi anew, or /reload in it",), instructions=_pi_md),

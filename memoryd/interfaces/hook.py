@@ -47,6 +47,7 @@ class Dialect(NamedTuple):
     units: int | None = None  # UTF-16 code units of context that it takes whole
     files: bool = True  # False: it loads the memory files itself
     nothing: str = ""  # what stands for no answer
+    keeps: bool = True  # False: what is told of a prompt is gone with the next one
 
 
 # Claude Code: code.claude.com/docs/en/hooks. Codex reads the same shape (codex-rs/hooks/src/engine/output_parser.rs),
@@ -57,7 +58,7 @@ DIALECTS = {
     "codex": Dialect({START: "SessionStart", PROMPT: "UserPromptSubmit"}),
     "gemini": Dialect({START: "SessionStart", PROMPT: "BeforeAgent"}, nothing="{}\n"),
     "opencode": Dialect(None),
-    "openclaw": Dialect(None, files=False),
+    "openclaw": Dialect(None, files=False, keeps=False),
     "pi": Dialect(None),
 }
 
@@ -176,7 +177,9 @@ def _answer(hook: Hook, payload: dict[str, Any]) -> str:
     if hook.event in {START, PROMPT}:
         verb = "context" if hook.event == START else "prompt"
         about |= {"cwd": _text(payload, "cwd"), "units": hook.dialect.units, "files": hook.dialect.files}
-        about["imported"] = hook.imported
+        about |= {"imported": hook.imported, "keeps": hook.dialect.keeps}
+        if hook.dialect.names is not None:
+            about["source"] = _text(payload, "source")
         about["prompt"] = (_text(payload, "prompt") or "")[:MOST_PROMPT] if hook.event == PROMPT else None
     else:
         verb = "announce"

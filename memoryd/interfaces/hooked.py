@@ -16,6 +16,7 @@ from memoryd.engine.core_import import CORE_FILE
 from memoryd.engine.recall import Narrowing
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
 from memoryd.interfaces import context as contexts
+from memoryd.interfaces.hook import DIALECTS
 from memoryd.recall.injection import Budget
 from memoryd.recall.query import parse
 from memoryd.recall.ranking import SESSION
@@ -36,6 +37,8 @@ PROMPT_HITS = 3
 _LOOKED_AT = 10  # hits of which these are chosen
 _INDEX_SECONDS = 0.5  # for what the index has not taken in yet; an agent waits
 _SESSIONS = 200  # of which it is remembered what they were told
+_AT_ONCE = 5.0  # seconds within which the same start comes from two hooks, a user's and a project's
+_SHAPES = tuple(dict.fromkeys((dialect.files, dialect.units) for dialect in DIALECTS.values()))
 
 
 class _Asked(NamedTuple):
@@ -46,6 +49,12 @@ class _Asked(NamedTuple):
     own: str | None = None  # the session that asks, where it has something to hand over itself
 
 
+class _Told(NamedTuple):
+    text: str
+    at: float  # monotonic, seconds
+    source: str | None = None  # of a start that nothing was told behind
+
+
 class Hooked:
     """Answers hooks; remembers what it told last, so that what has not changed is not scanned and counted anew."""
 
@@ -53,7 +62,7 @@ class Hooked:
         self._app = app
         self._loop = loop
         self._last: dict[_Asked, tuple[contexts.Remembered, Policy, Budget, Injection]] = {}
-        self._sessions: dict[str, str] = {}  # what each was told, by the id that the agent gives it
+        self._sessions: dict[str, _Told] = {}  # by the id that the agent gives it, as long as it goes on
 
     def verbs(self) -> dict[str, Callable[[Mapping[str, Any]], Any]]:
         """What may be asked."""
@@ -62,8 +71,9 @@ class Hooked:
     def context(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Give an agent its memory; no text where the session is of a project that is none of its.
 
-        The request has its `workspace`, the `cwd` of the session, its id as `session`, the `tool`, whether `files` are
-        wanted, whether `MEMORY.md` is `imported` already, and how many UTF-16 `units` the tool takes at most.
+        The request has its `workspace`, the `cwd` of the session, its id as `session`, the `source` of its start where
+        what is told stays in its history, the `tool`, whether `files` are wanted, whether `MEMORY.md` is `imported`
+        already, and how many UTF-16 `units` the tool takes at most.
 
         Raises:
             NotFoundError: no agent works there.
@@ -73,15 +83,24 @@ class Hooked:
         if not is_within(agent, request.get("cwd")):
             return {"text": ""}
         made = self._told(agent, _asked(agent, request), self._own(agent, request))
-        self._note(request, made.text)
+        if self._is_second(request, made.text):
+            return {"text": ""}
+        self._note(request, made.text, request.get("source"))
         self._log(agent, request, made)
         return {"text": made.text}
+
+    def _is_second(self, request: Mapping[str, Any], text: str) -> bool:
+        """Whether another hook of the same start has told this text already: Codex runs all that it finds."""
+        told, source = self._sessions.get(_session(request)[1] or ""), request.get("source")
+        if told is None or source is None or (told.source, told.text) != (source, text):
+            return False
+        return self._app.clock.monotonic() - told.at < _AT_ONCE
 
     def prompt(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Give an agent what it remembers of a prompt, beyond what it was told at its start and what its session holds.
 
-        The request is that of `context`, with the `prompt` and the session's `transcript`. Nothing is told twice to a
-        session; no text where nothing found is about the prompt.
+        The request is that of `context`, with the `prompt`, the session's `transcript`, and whether the tool `keeps`
+        what is told of a prompt: nothing that it still has is told twice. No text where nothing is about the prompt.
 
         Raises:
             NotFoundError: no agent works there.
@@ -98,7 +117,7 @@ class Hooked:
         remembered = contexts.redacted(contexts.Remembered((), (), tuple(found), ()), app.scrubber.redact)
         budget = Budget(PROMPT_TOKENS, PROMPT_TOKENS, PROMPT_TOKENS, units)
         made = contexts.told(remembered, budget, lambda texts: app.worker.count(texts).tokens)
-        self._note(request, self._known_to(agent, request) + made.text)
+        self._note(request, self._known_to(agent, request) + (made.text if request.get("keeps", True) else ""))
         self._log(agent, request, made)
         return {"text": made.text}
 
@@ -106,16 +125,17 @@ class Hooked:
         """What a session was told; of one that began under another daemon, what it would be told now."""
         session = _session(request)[1]
         known = None if session is None else self._sessions.get(session)
-        return self._told(agent, _asked(agent, request), self._own(agent, request)).text if known is None else known
+        return known.text if known else self._told(agent, _asked(agent, request), self._own(agent, request)).text
 
     def _own(self, agent: Agent, request: Mapping[str, Any]) -> str | None:
         """The session that asks; None where nothing of it was read yet."""
         return session_of(self._app.engine, agent.id, *_session(request))
 
-    def _note(self, request: Mapping[str, Any], text: str) -> None:
+    def _note(self, request: Mapping[str, Any], text: str, source: str | None = None) -> None:
         if (session := _session(request)[1]) is not None:
             self._sessions.pop(session, None)
-            self._sessions[session] = text  # behind the others: the last one told is the last to be forgotten
+            # Behind the others: the last one told is the last to be forgotten.
+            self._sessions[session] = _Told(text, self._app.clock.monotonic(), source)
             if len(self._sessions) > _SESSIONS:
                 del self._sessions[next(iter(self._sessions))]
 
@@ -134,18 +154,39 @@ class Hooked:
         self._app.log.info("injected", agent=agent.id, tokens=made.tokens, left_out=len(made.left_out), **told)
 
     def refresh(self) -> None:
-        """Work out anew what was told before and has changed, while nobody waits: to start a scanner takes a second."""
-        agents = {agent.id: agent for agent in self._app.settings.agents}
-        for asked in list(self._last):
+        """Work out what may be asked for next and is not known yet, while nobody waits.
+
+        An agent waits for less than it takes to start the scanner. As long as a session goes on that was told
+        something, its prompts find the scanner ready.
+        """
+        agents = {agent.id: agent for agent in self._app.settings.agents if agent.enabled}
+        gathered: dict[str, contexts.Remembered] = {}
+        first = [_Asked(agent_id, files, units, imported=False) for agent_id in agents for files, units in _SHAPES]
+        for asked in dict.fromkeys([*self._last, *first]):
             try:
-                self._told(agents[asked.agent_id], asked, asked.own)
+                agent = agents[asked.agent_id]
+                if agent.id not in gathered:
+                    gathered[agent.id] = contexts.gather(self._app.settings, agent, self._app.clock.now())
+                self._worked_out(gathered[agent.id], asked, asked.own)
             except (KeyError, MemorydError) as error:  # then it is worked out, and told, when somebody asks
-                del self._last[asked]
+                self._last.pop(asked, None)
                 self._app.log.debug("not worked out ahead", agent=asked.agent_id, error_type=type(error).__name__)
+        since = self._app.clock.monotonic() - self._app.settings.sessions.idle_end.total_seconds()
+        if any(told.at > since for told in list(self._sessions.values())):
+            self._keep_ready()
+
+    def _keep_ready(self) -> None:
+        try:
+            self._app.worker.count([""])
+            self._app.scrubber.scan([""])
+        except MemorydError as error:
+            self._app.log.debug("not kept ready", error_type=type(error).__name__)
 
     def _told(self, agent: Agent, asked: _Asked, own: str | None) -> Injection:
-        app = self._app
-        remembered, policy = contexts.gather(app.settings, agent, app.clock.now()), app.scrubber.policy
+        return self._worked_out(contexts.gather(self._app.settings, agent, self._app.clock.now()), asked, own)
+
+    def _worked_out(self, remembered: contexts.Remembered, asked: _Asked, own: str | None) -> Injection:
+        app, policy = self._app, self._app.scrubber.policy
         if own in dict(remembered.others):
             remembered, asked = remembered.beside(own), asked._replace(own=own)
         elif asked.own is not None:
@@ -176,6 +217,8 @@ class Hooked:
             raise ConfigError("there is no such event", hint=", ".join(Event))
         transcript, session = _session(request)
         event = Event(request["event"])
+        if session is not None and (told := self._sessions.pop(session, None)) and event is Event.PRE_COMPACT:
+            self._sessions[session] = told._replace(source=None)
         self._loop.announce(Announcement(agent.id, event, transcript, session, self._app.clock.monotonic()))
         return {}
 

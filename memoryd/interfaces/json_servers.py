@@ -1,7 +1,10 @@
-"""The list of MCP servers of Claude Code, Gemini CLI and OpenCode, in a JSON file that holds other settings as well.
+"""The list of MCP servers of Claude Code, Gemini CLI, OpenCode and OpenClaw, in a JSON file that holds more than that.
 
 {"mcpServers": {"memoryd": {"command": "…", "args": […]}}}
-{"mcp": {"memoryd": {"type": "local", "command": […]}}}
+{"mcp": {"memoryd": {"type": "local", "command": […], "timeout": 30000}}}
+{"mcp": {"servers": {"memoryd": {"command": "…", "args": […], "connectionTimeoutMs": 30000}}}}
+
+OpenCode and OpenClaw wait five seconds for a server if nothing is said, which a busy machine takes to start Python.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from memoryd.interfaces.mcp_server import McpServer
 
 OPENCODE = "mcp"
+OPENCLAW = "mcp.servers"
+_PATIENCE = {OPENCODE: {"timeout": 30_000}, OPENCLAW: {"connectionTimeoutMs": 30_000}}  # milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +33,7 @@ class JsonServers:
 
     Attributes:
         path: the file.
-        key: what the list is called.
+        key: what the list is called, with dots where it lies in others.
         server: what the entry starts.
     """
 
@@ -46,7 +51,10 @@ class JsonServers:
         before = json.dumps(document)
         servers = self._servers(document)
         name = self.server.name_among(servers, self.path, self._by_hand())
-        servers[name] = {**servers.get(name, {}), **self._entry()}
+        entry = servers.setdefault(name, {})
+        entry |= self._entry()
+        for key, value in _PATIENCE.get(self.key, {}).items():
+            entry.setdefault(key, value)
         if old is not None and json.dumps(document) == before:
             return old
         return json_settings.written(document, old)
@@ -63,8 +71,7 @@ class JsonServers:
         if name is None:
             return old
         del servers[name]
-        if not servers:
-            del document[self.key]
+        json_settings.drop_empty(document, self.key.split("."))
         return json_settings.written(document, old) if document else None
 
     def _entry(self) -> dict[str, Any]:
@@ -74,13 +81,18 @@ class JsonServers:
         return {"command": words[0], "args": words[1:]}
 
     def _read(self, old: bytes | None) -> dict[str, Any]:
-        document = json_settings.read(old, self.path, self._by_hand())
-        if not isinstance(document.get(self.key, {}), dict):
-            raise RefusedError(f'holds something else under "{self.key}" than servers', str(self.path), self._by_hand())
+        document = inner = json_settings.read(old, self.path, self._by_hand())
+        for key in self.key.split("."):
+            inner = inner.get(key, {})
+            if not isinstance(inner, dict):
+                what = f'holds something else under "{key}" than servers'
+                raise RefusedError(what, str(self.path), self._by_hand())
         return document
 
     def _servers(self, document: dict[str, Any]) -> dict[str, Any]:
-        servers: dict[str, Any] = document.setdefault(self.key, {})
+        servers = document
+        for key in self.key.split("."):
+            servers = servers.setdefault(key, {})
         if self.key == OPENCODE and _is_list(servers.get("servers")):
             servers = servers["servers"]  # as OpenCode 2 has them; it reads those of OpenCode 1 as well
         return servers

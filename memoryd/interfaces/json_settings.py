@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from memoryd.errors import RefusedError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 _DEEPEST = 200  # what no settings are; the interpreter's own end is not far behind
@@ -67,3 +68,13 @@ def written(document: dict[str, Any], old: bytes | None) -> bytes:
     ended = "\n" if not text.strip() or text.endswith("\n") else ""
     made = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", made)  # half of a pair, which UTF-8 cannot say
     return (made + ended).replace("\n", "\r\n" if "\r\n" in text else "\n").encode()
+
+
+def drop_empty(document: dict[str, Any], keys: Sequence[str]) -> None:
+    """Take out what lies at the end of a way of keys where it is empty, and what is empty without it."""
+    if not keys:
+        return
+    inner = document[keys[0]]
+    drop_empty(inner, keys[1:])
+    if not inner:
+        del document[keys[0]]

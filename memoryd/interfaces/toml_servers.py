@@ -4,6 +4,7 @@
     [mcp_servers.memoryd]
     command = "…"
     args = ["…"]
+    startup_timeout_sec = 30
     # end of memoryd connect: memoryd
 
 Codex adds tables of its own to a server, such as what a person has allowed its tools; they stay as long as it is there.
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from memoryd.interfaces.mcp_server import McpServer
 
 _KEY = "mcp_servers"
+_PATIENCE = {"startup_timeout_sec": 30}  # three times what it is else: a busy machine takes ten to start Python
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class TomlServers:
         end = "\r\n" if "\r\n" in text else "\n"
         lead = "" if not rest else end if rest.endswith("\n") else 2 * end
         new = f"{rest}{lead}{end.join(self._block(name))}{end}"
-        if self._read(new) != kept | {_KEY: kept.get(_KEY, {}) | {name: wanted}}:
+        if self._read(new) != kept | {_KEY: kept.get(_KEY, {}) | {name: wanted | _PATIENCE}}:
             raise RefusedError(f"cannot take another table at its end: {_KEY}", str(self.path), self._by_hand())
         return new.encode()
 
@@ -85,7 +87,8 @@ class TomlServers:
         words = [_quoted(word) for word in self.server.words]
         args = ", ".join(words[1:])
         begin, end = _marks(name)
-        return [begin, f"[{_KEY}.{name}]", f"command = {words[0]}", f"args = [{args}]", end]
+        patience = [f"{key} = {value}" for key, value in _PATIENCE.items()]
+        return [begin, f"[{_KEY}.{name}]", f"command = {words[0]}", f"args = [{args}]", *patience, end]
 
     def _without(self, text: str, name: str) -> str:
         """The text without the block; as it is where it has none."""

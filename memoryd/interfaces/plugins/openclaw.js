@@ -1,0 +1,36 @@
+// Written by `memoryd connect openclaw`: gives a session what memoryd remembers, and says when it compacts or ends.
+// `memoryd connect openclaw --remove --write` takes it away. It never fails a session: no answer is an empty one.
+@CALL@
+
+export default {
+  id: "memoryd",
+  name: "memoryd",
+  description: "Gives a session what memoryd remembers",
+  register(api) {
+    const sessions = new Map()
+    // The end of a session names it, but not where it was.
+    const known = (ctx) => {
+      const id = ctx?.sessionId ?? ""
+      if (!sessions.has(id)) sessions.set(id, { about: { session_id: id, cwd: ctx?.workspaceDir } })
+      return sessions.get(id)
+    }
+    api.on("before_prompt_build", async (event, ctx) => {
+      const session = known(ctx)
+      const text = await (session.told ??= hook("session-start", session.about))
+      const prompt = event?.currentUserMessage ?? event?.prompt
+      const asks = prompt && (ctx?.trigger ?? "user") === "user"
+      const found = asks ? await hook("prompt", { ...session.about, prompt }) : ""
+      return { ...(text ? { appendSystemContext: text } : {}), ...(found ? { prependContext: found } : {}) }
+    })
+    api.on("before_compaction", async (event, ctx) => {
+      const session = known(ctx)
+      session.told = undefined
+      await hook("pre-compact", { ...session.about, transcript_path: event?.sessionFile })
+    })
+    api.on("session_end", async (event, ctx) => {
+      const { about } = known(ctx)
+      sessions.delete(about.session_id)
+      if (event?.reason !== "compaction") await hook("session-end", { ...about, transcript_path: event?.sessionFile })
+    })
+  },
+}
