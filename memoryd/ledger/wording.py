@@ -30,6 +30,8 @@ iamo ate ano ando ato ata ito ita are ire i
 """  # noqa: RUF001
 _ENDINGS = tuple(sorted(set(_ENDING_LIST.split()), key=lambda ending: (-len(ending), ending)))
 
+_LAST = re.compile(r"(?:[yi]|(?<![aeiou]n)t)$")  # not of "plant", which is no form of "plan"
+
 
 def plain(text: str) -> str:
     """Return `text` in one Unicode form (NFKC), with one kind of apostrophe and single spaces, letters as they are."""
@@ -62,8 +64,8 @@ def is_form(word: str, held: Iterable[str]) -> bool:
 def stem(word: str) -> str:
     """Return how `word` begins, without its ending: `commit`, `commits` and `committed` give the same.
 
-    Before the `s` of a plural stands the ending of the singular, as in `servers`. A last `t` or `d` goes from all
-    forms alike, since it ends the third person in German and Dutch, as `y` and `i` do for `query` and `queries`.
+    Before the `s` of a plural stands the ending of the singular, as in `servers`. A last `t` goes from all forms
+    alike, since it ends the third person in German and Dutch, as `y` and `i` do for `query` and `queries`.
     """
     ending = _ending(word)
     word = word.removesuffix(ending)
@@ -71,7 +73,7 @@ def stem(word: str) -> str:
         word = word.removesuffix(_ending(word))
     if len(word) >= _STEM and word[-1:] == word[-2:-1]:
         word = word[:-1]
-    return word[:-1] if len(word) >= _STEM and word[-1] in "tdyi" else word
+    return _LAST.sub("", word) if len(word) >= _STEM else word
 
 
 def _ending(word: str) -> str:
