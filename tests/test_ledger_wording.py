@@ -13,6 +13,7 @@ need needs needed
 run runs running
 log logs logged
 delete deletes deleted
+migrate migrates migrated migrating
 request requests requested
 implement implements implemented
 session sessions

@@ -39,11 +39,14 @@ and or but nor while whereas because although though when where if that who whic
 und oder aber weil während dass wenn wo et ou mais parce que qui où y pero porque ed ma perché maar omdat
 и или но а что который которая
 """  # noqa: RUF001
-_SOFT = frozenset(_SOFT_LIST.split())
 _BE_LIST = """
 is are was were be been being am ist sind war waren est sont était es son era è sono são zijn
 """
-_CONDITIONS = frozenset(["if", "when", "whenever", "wenn", "falls", "si", "quando", "se", "als", "если", "когда"])
+_IF = frozenset({"if", "unless", "sofern", "если"})  # what is said is so only then
+_CONDITIONS = _IF | {"when", "whenever", "wenn", "quando", "когда"}
+_REASONS = frozenset(["because", "weil", "porque", "omdat", "perché", "потому"])
+_SOFT = frozenset(_SOFT_LIST.split()) | _CONDITIONS
+_AND = frozenset({"and", "but", "or", "und", "aber", "oder"})
 _BE = frozenset(_BE_LIST.split())
 _DETERMINERS_LIST = """
 the a an this these those his her its their each every all some any both one
@@ -70,6 +73,7 @@ _ME = frozenset(_ME_LIST.split())
 # Words before a word that tell its part in the statement; without them, or with others, it has another.
 _ROLES_LIST = """
 by of from before after until over under above below more less fewer than only least most without except since
+some several few many
 von durch vor nach bis über unter mehr weniger als par de depuis avant après jusque por desde antes después da dal
 """
 _ROLES = frozenset(_ROLES_LIST.split())
@@ -85,6 +89,28 @@ said says say told tell tells asked ask asks noted notes mentioned mentions deci
 thought believe believes found noticed know knows learned agreed please
 """
 _SAYS = frozenset(map(stem, _SAYS_LIST.split()))
+# What somebody else says or thinks need not be so.
+_TELLS_LIST = """
+said says say tells told claims claimed claim thinks thought think believes believed believe suspects suspected assumes
+assumed guesses guessed suggests suggested mentions mentioned sagt sagte meint glaubt dit pense croit dice cree
+"""
+_TELLS = frozenset(_TELLS_LIST.split())
+_TOLD = "told"
+# What leaves open whether, how often or how far something is so; one line for each kind.
+_HEDGES_LISTS = """
+perhaps maybe possibly probably likely allegedly supposedly apparently seem seems seemed appears appeared may might could
+should
+considers considering considered
+nearly almost
+mostly partly
+sometimes occasionally
+vielleicht wahrscheinlich vermutlich könnte
+peut-être probablement quizás probablemente forse probabilmente
+"""
+_HEDGES = {form: line.split()[0] for line in _HEDGES_LISTS.strip().splitlines() for form in line.split()}
+_FUTURE = frozenset({"will", "shall", "won't", "i'll", "we'll"})
+_MODALS = frozenset({"may", "might", "could", "should", "will", "shall", "won't"})  # ask, where they begin a sentence
+_THAT = frozenset({"that", "dass", "que", "che", "dat", "что"})
 _PARTICIPLES_LIST = """
 paid sent told given taken owed hired known seen made bought sold left built done led held kept met beaten written
 """
@@ -95,6 +121,7 @@ always usually often sometimes recently currently now today remember note immer 
 """
 _ADVERBS = frozenset(_ADVERBS_LIST.split())
 _SMALL = _BE | _PREPOSITIONS | _DETERMINERS | _EACH | REVERSES | _NOBODY
+_QUALIFIES = _HEDGES.keys() | _TELLS
 _GRAMMAR = _SMALL | _SOFT | _PRONOUNS | _SELF
 _USER = "\u00a7"
 _FARTHEST = 60  # words from one word of a statement to the next
@@ -116,6 +143,11 @@ class _Word:
     is_passive: bool = False
     is_equal: bool = False  # behind "is": what stands before it and what behind may change places
     is_turned: bool = False  # it begins its clause only since that is turned
+    is_reason: bool = False
+    is_past: bool = False
+    is_present: bool = False
+    is_future: bool = False
+    is_aim: bool = False  # "to migrate": what is done to it stands before
 
 
 @dataclass(slots=True)
@@ -125,6 +157,7 @@ class _Text:
     words: list[_Word] = field(default_factory=list)
     owns: list[bool] = field(default_factory=list)
     conditions: list[bool] = field(default_factory=list)
+    limits: list[int] = field(default_factory=list)  # of each clause, how far from it the one is that holds only if it does
     parts: list[bool] = field(default_factory=list)  # of each clause whether "and" or a comma joins it to the last
 
 
@@ -236,6 +269,9 @@ def _places(word: _Word, held: _Held) -> list[int]:
 def _is_same(word: _Word, held: _Word) -> bool:
     same = word.stem == held.stem and word.roles == held.roles
     same = same and (word.is_passive or not (held.is_passive and held.is_turned))
+    same = same and (held.is_reason or not word.is_reason)
+    same = same and not (held.is_past and (word.is_present or word.is_future))
+    same = same and not (held.is_future and word.is_past)
     return same and (word.is_owner == held.is_owner or not held.is_anchor)
 
 
@@ -264,6 +300,8 @@ def _may_skip(words: Sequence[_Word], i: int, held: _Held, at: int, j: int) -> b
     """
     last, one, other = words[i - 1], held.words[at], held.words[j]
     if one.is_owner and j != at + 1 and not last.is_owner:
+        return False
+    if j != at + 1 and other.is_aim and not words[i].is_aim:  # "plans to move" is not "moves"
         return False
     joins = last.clause != words[i].clause
     is_lone = joins and _Clause([word for word in words if word.clause == last.clause], owns=True, is_part=True).is_lone
@@ -349,8 +387,15 @@ def _read(text: str) -> _Text:
     reader = _Reader(found, speaker[1] if speaker else "")
     for piece in _PIECES.finditer(body):
         reader.take(piece.lastgroup or "", piece[0])
+    found.words = _limited(found)
     found.words = list(_with_shared_roles(found))
     return found
+
+
+def _limited(text: _Text) -> list[_Word]:
+    """The words of a text, those of what is so only if something else is marked by that."""
+    limited = {number + way for number, way in enumerate(text.limits) if way}
+    return [replace(one, roles=one.roles | {"if"}) if one.clause in limited else one for one in text.words]
 
 
 def _with_shared_roles(text: _Text) -> Iterator[_Word]:
@@ -372,31 +417,35 @@ class _Reader:
         """Prepare for a text that somebody says, whose name it begins with; without one the user says it."""
         self._text = text
         self._speaker = [word.casefold() for word in WORD.findall(speaker)]
+        self._tells = False
+        self._last = ""
         self._begin(owns=True)
         self._starts_sentence = True
 
-    def _begin(self, *, owns: bool) -> None:
-        """Begin a clause."""
+    def _begin(self, *, owns: bool, tells: bool = False) -> None:
+        """Begin a clause; one that tells what somebody else says is not said by itself."""
         text = self._text
         if not text.owns or (text.words and text.words[-1].clause == len(text.owns) - 1):
             text.owns.append(owns)
             text.parts.append(not owns)
             text.conditions.append(False)
+            text.limits.append(0)
         elif owns:
             text.owns[-1], text.parts[-1] = True, False
-        self._has_pronoun = False
-        self._polarity: frozenset[str] = frozenset()
+        self._has_pronoun = self._is_future = self._is_reason = self._tells = False
+        self._polarity: frozenset[str] = frozenset({_TOLD} if tells else ())
+        self._last = ""
         self._next()
         self._is_first = True
 
     def _next(self) -> None:
         self._roles: frozenset[str] = frozenset()
-        self._preposition = self._be = self._determined = self._adverb = False
+        self._preposition = self._be = self._was = self._determined = self._adverb = False
 
     def take(self, kind: str, piece: str) -> None:
         """Take one piece."""
         if kind in {"end", "hard", "soft"}:
-            self._begin(owns=kind != "soft")
+            self._begin(owns=kind != "soft", tells=self._tells and piece == ":")
             self._starts_sentence = self._starts_sentence or kind == "end"
         elif kind in {"number", "mark"}:
             self._add(piece.casefold(), is_anchor=True)
@@ -412,8 +461,11 @@ class _Reader:
         if is_large and not self._starts_sentence and word in STOP and word not in _GRAMMAR:
             self._add(word, is_anchor=True)
         elif word in _SOFT:
-            self._begin(owns=False)
+            ahead = not self._text.words or self._last in _AND
+            self._begin(owns=False, tells=self._tells and word in _THAT)
             self._text.conditions[-1] = word in _CONDITIONS
+            self._text.limits[-1] = (1 if ahead or self._starts_sentence else -1) if word in _IF else 0
+            self._is_reason = word in _REASONS
         elif word in _SELF or bare == "user":
             is_subject, is_owner = word in _I or word == "user", word in _MINE or word == "user's"
             for name in [_USER] if bare == "user" else self._speaker or [_USER]:
@@ -422,12 +474,14 @@ class _Reader:
             for unit in units(word):
                 if len(unit) > 1 or prose.is_wide(unit) or is_large:
                     self._add(unit, is_anchor=is_large, is_owner=word.endswith("'s"), ending=word)
+        self._last = word
 
     def _is_small(self, word: str) -> bool:
         """Note what a word that says nothing by itself tells of those that follow; say whether it is one."""
         if word in _PRONOUNS:
             if self._is_first:
                 self._has_pronoun, self._text.owns[-1] = True, False
+            self._polarity -= {_TOLD}  # "Dora says that she …"
             return True
         if word in _NOBODY and _NOT not in self._polarity:  # "owes nothing" denies what stands before it, too
             words, here = self._text.words, len(self._text.owns) - 1
@@ -436,12 +490,28 @@ class _Reader:
             self._polarity |= {_NOT}
         elif word in REVERSES:
             self._polarity |= {stem(word)}
+        self._qualify(word)
         self._be = self._be or word.removesuffix("n't") in _BE
+        self._was = self._was or word in {"was", "were"}
         self._roles |= {word} & _ROLES
         self._preposition = self._preposition or word in _PREPOSITIONS
         self._determined = self._determined or word in _DETERMINERS
         self._adverb = self._adverb or word in _EACH
-        return word in STOP or word in _SMALL
+        return word in STOP or word in _SMALL or word in _QUALIFIES
+
+    def _qualify(self, word: str) -> None:
+        """Note by what a clause is only perhaps so, not yet or no more, or only somebody's word."""
+        here = self._text.words[-1:] if not self._is_first else []
+        if self._is_first and not self._has_pronoun and word in _MODALS:
+            return
+        if word in _HEDGES:
+            self._polarity |= {_HEDGES[word]}
+        elif word in _TELLS and here and not here[0].is_subject:
+            self._tells = True
+            self._polarity |= {_TOLD}
+        elif word == "to" and self._last == "used" and not self._be:
+            self._polarity |= {"once"}
+        self._is_future = self._is_future or word in _FUTURE
 
     def _add(
         self,
@@ -470,6 +540,11 @@ class _Reader:
                 is_subject,
                 is_passive,
                 is_equal,
+                is_reason=self._is_reason,
+                is_past=not is_passive and (self._was or ending.endswith("ed")),
+                is_present=not (is_passive or self._was or self._determined) and (self._be or ending.endswith("s")),
+                is_future=self._is_future and not ending.endswith("ed"),
+                is_aim=self._last == "to" and not is_anchor,
             )
         )
         roles, preposition = self._roles, self._preposition

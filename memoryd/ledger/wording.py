@@ -25,7 +25,7 @@ _ENDING_LIST = """
 ings ing ers ed es er ly s e en em
 ons ez ait aient ais ée ées és
 o as amos an aba ando ado ada ido ida os ar ir
-iamo ate ano ando ato ata ito ita are ire i
+iamo ano ando ato ata ito ita are ire i
 а я ы и у ю е о ой ей ом ем ам ям ами ями ах ях ого его ому ему ые ие ый ий ая яя ую юю ть ет ит ут ют ал ала али ил ила
 """  # noqa: RUF001
 _ENDINGS = tuple(sorted(set(_ENDING_LIST.split()), key=lambda ending: (-len(ending), ending)))
