@@ -95,7 +95,7 @@ said says say tells told claims claimed claim thinks thought think believes beli
 assumed guesses guessed suggests suggested mentions mentioned sagt sagte meint glaubt dit pense croit dice cree
 """
 _TELLS = frozenset(_TELLS_LIST.split())
-_TOLD = "told"
+_TOLD, _ONCE, _IF_SO = "told", "once", "if"
 # What leaves open whether, how often or how far something is so; one line for each kind.
 _HEDGES_LISTS = """
 perhaps maybe possibly probably likely allegedly supposedly apparently seem seems seemed appears appeared may might could
@@ -108,6 +108,7 @@ vielleicht wahrscheinlich vermutlich könnte
 peut-être probablement quizás probablemente forse probabilmente
 """
 _HEDGES = {form: line.split()[0] for line in _HEDGES_LISTS.strip().splitlines() for form in line.split()}
+_MARKS = frozenset({*_HEDGES.values(), _TOLD, _ONCE, _IF_SO})
 _FUTURE = frozenset({"will", "shall", "won't", "i'll", "we'll"})
 _MODALS = frozenset({"may", "might", "could", "should", "will", "shall", "won't"})  # ask, where they begin a sentence
 _THAT = frozenset({"that", "dass", "que", "che", "dat", "что"})
@@ -395,7 +396,11 @@ def _read(text: str) -> _Text:
 def _limited(text: _Text) -> list[_Word]:
     """The words of a text, those of what is so only if something else is marked by that."""
     limited = {number + way for number, way in enumerate(text.limits) if way}
-    return [replace(one, roles=one.roles | {"if"}) if one.clause in limited else one for one in text.words]
+    aims = {one.clause: at for at, one in enumerate(text.words) if one.is_aim}  # "is willing to help if …" is willing
+    return [
+        replace(one, roles=one.roles | {_IF_SO}) if one.clause in limited and at >= aims.get(one.clause, 0) else one
+        for at, one in enumerate(text.words)
+    ]
 
 
 def _with_shared_roles(text: _Text) -> Iterator[_Word]:
@@ -405,7 +410,7 @@ def _with_shared_roles(text: _Text) -> Iterator[_Word]:
         words = list(group)
         is_item = text.parts[number] and _Clause(words, owns=False, is_part=True).is_lone
         if last is not None and is_item and words[0].is_anchor and not words[0].has_preposition:
-            words[0] = replace(words[0], roles=words[0].roles | last.roles, has_preposition=last.has_preposition)
+            words[0] = replace(words[0], roles=words[0].roles | (last.roles - _MARKS), has_preposition=last.has_preposition)
         last = words[0] if is_item else words[-1]
         yield from words
 
@@ -510,7 +515,7 @@ class _Reader:
             self._tells = True
             self._polarity |= {_TOLD}
         elif word == "to" and self._last == "used" and not self._be:
-            self._polarity |= {"once"}
+            self._polarity |= {_ONCE}
         self._is_future = self._is_future or word in _FUTURE
 
     def _add(

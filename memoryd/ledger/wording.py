@@ -30,6 +30,11 @@ iamo ano ando ato ata ito ita are ire i
 """  # noqa: RUF001
 _ENDINGS = tuple(sorted(set(_ENDING_LIST.split()), key=lambda ending: (-len(ending), ending)))
 
+_SHORT_LIST = """
+postgres:postgresql db:database dbs:databases repo:repository repos:repositories config:configuration
+configs:configurations docs:documentation prod:production env:environment envs:environments deps:dependencies
+"""
+_SHORT = dict(pair.split(":") for pair in _SHORT_LIST.split())
 _LAST = re.compile(r"(?:[yi]|(?<![aeiou]n)t)$")  # not of "plant", which is no form of "plan"
 
 
@@ -51,8 +56,13 @@ def units(folded: str) -> list[str]:
             for run in prose.wide_runs(word):
                 found += [run[i : i + 2] for i in range(max(1, len(run) - 1))] if prose.is_wide(run) else [run]
         else:
-            found.append(word.removesuffix("'s"))
+            found.append(full(word.removesuffix("'s")))
     return found
+
+
+def full(word: str) -> str:
+    """Return the word that a folded one is short for; itself where it is short for none, or for more than one."""
+    return _SHORT.get(word, word)
 
 
 def is_form(word: str, held: Iterable[str]) -> bool:
