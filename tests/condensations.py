@@ -26,22 +26,52 @@ HONEST = (
     ("Deploys happen on Mondays and Thursdays, never on Fridays.", (MONDAYS, FRIDAYS)),
     ("The user is vegetarian and does not drink alcohol.", (VEGETARIAN, ALCOHOL)),
     ("Ben moved from Oslo to Bremen in May and works at Foo.", (BEN, "Ben works at Foo.")),
-    ("The team uses Postgres, Redis and Kafka.", tuple(f"The team uses {one}." for one in ("Postgres", "Redis", "Kafka"))),
+    (
+        "The team uses Postgres, Redis and Kafka.",
+        tuple(f"The team uses {one}." for one in ("Postgres", "Redis", "Kafka")),
+    ),
     ("Carla and Dora live in Lisbon.", ("Carla lives in Lisbon.", "Dora lives in Lisbon.")),
-    ("The shop is written in Go and deployed with Nomad.", ("The shop is written in Go.", "The shop is deployed with Nomad.")),
+    (
+        "The shop is written in Go and deployed with Nomad.",
+        ("The shop is written in Go.", "The shop is deployed with Nomad."),
+    ),
     ("The user likes jazz and hiking.", ("The user likes jazz.", "The user likes hiking.")),
     ("The user has two cats, Miso and Tofu.", ("The user has two cats.", "The user's cats are Miso and Tofu.")),
-    ("The user's sister Greta studies chemistry in Bergen.", ("The user's sister Greta is studying chemistry.", "Greta studies in Bergen.")),
+    (
+        "The user's sister Greta studies chemistry in Bergen.",
+        ("The user's sister Greta is studying chemistry.", "Greta studies in Bergen."),
+    ),
     ("CI runs on GitHub Actions and takes 12 minutes.", ("CI runs on GitHub Actions.", "CI takes 12 minutes.")),
-    ("Backups run nightly at 02:00 and are kept for 30 days.", ("Backups run nightly at 02:00.", "Backups are kept for 30 days.")),
-    ("The invoice service is owned by Berta and written in Kotlin.", ("The invoice service is owned by Berta.", "The invoice service is written in Kotlin.")),
-    ("The user's dog Rex is 4 years old and afraid of thunder.", ("The user's dog Rex is 4 years old.", "Rex is afraid of thunder.")),
-    ("Run the linter and the tests before each commit.", ("Run the linter before each commit.", "Run the tests before each commit.")),
+    (
+        "Backups run nightly at 02:00 and are kept for 30 days.",
+        ("Backups run nightly at 02:00.", "Backups are kept for 30 days."),
+    ),
+    (
+        "The invoice service is owned by Berta and written in Kotlin.",
+        ("The invoice service is owned by Berta.", "The invoice service is written in Kotlin."),
+    ),
+    (
+        "The user's dog Rex is 4 years old and afraid of thunder.",
+        ("The user's dog Rex is 4 years old.", "Rex is afraid of thunder."),
+    ),
+    (
+        "Run the linter and the tests before each commit.",
+        ("Run the linter before each commit.", "Run the tests before each commit."),
+    ),
     ("The cache (Redis 7) runs on Marvin.", ("The cache is Redis 7.", "The cache runs on Marvin.")),
-    ("The user doesn't like long meetings or late calls.", ("The user doesn't like long meetings.", "The user doesn't like late calls.")),
+    (
+        "The user doesn't like long meetings or late calls.",
+        ("The user doesn't like long meetings.", "The user doesn't like late calls."),
+    ),
     ("The user is learning Rust and Zig.", ("The user is learning Rust.", "The user is also learning Zig.")),
-    ("The router is in the hall; the printer is on floor 3.", ("The printer is on floor 3.", "The router is in the hall.")),
-    ("Anna (QA) and Bob (ops) are on call in June.", ("Anna from QA is on call in June.", "Bob from ops is on call in June.")),
+    (
+        "The router is in the hall; the printer is on floor 3.",
+        ("The printer is on floor 3.", "The router is in the hall."),
+    ),
+    (
+        "Anna (QA) and Bob (ops) are on call in June.",
+        ("Anna from QA is on call in June.", "Bob from ops is on call in June."),
+    ),
     ("Dora owns billing and search; Emil owns login.", ("Dora owns billing.", "Emil owns login.", "Dora owns search.")),
     ("The user works in Leeds and lives in York.", ("The user lives in York.", "The user works in Leeds.")),
     ("Use tabs in Makefiles and spaces elsewhere.", ("Use tabs in Makefiles.", "Use spaces elsewhere.")),
@@ -81,7 +111,7 @@ HONEST = (
     ("When a build fails, page Dora.", ("Page Dora when a build fails.",)),
     ("On Fridays the office closes at 16:00.", ("The office closes at 16:00 on Fridays.",)),
     ("In June, Anna and Bob are on call.", ("Anna is on call in June.", "Bob is on call in June.")),
-)  # fmt: skip
+)
 HOSTILE = (
     # a number or a unit
     ("The API runs on port 9090, the admin page on 8080.", (API, ADMIN)),
@@ -134,10 +164,16 @@ HOSTILE = (
     ("Only Anna may deploy.", ("Anna may deploy.",)),
     ("At most 5 retries are made.", ("At least 5 retries are made.",)),
     ("The disk has less than 40 GB left.", ("The disk has more than 40 GB left.",)),
-    ("Deploys to production and staging need a review.", ("Deploys to production need a review.", "Deploys to staging are automatic.")),
+    (
+        "Deploys to production and staging need a review.",
+        ("Deploys to production need a review.", "Deploys to staging are automatic."),
+    ),
     # when
     ("Backups run before the deploy.", ("Backups run after the deploy.",)),
-    ("The office closes at 16:00 on Mondays.", ("The office closes at 16:00 on Fridays.", "The office opens at 9:00 on Mondays.")),
+    (
+        "The office closes at 16:00 on Mondays.",
+        ("The office closes at 16:00 on Fridays.", "The office opens at 9:00 on Mondays."),
+    ),
     ("Anna works at Foo.", ("Anna used to work at Foo.",)),
     ("Anna worked at Foo until 2021.", ("Anna has worked at Foo since 2021.",)),
     ("The shop moved to Kiel.", ("The shop will move to Kiel.",)),
@@ -150,4 +186,26 @@ HOSTILE = (
     ("The user's sister lives in Rome and the user is allergic to nuts.", (NUTS, "The user's sister lives in Rome.")),
     ("The vendor refunds us.", ("The vendor refunds us if the contract is broken.",)),
     ("Page Dora when a build passes.", ("Page Dora when a build fails.", "The tests run when a build passes.")),
-)  # fmt: skip
+)
+# Honest, and refused: what they say is not seen from how they are worded.
+TOO_FAR = frozenset(
+    (
+        "Staging uses Postgres 15, production Postgres 16.",
+        "Logs go to Loki, metrics to Prometheus.",
+        "Deploys happen on Mondays and Thursdays, never on Fridays.",
+        "The user has two cats, Miso and Tofu.",
+        "The user's sister Greta studies chemistry in Bergen.",
+        "The user's dog Rex is 4 years old and afraid of thunder.",
+        "Run the linter and the tests before each commit.",
+        "The cache (Redis 7) runs on Marvin.",
+        "The user doesn't like long meetings or late calls.",
+        "Anna (QA) and Bob (ops) are on call in June.",
+        "Use tabs in Makefiles and spaces elsewhere.",
+        "The Hamburg office has 40 desks.",
+        "The printer is on floor 3.",
+        "The user prefers short answers.",
+        "The API key is rotated every 90 days.",
+        "The tests need Docker.",
+        "The contract runs for 18 mo.",
+    )
+)

@@ -14,7 +14,7 @@ import re
 from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import accumulate, chain, groupby
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.ledger import prose
@@ -98,7 +98,7 @@ _TELLS = frozenset(_TELLS_LIST.split())
 _TOLD, _ONCE, _IF_SO = "told", "once", "if"
 # What leaves open whether, how often or how far something is so; one line for each kind.
 _HEDGES_LISTS = """
-perhaps maybe possibly probably likely allegedly supposedly apparently seem seems seemed appears appeared may might could
+perhaps maybe possibly probably likely allegedly apparently seem seems seemed appears appeared may might could
 should
 considers considering considered
 nearly almost
@@ -158,7 +158,9 @@ class _Text:
     words: list[_Word] = field(default_factory=list)
     owns: list[bool] = field(default_factory=list)
     conditions: list[bool] = field(default_factory=list)
-    limits: list[int] = field(default_factory=list)  # of each clause, how far from it the one is that holds only if it does
+    limits: list[int] = field(
+        default_factory=list
+    )  # of each clause, how far from it the one is that holds only if it does
     parts: list[bool] = field(default_factory=list)  # of each clause whether "and" or a comma joins it to the last
 
 
@@ -168,6 +170,8 @@ class _Held(NamedTuple):
     words: Sequence[_Word]
     begins: Sequence[int]
     ends: Sequence[int]
+    is_passive: bool  # turned so that it tells by whom something is done
+    alone: frozenset[int]  # clauses that begin a sentence, and whose subject is their own
 
 
 class _Clause(NamedTuple):
@@ -198,11 +202,17 @@ def relates(text: str, sources: Iterable[str]) -> bool:
     for number, (owns, *flags) in enumerate(zip(claim.owns, claim.parts, claim.conditions, strict=True)):
         words = [word for word in claim.words if word.clause == number and word.stem in known]
         if words:
-            clauses.append(_Clause(words, owns or not clauses, *flags))
+            # "Never push, and never rebase": each is an order.
+            is_order = bool(clauses) and _is_order(words[0]) and _is_order(clauses[0].words[0])
+            clauses.append(_Clause(words, owns or not clauses or is_order, *flags))
     reach = [True] + [False] * len(clauses)  # how many clauses are accounted for
     for end in range(1, len(clauses) + 1):
         reach[end] = any(reach[start] and _stands(clauses, start, end, heard) for start in range(end))
     return reach[-1]
+
+
+def _is_order(word: _Word) -> bool:
+    return _NOT in word.roles and not (word.is_anchor or word.has_preposition)
 
 
 def _stands(clauses: Sequence[_Clause], start: int, end: int, heard: Sequence[_Held]) -> bool:
@@ -249,6 +259,8 @@ def _shared(clauses: Sequence[_Clause], at: int) -> Iterator[list[_Word]]:
 
 def _follows(words: Sequence[_Word], held: _Held, head: int = 0) -> bool:
     """Say whether words stand in a passage in their order; the first `head` of them, and the next, side by side."""
+    if held.is_passive and not any(word.is_passive for word in words):
+        return False
     found = [j for j in _places(words[0], held) if _may_begin(words[0], held.words[held.begins[j] : j], held.words[j])]
     for i in range(1, len(words)):
         reach = 1 if i <= head else _FARTHEST
@@ -307,14 +319,24 @@ def _may_skip(words: Sequence[_Word], i: int, held: _Held, at: int, j: int) -> b
     joins = last.clause != words[i].clause
     is_lone = joins and _Clause([word for word in words if word.clause == last.clause], owns=True, is_part=True).is_lone
     if one.clause == other.clause:
-        is_whole = j == at + 1 or not (is_lone or _turns_subject(held.words[at + 1 : j], other))
+        skipped = held.words[at + 1 : j]
+        is_whole = not skipped or not (is_lone or _turns_subject(skipped, other) or any(map(_is_done, skipped)))
         return is_whole and _same_voice(words[i], held, j)
     behind = held.words[held.begins[j] : j]
     is_over = at == held.ends[at]  # nothing of the clause is left out behind
     if joins:
         return (is_over or not is_lone) and not any(word.is_anchor for word in behind)
+    if any(number in held.alone for number in range(one.clause + 1, other.clause + 1)):
+        return False
+    if other.has_preposition and not words[i].has_preposition:
+        return False
     items = held.words[held.begins[j] : held.ends[j] + 1]
     return not (behind or other.is_turned) and (is_over or not other.is_anchor or all(word.is_anchor for word in items))
+
+
+def _is_done(word: _Word) -> bool:
+    """Say whether without this word of a turned clause it would not be told what is done to whom."""
+    return word.is_turned and not word.is_passive
 
 
 def _turns_subject(skipped: Sequence[_Word], after: _Word) -> bool:
@@ -336,21 +358,66 @@ def _same_voice(word: _Word, held: _Held, j: int) -> bool:
 
 @lru_cache(maxsize=512)
 def _heard(source: str) -> tuple[_Held, ...]:
-    """A source as it is said, and as its clauses may be turned: "B is A", "is kept" for "I keep", "in May" in front."""
-    words = _read(source).words
-    clauses = [list(group) for _, group in groupby(words, key=lambda word: word.clause)]
+    """A source as it is said, and as its clauses may be turned.
+
+    "B is A", "in May" in front or behind, "is kept" for "I keep", "is kept by Ann" for "Ann keeps" and back, and what
+    is so if, when or because something else is before or behind that.
+    """
+    text = _read(source)
+    clauses = [list(group) for _, group in groupby(text.words, key=lambda word: word.clause)]
     copulas = [next((i for i, word in enumerate(some) if word.is_equal), 0) for some in clauses]
     copulas = [at * all(_NOT not in word.roles for word in some) for some, at in zip(clauses, copulas, strict=True)]
     lasts = [max((i for i, word in enumerate(some) if _is_free(word)), default=0) for some in clauses]
-    firsts = [_is_free(some[0]) * (1 if some[0].is_anchor or some[0].is_adverb else 2) for some in clauses]
-    forms = {tuple(words): None}
-    for turns in (copulas, lasts, firsts):
-        turned = [_turned(some, at) if at else some for some, at in zip(clauses, turns, strict=True)]
-        forms[tuple(chain.from_iterable(turned))] = None
-    forms[tuple(chain.from_iterable(map(_passive, clauses)))] = None
-    begins = [end - len(some) for some, end in zip(clauses, accumulate(map(len, clauses)), strict=True) for _ in some]
-    ends = [end - 1 for some, end in zip(clauses, accumulate(map(len, clauses)), strict=True) for _ in some]
-    return tuple(_Held(form, begins, ends) for form in forms)
+    forms = [clauses]
+    forms += [
+        [_turned(some, at) if at else some for some, at in zip(clauses, turns, strict=True)]
+        for turns in (copulas, lasts, map(_lead, clauses))
+    ]
+    forms += [[turn(some) for some in clauses] for turn in (_passive, _active)]
+    forms += [[_by(some, verb) for some in clauses] for verb in range(1, _LONGEST_SUBJECT + 1)]
+    forms.append(_exchanged(clauses, text))
+    alone = frozenset(
+        at for at, (owns, is_part) in enumerate(zip(text.owns, text.parts, strict=True)) if owns > is_part
+    )
+    return tuple(_held(form, alone) for form in dict.fromkeys(tuple(map(tuple, form)) for form in forms))
+
+
+def _held(clauses: Iterable[Sequence[_Word]], alone: frozenset[int]) -> _Held:
+    words: list[_Word] = []
+    begins: list[int] = []
+    ends: list[int] = []
+    for some in clauses:
+        begins += [len(words)] * len(some)
+        words += some
+        ends += [len(words) - 1] * len(some)
+    is_passive = any(one.is_passive and one.is_turned and "by" in other.roles for one, other in pairwise(words))
+    return _Held(words, begins, ends, is_passive, alone)
+
+
+def _lead(words: Sequence[_Word]) -> int:
+    """How many words there are before the subject: "every Monday at 10:00 the team", "in the summer Anna"."""
+    end = 0
+    while end < len(words) and _is_free(words[end]) and (words[end].is_anchor or words[end].is_adverb):
+        end += 1
+    return end or 2 * _is_free(words[0])
+
+
+def _exchanged(clauses: Sequence[list[_Word]], text: _Text) -> list[list[_Word]]:
+    """The clauses, each that says when, why or on what condition another is so on the other side of that."""
+    found = list(clauses)
+    at = 0
+    while at + 1 < len(found):
+        first, other = found[at][0], found[at + 1][0]
+        leads = not text.parts[first.clause] and (first.has_preposition or _is_side(first, text))
+        if text.parts[other.clause] and (leads or _is_side(other, text)):
+            found[at : at + 2] = found[at + 1], found[at]
+            at += 1
+        at += 1
+    return found
+
+
+def _is_side(word: _Word, text: _Text) -> bool:
+    return word.is_reason or text.conditions[word.clause]
 
 
 def _is_free(word: _Word) -> bool:
@@ -378,6 +445,31 @@ def _passive(words: list[_Word]) -> list[_Word]:
         *words[end:],
         words[0],
     ]
+
+
+def _by(words: list[_Word], verb: int) -> list[_Word]:
+    """What the word at `verb` may tell that somebody does, as what is done by them."""
+    end = next((i for i in range(verb + 1, len(words)) if _is_free(words[i])), len(words))
+    if end < verb + 2 or words[0].is_subject or any(word.roles or word.is_passive for word in words[:end]):
+        return words
+    if words[verb].is_anchor or any(_is_free(word) for word in words[: verb + 1]):
+        return words
+    agent = replace(words[0], roles=frozenset({"by"}), has_preposition=True)
+    first, *rest = words[verb + 1 : end]
+    done = replace(words[verb], is_passive=True, is_turned=True)
+    return [replace(first, is_turned=True), *rest, done, agent, *words[1:verb], *words[end:]]
+
+
+def _active(words: list[_Word]) -> list[_Word]:
+    """What is done by somebody, as what they do."""
+    verb = next((i for i, word in enumerate(words) if word.is_passive), 0)
+    by = next((i for i in range(verb + 1, len(words)) if words[i].roles == {"by"}), 0)
+    if not verb or not by or any(word.roles for word in words[:by]):
+        return words
+    end = next((i for i in range(by + 1, len(words)) if _is_free(words[i])), len(words))
+    agent = replace(words[by], roles=frozenset(), has_preposition=False, is_turned=True)
+    done = replace(words[verb], is_passive=False, is_turned=True)
+    return [agent, *words[by + 1 : end], done, *words[:verb], *words[verb + 1 : by], *words[end:]]
 
 
 @lru_cache(maxsize=512)
@@ -410,7 +502,9 @@ def _with_shared_roles(text: _Text) -> Iterator[_Word]:
         words = list(group)
         is_item = text.parts[number] and _Clause(words, owns=False, is_part=True).is_lone
         if last is not None and is_item and words[0].is_anchor and not words[0].has_preposition:
-            words[0] = replace(words[0], roles=words[0].roles | (last.roles - _MARKS), has_preposition=last.has_preposition)
+            words[0] = replace(
+                words[0], roles=words[0].roles | (last.roles - _MARKS), has_preposition=last.has_preposition
+            )
         last = words[0] if is_item else words[-1]
         yield from words
 
@@ -546,7 +640,7 @@ class _Reader:
                 is_passive,
                 is_equal,
                 is_reason=self._is_reason,
-                is_past=not is_passive and (self._was or ending.endswith("ed")),
+                is_past=self._was or (ending.endswith("ed") and not is_passive),
                 is_present=not (is_passive or self._was or self._determined) and (self._be or ending.endswith("s")),
                 is_future=self._is_future and not ending.endswith("ed"),
                 is_aim=self._last == "to" and not is_anchor,
