@@ -10,6 +10,7 @@ to refusing: what reads another way round may be true, but what is refused only 
 
 from __future__ import annotations
 
+import operator
 import re
 from bisect import bisect_left
 from dataclasses import dataclass, field, replace
@@ -263,6 +264,8 @@ def _follows(words: Sequence[_Word], held: _Held, head: int = 0) -> bool:
         return False
     found = [j for j in _places(words[0], held) if _may_begin(words[0], held.words[held.begins[j] : j], held.words[j])]
     for i in range(1, len(words)):
+        if not found:
+            return False
         reach = 1 if i <= head else _FARTHEST
         found = [
             j
@@ -379,7 +382,8 @@ def _heard(source: str) -> tuple[_Held, ...]:
     alone = frozenset(
         at for at, (owns, is_part) in enumerate(zip(text.owns, text.parts, strict=True)) if owns > is_part
     )
-    return tuple(_held(form, alone) for form in dict.fromkeys(tuple(map(tuple, form)) for form in forms))
+    others = (form for form in forms[1:] if not all(map(operator.is_, form, clauses)))
+    return tuple(_held(form, alone) for form in (clauses, *others))
 
 
 def _held(clauses: Iterable[Sequence[_Word]], alone: frozenset[int]) -> _Held:
