@@ -66,7 +66,7 @@ def dropped(at: str, before: Memory, after: Memory, heirs: Iterable[Memory]) -> 
 
 
 def _mends(before: str, after: str) -> bool:
-    """Whether a rewording gives other values, as an agent does by its tools: a number for a number, a name for a name."""
+    """Whether a rewording gives other values, as an agent does by its tools: number for number, name for name."""
     gone = [*map(str.isalpha, _exact(before) - _forms(after))]
     new = [*map(str.isalpha, _exact(after) - _forms(before))]
     return bool(new) and set(gone) <= set(new)
