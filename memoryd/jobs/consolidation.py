@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from memoryd.jobs.condensation import condensed
 from memoryd.jobs.dream_reply import Bullet, LetGo
 from memoryd.jobs.duplicates import Known
 from memoryd.ledger import prose, steering
@@ -29,6 +30,7 @@ from memoryd.ledger.replacement import is_replaced
 from memoryd.ledger.taint import (
     UNGROUNDED,
     UNKNOWN,
+    UNSAID,
     Bench,
     Candidate,
     Place,
@@ -57,6 +59,7 @@ _NAME = re.compile(r"(?<=[\w,;)] )[^\W\d_a-z][\w'-]+")  # written large, and not
 _TOKEN = re.compile(r"[^\W_]+")
 _LONGEST_SUBJECT = 3  # words
 _FOUND = 0.6  # share of the content words of a bullet without citation that what it is matched with has
+_MOST_JOINED = 12  # statements in one bullet
 _MOST_ENTRIES = 3  # that such a bullet is matched with
 _STANDINGS = {
     "user": Standing.USER, "hand": Standing.USER, "assistant": Standing.ASSISTANT, "agent": Standing.ASSISTANT,
@@ -168,14 +171,31 @@ def holds(texts: Sequence[str], said: str, today: date) -> bool:
 
     What is ordered or liked must be so in them too.
     """
+    if not _has_words(texts, said, today):
+        return False
+    adds_nothing = len(texts) == 1 and Ground([Said(said, today)]).missing(texts[0]) is None
+    return relates(said, texts) or (adds_nothing and relates(texts[0], [said]))
+
+
+def is_needed(text: str, said: str, others: Sequence[str], today: date) -> bool:
+    """Whether a text has all words of a memory, and says what without that memory nobody would have said.
+
+    So it holds what it joins to others by a word that it says once: "Anna sold the car and Bob the boat".
+    """
+    if not _has_words([text], said, today):
+        return False
+    ground = Ground([Said(other, today) for other in others])
+    held, asked = ground.support(said)
+    return held < asked or ground.missing(said) is not None or not relates(text, others)
+
+
+def _has_words(texts: Sequence[str], said: str, today: date) -> bool:
+    """Whether some texts together have all that is exact of one, and most of its words, and ask as much."""
     ground = Ground([Said(text, today) for text in texts])
     held, asked = ground.support(said)
     if held < HELD * asked or ground.missing(said) is not None:
         return False
-    if any(steers(said) and not any(map(steers, texts)) for steers in (steering.instructs, steering.prefers)):
-        return False
-    adds_nothing = len(texts) == 1 and Ground([Said(said, today)]).missing(texts[0]) is None
-    return relates(said, texts) or (adds_nothing and relates(texts[0], [said]))
+    return all(any(map(steers, texts)) for steers in (steering.instructs, steering.prefers) if steers(said))
 
 
 def _says_no_more(text: str, ground: Ground) -> bool:
@@ -346,7 +366,7 @@ class _Work:
             self._refuse(Add(Kind.CORE, text or UNKNOWN), guard, verdict.why, cited)
             return
         free = [one for one in cited if not one.memory.constitutional and one.memory.id not in self._claimed]
-        held = [one for one in free if self._holds(text, one)]
+        held = [one for one in free if self._holds(text, one) or self._joins(text, one, cited, entries)]
         if not held and entries and not any(one.id in verdict.cites for one in entries):
             # Its words are those of memories that it does not hold: what it adds must stand in the days alone.
             verdict = self._judged(Bullet(text, tuple(one.id for one in entries)))
@@ -414,6 +434,12 @@ class _Work:
         stand = [bullet.text for bullet in self._citing[one.id] if self._judged(bullet).place is Place.CORE]
         return holds([text, *stand], said, self._today)
 
+    def _joins(self, text: str, one: Earlier, cited: Sequence[Earlier], entries: Sequence[Entry]) -> bool:
+        """Whether a text, made of a few statements, holds what a memory said in words that it shares with others."""
+        others = [other.memory.content for other in cited if other is not one]
+        others += [entry.text for entry in entries]
+        return 0 < len(others) < _MOST_JOINED and is_needed(text, one.memory.content, others, self._today)
+
     def _judged(self, bullet: Bullet) -> Verdict:
         cites = tuple(one for one in bullet.cites if one in self._earlier or one in self._entries)
         verdict = self._bench.judge(Candidate(bullet.text, cites or ("nothing",)))
@@ -422,6 +448,10 @@ class _Work:
         ]
         if verdict.place is not Place.REFUSED and not relates(bullet.text, texts):
             return Verdict(Place.REFUSED, why=f"relation {UNGROUNDED}")
+        own = [self._earlier[one].memory for one in cites if one in self._earlier]
+        if verdict.why == UNSAID and len(own) == len(cites) and all(_standing(one) is Standing.USER for one in own):
+            again = condensed(bullet.text, {one.id: one.content for one in own}, self._today)
+            return replace(again, place=Place.CORE, cites=cites) if again.place is not Place.REFUSED else verdict
         notes = [one for one in cites if one in self._entries and self._entries[one].origin == "agent"]
         if verdict.place is Place.CORE or not notes or not _WE.match(bullet.text):
             return verdict

@@ -14,15 +14,13 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from memoryd.gauge.estimate import estimate
+from memoryd.jobs.condensation import condensed
 from memoryd.jobs.job import Tool, ToolCall
-from memoryd.ledger import steering
 from memoryd.ledger.guards import Guard
 from memoryd.ledger.memory import hash_of
 from memoryd.ledger.neutral import neutral
 from memoryd.ledger.operation import Delete, Merge, Protect, Update
-from memoryd.ledger.relation import relates
-from memoryd.ledger.taint import TURNED, UNGROUNDED, UNSAID, Bench, Candidate, Place, Record, Standing, Verdict
-from memoryd.ledger.wording import CLAUSE
+from memoryd.ledger.taint import UNGROUNDED, Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -291,27 +289,13 @@ def _said(content: str, parts: Sequence[Memory], today: date) -> str | Misuse:
     ids = tuple(part.id for part in parts)
     if hash_of(neutral(content)) in {part.content_hash for part in parts}:
         return neutral(content)  # one of them, word for word, says what it says
-    # What they may say was settled when they were remembered; of what they say nothing may be added or turned round.
-    bench = Bench([Record(part.id, Standing.USER, part.content, today) for part in parts])
-    verdict = bench.tell(Candidate(content, ids))
-    if verdict.place is not Place.REFUSED and not relates(content, [part.content for part in parts]):
-        verdict = Verdict(Place.REFUSED, why=f"who does what, or which value belongs to what, {UNGROUNDED}")
+    verdict = condensed(content, {part.id: part.content for part in parts}, today)
     if verdict.place is not Place.REFUSED:
-        told = [(one, bench.tell(Candidate(one, ids))) for one in CLAUSE.split(verdict.text)]
-        refused = next((tried for one, tried in told if tried.why in {TURNED, UNSAID} or _orders(one, tried)), None)
-        if refused is None:
-            return verdict.text
-        verdict = refused
+        return verdict.text
     guard = Guard.GROUNDING if UNGROUNDED in verdict.why else Guard.TAINT
     missing = f": {_shown(verdict.missing)}" if verdict.missing else ""
     allowed = "say only what these memories say, in their words where they ask for something"
     return Misuse(f"{verdict.why or 'it says something else'}{missing}", allowed, str(guard), ids)
-
-
-def _orders(clause: str, verdict: Verdict) -> bool:
-    """Whether a clause asks for something that was refused: a part of a text that is well founded as a whole."""
-    asks = steering.orders(clause) or steering.instructs(clause) or steering.prefers(clause)
-    return verdict.place is Place.REFUSED and asks
 
 
 # --- calls in text ----------------------------------------------------------------------------------------------------

@@ -61,9 +61,19 @@ def dropped(at: str, before: Memory, after: Memory, heirs: Iterable[Memory]) -> 
     is_superseded = after.ended_as is Ending.SUPERSEDED and bool(texts)
     if is_superseded and any(is_replaced(before.content, text) for text in texts):
         return None
-    # A rewording that brings a number or name in mends what was there, as an agent does by its tools.
-    is_mended = after.is_live and any(clause.exact - _forms(before.content) for clause in _clauses(after.content))
+    is_mended = after.is_live and _mends(before.content, after.content)
     return Drop(at, before.content, texts, is_superseded or is_mended)
+
+
+def _mends(before: str, after: str) -> bool:
+    """Whether a rewording gives other values, as an agent does by its tools: number for number, name for name."""
+    gone = [*map(str.isalpha, _exact(before) - _forms(after))]
+    new = [*map(str.isalpha, _exact(after) - _forms(before))]
+    return bool(new) and set(gone) <= set(new)
+
+
+def _exact(text: str) -> frozenset[str]:
+    return frozenset[str]().union(*(clause.exact for clause in _clauses(text)))
 
 
 def heirs_of(memory_id: str, state: Callable[[str], Memory | None]) -> list[Memory]:

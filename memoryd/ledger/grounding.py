@@ -19,7 +19,7 @@ from memoryd.ledger.neutral import neutral
 from memoryd.ledger.restatement import restates
 from memoryd.ledger.reversal import distances, reversals
 from memoryd.ledger.voice import own
-from memoryd.ledger.wording import STOP, WORD, fold, occurs, plain, stem, units
+from memoryd.ledger.wording import STOP, WORD, fold, full, occurs, plain, stem, units
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -120,8 +120,11 @@ class Ground:
         return Missing(Kind.WORDS, unsupported) if unsupported else None
 
     def support(self, text: str) -> tuple[int, int]:
-        """Return how many content words of `text` the sources hold in some form, and how many it has."""
-        asked = content(text)
+        """Return how many content words of `text` the sources hold in some form, and how many it has.
+
+        The unit of a number is none: 18 mo are 18 months, and what differs is missing.
+        """
+        asked = content(_without_amounts(text))
         return sum(1 for unit in asked if self._has_word(unit)), len(asked)
 
     def quotes(self, text: str) -> bool:
@@ -217,7 +220,7 @@ class Ground:
 
     def _has_name(self, found: re.Match[str]) -> bool:
         name = found[0].casefold().removesuffix("'s").strip("-'")
-        if not name or name in self._words or name in _FRAMING or occurs(name, self._folded):
+        if not name or full(name) in self._words or name in _FRAMING or occurs(name, self._folded):
             return True
         begins = found.start() == 0 or found.string[: found.start()].rstrip()[-1:] in ".!?:;"
         return begins and (_VERBAL.match(name) is not None or (len(name) >= 4 and stem(name) in self._small))
@@ -226,7 +229,7 @@ class Ground:
         return unit in self._words or stem(unit) in self._stems
 
     def _unsupported(self, text: str) -> str:
-        asked = content(text)
+        asked = content(_without_amounts(text))
         lost = [unit for unit in asked if not self._has_word(unit)]
         return lost[0] if len(asked) >= _FEWEST_WORDS and len(asked) - len(lost) < SUPPORT * len(asked) else ""
 
@@ -235,6 +238,13 @@ def content(text: str) -> list[str]:
     """Return the content words of `text`, runs of wide characters as pairs; numbers are none."""
     found = (unit for unit in units(fold(text)) if unit not in STOP and unit not in _FRAMING)
     return [unit for unit in found if len(unit) > 1 and not unit.isdigit()]
+
+
+def _without_amounts(text: str) -> str:
+    given = plain(text)
+    for amount in sorted((one for one in amounts.find(given) if one.unit), reverse=True):
+        given = f"{given[: amount.start]} {given[amount.end :]}"
+    return given
 
 
 def sentences(text: str) -> list[str]:

@@ -10,11 +10,12 @@ to refusing: what reads another way round may be true, but what is refused only 
 
 from __future__ import annotations
 
+import operator
 import re
 from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import accumulate, chain, groupby
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.ledger import prose
@@ -39,11 +40,14 @@ and or but nor while whereas because although though when where if that who whic
 und oder aber weil während dass wenn wo et ou mais parce que qui où y pero porque ed ma perché maar omdat
 и или но а что который которая
 """  # noqa: RUF001
-_SOFT = frozenset(_SOFT_LIST.split())
 _BE_LIST = """
 is are was were be been being am ist sind war waren est sont était es son era è sono são zijn
 """
-_CONDITIONS = frozenset(["if", "when", "whenever", "wenn", "falls", "si", "quando", "se", "als", "если", "когда"])
+_IF = frozenset({"if", "unless", "sofern", "если"})  # what is said is so only then
+_CONDITIONS = _IF | {"when", "whenever", "wenn", "quando", "когда"}
+_REASONS = frozenset(["because", "weil", "porque", "omdat", "perché", "потому"])
+_SOFT = frozenset(_SOFT_LIST.split()) | _CONDITIONS
+_AND = frozenset({"and", "but", "or", "und", "aber", "oder"})
 _BE = frozenset(_BE_LIST.split())
 _DETERMINERS_LIST = """
 the a an this these those his her its their each every all some any both one
@@ -70,6 +74,7 @@ _ME = frozenset(_ME_LIST.split())
 # Words before a word that tell its part in the statement; without them, or with others, it has another.
 _ROLES_LIST = """
 by of from before after until over under above below more less fewer than only least most without except since
+some several few many
 von durch vor nach bis über unter mehr weniger als par de depuis avant après jusque por desde antes después da dal
 """
 _ROLES = frozenset(_ROLES_LIST.split())
@@ -85,6 +90,29 @@ said says say told tell tells asked ask asks noted notes mentioned mentions deci
 thought believe believes found noticed know knows learned agreed please
 """
 _SAYS = frozenset(map(stem, _SAYS_LIST.split()))
+# What somebody else says or thinks need not be so.
+_TELLS_LIST = """
+said says say tells told claims claimed claim thinks thought think believes believed believe suspects suspected assumes
+assumed guesses guessed suggests suggested mentions mentioned sagt sagte meint glaubt dit pense croit dice cree
+"""
+_TELLS = frozenset(_TELLS_LIST.split())
+_TOLD, _ONCE, _IF_SO = "told", "once", "if"
+# What leaves open whether, how often or how far something is so; one line for each kind.
+_HEDGES_LISTS = """
+perhaps maybe possibly probably likely allegedly apparently seem seems seemed appears appeared may might could
+should
+considers considering considered
+nearly almost
+mostly partly
+sometimes occasionally
+vielleicht wahrscheinlich vermutlich könnte
+peut-être probablement quizás probablemente forse probabilmente
+"""
+_HEDGES = {form: line.split()[0] for line in _HEDGES_LISTS.strip().splitlines() for form in line.split()}
+_MARKS = frozenset({*_HEDGES.values(), _TOLD, _ONCE, _IF_SO})
+_FUTURE = frozenset({"will", "shall", "won't", "i'll", "we'll"})
+_MODALS = frozenset({"may", "might", "could", "should", "will", "shall", "won't"})  # ask, where they begin a sentence
+_THAT = frozenset({"that", "dass", "que", "che", "dat", "что"})
 _PARTICIPLES_LIST = """
 paid sent told given taken owed hired known seen made bought sold left built done led held kept met beaten written
 """
@@ -95,6 +123,7 @@ always usually often sometimes recently currently now today remember note immer 
 """
 _ADVERBS = frozenset(_ADVERBS_LIST.split())
 _SMALL = _BE | _PREPOSITIONS | _DETERMINERS | _EACH | REVERSES | _NOBODY
+_QUALIFIES = _HEDGES.keys() | _TELLS
 _GRAMMAR = _SMALL | _SOFT | _PRONOUNS | _SELF
 _USER = "\u00a7"
 _FARTHEST = 60  # words from one word of a statement to the next
@@ -116,6 +145,11 @@ class _Word:
     is_passive: bool = False
     is_equal: bool = False  # behind "is": what stands before it and what behind may change places
     is_turned: bool = False  # it begins its clause only since that is turned
+    is_reason: bool = False
+    is_past: bool = False
+    is_present: bool = False
+    is_future: bool = False
+    is_aim: bool = False  # "to migrate": what is done to it stands before
 
 
 @dataclass(slots=True)
@@ -125,6 +159,9 @@ class _Text:
     words: list[_Word] = field(default_factory=list)
     owns: list[bool] = field(default_factory=list)
     conditions: list[bool] = field(default_factory=list)
+    limits: list[int] = field(
+        default_factory=list
+    )  # of each clause, how far from it the one is that holds only if it does
     parts: list[bool] = field(default_factory=list)  # of each clause whether "and" or a comma joins it to the last
 
 
@@ -134,6 +171,8 @@ class _Held(NamedTuple):
     words: Sequence[_Word]
     begins: Sequence[int]
     ends: Sequence[int]
+    is_passive: bool  # turned so that it tells by whom something is done
+    alone: frozenset[int]  # clauses that begin a sentence, and whose subject is their own
 
 
 class _Clause(NamedTuple):
@@ -164,11 +203,17 @@ def relates(text: str, sources: Iterable[str]) -> bool:
     for number, (owns, *flags) in enumerate(zip(claim.owns, claim.parts, claim.conditions, strict=True)):
         words = [word for word in claim.words if word.clause == number and word.stem in known]
         if words:
-            clauses.append(_Clause(words, owns or not clauses, *flags))
+            # "Never push, and never rebase": each is an order.
+            is_order = bool(clauses) and _is_order(words[0]) and _is_order(clauses[0].words[0])
+            clauses.append(_Clause(words, owns or not clauses or is_order, *flags))
     reach = [True] + [False] * len(clauses)  # how many clauses are accounted for
     for end in range(1, len(clauses) + 1):
         reach[end] = any(reach[start] and _stands(clauses, start, end, heard) for start in range(end))
     return reach[-1]
+
+
+def _is_order(word: _Word) -> bool:
+    return _NOT in word.roles and not (word.is_anchor or word.has_preposition)
 
 
 def _stands(clauses: Sequence[_Clause], start: int, end: int, heard: Sequence[_Held]) -> bool:
@@ -215,8 +260,12 @@ def _shared(clauses: Sequence[_Clause], at: int) -> Iterator[list[_Word]]:
 
 def _follows(words: Sequence[_Word], held: _Held, head: int = 0) -> bool:
     """Say whether words stand in a passage in their order; the first `head` of them, and the next, side by side."""
+    if held.is_passive and not any(word.is_passive for word in words):
+        return False
     found = [j for j in _places(words[0], held) if _may_begin(words[0], held.words[held.begins[j] : j], held.words[j])]
     for i in range(1, len(words)):
+        if not found:
+            return False
         reach = 1 if i <= head else _FARTHEST
         found = [
             j
@@ -236,6 +285,9 @@ def _places(word: _Word, held: _Held) -> list[int]:
 def _is_same(word: _Word, held: _Word) -> bool:
     same = word.stem == held.stem and word.roles == held.roles
     same = same and (word.is_passive or not (held.is_passive and held.is_turned))
+    same = same and (held.is_reason or not word.is_reason)
+    same = same and not (held.is_past and (word.is_present or word.is_future))
+    same = same and not (held.is_future and word.is_past)
     return same and (word.is_owner == held.is_owner or not held.is_anchor)
 
 
@@ -265,17 +317,29 @@ def _may_skip(words: Sequence[_Word], i: int, held: _Held, at: int, j: int) -> b
     last, one, other = words[i - 1], held.words[at], held.words[j]
     if one.is_owner and j != at + 1 and not last.is_owner:
         return False
+    if j != at + 1 and other.is_aim and not words[i].is_aim:  # "plans to move" is not "moves"
+        return False
     joins = last.clause != words[i].clause
     is_lone = joins and _Clause([word for word in words if word.clause == last.clause], owns=True, is_part=True).is_lone
     if one.clause == other.clause:
-        is_whole = j == at + 1 or not (is_lone or _turns_subject(held.words[at + 1 : j], other))
+        skipped = held.words[at + 1 : j]
+        is_whole = not skipped or not (is_lone or _turns_subject(skipped, other) or any(map(_is_done, skipped)))
         return is_whole and _same_voice(words[i], held, j)
     behind = held.words[held.begins[j] : j]
     is_over = at == held.ends[at]  # nothing of the clause is left out behind
     if joins:
         return (is_over or not is_lone) and not any(word.is_anchor for word in behind)
+    if any(number in held.alone for number in range(one.clause + 1, other.clause + 1)):
+        return False
+    if other.has_preposition and not words[i].has_preposition:
+        return False
     items = held.words[held.begins[j] : held.ends[j] + 1]
     return not (behind or other.is_turned) and (is_over or not other.is_anchor or all(word.is_anchor for word in items))
+
+
+def _is_done(word: _Word) -> bool:
+    """Say whether without this word of a turned clause it would not be told what is done to whom."""
+    return word.is_turned and not word.is_passive
 
 
 def _turns_subject(skipped: Sequence[_Word], after: _Word) -> bool:
@@ -297,21 +361,67 @@ def _same_voice(word: _Word, held: _Held, j: int) -> bool:
 
 @lru_cache(maxsize=512)
 def _heard(source: str) -> tuple[_Held, ...]:
-    """A source as it is said, and as its clauses may be turned: "B is A", "is kept" for "I keep", "in May" in front."""
-    words = _read(source).words
-    clauses = [list(group) for _, group in groupby(words, key=lambda word: word.clause)]
+    """A source as it is said, and as its clauses may be turned.
+
+    "B is A", "in May" in front or behind, "is kept" for "I keep", "is kept by Ann" for "Ann keeps" and back, and what
+    is so if, when or because something else is before or behind that.
+    """
+    text = _read(source)
+    clauses = [list(group) for _, group in groupby(text.words, key=lambda word: word.clause)]
     copulas = [next((i for i, word in enumerate(some) if word.is_equal), 0) for some in clauses]
     copulas = [at * all(_NOT not in word.roles for word in some) for some, at in zip(clauses, copulas, strict=True)]
     lasts = [max((i for i, word in enumerate(some) if _is_free(word)), default=0) for some in clauses]
-    firsts = [_is_free(some[0]) * (1 if some[0].is_anchor or some[0].is_adverb else 2) for some in clauses]
-    forms = {tuple(words): None}
-    for turns in (copulas, lasts, firsts):
-        turned = [_turned(some, at) if at else some for some, at in zip(clauses, turns, strict=True)]
-        forms[tuple(chain.from_iterable(turned))] = None
-    forms[tuple(chain.from_iterable(map(_passive, clauses)))] = None
-    begins = [end - len(some) for some, end in zip(clauses, accumulate(map(len, clauses)), strict=True) for _ in some]
-    ends = [end - 1 for some, end in zip(clauses, accumulate(map(len, clauses)), strict=True) for _ in some]
-    return tuple(_Held(form, begins, ends) for form in forms)
+    forms = [clauses]
+    forms += [
+        [_turned(some, at) if at else some for some, at in zip(clauses, turns, strict=True)]
+        for turns in (copulas, lasts, map(_lead, clauses))
+    ]
+    forms += [[turn(some) for some in clauses] for turn in (_passive, _active)]
+    forms += [[_by(some, verb) for some in clauses] for verb in range(1, _LONGEST_SUBJECT + 1)]
+    forms.append(_exchanged(clauses, text))
+    alone = frozenset(
+        at for at, (owns, is_part) in enumerate(zip(text.owns, text.parts, strict=True)) if owns > is_part
+    )
+    others = (form for form in forms[1:] if not all(map(operator.is_, form, clauses)))
+    return tuple(_held(form, alone) for form in (clauses, *others))
+
+
+def _held(clauses: Iterable[Sequence[_Word]], alone: frozenset[int]) -> _Held:
+    words: list[_Word] = []
+    begins: list[int] = []
+    ends: list[int] = []
+    for some in clauses:
+        begins += [len(words)] * len(some)
+        words += some
+        ends += [len(words) - 1] * len(some)
+    is_passive = any(one.is_passive and one.is_turned and "by" in other.roles for one, other in pairwise(words))
+    return _Held(words, begins, ends, is_passive, alone)
+
+
+def _lead(words: Sequence[_Word]) -> int:
+    """How many words there are before the subject: "every Monday at 10:00 the team", "in the summer Anna"."""
+    end = 0
+    while end < len(words) and _is_free(words[end]) and (words[end].is_anchor or words[end].is_adverb):
+        end += 1
+    return end or 2 * _is_free(words[0])
+
+
+def _exchanged(clauses: Sequence[list[_Word]], text: _Text) -> list[list[_Word]]:
+    """The clauses, each that says when, why or on what condition another is so on the other side of that."""
+    found = list(clauses)
+    at = 0
+    while at + 1 < len(found):
+        first, other = found[at][0], found[at + 1][0]
+        leads = not text.parts[first.clause] and (first.has_preposition or _is_side(first, text))
+        if text.parts[other.clause] and (leads or _is_side(other, text)):
+            found[at : at + 2] = found[at + 1], found[at]
+            at += 1
+        at += 1
+    return found
+
+
+def _is_side(word: _Word, text: _Text) -> bool:
+    return word.is_reason or text.conditions[word.clause]
 
 
 def _is_free(word: _Word) -> bool:
@@ -341,6 +451,31 @@ def _passive(words: list[_Word]) -> list[_Word]:
     ]
 
 
+def _by(words: list[_Word], verb: int) -> list[_Word]:
+    """What the word at `verb` may tell that somebody does, as what is done by them."""
+    end = next((i for i in range(verb + 1, len(words)) if _is_free(words[i])), len(words))
+    if end < verb + 2 or words[0].is_subject or any(word.roles or word.is_passive for word in words[:end]):
+        return words
+    if words[verb].is_anchor or any(_is_free(word) for word in words[: verb + 1]):
+        return words
+    agent = replace(words[0], roles=frozenset({"by"}), has_preposition=True)
+    first, *rest = words[verb + 1 : end]
+    done = replace(words[verb], is_passive=True, is_turned=True)
+    return [replace(first, is_turned=True), *rest, done, agent, *words[1:verb], *words[end:]]
+
+
+def _active(words: list[_Word]) -> list[_Word]:
+    """What is done by somebody, as what they do."""
+    verb = next((i for i, word in enumerate(words) if word.is_passive), 0)
+    by = next((i for i in range(verb + 1, len(words)) if words[i].roles == {"by"}), 0)
+    if not verb or not by or any(word.roles for word in words[:by]):
+        return words
+    end = next((i for i in range(by + 1, len(words)) if _is_free(words[i])), len(words))
+    agent = replace(words[by], roles=frozenset(), has_preposition=False, is_turned=True)
+    done = replace(words[verb], is_passive=False, is_turned=True)
+    return [agent, *words[by + 1 : end], done, *words[:verb], *words[verb + 1 : by], *words[end:]]
+
+
 @lru_cache(maxsize=512)
 def _read(text: str) -> _Text:
     found = _Text()
@@ -349,8 +484,19 @@ def _read(text: str) -> _Text:
     reader = _Reader(found, speaker[1] if speaker else "")
     for piece in _PIECES.finditer(body):
         reader.take(piece.lastgroup or "", piece[0])
+    found.words = _limited(found)
     found.words = list(_with_shared_roles(found))
     return found
+
+
+def _limited(text: _Text) -> list[_Word]:
+    """The words of a text, those of what is so only if something else is marked by that."""
+    limited = {number + way for number, way in enumerate(text.limits) if way}
+    aims = {one.clause: at for at, one in enumerate(text.words) if one.is_aim}  # "is willing to help if …" is willing
+    return [
+        replace(one, roles=one.roles | {_IF_SO}) if one.clause in limited and at >= aims.get(one.clause, 0) else one
+        for at, one in enumerate(text.words)
+    ]
 
 
 def _with_shared_roles(text: _Text) -> Iterator[_Word]:
@@ -360,7 +506,9 @@ def _with_shared_roles(text: _Text) -> Iterator[_Word]:
         words = list(group)
         is_item = text.parts[number] and _Clause(words, owns=False, is_part=True).is_lone
         if last is not None and is_item and words[0].is_anchor and not words[0].has_preposition:
-            words[0] = replace(words[0], roles=words[0].roles | last.roles, has_preposition=last.has_preposition)
+            words[0] = replace(
+                words[0], roles=words[0].roles | (last.roles - _MARKS), has_preposition=last.has_preposition
+            )
         last = words[0] if is_item else words[-1]
         yield from words
 
@@ -372,31 +520,35 @@ class _Reader:
         """Prepare for a text that somebody says, whose name it begins with; without one the user says it."""
         self._text = text
         self._speaker = [word.casefold() for word in WORD.findall(speaker)]
+        self._tells = False
+        self._last = ""
         self._begin(owns=True)
         self._starts_sentence = True
 
-    def _begin(self, *, owns: bool) -> None:
-        """Begin a clause."""
+    def _begin(self, *, owns: bool, tells: bool = False) -> None:
+        """Begin a clause; one that tells what somebody else says is not said by itself."""
         text = self._text
         if not text.owns or (text.words and text.words[-1].clause == len(text.owns) - 1):
             text.owns.append(owns)
             text.parts.append(not owns)
             text.conditions.append(False)
+            text.limits.append(0)
         elif owns:
             text.owns[-1], text.parts[-1] = True, False
-        self._has_pronoun = False
-        self._polarity: frozenset[str] = frozenset()
+        self._has_pronoun = self._is_future = self._is_reason = self._tells = False
+        self._polarity: frozenset[str] = frozenset({_TOLD} if tells else ())
+        self._last = ""
         self._next()
         self._is_first = True
 
     def _next(self) -> None:
         self._roles: frozenset[str] = frozenset()
-        self._preposition = self._be = self._determined = self._adverb = False
+        self._preposition = self._be = self._was = self._determined = self._adverb = False
 
     def take(self, kind: str, piece: str) -> None:
         """Take one piece."""
         if kind in {"end", "hard", "soft"}:
-            self._begin(owns=kind != "soft")
+            self._begin(owns=kind != "soft", tells=self._tells and piece == ":")
             self._starts_sentence = self._starts_sentence or kind == "end"
         elif kind in {"number", "mark"}:
             self._add(piece.casefold(), is_anchor=True)
@@ -412,8 +564,11 @@ class _Reader:
         if is_large and not self._starts_sentence and word in STOP and word not in _GRAMMAR:
             self._add(word, is_anchor=True)
         elif word in _SOFT:
-            self._begin(owns=False)
+            ahead = not self._text.words or self._last in _AND
+            self._begin(owns=False, tells=self._tells and word in _THAT)
             self._text.conditions[-1] = word in _CONDITIONS
+            self._text.limits[-1] = (1 if ahead or self._starts_sentence else -1) if word in _IF else 0
+            self._is_reason = word in _REASONS
         elif word in _SELF or bare == "user":
             is_subject, is_owner = word in _I or word == "user", word in _MINE or word == "user's"
             for name in [_USER] if bare == "user" else self._speaker or [_USER]:
@@ -422,12 +577,14 @@ class _Reader:
             for unit in units(word):
                 if len(unit) > 1 or prose.is_wide(unit) or is_large:
                     self._add(unit, is_anchor=is_large, is_owner=word.endswith("'s"), ending=word)
+        self._last = word
 
     def _is_small(self, word: str) -> bool:
         """Note what a word that says nothing by itself tells of those that follow; say whether it is one."""
         if word in _PRONOUNS:
             if self._is_first:
                 self._has_pronoun, self._text.owns[-1] = True, False
+            self._polarity -= {_TOLD}  # "Dora says that she …"
             return True
         if word in _NOBODY and _NOT not in self._polarity:  # "owes nothing" denies what stands before it, too
             words, here = self._text.words, len(self._text.owns) - 1
@@ -436,12 +593,28 @@ class _Reader:
             self._polarity |= {_NOT}
         elif word in REVERSES:
             self._polarity |= {stem(word)}
+        self._qualify(word)
         self._be = self._be or word.removesuffix("n't") in _BE
+        self._was = self._was or word in {"was", "were"}
         self._roles |= {word} & _ROLES
         self._preposition = self._preposition or word in _PREPOSITIONS
         self._determined = self._determined or word in _DETERMINERS
         self._adverb = self._adverb or word in _EACH
-        return word in STOP or word in _SMALL
+        return word in STOP or word in _SMALL or word in _QUALIFIES
+
+    def _qualify(self, word: str) -> None:
+        """Note by what a clause is only perhaps so, not yet or no more, or only somebody's word."""
+        here = self._text.words[-1:] if not self._is_first else []
+        if self._is_first and not self._has_pronoun and word in _MODALS:
+            return
+        if word in _HEDGES:
+            self._polarity |= {_HEDGES[word]}
+        elif word in _TELLS and here and not here[0].is_subject:
+            self._tells = True
+            self._polarity |= {_TOLD}
+        elif word == "to" and self._last == "used" and not self._be:
+            self._polarity |= {_ONCE}
+        self._is_future = self._is_future or word in _FUTURE
 
     def _add(
         self,
@@ -470,6 +643,11 @@ class _Reader:
                 is_subject,
                 is_passive,
                 is_equal,
+                is_reason=self._is_reason,
+                is_past=self._was or (ending.endswith("ed") and not is_passive),
+                is_present=not (is_passive or self._was or self._determined) and (self._be or ending.endswith("s")),
+                is_future=self._is_future and not ending.endswith("ed"),
+                is_aim=self._last == "to" and not is_anchor,
             )
         )
         roles, preposition = self._roles, self._preposition

@@ -22,13 +22,20 @@ _SPACED = f"[^\\W{prose.WIDE_RANGES}]"
 _STEM = 4  # letters from which a word is compared by its stem
 # What inflection puts at the end of a word, in the commonest languages with spaces; the longest goes first.
 _ENDING_LIST = """
-ings ing ers ed es er ly s e d en n st t em est
-ons ez ent ait aient ais ée ées és
+ings ing ers ed es er ly s e en em
+ons ez ait aient ais ée ées és
 o as amos an aba ando ado ada ido ida os ar ir
-iamo ate ano ando ato ata ito ita are ire i
+iamo ano ando ato ata ito ita are ire i
 а я ы и у ю е о ой ей ом ем ам ям ами ями ах ях ого его ому ему ые ие ый ий ая яя ую юю ть ет ит ут ют ал ала али ил ила
 """  # noqa: RUF001
 _ENDINGS = tuple(sorted(set(_ENDING_LIST.split()), key=lambda ending: (-len(ending), ending)))
+
+_SHORT_LIST = """
+postgres:postgresql db:database dbs:databases repo:repository repos:repositories config:configuration
+configs:configurations docs:documentation prod:production env:environment envs:environments deps:dependencies
+"""
+_SHORT = dict(pair.split(":") for pair in _SHORT_LIST.split())
+_LAST = re.compile(r"(?:[yi]|(?<![aeiou]n)t)$")  # not of "plant", which is no form of "plan"
 
 
 def plain(text: str) -> str:
@@ -49,8 +56,13 @@ def units(folded: str) -> list[str]:
             for run in prose.wide_runs(word):
                 found += [run[i : i + 2] for i in range(max(1, len(run) - 1))] if prose.is_wide(run) else [run]
         else:
-            found.append(word.removesuffix("'s"))
+            found.append(full(word.removesuffix("'s")))
     return found
+
+
+def full(word: str) -> str:
+    """Return the word that a folded one is short for; itself where it is short for none, or for more than one."""
+    return _SHORT.get(word, word)
 
 
 def is_form(word: str, held: Iterable[str]) -> bool:
@@ -60,12 +72,26 @@ def is_form(word: str, held: Iterable[str]) -> bool:
 
 @lru_cache(maxsize=16384)
 def stem(word: str) -> str:
-    """Return `word` without its ending, doubled last letter as one: `committed` and `commits` give the same."""
-    for ending in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= _STEM - 1:
-            word = word.removesuffix(ending)
-            break
-    return word[:-1] if len(word) > _STEM and word[-1:] == word[-2:-1] else word
+    """Return how `word` begins, without its ending: `commit`, `commits` and `committed` give the same.
+
+    Before the `s` of a plural stands the ending of the singular, as in `servers`. A last `t` goes from all forms
+    alike, since it ends the third person in German and Dutch, as `y` and `i` do for `query` and `queries`.
+    """
+    ending = _ending(word)
+    word = word.removesuffix(ending)
+    if ending == "s":
+        word = word.removesuffix(_ending(word))
+    if len(word) >= _STEM and word[-1:] == word[-2:-1]:
+        word = word[:-1]
+    return _LAST.sub("", word) if len(word) >= _STEM else word
+
+
+def _ending(word: str) -> str:
+    found = (one for one in _ENDINGS if word.endswith(one) and len(word) - len(one) >= _STEM - 1)
+    ending = next(found, "")
+    if ending == "ons" and word.endswith("ions"):  # "sessions"
+        return "s"
+    return "" if ending == "s" and word.endswith("ss") else ending
 
 
 def occurs(piece: str, text: str) -> bool:

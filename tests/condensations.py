@@ -1,0 +1,211 @@
+"""What a model makes of memories when it condenses them: as anybody in their right mind would, and as nobody may."""
+
+from __future__ import annotations
+
+CAR, BOAT = "Anna sold the car.", "Bob sold the boat."
+BACKEND, FRONTEND = "Anna leads the backend team.", "Bob leads the frontend team."
+API, ADMIN = "The API runs on port 8080.", "The admin page runs on port 9090."
+STAGING, PRODUCTION = "Staging uses Postgres 15.", "Production uses Postgres 16."
+LOKI, PROMETHEUS = "Logs go to Loki.", "Metrics go to Prometheus."
+SERVERS, LAPTOPS = "We use Terraform for the servers.", "We use Ansible for the laptops."
+MONDAYS, FRIDAYS = "Deploys happen on Mondays and Thursdays.", "Never deploy on Fridays."
+VEGETARIAN, ALCOHOL = "The user is vegetarian.", "The user does not drink alcohol."
+BEN = "Ben moved from Oslo to Bremen in May."
+MIGRATION = "Carla finished the migration on Tuesday."
+CONTRACT, UPLOADS = "The contract runs for 18 months.", "The upload limit is 25 megabytes."
+NUTS = "The user's sister is allergic to nuts."
+
+HONEST = (
+    # two or three in one
+    ("Anna sold the car and Bob the boat.", (CAR, BOAT)),
+    ("Anna leads the backend team, Bob the frontend team.", (BACKEND, FRONTEND)),
+    ("The API runs on port 8080, the admin page on 9090.", (API, ADMIN)),
+    ("Staging uses Postgres 15, production Postgres 16.", (STAGING, PRODUCTION)),
+    ("Logs go to Loki, metrics to Prometheus.", (LOKI, PROMETHEUS)),
+    ("We use Terraform for the servers and Ansible for the laptops.", (SERVERS, LAPTOPS)),
+    ("Deploys happen on Mondays and Thursdays, never on Fridays.", (MONDAYS, FRIDAYS)),
+    ("The user is vegetarian and does not drink alcohol.", (VEGETARIAN, ALCOHOL)),
+    ("Ben moved from Oslo to Bremen in May and works at Foo.", (BEN, "Ben works at Foo.")),
+    (
+        "The team uses Postgres, Redis and Kafka.",
+        tuple(f"The team uses {one}." for one in ("Postgres", "Redis", "Kafka")),
+    ),
+    ("Carla and Dora live in Lisbon.", ("Carla lives in Lisbon.", "Dora lives in Lisbon.")),
+    (
+        "The shop is written in Go and deployed with Nomad.",
+        ("The shop is written in Go.", "The shop is deployed with Nomad."),
+    ),
+    ("The user likes jazz and hiking.", ("The user likes jazz.", "The user likes hiking.")),
+    ("The user has two cats, Miso and Tofu.", ("The user has two cats.", "The user's cats are Miso and Tofu.")),
+    (
+        "The user's sister Greta studies chemistry in Bergen.",
+        ("The user's sister Greta is studying chemistry.", "Greta studies in Bergen."),
+    ),
+    ("CI runs on GitHub Actions and takes 12 minutes.", ("CI runs on GitHub Actions.", "CI takes 12 minutes.")),
+    (
+        "Backups run nightly at 02:00 and are kept for 30 days.",
+        ("Backups run nightly at 02:00.", "Backups are kept for 30 days."),
+    ),
+    (
+        "The invoice service is owned by Berta and written in Kotlin.",
+        ("The invoice service is owned by Berta.", "The invoice service is written in Kotlin."),
+    ),
+    (
+        "The user's dog Rex is 4 years old and afraid of thunder.",
+        ("The user's dog Rex is 4 years old.", "Rex is afraid of thunder."),
+    ),
+    (
+        "Run the linter and the tests before each commit.",
+        ("Run the linter before each commit.", "Run the tests before each commit."),
+    ),
+    ("The cache (Redis 7) runs on Marvin.", ("The cache is Redis 7.", "The cache runs on Marvin.")),
+    (
+        "The user doesn't like long meetings or late calls.",
+        ("The user doesn't like long meetings.", "The user doesn't like late calls."),
+    ),
+    ("The user is learning Rust and Zig.", ("The user is learning Rust.", "The user is also learning Zig.")),
+    (
+        "The router is in the hall; the printer is on floor 3.",
+        ("The printer is on floor 3.", "The router is in the hall."),
+    ),
+    (
+        "Anna (QA) and Bob (ops) are on call in June.",
+        ("Anna from QA is on call in June.", "Bob from ops is on call in June."),
+    ),
+    ("Dora owns billing and search; Emil owns login.", ("Dora owns billing.", "Emil owns login.", "Dora owns search.")),
+    ("The user works in Leeds and lives in York.", ("The user lives in York.", "The user works in Leeds.")),
+    ("Use tabs in Makefiles and spaces elsewhere.", ("Use tabs in Makefiles.", "Use spaces elsewhere.")),
+    ("Never push to main, and never rebase a shared branch.", ("Never push to main.", "Never rebase a shared branch.")),
+    ("The shop opens at 9:00 and closes at 18:00.", ("The shop opens at 9:00.", "The shop closes at 18:00.")),
+    # another tense or voice
+    ("The migration was finished by Carla on Tuesday.", (MIGRATION,)),
+    ("Carla finished the migration on Tuesday.", ("The migration was finished by Carla on Tuesday.",)),
+    ("The login bug was caused by a stale cookie.", ("A stale cookie caused the login bug.",)),
+    ("The nightly job deletes old exports.", ("Old exports are deleted by the nightly job.",)),
+    ("Orders are stored in PostgreSQL 16.", ("We store the orders in PostgreSQL 16.",)),
+    ("The release was delayed by two weeks.", ("The release has been delayed by two weeks.",)),
+    ("The team meets every Monday at 10:00.", ("Every Monday at 10:00 the team is meeting.",)),
+    ("Customers log in with passkeys.", ("A customer logs in with a passkey.",)),
+    ("Builds take 12 minutes.", ("A build takes 12 minutes.",)),
+    ("The Hamburg office has 40 desks.", ("The office in Hamburg has 40 desks.",)),
+    # shorter
+    ("Dora is allergic to cats.", ("Dora told us that she is allergic to cats.",)),
+    ("The printer is on floor 3.", ("The printer that everybody uses is on floor 3.",)),
+    ("The user prefers short answers.", ("The user said that they prefer short answers.",)),
+    ("Emil runs the Tuesday stand-up.", ("Emil is the one who runs the Tuesday stand-up.",)),
+    ("The API key is rotated every 90 days.", ("Please note that the API key is rotated every 90 days.",)),
+    ("The tests need Docker.", ("In order to run, the tests need Docker.",)),
+    # abbreviated
+    ("Orders are kept in Postgres 16.", ("Orders are kept in PostgreSQL 16.",)),
+    ("The contract runs for 18 mo.", (CONTRACT,)),
+    ("The upload limit is 25 MB.", (UPLOADS,)),
+    ("The stand-up lasts 45 min.", ("The stand-up lasts 45 minutes.",)),
+    ("The repo is on GitHub.", ("The repository is on GitHub.",)),
+    ("The prod DB is backed up hourly.", ("The production database is backed up hourly.",)),
+    ("The config lives in etc/app.yaml.", ("The configuration lives in etc/app.yaml.",)),
+    ("The docs are in the wiki.", ("The documentation is in the wiki.",)),
+    # in another order
+    ("The user moved to Leeds in 2021.", ("In 2021, the user moved to Leeds.",)),
+    ("For the shop, we use Stripe.", ("We use Stripe for the shop.",)),
+    ("Because of the audit, logs are kept for 1 year.", ("Logs are kept for 1 year because of the audit.",)),
+    ("When a build fails, page Dora.", ("Page Dora when a build fails.",)),
+    ("On Fridays the office closes at 16:00.", ("The office closes at 16:00 on Fridays.",)),
+    ("In June, Anna and Bob are on call.", ("Anna is on call in June.", "Bob is on call in June.")),
+)
+HOSTILE = (
+    # a number or a unit
+    ("The API runs on port 9090, the admin page on 8080.", (API, ADMIN)),
+    ("Staging uses Postgres 16, production Postgres 15.", (STAGING, PRODUCTION)),
+    ("Backups run nightly at 03:00.", ("Backups run nightly at 02:00.",)),
+    ("CI takes 3 minutes and the deploy 12.", ("CI takes 12 minutes.", "The deploy takes 3 minutes.")),
+    ("The upload limit is 52 MB.", (UPLOADS,)),
+    ("The upload limit is 25 GB.", (UPLOADS,)),
+    ("The contract runs for 18 min.", (CONTRACT,)),
+    ("The contract runs for 18 weeks.", (CONTRACT,)),
+    ("The timeout is 30 ms.", ("The timeout is 30 s.",)),
+    ("The rent is 900 dollars.", ("The rent is 900 euros.",)),
+    # a negation
+    ("The user drinks alcohol.", (ALCOHOL,)),
+    ("The user is vegetarian and drinks alcohol.", (VEGETARIAN, ALCOHOL)),
+    ("Deploys happen on Fridays.", (MONDAYS, FRIDAYS)),
+    ("Deploys happen on Mondays, Thursdays and Fridays.", (MONDAYS, FRIDAYS)),
+    ("The tests do not need Docker.", ("The tests need Docker.",)),
+    ("The API key is no longer rotated.", ("The API key is rotated every 90 days.",)),
+    ("The user likes long meetings.", ("The user doesn't like long meetings.",)),
+    ("The user doesn't like meetings.", ("The user likes meetings.", "The user doesn't like calls.")),
+    # who and what
+    ("Bob sold the car and Anna the boat.", (CAR, BOAT)),
+    ("Bob sold the car.", (CAR, BOAT)),
+    ("Anna sold the car and the boat.", (CAR, BOAT)),
+    ("Bob leads the backend team, Anna the frontend team.", (BACKEND, FRONTEND)),
+    ("Logs go to Prometheus, metrics to Loki.", (LOKI, PROMETHEUS)),
+    ("We use Ansible for the servers and Terraform for the laptops.", (SERVERS, LAPTOPS)),
+    ("Ben moved from Bremen to Oslo in May.", (BEN,)),
+    ("Bob lent Anna 50 euros.", ("Anna lent Bob 50 euros.",)),
+    ("Dora finished the migration.", (MIGRATION, "Dora wrote the tests.")),
+    ("The old exports delete the nightly job.", ("Old exports are deleted by the nightly job.",)),
+    # a hedge
+    ("The vendor will raise prices in May.", ("The vendor may raise prices in May.",)),
+    ("The outage was caused by the cache.", ("The outage was possibly caused by the cache.",)),
+    ("The office moves to Kiel.", ("The office might move to Kiel.",)),
+    ("Dora is leaving the team.", ("Dora is perhaps leaving the team.",)),
+    ("Redis 8 fixes the leak.", ("Redis 8 should fix the leak.",)),
+    ("The launch is in June.", ("The launch is probably in June.",)),
+    ("The user will switch to Zig.", ("The user could switch to Zig.",)),
+    ("The fix works.", ("The fix seems to work.",)),
+    ("The user is moving to Rome.", ("The user is considering moving to Rome.",)),
+    ("We migrated to Kafka.", ("We plan to migrate to Kafka.",)),
+    # how many, how often
+    ("All tests need Docker.", ("Some tests need Docker.",)),
+    ("The tests need Docker.", ("Some tests need Docker.",)),
+    ("Every customer pays by card.", ("Most customers pay by card.",)),
+    ("The user always works from home.", ("The user sometimes works from home.",)),
+    ("The user works from home.", ("The user rarely works from home.",)),
+    ("Only Anna may deploy.", ("Anna may deploy.",)),
+    ("At most 5 retries are made.", ("At least 5 retries are made.",)),
+    ("The disk has less than 40 GB left.", ("The disk has more than 40 GB left.",)),
+    (
+        "Deploys to production and staging need a review.",
+        ("Deploys to production need a review.", "Deploys to staging are automatic."),
+    ),
+    # when
+    ("Backups run before the deploy.", ("Backups run after the deploy.",)),
+    (
+        "The office closes at 16:00 on Mondays.",
+        ("The office closes at 16:00 on Fridays.", "The office opens at 9:00 on Mondays."),
+    ),
+    ("Anna works at Foo.", ("Anna used to work at Foo.",)),
+    ("Anna worked at Foo until 2021.", ("Anna has worked at Foo since 2021.",)),
+    ("The shop moved to Kiel.", ("The shop will move to Kiel.",)),
+    ("The user lives in Leeds.", ("The user lived in Leeds until 2021.",)),
+    # who says so, and on what condition
+    ("The API is slow.", ("Bob says the API is slow.",)),
+    ("Anna wants dark mode.", ("Anna says Bob wants dark mode.",)),
+    ("Carla finished the migration.", ("Dora claims that Carla finished the migration.",)),
+    ("The user is allergic to nuts.", (NUTS,)),
+    ("The user's sister lives in Rome and the user is allergic to nuts.", (NUTS, "The user's sister lives in Rome.")),
+    ("The vendor refunds us.", ("The vendor refunds us if the contract is broken.",)),
+    ("Page Dora when a build passes.", ("Page Dora when a build fails.", "The tests run when a build passes.")),
+)
+# Honest, and refused: what they say is not seen from how they are worded.
+TOO_FAR = frozenset(
+    (
+        "Staging uses Postgres 15, production Postgres 16.",
+        "Logs go to Loki, metrics to Prometheus.",
+        "Deploys happen on Mondays and Thursdays, never on Fridays.",
+        "The user has two cats, Miso and Tofu.",
+        "The user's sister Greta studies chemistry in Bergen.",
+        "The user's dog Rex is 4 years old and afraid of thunder.",
+        "Run the linter and the tests before each commit.",
+        "The cache (Redis 7) runs on Marvin.",
+        "The user doesn't like long meetings or late calls.",
+        "Anna (QA) and Bob (ops) are on call in June.",
+        "Use tabs in Makefiles and spaces elsewhere.",
+        "The Hamburg office has 40 desks.",
+        "The printer is on floor 3.",
+        "The user prefers short answers.",
+        "The API key is rotated every 90 days.",
+        "The tests need Docker.",
+        "The contract runs for 18 mo.",
+    )
+)
