@@ -74,10 +74,11 @@ _ME = frozenset(_ME_LIST.split())
 # Words before a word that tell its part in the statement; without them, or with others, it has another.
 _ROLES_LIST = """
 by of from before after until over under above below more less fewer than only least most without except since
-some several few many
+some several few many outside inside beyond
 von durch vor nach bis über unter mehr weniger als par de depuis avant après jusque por desde antes después da dal
 """
 _ROLES = frozenset(_ROLES_LIST.split())
+_LIMITS = frozenset({"only", "than", "except", "without", "nur", "als", "ohne", "außer"})
 _PREPOSITIONS_LIST = """
 in on at for with to into onto via through about against during within near between per mit für bei auf zu
 """
@@ -104,6 +105,8 @@ should
 considers considering considered
 nearly almost
 mostly partly
+whether ob
+yet
 sometimes occasionally
 vielleicht wahrscheinlich vermutlich könnte
 peut-être probablement quizás probablemente forse probabilmente
@@ -321,6 +324,8 @@ def _may_skip(words: Sequence[_Word], i: int, held: _Held, at: int, j: int) -> b
         return False
     joins = last.clause != words[i].clause
     is_lone = joins and _Clause([word for word in words if word.clause == last.clause], owns=True, is_part=True).is_lone
+    if any(word.roles & _LIMITS for word in held.words[at + 1 : j]):
+        return False  # "only the old logs" are not "the logs"
     if one.clause == other.clause:
         skipped = held.words[at + 1 : j]
         is_whole = not skipped or not (is_lone or _turns_subject(skipped, other) or any(map(_is_done, skipped)))
@@ -565,7 +570,9 @@ class _Reader:
             self._add(word, is_anchor=True)
         elif word in _SOFT:
             ahead = not self._text.words or self._last in _AND
+            turned = self._polarity if word in _THAT else frozenset[str]()  # "it is false that …", "denied that …"
             self._begin(owns=False, tells=self._tells and word in _THAT)
+            self._polarity |= turned
             self._text.conditions[-1] = word in _CONDITIONS
             self._text.limits[-1] = (1 if ahead or self._starts_sentence else -1) if word in _IF else 0
             self._is_reason = word in _REASONS
