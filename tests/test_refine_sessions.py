@@ -227,7 +227,7 @@ CASES = {
     "the contrary": turns(
         merges("The user never runs the shop on Postgres 16", 0, 1), verdicts=("taint",), **nothing()
     ),
-    "headings and tags": turns(merges(f"# {POSTGRES} <shop>", 0, 1), **MERGED),
+    "headings and tags": turns(merges(f"# <b>{POSTGRES}</b>", 0, 1), **MERGED),
     # the form
     "malformed arguments": turns(
         says(("delete_memory", '{"id": "core_'), ("delete_memory", "[1]"), ("delete_memory", "")),

@@ -115,6 +115,7 @@ _HEDGES = {form: line.split()[0] for line in _HEDGES_LISTS.strip().splitlines() 
 _MARKS = frozenset({*_HEDGES.values(), _TOLD, _ONCE, _IF_SO})
 _FUTURE = frozenset({"will", "shall", "won't", "i'll", "we'll"})
 _MODALS = frozenset({"may", "might", "could", "should", "will", "shall", "won't"})  # ask, where they begin a sentence
+_WHO = frozenset({"who", "which", "whose", "whom", "qui"})
 _THAT = frozenset({"that", "dass", "que", "che", "dat", "что"})
 _PARTICIPLES_LIST = """
 paid sent told given taken owed hired known seen made bought sold left built done led held kept met beaten written
@@ -153,6 +154,7 @@ class _Word:
     is_present: bool = False
     is_future: bool = False
     is_aim: bool = False  # "to migrate": what is done to it stands before
+    is_aside: bool = False  # "Anna, who knows Bob, …": what is said behind it is said of somebody before
 
 
 @dataclass(slots=True)
@@ -334,7 +336,7 @@ def _may_skip(words: Sequence[_Word], i: int, held: _Held, at: int, j: int) -> b
     is_over = at == held.ends[at]  # nothing of the clause is left out behind
     if joins:
         return (is_over or not is_lone) and not any(word.is_anchor for word in behind)
-    if any(number in held.alone for number in range(one.clause + 1, other.clause + 1)):
+    if one.is_aside > other.is_aside or any(number in held.alone for number in range(one.clause + 1, other.clause + 1)):
         return False
     if other.has_preposition and not words[i].has_preposition:
         return False
@@ -540,7 +542,7 @@ class _Reader:
             text.limits.append(0)
         elif owns:
             text.owns[-1], text.parts[-1] = True, False
-        self._has_pronoun = self._is_future = self._is_reason = self._tells = False
+        self._has_pronoun = self._is_future = self._is_reason = self._is_aside = self._tells = False
         self._polarity: frozenset[str] = frozenset({_TOLD} if tells else ())
         self._last = ""
         self._next()
@@ -552,6 +554,8 @@ class _Reader:
 
     def take(self, kind: str, piece: str) -> None:
         """Take one piece."""
+        if piece == ":" and self._is_key():
+            return  # whose number, say, is told behind it
         if kind in {"end", "hard", "soft"}:
             self._begin(owns=kind != "soft", tells=self._tells and piece == ":")
             self._starts_sentence = self._starts_sentence or kind == "end"
@@ -561,6 +565,11 @@ class _Reader:
         else:
             self._word(piece)
             self._starts_sentence = False
+
+    def _is_key(self) -> bool:
+        """Say whether there is nothing in a clause yet but a name: "Anna: 030-111, Bob: 030-222"."""
+        here = [word for word in self._text.words if word.clause == len(self._text.owns) - 1]
+        return not self._tells and bool(here) and all(word.is_anchor for word in here)
 
     def _word(self, piece: str) -> None:
         word = piece.casefold()
@@ -575,7 +584,7 @@ class _Reader:
             self._polarity |= turned
             self._text.conditions[-1] = word in _CONDITIONS
             self._text.limits[-1] = (1 if ahead or self._starts_sentence else -1) if word in _IF else 0
-            self._is_reason = word in _REASONS
+            self._is_reason, self._is_aside = word in _REASONS, word in _WHO
         elif word in _SELF or bare == "user":
             is_subject, is_owner = word in _I or word == "user", word in _MINE or word == "user's"
             for name in [_USER] if bare == "user" else self._speaker or [_USER]:
@@ -655,6 +664,7 @@ class _Reader:
                 is_present=not (is_passive or self._was or self._determined) and (self._be or ending.endswith("s")),
                 is_future=self._is_future and not ending.endswith("ed"),
                 is_aim=self._last == "to" and not is_anchor,
+                is_aside=self._is_aside,
             )
         )
         roles, preposition = self._roles, self._preposition
