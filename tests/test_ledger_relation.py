@@ -201,3 +201,9 @@ PIECE = st.sampled_from(
 @given(st.lists(PIECE | st.text(max_size=9), max_size=25).map(" ".join), st.lists(st.text(max_size=40), max_size=2))
 def test_any_text_is_what_itself_says(text, others):
     assert relates(text, [*others, text])
+
+
+def test_what_takes_very_many_steps_to_follow_is_refused():
+    names = ", ".join(["Anna Bob"] * 60)
+    assert relates(names, [names])
+    assert not relates(", ".join(["Anna Bob"] * 120), [" ".join(["Anna Bob"] * 2000)])

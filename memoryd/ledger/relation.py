@@ -13,6 +13,7 @@ from __future__ import annotations
 import operator
 import re
 from bisect import bisect_left
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import groupby, pairwise
@@ -23,7 +24,8 @@ from memoryd.ledger.reversal import REVERSES, negations
 from memoryd.ledger.wording import STOP, WORD, plain, stem, units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
 _LABEL = re.compile(
     r"^(?:(?:User|Assistant|Agent|Report|Decision|Learned|Changed|Failed|Event|Done|Open):\s+)", re.IGNORECASE
@@ -131,6 +133,7 @@ _QUALIFIES = _HEDGES.keys() | _TELLS
 _GRAMMAR = _SMALL | _SOFT | _PRONOUNS | _SELF
 _USER = "\u00a7"
 _FARTHEST = 60  # words from one word of a statement to the next
+_MOST_STEPS = 50_000  # from a word of a passage to another, for one text
 _LONGEST_SUBJECT = 3  # words of a subject that a clause without one may take over
 
 
@@ -178,6 +181,7 @@ class _Held(NamedTuple):
     ends: Sequence[int]
     is_passive: bool  # turned so that it tells by whom something is done
     alone: frozenset[int]  # clauses that begin a sentence, and whose subject is their own
+    places: Mapping[str, Sequence[int]]  # of each stem
 
 
 class _Clause(NamedTuple):
@@ -199,10 +203,11 @@ class _Clause(NamedTuple):
 def relates(text: str, sources: Iterable[str]) -> bool:
     """Say whether `text` joins what its sources hold as one of them does, clause by clause.
 
-    Words that no source has are not looked at: those are the matter of grounding.
+    Words that no source has are not looked at: those are the matter of grounding. What would take very many steps to
+    follow is refused.
     """
-    heard = [one for source in sources for one in _heard(source)]
-    known = {word.stem for one in heard for word in one.words}
+    passages = _Passages(one for source in sources for one in _heard(source))
+    known = passages.stems
     claim = _read(text)
     clauses: list[_Clause] = []
     for number, (owns, *flags) in enumerate(zip(claim.owns, claim.parts, claim.conditions, strict=True)):
@@ -213,7 +218,7 @@ def relates(text: str, sources: Iterable[str]) -> bool:
             clauses.append(_Clause(words, owns or not clauses or is_order, *flags))
     reach = [True] + [False] * len(clauses)  # how many clauses are accounted for
     for end in range(1, len(clauses) + 1):
-        reach[end] = any(reach[start] and _stands(clauses, start, end, heard) for start in range(end))
+        reach[end] = any(reach[start] and _stands(clauses, start, end, passages) for start in reversed(range(end)))
     return reach[-1]
 
 
@@ -221,7 +226,7 @@ def _is_order(word: _Word) -> bool:
     return _NOT in word.roles and not (word.is_anchor or word.has_preposition)
 
 
-def _stands(clauses: Sequence[_Clause], start: int, end: int, heard: Sequence[_Held]) -> bool:
+def _stands(clauses: Sequence[_Clause], start: int, end: int, passages: _Passages) -> bool:
     """Say whether some clauses together follow one passage, with the subject of those before where they have none."""
     if any(_belongs(clauses, at) for at in (start, end)):
         return False
@@ -229,13 +234,13 @@ def _stands(clauses: Sequence[_Clause], start: int, end: int, heard: Sequence[_H
     words = [word for clause in clauses[start:end] for word in clause.words]
     if first.is_lone and len(clauses) > 1 and (end - start == 1 or (first.is_part and start > 0)):
         shared = _shared(clauses, start) if end - start == 1 else ()
-        return any(_follows(each, one) for each in shared for one in heard)
+        return any(map(passages.hold, shared))
     if first.owns or (len(words) == 1 and not first.is_lone):
-        return any(_follows(words, one) for one in heard)
+        return passages.hold(words)
     owning = [clause for clause in clauses[:start] if clause.owns]
     subject = next((one.words for one in reversed(owning) if len(one.words) > 1), owning[-1].words)
     heads = (subject[:length] for length in range(1, min(_LONGEST_SUBJECT, len(subject)) + 1))
-    return any(_follows([*head, *words], one, len(head)) for head in heads for one in heard)
+    return any(passages.hold([*head, *words], len(head)) for head in heads)
 
 
 def _belongs(clauses: Sequence[_Clause], at: int) -> bool:
@@ -263,32 +268,58 @@ def _shared(clauses: Sequence[_Clause], at: int) -> Iterator[list[_Word]]:
 # --- following --------------------------------------------------------------------------------------------------------
 
 
-def _follows(words: Sequence[_Word], held: _Held, head: int = 0) -> bool:
-    """Say whether words stand in a passage in their order; the first `head` of them, and the next, side by side."""
-    if held.is_passive and not any(word.is_passive for word in words):
-        return False
-    found = [j for j in _places(words[0], held) if _may_begin(words[0], held.words[held.begins[j] : j], held.words[j])]
-    for i in range(1, len(words)):
-        if not found:
+class _Passages:
+    """What the sources say, and how much may still be looked at in it."""
+
+    def __init__(self, heard: Iterable[_Held]) -> None:
+        self._heard = list(heard)
+        self._holding: dict[str, set[int]] = defaultdict(set)
+        for number, one in enumerate(self._heard):
+            for each in one.places:
+                self._holding[each].add(number)
+        self._left = _MOST_STEPS
+
+    @property
+    def stems(self) -> AbstractSet[str]:
+        """Of all their words."""
+        return self._holding.keys()
+
+    def hold(self, words: Sequence[_Word], head: int = 0) -> bool:
+        """Say whether words stand in a passage in their order; the first `head` of them, and the next, side by side."""
+        holding = sorted((self._holding.get(one, set()) for one in {word.stem for word in words}), key=len)
+        numbers = sorted(set.intersection(*holding)) if holding and self._spend(1) else []
+        return any(self._follows(words, self._heard[number], head) for number in numbers)
+
+    def _follows(self, words: Sequence[_Word], held: _Held, head: int) -> bool:
+        if held.is_passive and not any(word.is_passive for word in words):
             return False
-        reach = 1 if i <= head else _FARTHEST
-        found = [
-            j
-            for j in _places(words[i], held)
-            if any(
-                i <= head or _may_skip(words, i, held, at, j)
-                for at in found[bisect_left(found, j - reach) : bisect_left(found, j)]
-            )
-        ]
-    return any(words[-1].is_owner or not held.words[j].is_owner for j in found)  # "Anna" is not "Anna's"
+        found = [j for j in _places(words[0], held) if self._begins(words[0], held, j)]
+        for i in range(1, len(words)):
+            if not found:
+                return False
+            found = [j for j in _places(words[i], held) if self._comes(words, i, held, found, j, head)]
+        return any(words[-1].is_owner or not held.words[j].is_owner for j in found)  # "Anna" is not "Anna's"
+
+    def _begins(self, word: _Word, held: _Held, j: int) -> bool:
+        skipped = held.words[held.begins[j] : j]
+        return self._spend(1 + len(skipped) // _FARTHEST) and _may_begin(word, skipped, held.words[j])
+
+    def _comes(self, words: Sequence[_Word], i: int, held: _Held, found: Sequence[int], j: int, head: int) -> bool:
+        """Say whether a word may stand at `j` where the one before it stands at one of the places found."""
+        near = found[bisect_left(found, j - (1 if i <= head else _FARTHEST)) : bisect_left(found, j)]
+        return any(self._spend(1) and (i <= head or _may_skip(words, i, held, at, j)) for at in reversed(near))
+
+    def _spend(self, steps: int) -> bool:
+        self._left -= steps
+        return self._left >= 0
 
 
 def _places(word: _Word, held: _Held) -> list[int]:
-    return [j for j, one in enumerate(held.words) if _is_same(word, one)]
+    return [j for j in held.places.get(word.stem, ()) if _is_same(word, held.words[j])]
 
 
 def _is_same(word: _Word, held: _Word) -> bool:
-    same = word.stem == held.stem and word.roles == held.roles
+    same = word.roles == held.roles
     same = same and (word.is_passive or not (held.is_passive and held.is_turned))
     same = same and (held.is_reason or not word.is_reason)
     same = same and not (held.is_past and (word.is_present or word.is_future))
@@ -402,7 +433,10 @@ def _held(clauses: Iterable[Sequence[_Word]], alone: frozenset[int]) -> _Held:
         words += some
         ends += [len(words) - 1] * len(some)
     is_passive = any(one.is_passive and one.is_turned and "by" in other.roles for one, other in pairwise(words))
-    return _Held(words, begins, ends, is_passive, alone)
+    places: dict[str, list[int]] = defaultdict(list)
+    for j, word in enumerate(words):
+        places[word.stem].append(j)
+    return _Held(words, begins, ends, is_passive, alone, places)
 
 
 def _lead(words: Sequence[_Word]) -> int:
