@@ -113,6 +113,9 @@ def _rollback(writer: Writer, journal: Journal, run: Run) -> Decided:
         if target.run_id is not None and runs.proposal(connection, target.run_id) is not None:
             what = "nothing of what the run proposes is done yet"
             raise RefusedError(what, target.run_id, "memoryd job reject drops it")
+        if target.run_id is not None and (answer := runs.answered_by(connection, target.run_id)) is not None:
+            hint = f"memoryd rollback {answer} takes back what was accepted"
+            raise RefusedError("the run only proposed, and was answered by another", target.run_id, hint)
         plan = time_machine.plan(connection, run.agent_id, target, writer.now())
         refined = _refinements(connection, run.agent_id, target)
     plan.check()
