@@ -29,6 +29,7 @@ from memoryd.daemon import slots
 from memoryd.database import reads, sqlite
 from memoryd.engine import called_refining, ledger_runs
 from memoryd.engine.core_watch import CoreWatch
+from memoryd.errors import RefusedError
 from memoryd.interfaces import work
 from memoryd.ledger.memory import Kind
 
@@ -153,6 +154,8 @@ def test_a_refinement_is_proposed_whole_and_done_when_it_is_accepted(fresh):
     assert SUMMARY in told_of
     mistaken = world.run(ledger_runs.ROLLBACK, run=row["id"])  # it has written no more than that it waits
     assert (mistaken["state"], accepted["id"] in mistaken["why"], LAW in world.text()) == ("declined", True, True)
+    with pytest.raises(RefusedError, match="only proposed"):
+        work.planned_rollback(world.app.settings, "demo", {"run": row["id"]})
     undone = world.run(ledger_runs.ROLLBACK, run=accepted["id"])
     assert undone["state"] == "succeeded", undone
     assert world.text() == text
