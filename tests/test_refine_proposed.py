@@ -31,6 +31,7 @@ from memoryd.daemon import slots
 from memoryd.database import reads, sqlite
 from memoryd.engine import called_refining, ledger_runs, refining
 from memoryd.engine.core_watch import CoreWatch
+from memoryd.errors import RefusedError
 from memoryd.interfaces import work
 from memoryd.ledger.memory import Kind
 
@@ -49,8 +50,8 @@ def template(tmp_path_factory):
 def fresh(template):
     with contextlib.ExitStack() as stack:
 
-        def make(*turns, **given):
-            server = stack.enter_context(ChatServer(plays(*turns)))
+        def make(*turns, consent="yes", **given):
+            server = stack.enter_context(ChatServer(plays(*turns, consent=consent)))
             world = template.fresh(server.url)
             world.server = server
             world.scratch.write_config(modes=MODES)
@@ -153,6 +154,10 @@ def test_a_refinement_is_proposed_whole_and_done_when_it_is_accepted(fresh):
     (told_of,) = [one for one in journal(world) if "is accepted" in one]
     assert "compressed 2 → 1" in told_of
     assert SUMMARY in told_of
+    mistaken = world.run(ledger_runs.ROLLBACK, run=row["id"])  # it has written no more than that it waits
+    assert (mistaken["state"], accepted["id"] in mistaken["why"], LAW in world.text()) == ("declined", True, True)
+    with pytest.raises(RefusedError, match="only proposed"):
+        work.planned_rollback(world.app.settings, "demo", {"run": row["id"]})
     undone = world.run(ledger_runs.ROLLBACK, run=accepted["id"])
     assert undone["state"] == "succeeded", undone
     assert world.text() == text
@@ -315,6 +320,15 @@ def test_duplicates_are_part_of_the_proposal_and_dedup_mode_proposes_ends_alone(
     world.check(before, accepted)
     assert world.text().count(TEXTS[0]) == 1
     assert TEXTS[6] not in world.text()
+
+
+def test_one_that_is_declined_tells_of_no_duplicates_that_it_left_as_they_are(fresh):
+    world = fresh(*GOOD, consent="no")
+    world.path.write_text(f"{world.text()}- {TEXTS[0]}\n", encoding="utf-8")
+    world.take()
+    text = world.text()
+    row = world.refine()
+    assert (row["state"], row["receipt"].get("dedup"), world.text()) == ("declined", None, text), row
 
 
 def test_the_offline_engine_proposes_too(fresh):

@@ -694,6 +694,15 @@ def take_proposal_back(connection: Connection, run_id: str, why: str) -> bool:
     return result.rowcount == 1
 
 
+def answered_by(connection: Connection, run_id: str) -> str | None:
+    """Find the run that answered what this one proposed; None where it proposed nothing, or nobody has answered."""
+    return connection.exec_driver_sql(
+        "SELECT coalesce(json_extract(receipt, '$.accepted_by'), json_extract(receipt, '$.rejected_by'))"
+        " FROM job_run WHERE id = ?",
+        (run_id,),
+    ).scalar_one_or_none()
+
+
 def rejected_like(connection: Connection, agent_id: str, kind: str, input_hash: str) -> str | None:
     """Find the proposal made from the same input, as the newest of its kind, that a person rejected."""
     row = connection.exec_driver_sql(

@@ -107,12 +107,26 @@ def target_of(options: dict[str, Any]) -> Target:
     return Target(options.get("run"), options.get("to"), options.get("memory"))
 
 
+def require_done(connection: Connection, target: Target) -> None:
+    """Make sure that what a rollback names has changed memory itself.
+
+    Raises:
+        RefusedError: it is a run that only proposed.
+    """
+    if target.run_id is None:
+        return
+    if runs.proposal(connection, target.run_id) is not None:
+        what = "nothing of what the run proposes is done yet"
+        raise RefusedError(what, target.run_id, "memoryd job reject drops it")
+    if (answer := runs.answered_by(connection, target.run_id)) is not None:
+        hint = f"memoryd rollback {answer} takes back what was accepted"
+        raise RefusedError("the run only proposed, and was answered by another", target.run_id, hint)
+
+
 def _rollback(writer: Writer, journal: Journal, run: Run) -> Decided:
     target = target_of(run.options)
     with sqlite.reading(writer.engine) as connection:
-        if target.run_id is not None and runs.proposal(connection, target.run_id) is not None:
-            what = "nothing of what the run proposes is done yet"
-            raise RefusedError(what, target.run_id, "memoryd job reject drops it")
+        require_done(connection, target)
         plan = time_machine.plan(connection, run.agent_id, target, writer.now())
         refined = _refinements(connection, run.agent_id, target)
     plan.check()

@@ -154,6 +154,7 @@ class ProposingRefiner(refining.Refiner):
             text = tally.journal(self.today().isoformat(), done, self._sizes(), WAITS, None)
             self._put(why, receipt or {}, refining.entry(text, self.writer.now()), None)
             return
+        self.kept.pop(refining.DEDUP, None)  # they stay, since nothing is proposed
         refining.Refiner.end(self, state, why, receipt)
 
     # --- what it comes to ----------------------------------------------------------------------------------------

@@ -638,11 +638,14 @@ def planned_rollback(settings: Settings, agent_id: str, options: dict[str, Any])
 
     Raises:
         NotFoundError: there is nothing of that name to take back.
+        RefusedError: it is a run that only proposed.
     """
     engine = opened_beside(settings)
     try:
         with sqlite.reading(engine) as connection:
-            plan = time_machine.plan(connection, agent_id, ledger_runs.target_of(options), Clock().text())
+            target = ledger_runs.target_of(options)
+            ledger_runs.require_done(connection, target)
+            plan = time_machine.plan(connection, agent_id, target, Clock().text())
     finally:
         engine.dispose()
     return time_machine.as_row(plan)
