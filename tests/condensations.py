@@ -124,6 +124,8 @@ HOSTILE = (
     ("The user owes Bob 500 euros.", ("It is false that the user owes Bob 500 euros.",)),
     ("He stole the money.", ("The user denied that he stole the money.",)),
     ("The user is moving to Rome.", ("The rumour that the user is moving to Rome is wrong.",)),
+    ("Anna wins the case.", ("The user hopes that Anna wins the case.",)),
+    ("Bob sells the boat.", ("Anna fears Bob sells the boat.",)),
     ("Anna is married.", ("The user asked whether Anna is married.",)),
     ("The backup works.", ("The user tests whether the backup works.",)),
     ("The user has signed the contract.", ("The user has yet to sign the contract.",)),

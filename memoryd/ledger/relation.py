@@ -109,6 +109,10 @@ nearly almost
 mostly partly
 whether ob
 yet
+hopes hoped hope
+fears feared fear
+expects expected
+rejects rejected
 sometimes occasionally
 vielleicht wahrscheinlich vermutlich könnte
 peut-être probablement quizás probablemente forse probabilmente
