@@ -113,6 +113,35 @@ HONEST = (
     ("In June, Anna and Bob are on call.", ("Anna is on call in June.", "Bob is on call in June.")),
 )
 HOSTILE = (
+    # what no memory says
+    ("The user is rich.", ("The user is unmarried.",)),
+    ("The user is married.", ("The user is unmarried.",)),
+    ("The user steals in Oslo.", ("The user lives in Oslo.",)),
+    ("The key is valid.", ("The key is invalid.",)),
+    ("The feature is enabled by default.", ("The feature is disabled by default.",)),
+    # what is denied, asked, or only of some
+    ("The user can swim.", ("The user cannot swim.",)),
+    ("The user owes Bob 500 euros.", ("It is false that the user owes Bob 500 euros.",)),
+    ("He stole the money.", ("The user denied that he stole the money.",)),
+    ("The user is moving to Rome.", ("The rumour that the user is moving to Rome is wrong.",)),
+    ("Anna wins the case.", ("The user hopes that Anna wins the case.",)),
+    ("Bob sells the boat.", ("Anna fears Bob sells the boat.",)),
+    ("Anna is married.", ("The user asked whether Anna is married.",)),
+    ("The backup works.", ("The user tests whether the backup works.",)),
+    ("The user has signed the contract.", ("The user has yet to sign the contract.",)),
+    ("The user has a driving licence.", ("The user lacks a driving licence.",)),
+    ("The API key is stored in the repository.", ("The API key is stored outside the repository.",)),
+    ("Logs are deleted.", ("Logs older than 30 days are deleted.",)),
+    ("Delete the folder.", ("Delete only the temp folder.",)),
+    ("Användaren gillar kaffe.", ("Användaren gillar inte kaffe.",)),
+    ("Käyttäjä pidä kahvista.", ("Käyttäjä ei pidä kahvista.",)),
+    ("Kullanıcı kahve seviyor.", ("Kullanıcı kahve sevmiyor ama çay seviyor.",)),  # noqa: RUF001
+    ("المستخدم يحب القهوة", ("المستخدم لا يحب القهوة",)),
+    ("उपयोगकर्ता को कॉफी पसंद है", ("उपयोगकर्ता को कॉफी पसंद नहीं है",)),
+    ("用户喜欢咖啡", ("用户不喜欢咖啡",)),
+    # whose it is
+    ("Anna: 030-222", ("Anna: 030-111, Bob: 030-222",)),
+    ("Bob lives in Oslo.", ("Anna, who manages Bob, lives in Oslo.",)),
     # a number or a unit
     ("The API runs on port 9090, the admin page on 8080.", (API, ADMIN)),
     ("Staging uses Postgres 16, production Postgres 15.", (STAGING, PRODUCTION)),

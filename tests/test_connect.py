@@ -597,6 +597,10 @@ def test_the_plugins_give_the_text_and_announce(place, tmp_path):
             const ctx = { workspaceDir: "/p", sessionId: "s1", trigger: "user" }
             said = [await handlers.before_prompt_build({ prompt: "Where is it?", messages: [] }, ctx)]
             said.push(await handlers.before_prompt_build({ prompt: "Tick." }, { ...ctx, trigger: "cron" }))
+            const group = { ...ctx, sessionId: "s2", sessionKey: "agent:main:telegram:group:-100123" }
+            said.push(await handlers.before_prompt_build({ prompt: "What is her address?" }, group))
+            const own = { ...ctx, sessionKey: "agent:main:main" }
+            said.push(await handlers.before_prompt_build({ messages: [] }, own))
             await handlers.before_compaction({ sessionFile: "/t" }, ctx)
             await handlers.session_end({ reason: "compaction", sessionFile: "/t" }, ctx)
             await handlers.before_prompt_build({ messages: [] }, ctx)
@@ -630,7 +634,7 @@ def test_the_plugins_give_the_text_and_announce(place, tmp_path):
     assert json.loads(done.stdout) == [
         ["base", "MEMORY of session-start", part],
         [{"systemPrompt": "base\n\nMEMORY of session-start", "message": found}],
-        [start | {"prependContext": "MEMORY of prompt"}, start],
+        [start | {"prependContext": "MEMORY of prompt"}, start, {}, start],  # to a group nothing
         ["base"],
     ]
     calls = [json.loads(line) for line in (tmp_path / "calls").read_text().splitlines()]

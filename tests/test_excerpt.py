@@ -66,12 +66,14 @@ def test_lines_of_a_private_part_are_blank(world):
      "MEMORY.md\0.txt", "../workspace-demo-evil/x.md", "a" * 4096, "notes.private", "x.PRIVATE/a.md",
      "memory/.private", ".env", "README.md", ".git/config", "memory/.hidden.md", "memory/.git/x.md", "memory/key.pem",
      "memory", ".continuum/memory/backup/run-1/MEMORY.md", ".continuum/MEMORY.md", "memory.md", "memory-evil/x.md",
+     "memory/proposals/run-1.md", "memory/Proposals/run-2.md",
      "src/MEMORY.md", "MEMORY.md.private", "Memory/x.md", "memory/x.md/..", "memory/x"],
 )  # fmt: skip
 def test_a_path_that_leads_elsewhere_is_refused(world, path):
     """Also where there is such a file: a workspace is often a project, with keys and settings."""
     for name in ("notes.private", ".env", "README.md", ".git/config", "memory/.hidden.md", "memory/key.pem",
                  "memory/.git/x.md", "src/MEMORY.md", ".continuum/memory/backup/run-1/MEMORY.md",
+                 "memory/proposals/run-1.md", "memory/Proposals/run-2.md",
                  ".continuum/MEMORY.md"):  # fmt: skip
         (world.workspace / name).parent.mkdir(parents=True, exist_ok=True)
         (world.workspace / name).write_text(SECRET)

@@ -201,6 +201,11 @@ def test_a_secret_that_somebody_wrote_into_a_file_is_not_told_without_a_daemon(w
             assert " - Noon.\n" in told
         core.write_text(f"{line[:-1]} {'x ' * 2000}", encoding="utf-8")
         assert secret not in hook._from_files(call), "on one line longer than all room"
+        core.write_text("- Tabs.\n<private>\n- Zelda lives in room 441.\n</private>\n- Dates.\n", encoding="utf-8")
+        day.write_text("<private>\n" + "- Zelda sleeps.\n" * 500 + "</private>\n- Noon.\n", encoding="utf-8")
+        told = hook._from_files(call)
+        assert "Zelda" not in told
+        assert all(f" - {one}.\n" in told for one in ("Tabs", "Dates", "Noon"))
     finally:
         core.write_bytes(before)
         day.unlink()

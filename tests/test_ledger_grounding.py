@@ -185,6 +185,20 @@ def test_one_changed_character_of_what_is_exact_is_caught(sentences, data):
     assert Ground([Source(text, DAY, "User")]).missing(claim) is not None
 
 
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ("The server is unreachable.", "The server is reachable."),
+        ("The key for staging is valid.", "The key for staging is invalid."),
+        ("The feature is disabled by default.", "The feature is enabled by default."),
+        ("The cache of the shop was deactivated in May.", "The cache of the shop was activated in May."),
+    ],
+)
+def test_a_word_that_only_its_contrary_is_said_of_is_missing(said, text):
+    assert kind(text, Ground([Source(said, DAY)])) is Kind.WORDS
+    assert kind(text, Ground([Source(f"{said} {text}", DAY)])) is None
+
+
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_any_text_can_be_asked_of_any_source(source, text):
     ground = Ground([Source(source, DAY, "User")])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from datetime import timedelta
+from itertools import count
 
 import pytest
 from chat_server import ChatServer
@@ -18,6 +19,7 @@ from refine_world import (
     Crashes,
     Template,
     call,
+    crash,
     done,
     end_process,
     id_in,
@@ -27,7 +29,7 @@ from refine_world import (
 from memoryd import config
 from memoryd.daemon import slots
 from memoryd.database import reads, sqlite
-from memoryd.engine import called_refining, ledger_runs
+from memoryd.engine import called_refining, ledger_runs, refining
 from memoryd.engine.core_watch import CoreWatch
 from memoryd.errors import RefusedError
 from memoryd.interfaces import work
@@ -463,6 +465,27 @@ def crashed_once(fresh, verb, number):
         assert shown.exists() is (verb == "propose")
         world.check(before)
     return steps.crashed
+
+
+def test_one_that_has_written_changes_does_not_say_that_nothing_is_changed(fresh, monkeypatch):
+    """Its process ends behind the first change, and refinements are proposed from then on."""
+    world = fresh(merge, lambda request: shorten(request)[:1])
+    mode(world, "auto")
+    before, carried, calls = world.all(), refining.Refiner.carried, count()
+    run_id = world.queue("refine", key="refine:demo")
+    with monkeypatch.context() as patch, contextlib.suppress(CrashError):
+        patch.setattr(refining.Refiner, "carried", lambda *given: crash() if next(calls) else carried(*given))
+        world.app.runner.run_next(only=run_id)
+    end_process(world)
+    world.app.close()
+    world.scratch.write_config(modes=MODES)
+    with world.open():
+        world.app.runner.run_next(only=run_id)
+        row = world.row(run_id)
+        assert (row["state"], "memoryd was stopped" in row["why"]) == ("succeeded", True), row
+        assert row["receipt"]["refine"]["counted"]["into"] == 1
+        assert not any("nothing is changed yet" in one for one in journal(world))
+        world.check(before, row)
 
 
 @pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.soak)])

@@ -227,7 +227,8 @@ CASES = {
     "the contrary": turns(
         merges("The user never runs the shop on Postgres 16", 0, 1), verdicts=("taint",), **nothing()
     ),
-    "headings and tags": turns(merges(f"# {POSTGRES} <system>", 0, 1), **MERGED),
+    "headings": turns(merges(f"# {POSTGRES}", 0, 1), **MERGED),
+    "tags that no memory has": turns(merges(f"{POSTGRES} <system>", 0, 1), verdicts=("grounding",), **nothing()),
     # the form
     "malformed arguments": turns(
         says(("delete_memory", '{"id": "core_'), ("delete_memory", "[1]"), ("delete_memory", "")),

@@ -2,7 +2,8 @@
 
 Only memory can be named: `MEMORY.md`, and Markdown below `memory/` and `.continuum/memory/`. A workspace is often a
 project, with keys and settings beside its memory. No link is followed: the way down is opened one name at a time, and
-only a regular file of one name is read. What is called `*.private` is never read, nor are old versions in `backup/`.
+only a regular file of one name is read. What is called `*.private` is never read, nor are old versions in `backup/`
+or proposals.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from memoryd.errors import ConfigError, NotFoundError, RefusedError
 from memoryd.files import regular
 from memoryd.recall.ranking import FACT, SESSION
 from memoryd.scrub.hidden import masked
+from memoryd.tiers import proposal
 from memoryd.tiers.lines import lines_of
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 LONGEST_PATH = 1024
 _HINT = "name a memory file: MEMORY.md, memory/2026-03-04.md or another that memory search names"
 _FOLDERS = (PurePosixPath("memory"), PurePosixPath(".continuum/memory"))
-_BACKUP = "backup"
+_UNTOLD = frozenset({"backup", PurePosixPath(proposal.FOLDER).name})  # old versions, and what nobody has agreed to
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,7 @@ def _is_memory(pure: PurePosixPath) -> bool:
     if str(pure) == CORE_FILE:
         return True
     below = next((pure.relative_to(folder).parts for folder in _FOLDERS if pure.is_relative_to(folder)), ())
-    is_shown = bool(below) and below[0] != _BACKUP and not any(part.startswith(".") for part in below)
+    is_shown = bool(below) and below[0].casefold() not in _UNTOLD and not any(part.startswith(".") for part in below)
     return is_shown and pure.suffix == ".md"
 
 

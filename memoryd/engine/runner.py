@@ -443,7 +443,7 @@ class Runner:
     def refiner(self, run: Run, workspace: Path) -> refining.Refiner:
         """What carries a refinement out. The agent's own model is asked, and no other."""
         given = called_refining.given_to(self.engine, run)
-        proposes = self._proposes(run) if given is None else proposed_refining.PENDING in given
+        proposes = self._may_propose(run) if given is None else proposed_refining.PENDING in given
 
         def ask(question: Ask) -> Reply:
             asked = Asked(run, question, self.settings, self.worker, refine.merge, self.step, own_model_only=True)
@@ -466,6 +466,13 @@ class Runner:
             log=self.log,
         )
         return proposed_refining.proposing(refiner, propose) if proposes else refiner
+
+    def _may_propose(self, run: Run) -> bool:
+        """Whether a refinement is to propose: one that has written changes ends as what it began as."""
+        if not self._proposes(run):
+            return False
+        with sqlite.reading(self.engine) as connection:
+            return not refining.counted(connection, run).changes
 
     def _go_on(self, run: Run) -> None:
         """Raise where a run is to stop."""

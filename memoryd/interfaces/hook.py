@@ -219,6 +219,7 @@ def _from_files(hook: Hook) -> str:
     from memoryd.files.open_folder import open_folder
     from memoryd.files.regular import read_below
     from memoryd.recall.injection import Budget, Part, render
+    from memoryd.scrub.hidden import masked
 
     parts = []
     if not os.path.isdir(hook.workspace):  # noqa: PTH112
@@ -229,7 +230,8 @@ def _from_files(hook: Hook) -> str:
                 data = read_below(folder, name)
                 if data:
                     newest_last = name != "MEMORY.md"
-                    text = _looked_through(data.decode("utf-8", "replace"), hook.files, end=newest_last)
+                    shown = masked(data).decode("utf-8", "replace")
+                    text = _looked_through(shown, hook.files, end=newest_last)
                     parts.append(Part(name, text, newest_last=newest_last))
     budget = Budget(hook.files, hook.files, hook.files, hook.dialect.units)
     return render([], [], parts, budget, lambda texts: [len(text.encode("utf-8", "replace")) for text in texts]).text

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memoryd.ledger import steering
+from memoryd.ledger.grounding import Ground, Source
 from memoryd.ledger.relation import relates
 from memoryd.ledger.taint import TURNED, UNGROUNDED, UNSAID, Bench, Candidate, Place, Record, Standing, Verdict
 from memoryd.ledger.wording import CLAUSE
@@ -16,6 +17,8 @@ from memoryd.ledger.wording import CLAUSE
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import date
+
+HELD = 0.85  # share of its content words that a text in other words must have of what it stands for, and that of it
 
 
 def condensed(text: str, memories: Mapping[str, str], said_on: date) -> Verdict:
@@ -33,8 +36,16 @@ def condensed(text: str, memories: Mapping[str, str], said_on: date) -> Verdict:
         return verdict
     if not relates(text, memories.values()):
         return Verdict(Place.REFUSED, why=f"who does what, or which value belongs to what, {UNGROUNDED}")
+    if not says_no_more(verdict.text, Ground([Source(said, said_on) for said in memories.values()])):
+        return Verdict(Place.REFUSED, why=f"part of it is {UNGROUNDED}")
     told = [(one, bench.tell(Candidate(one, ids))) for one in CLAUSE.split(verdict.text)]
     return next((tried for one, tried in told if tried.why in {TURNED, UNSAID} or _orders(one, tried)), verdict)
+
+
+def says_no_more(text: str, ground: Ground) -> bool:
+    """Return whether each clause of a text stands in its sources but for a word in many."""
+    told = (ground.support(clause) for clause in (text, *CLAUSE.split(text)))
+    return all(held >= HELD * asked for held, asked in told)
 
 
 def _orders(clause: str, verdict: Verdict) -> bool:

@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from memoryd.jobs.condensation import condensed
+from memoryd.jobs.condensation import HELD, condensed, says_no_more
 from memoryd.jobs.dream_reply import Bullet, LetGo
 from memoryd.jobs.duplicates import Known
 from memoryd.ledger import prose, steering
@@ -39,7 +39,7 @@ from memoryd.ledger.taint import (
     Verdict,
     standing_of,
 )
-from memoryd.ledger.wording import CLAUSE, STOP, stem
+from memoryd.ledger.wording import STOP, stem
 from memoryd.tiers.core import normal
 
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from memoryd.ledger.memory import Memory, Source
     from memoryd.ledger.operation import Operation
 
-HELD = 0.85  # share of its content words that a text in other words must still hold of an earlier one
 RELATED = 0.5  # share of the content words of a text that another must have to speak of the same
 _SHARED = 2  # … and how many at least, where it has so many
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
@@ -196,12 +195,6 @@ def _has_words(texts: Sequence[str], said: str, today: date) -> bool:
     if held < HELD * asked or ground.missing(said) is not None:
         return False
     return all(any(map(steers, texts)) for steers in (steering.instructs, steering.prefers) if steers(said))
-
-
-def _says_no_more(text: str, ground: Ground) -> bool:
-    """Whether each clause of a text stands in its sources but for a word in many."""
-    told = (ground.support(clause) for clause in (text, *CLAUSE.split(text)))
-    return all(held >= HELD * asked for held, asked in told)
 
 
 def is_related(old: str, new: str) -> bool:
@@ -401,7 +394,7 @@ class _Work:
         least = max(_least(one.memory) for one in held)
         heard = [record for _, record in _spoken_by(held, entries) if record.standing >= least]
         heard += [_record(one) for one in held if _standing(one.memory) < least]
-        if not _says_no_more(verdict.text, Ground([Said(one.text, one.said_on) for one in heard])):
+        if not says_no_more(verdict.text, Ground([Said(one.text, one.said_on) for one in heard])):
             return Guard.GROUNDING, f"part of it is {UNGROUNDED}"
         return None
 

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 # about the LoCoMo conversations (Maharana et al. 2024), each with the turn it cites and with a turn of another talk:
 # see `bench/grounding.py`.
 SUPPORT = 0.4
+_CONTRARY = ("un", "in", "im", "il", "ir", "dis", "non", "de")  # "unmarried", "invalid", "deactivated" …
+_PAIR = ("en", "dis")  # … and "enabled", "disabled"
+_SHORTEST_CONTRARY = 5  # letters
 _FEWEST_WORDS = 2  # content words below which a share says nothing
 # What a line of memory may begin with: who said it, or what it is. The sources do not say that.
 LABELS = "User|Assistant|Agent|Report|Decision|Learned|Changed|Failed|Event|Asked|Done|Open"
@@ -228,9 +231,18 @@ class Ground:
     def _has_word(self, unit: str) -> bool:
         return unit in self._words or stem(unit) in self._stems
 
+    def _has_contrary(self, unit: str) -> bool:
+        """Say whether the sources have a word only with, or without, what turns it round: "invalid" is not "valid"."""
+        others = [other + unit.removeprefix(one) for one in _PAIR if unit.startswith(one) for other in _PAIR]
+        others += [prefix + unit for prefix in _CONTRARY]
+        others += [rest for one in _CONTRARY if len(rest := unit.removeprefix(one)) < len(unit)]
+        return any(len(other) >= _SHORTEST_CONTRARY and self._has_word(other) for other in others)
+
     def _unsupported(self, text: str) -> str:
         asked = content(_without_amounts(text))
         lost = [unit for unit in asked if not self._has_word(unit)]
+        if turned := next(filter(self._has_contrary, lost), None):
+            return turned
         return lost[0] if len(asked) >= _FEWEST_WORDS and len(asked) - len(lost) < SUPPORT * len(asked) else ""
 
 

@@ -76,10 +76,11 @@ _ME = frozenset(_ME_LIST.split())
 # Words before a word that tell its part in the statement; without them, or with others, it has another.
 _ROLES_LIST = """
 by of from before after until over under above below more less fewer than only least most without except since
-some several few many
+some several few many outside inside beyond
 von durch vor nach bis über unter mehr weniger als par de depuis avant après jusque por desde antes después da dal
 """
 _ROLES = frozenset(_ROLES_LIST.split())
+_LIMITS = frozenset({"only", "than", "except", "without", "nur", "als", "ohne", "außer"})
 _PREPOSITIONS_LIST = """
 in on at for with to into onto via through about against during within near between per mit für bei auf zu
 """
@@ -106,6 +107,12 @@ should
 considers considering considered
 nearly almost
 mostly partly
+whether ob
+yet
+hopes hoped hope
+fears feared fear
+expects expected
+rejects rejected
 sometimes occasionally
 vielleicht wahrscheinlich vermutlich könnte
 peut-être probablement quizás probablemente forse probabilmente
@@ -114,6 +121,7 @@ _HEDGES = {form: line.split()[0] for line in _HEDGES_LISTS.strip().splitlines() 
 _MARKS = frozenset({*_HEDGES.values(), _TOLD, _ONCE, _IF_SO})
 _FUTURE = frozenset({"will", "shall", "won't", "i'll", "we'll"})
 _MODALS = frozenset({"may", "might", "could", "should", "will", "shall", "won't"})  # ask, where they begin a sentence
+_WHO = frozenset({"who", "which", "whose", "whom", "qui"})
 _THAT = frozenset({"that", "dass", "que", "che", "dat", "что"})
 _PARTICIPLES_LIST = """
 paid sent told given taken owed hired known seen made bought sold left built done led held kept met beaten written
@@ -153,6 +161,7 @@ class _Word:
     is_present: bool = False
     is_future: bool = False
     is_aim: bool = False  # "to migrate": what is done to it stands before
+    is_aside: bool = False  # "Anna, who knows Bob, …": what is said behind it is said of somebody before
 
 
 @dataclass(slots=True)
@@ -352,6 +361,8 @@ def _may_skip(words: Sequence[_Word], i: int, held: _Held, at: int, j: int) -> b
         return False
     joins = last.clause != words[i].clause
     is_lone = joins and _Clause([word for word in words if word.clause == last.clause], owns=True, is_part=True).is_lone
+    if any(word.roles & _LIMITS for word in held.words[at + 1 : j]):
+        return False  # "only the old logs" are not "the logs"
     if one.clause == other.clause:
         skipped = held.words[at + 1 : j]
         is_whole = not skipped or not (is_lone or _turns_subject(skipped, other) or any(map(_is_done, skipped)))
@@ -360,7 +371,7 @@ def _may_skip(words: Sequence[_Word], i: int, held: _Held, at: int, j: int) -> b
     is_over = at == held.ends[at]  # nothing of the clause is left out behind
     if joins:
         return (is_over or not is_lone) and not any(word.is_anchor for word in behind)
-    if any(number in held.alone for number in range(one.clause + 1, other.clause + 1)):
+    if one.is_aside > other.is_aside or any(number in held.alone for number in range(one.clause + 1, other.clause + 1)):
         return False
     if other.has_preposition and not words[i].has_preposition:
         return False
@@ -569,7 +580,7 @@ class _Reader:
             text.limits.append(0)
         elif owns:
             text.owns[-1], text.parts[-1] = True, False
-        self._has_pronoun = self._is_future = self._is_reason = self._tells = False
+        self._has_pronoun = self._is_future = self._is_reason = self._is_aside = self._tells = False
         self._polarity: frozenset[str] = frozenset({_TOLD} if tells else ())
         self._last = ""
         self._next()
@@ -581,6 +592,8 @@ class _Reader:
 
     def take(self, kind: str, piece: str) -> None:
         """Take one piece."""
+        if piece == ":" and self._is_key():
+            return  # whose number, say, is told behind it
         if kind in {"end", "hard", "soft"}:
             self._begin(owns=kind != "soft", tells=self._tells and piece == ":")
             self._starts_sentence = self._starts_sentence or kind == "end"
@@ -591,6 +604,11 @@ class _Reader:
             self._word(piece)
             self._starts_sentence = False
 
+    def _is_key(self) -> bool:
+        """Say whether there is nothing in a clause yet but a name: "Anna: 030-111, Bob: 030-222"."""
+        here = [word for word in self._text.words if word.clause == len(self._text.owns) - 1]
+        return not self._tells and bool(here) and all(word.is_anchor for word in here)
+
     def _word(self, piece: str) -> None:
         word = piece.casefold()
         bare = word.removesuffix("'s")
@@ -599,10 +617,12 @@ class _Reader:
             self._add(word, is_anchor=True)
         elif word in _SOFT:
             ahead = not self._text.words or self._last in _AND
+            turned = self._polarity if word in _THAT else frozenset[str]()  # "it is false that …", "denied that …"
             self._begin(owns=False, tells=self._tells and word in _THAT)
+            self._polarity |= turned
             self._text.conditions[-1] = word in _CONDITIONS
             self._text.limits[-1] = (1 if ahead or self._starts_sentence else -1) if word in _IF else 0
-            self._is_reason = word in _REASONS
+            self._is_reason, self._is_aside = word in _REASONS, word in _WHO
         elif word in _SELF or bare == "user":
             is_subject, is_owner = word in _I or word == "user", word in _MINE or word == "user's"
             for name in [_USER] if bare == "user" else self._speaker or [_USER]:
@@ -682,6 +702,7 @@ class _Reader:
                 is_present=not (is_passive or self._was or self._determined) and (self._be or ending.endswith("s")),
                 is_future=self._is_future and not ending.endswith("ed"),
                 is_aim=self._last == "to" and not is_anchor,
+                is_aside=self._is_aside,
             )
         )
         roles, preposition = self._roles, self._preposition

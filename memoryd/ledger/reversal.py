@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")  # noqa: RUF001
+from memoryd.ledger.wording import WORD, fold
+
 _NOT = re.compile(
-    r"^(?:not|no|never|none|without|nicht|kein\w*|nie|niemals|ohne|ne|pas|jamais|sans|nunca|jamás|sin|non|mai|senza|"
-    r"não|sem|niet|geen|nooit|zonder|не|ни|никогда|без|不|没|沒|別|别)$|n['’]t$"  # noqa: RUF001
+    r"^(?:not|no|never|none|without|cannot|nicht|kein\w*|nie|niemals|ohne|ne|pas|jamais|sans|nunca|jamás|sin|non|mai|"
+    r"senza|não|sem|niet|geen|nooit|zonder|не|ни|никогда|без|inte|ikke|aldrig|aldri|utan|uten|uden|ei|eivät|nigdy|není|"
+    r"nem|nu|değil|yok|δεν|μην|tidak|bukan|jangan|không|chưa|لا|لم|لن|ليس|ليست|غير|بدون|לא|אין|नहीं|मत|बिना)$"
+    r"|n't$|m[ıiuü]yor"  # noqa: RUF001
 )
 # Scripts without spaces negate inside a run: "不要用", "使わないで".
 _WIDE_NOT = re.compile(r"不|没|沒|別|别|勿|ない|なかった|ません|ず(?:に)?$")
@@ -31,8 +34,10 @@ never
 not
 no
 against
-wrong false untrue incorrect
+wrong false untrue incorrect rumour rumor rumours rumors
 doubt doubts doubted
+deny denies denied denying
+lack lacks lacked lacking
 hardly barely rarely seldom
 former formerly ex
 hasse hasst
@@ -92,20 +97,21 @@ _REQUEST = re.compile(
 
 def negations(text: str) -> int:
     """Return how many words of `text` negate."""
-    return sum(1 for word in _WORD.findall(text.casefold()) if _NOT.search(word))
+    folded = fold(text)
+    return sum(1 for word in WORD.findall(folded) if _NOT.search(word)) + len(_WIDE_NOT.findall(folded))
 
 
 def reversals(text: str) -> tuple[int, frozenset[str]]:
     """Return what must be the same in two texts that mean the same: how often they negate, and what else turns them."""
-    folded = text.casefold()
-    marks = {_REVERSES[word] for word in _WORD.findall(folded) if word in _REVERSES and not _NOT.search(word)}
-    return negations(folded) + len(_WIDE_NOT.findall(folded)), frozenset(marks) | distances(folded)
+    folded = fold(text)
+    marks = {_REVERSES[word] for word in WORD.findall(folded) if word in _REVERSES and not _NOT.search(word)}
+    return negations(folded), frozenset(marks) | distances(folded)
 
 
 def distances(text: str) -> frozenset[str]:
     """Return the words by which `text` is not simply said: told of others, asked, supposed, or of the past."""
-    folded = _OWN_SAYING.sub(" ", text.casefold())
-    marks = _DISTANCES.intersection(_WORD.findall(folded))
+    folded = _OWN_SAYING.sub(" ", fold(text))
+    marks = _DISTANCES.intersection(WORD.findall(folded))
     marks |= {*_WIDE_DISTANCE.findall(folded), *_ONCE.findall(folded)}
     is_asked = _QUESTION.match(folded) and not _REQUEST.search(folded)
     return frozenset(marks | ({"?"} if is_asked else set()))

@@ -15,12 +15,12 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from ahocorasick_rs import BytesAhoCorasick
-
 from memoryd.scrub.finding import Span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from ahocorasick_rs import BytesAhoCorasick
 
     from memoryd.scrub.joined import Joined
 
@@ -161,6 +161,8 @@ def _plain(run: bytes) -> bytes | None:
 
 @cache
 def _marks() -> BytesAhoCorasick:
+    from ahocorasick_rs import BytesAhoCorasick  # a hook that meets no such text starts without it
+
     return BytesAhoCorasick(WIDTHLESS_MARKS)
 
 

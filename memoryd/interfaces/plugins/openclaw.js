@@ -2,6 +2,9 @@
 // `memoryd connect openclaw --remove --write` takes it away. It never fails a session: no answer is an empty one.
 @CALL@
 
+// A group or channel, whose others would read in the answers what is remembered of one of them.
+const SHARED = /:(?:group|channel|room)(?::|$)/
+
 export default {
   id: "memoryd",
   name: "memoryd",
@@ -11,10 +14,12 @@ export default {
     // The end of a session names it, but not where it was.
     const known = (ctx) => {
       const id = ctx?.sessionId ?? ""
-      if (!sessions.has(id)) sessions.set(id, { about: { session_id: id, cwd: ctx?.workspaceDir } })
-      return sessions.get(id)
+      const key = id || `in ${ctx?.workspaceDir}`
+      if (!sessions.has(key)) sessions.set(key, { about: { session_id: id, cwd: ctx?.workspaceDir } })
+      return sessions.get(key)
     }
     api.on("before_prompt_build", async (event, ctx) => {
+      if (SHARED.test(ctx?.sessionKey ?? "")) return {}
       const session = known(ctx)
       const text = await (session.told ??= hook("session-start", session.about))
       const prompt = event?.currentUserMessage ?? event?.prompt
