@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import pytest
 from facts_world import store_on
-from scratch import Scratch, in_process, message, recent, said
+from scratch import Scratch, in_process, message, recent, said, until
 
 from memoryd.daemon.loop import Loop
 from memoryd.database import profile, sqlite
@@ -98,6 +98,12 @@ class World:
         now = self.app.clock.monotonic()
         self.loop._ingest(now)
         self.loop._carry_out(now)
+
+    def carried_out(self):
+        """Carry out what waits, beside what the loop may have begun."""
+        while self.app.runner.run_next():
+            pass
+        until(lambda: all(future.done() for future in self.loop.running))
 
 
 @pytest.fixture(scope="module")
@@ -550,8 +556,7 @@ def test_what_codex_did_is_told_to_claude_code_and_to_codex_only_what_claude_cod
         end = own | {"hook_event_name": "SessionEnd", "reason": "other"}
         assert world.hook("codex", "session-end", end) == b""
         world.turn()
-        while world.app.runner.run_next():
-            pass
+        world.carried_out()
         (day,) = scratch.dailies().values()
         assert f"## Session Notes ({clock})\n\nFrom Codex, {clock}, session:{CODEX_ID}\n- " in day
         text = started(world, "claude-code", CLAUDE_START | {"transcript_path": str(mine)})
@@ -577,8 +582,7 @@ def test_a_compaction_that_is_announced_puts_the_session_to_sleep_once_its_last_
         assert busy.hook("codex", "pre-compact", payload) == b""
         busy.turn()
     assert len(runs_of(busy, path)) == 1, "once for the same turns"
-    while busy.app.runner.run_next():
-        pass
+    busy.carried_out()
     assert runs_of(busy, path) == [("sleep", "hook", "succeeded")]
     assert "whole test suite" in busy.scratch.core
 
