@@ -34,6 +34,7 @@ FACTS, DREAM = "facts", "dream"  # the jobs whose questions have grammars of the
 _CATEGORIES = {MemoryType.PREFERENCE: Category.PREFERENCE, MemoryType.FACT: Category.CONTEXT}
 _LISTED = re.compile(r"^fact_\w+ \[[^\]]*\] ")
 _REPORTER = "Report"  # who speaks where only a subagent does
+_USER = "User: "
 _UNNAMED = frozenset({"User", "Assistant", _REPORTER})  # people who talk among themselves have names
 _DEFAULT_WORDS = 400
 _MOST_MEMORIES = 6  # of one run; junk in the core is worse than a memory that waits for a second mention
@@ -68,7 +69,7 @@ def _sleep(ask: Ask) -> str:
     deciding = working or not any(one.speaker not in _UNNAMED for one in said)
     found = _memories(said, days, Known(given.get("known", "").splitlines()), working=deciding)
     memories = _foremost(found, limit // 3)
-    limit -= sum(prose.words(memory.text) + 1 for memory in memories)
+    limit -= min(limit // 3, sum(prose.words(memory.text) + 1 for memory in memories))
     reports = _reports(facts, limit // 3)
     limit -= sum(prose.words(told.text) + 1 for told in reports)
     lines = [told for told in (*_summary(said, days, limit, working=working), *reports) if told.text]
@@ -181,11 +182,15 @@ def _memories(said: Sequence[Said], days: dict[str, date | None], known: Known, 
 
 
 def _foremost(found: list[NewMemory], limit: int) -> list[NewMemory]:
-    """Return the most important memories within `limit` words, in order; what the user wishes is kept in any case."""
+    """Return the most important memories within `limit` words, in order.
+
+    What the user wishes or decides is kept in any case.
+    """
     kept = []
     for memory in sorted(found, key=lambda memory: (-memory.importance, memory.sources))[:_MOST_MEMORIES]:
         limit -= prose.words(memory.text) + 1
-        if limit >= 0 or memory.importance >= _ASKED_FOR or memory.type is MemoryType.PREFERENCE:
+        is_own = memory.type is MemoryType.DECISION and memory.text.startswith(_USER)
+        if limit >= 0 or memory.importance >= _ASKED_FOR or memory.type is MemoryType.PREFERENCE or is_own:
             kept.append(memory)
     return sorted(kept, key=lambda memory: memory.sources)
 

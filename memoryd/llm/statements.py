@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from memoryd.jobs import signals
 from memoryd.ledger import prose
 from memoryd.llm import cues, words
 from memoryd.llm.sentences import is_question
@@ -96,14 +97,15 @@ class _Reading:
         """Return the statements of one message; messages must be asked for in order."""
         known = frozenset().union(*self._recent[-_RECENT:])
         self._recent.append(frozenset().union(*self._keys[turn]))
-        found = (self._statement(turn, unit, known) for unit in _units(self._parts(turn), self._unit_words))
+        found = (self._statement(turn, unit, known) for unit in _units(self._parts(turn, known), self._unit_words))
         return [statement for statement in found if statement]
 
-    def _parts(self, turn: int) -> list[_Part]:
+    def _parts(self, turn: int, known: frozenset[str]) -> list[_Part]:
         one = self._said[turn]
         parts = []
         for text, keys in zip(one.sentences, self._keys[turn], strict=True):
-            mass = 0.0 if self._is_idle(text, by_user=one.by_user) else sum(map(self._rarity.__getitem__, sorted(keys)))
+            is_idle = self._is_idle(text, by_user=one.by_user) or self._only_assents(turn, text, known)
+            mass = 0.0 if is_idle else sum(map(self._rarity.__getitem__, sorted(keys)))
             parts.append(_Part(text, keys, mass, prose.words(text)))
         return parts
 
@@ -112,6 +114,15 @@ class _Reading:
         if is_question(text):
             return not (self._working and by_user)
         return self._working and not by_user and (text.endswith(":") or cues.PROCESS.match(text) is not None)
+
+    def _only_assents(self, turn: int, text: str, known: frozenset[str]) -> bool:
+        """An acknowledgement tells nothing, nor does one with words just said, unless it answers a question."""
+        by_user = self._said[turn].by_user
+        rest = signals.after_assent(text)
+        if rest is None or (by_user and self._question(turn)[1]):
+            return False
+        is_echo = not by_user and known.issuperset(words.content(rest)) and not self._question(turn)[1]
+        return is_echo or signals.says_nothing(text)
 
     def _statement(self, turn: int, unit: list[_Part], known: frozenset[str]) -> Statement | None:
         one = self._said[turn]
