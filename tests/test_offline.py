@@ -295,6 +295,33 @@ def test_sentences(text, parts):
     assert sentences.sentences(text) == parts
 
 
+@pytest.mark.parametrize(
+    ("sentence", "text"),
+    [
+        ("And always add a regression test.", "Always add a regression test."),
+        ("But pytest.ini must stay.", "pytest.ini must stay."),
+        ("Also `pip` is banned.", "`pip` is banned."),
+        ("Then, deploy it.", "Deploy it."),
+        ("So we use uv.", "We use uv."),
+        ("And then we moved to Oslo.", "We moved to Oslo."),
+        ("Und wir nehmen Poetry.", "Wir nehmen Poetry."),
+        ("Pero, usamos uv.", "Usamos uv."),
+        ("另外，我们用 uv。", "我们用 uv。"),  # noqa: RUF001
+        ("My timezone is Europe/Vienna, by the way.", "My timezone is Europe/Vienna."),
+        ("Meine Zeitzone ist Europe/Vienna, übrigens.", "Meine Zeitzone ist Europe/Vienna."),
+        ("But not on Friday.", "But not on Friday."),
+        ("So far we use uv.", "So far we use uv."),
+        ("Also known as Bo.", "Also known as Bo."),
+        ("Then the build failed.", "Then the build failed."),
+        ("And", "And"),
+        ("You know.", "You know."),
+    ],
+)
+def test_a_sentence_alone_does_not_hang_on_another(sentence, text):
+    assert sentences.alone(sentence) == text
+    assert sentences.alone(text) == text
+
+
 def test_content_words_have_no_endings_no_stop_words_and_pairs_for_wide_scripts():
     assert words.content("The dogs were running to the parks") == ["dogs", "runn", "park"]
     assert words.content("我住在上海") == ["我住", "住在", "在上", "上海"]

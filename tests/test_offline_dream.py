@@ -126,6 +126,12 @@ def test_a_wish_that_comes_again_on_another_day_lasts_and_one_said_once_does_not
     assert not bullets(dreamt(ask(other)))
 
 
+def test_a_rule_that_began_with_and_does_not_come_again_without_it():
+    joined = "User: And always add a regression test for each bug."
+    assert bullets(dreamt(ask(core(joined), daily(joined)))) == {joined: ("m1",)}
+    assert bullets(dreamt(ask(daily(joined)))) == {"User: Always add a regression test for each bug.": ("d1",)}
+
+
 def test_what_the_core_says_already_is_not_added_again():
     known = core("User: Always run the tests before you push. We use Postgres 16 on the host Marvin.")
     entries = daily("User: Before you push, always run the tests!", "User: We use Postgres 16 on the host Marvin.")

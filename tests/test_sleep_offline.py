@@ -133,3 +133,21 @@ def test_standing_orders_and_decisions_go_into_the_core_and_acknowledgements_now
 def test_an_acknowledgement_is_told_nowhere(assent):
     step = slept("Our deadline is 2026-12-15, and Pit is the customer.", f"ASSISTANT: {assent}")
     assert "Assistant" not in written(step)
+
+
+def test_a_line_stands_alone_and_is_not_told_again_as_the_assistant_repeats_it():
+    step = slept(
+        "And always add a regression test for each bug. My timezone is Europe/Vienna, by the way.",
+        "ASSISTANT: Noted.",
+        "But the mail templates use Jinja2 3.1 now.",
+        "ASSISTANT: The mail templates now use Jinja2 3.1. The footer is still to be moved there.",
+    )
+    assert core(step) == [
+        "User: Always add a regression test for each bug.",
+        "User: My timezone is Europe/Vienna.",
+    ]
+    assert daily(step) == [
+        "- User: Always add a regression test for each bug. My timezone is Europe/Vienna.",
+        "- User: The mail templates use Jinja2 3.1 now.",
+        "- Assistant: The footer is still to be moved there.",
+    ]

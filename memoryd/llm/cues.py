@@ -39,6 +39,21 @@ LEAD = re.compile(
     r"[A-Z][a-z]+))?\s*[,!.:—–-]+\s*)+",  # noqa: RUF001
     re.IGNORECASE,
 )  # fmt: skip
+# What joins a sentence to the one before it; "so far", "but not" and "also known as" join nothing.
+JOINS = re.compile(
+    r"^(?:(?:and|but|so|also|plus|then|und|aber|außerdem|et|mais|donc|aussi|pero|también|entonces|ma|quindi|anche|mas|"
+    r"também|en|maar|dus|ook|и|но|также),\s+"
+    r"|(?:and|but|und|aber|mais|pero|maar) (?:also |then |so )?(?!not\b|only\b|nor\b|for\b|nicht\b|pas\b|no\b|niet\b)"
+    r"|so (?=(?:i|we|you|he|she|they|please|always|never|let's)\b)|also (?!known\b|called\b)"
+    r"|(?:而且|但是|所以|另外|そして|しかし|また|それから|그리고|하지만)[,，、]\s*)+",  # noqa: RUF001
+    re.IGNORECASE,
+)
+# A clause at the end that only eases the talk.
+TAG = re.compile(
+    r"\s*[,–—-]\s*(?:by the way|btw|fyi|just so you know|just fyi|for what it's worth|you know|übrigens|au fait|"  # noqa: RUF001
+    r"por cierto|a proposito|aliás|trouwens|кстати)\s*(?=[.!…]*$)",
+    re.IGNORECASE,
+)
 CAPITAL = re.compile(r"\b[A-Z][a-z]{2,}\b")
 CALLED = re.compile(
     r"(?:(?:^|[.!?]\s+)(?:(?i:hey|hi|hello|thanks|thank you|wow|yeah|yes|sure|congrats|bye|absolutely|"

@@ -22,7 +22,7 @@ from memoryd.ledger import dates, prose
 from memoryd.ledger.facts import Category
 from memoryd.ledger.neutral import neutral
 from memoryd.llm import condense, dreaming, lasting, salience
-from memoryd.llm.sentences import sentences
+from memoryd.llm.sentences import alone, sentences
 from memoryd.llm.statements import UNIT_WORDS, Said, Statement, statements
 from memoryd.transcripts.turn import Origin
 
@@ -86,7 +86,7 @@ def _facts(ask: Ask) -> str:
     for quoted in ask.material:
         for sentence in sentences(quoted.text) if quoted.origin == Origin.USER else ():
             cue = lasting.lasting(sentence, by_user=True, working=False)
-            text = neutral(_with_date(sentence, _day(quoted))) if cue and cue.type in _CATEGORIES else ""
+            text = neutral(_with_date(alone(sentence), _day(quoted))) if cue and cue.type in _CATEGORIES else ""
             if cue and text and not known.says(text):
                 known.add(text)
                 category = Category.CORRECTION if quoted.id in corrected else _CATEGORIES[cue.type]
@@ -174,7 +174,7 @@ def _memories(said: Sequence[Said], days: dict[str, date | None], known: Known, 
     for one in said:
         for sentence in one.sentences if one.speaker != _REPORTER else ():
             cue = lasting.lasting(sentence, by_user=one.by_user, working=working)
-            text = neutral(f"{one.speaker}: {_with_date(sentence, days[one.id])}") if cue else ""
+            text = neutral(f"{one.speaker}: {_with_date(alone(sentence), days[one.id])}") if cue else ""
             if cue and text and not known.says(text):
                 known.add(text)
                 found.append(NewMemory(cue.type, cue.importance, text, (int(one.id[1:]),)))

@@ -19,11 +19,12 @@ from memoryd.ledger.replacement import claims
 from memoryd.ledger.reversal import negations
 from memoryd.llm import cues, lasting, words
 from memoryd.llm.sameness import Form, form
-from memoryd.llm.sentences import is_question, sentences
+from memoryd.llm.sentences import alone, is_question, sentences
 from memoryd.llm.statements import Said
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
+    from collections.abc import Set as AbstractSet
 
     from memoryd.jobs.job import Quoted
 
@@ -138,7 +139,7 @@ def _cue_of(entry: Entry, text: str, *, working: bool) -> lasting.Cue | None:
     return lasting.lasting(text, by_user=entry.by_user, working=working or entry.speaker in _UNNAMED)
 
 
-def offers(given: Sequence[Entry], known: Collection[Form], *, working: bool) -> list[Offer]:
+def offers(given: Sequence[Entry], known: AbstractSet[Form], *, working: bool) -> list[Offer]:
     """Return what lasts of the entries, one offer for all that say the same, in the order it was first said.
 
     Args:
@@ -149,11 +150,11 @@ def offers(given: Sequence[Entry], known: Collection[Form], *, working: bool) ->
     found: dict[Form, _Sayings] = defaultdict(list)
     for entry in given:
         for sentence in [] if entry.asked else sentences(entry.text):
-            text = entry.told(sentence)
+            text = entry.told(alone(sentence))
             key = form(text)
             if (
                 key
-                and key not in known
+                and known.isdisjoint((key, form(entry.told(sentence))))
                 and len(text) <= LONGEST
                 and not is_open(sentence)
                 and not is_question(sentence)

@@ -11,9 +11,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.jobs import signals
+from memoryd.jobs.duplicates import Known
 from memoryd.ledger import prose
 from memoryd.llm import cues, words
-from memoryd.llm.sentences import is_question
+from memoryd.llm.sentences import alone, capitalised, is_question
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -92,11 +93,14 @@ class _Reading:
         self._keys = [[frozenset(words.content(part)) for part in one.sentences] for one in said]
         self._rarity = _rarity(self._keys, self._names)
         self._recent: list[frozenset[str]] = []
+        self._asserted = Known()  # by the user's last message
 
     def of(self, turn: int) -> list[Statement]:
         """Return the statements of one message; messages must be asked for in order."""
         known = frozenset().union(*self._recent[-_RECENT:])
         self._recent.append(frozenset().union(*self._keys[turn]))
+        if self._said[turn].by_user:
+            self._asserted = Known(part for part in self._said[turn].sentences if not is_question(part))
         found = (self._statement(turn, unit, known) for unit in _units(self._parts(turn, known), self._unit_words))
         return [statement for statement in found if statement]
 
@@ -116,9 +120,11 @@ class _Reading:
         return self._working and not by_user and (text.endswith(":") or cues.PROCESS.match(text) is not None)
 
     def _only_assents(self, turn: int, text: str, known: frozenset[str]) -> bool:
-        """An acknowledgement tells nothing, nor does one with words just said, unless it answers a question."""
+        """An acknowledgement tells nothing, nor do words just said, unless they answer a question."""
         by_user = self._said[turn].by_user
         rest = signals.after_assent(text)
+        if not by_user and self._asserted.says((rest or text).strip()):
+            return True
         if rest is None or (by_user and self._question(turn)[1]):
             return False
         is_echo = not by_user and known.issuperset(words.content(rest)) and not self._question(turn)[1]
@@ -127,7 +133,7 @@ class _Reading:
     def _statement(self, turn: int, unit: list[_Part], known: frozenset[str]) -> Statement | None:
         one = self._said[turn]
         kept = _trim(unit, self._enough)
-        text = " ".join(_core(part.text) for part in kept)
+        text = alone(" ".join(_core(part.text) for part in kept))
         own = frozenset().union(*(part.keys for part in kept)) - self._names
         talk = own & words.CHATTER_KEYS
         told = own - talk
@@ -210,8 +216,8 @@ def _trim(unit: list[_Part], enough: float) -> list[_Part]:
 def _core(sentence: str) -> str:
     """Cut the small talk off both ends of a sentence; what stays is one span of it."""
     text = cues.LEAD.sub("", sentence) or sentence
-    if text != sentence and text[:1].islower() and text.split(" ", 1)[0].isalpha():
-        text = text[0].upper() + text[1:]
+    if text != sentence:
+        text = capitalised(text)
     for joint in reversed(list(cues.JOINT.finditer(text))):
         tail = text[joint.start() :]
         if not _is_small_talk(tail):
