@@ -39,6 +39,14 @@ LEAD = re.compile(
     r"[A-Z][a-z]+))?\s*[,!.:—–-]+\s*)+",  # noqa: RUF001
     re.IGNORECASE,
 )  # fmt: skip
+# What is so at all times, told of the present; "I never saw it" is a story.
+STANDING = re.compile(
+    r"\b(?:is|are|be|gets?) (?:always|never)\b"
+    r"|(?<!was )(?<!were )(?<!had )(?<!has )(?<!have )\b(?:always|never) "
+    r"(?!(?:was|were|had|did|saw|went|got|came|knew|took|made|said|thought|felt|met|told|gave|found|\w+ed)\b)\w"
+    r"|\b(?:immer|niemals?|stets|toujours|jamais|siempre|nunca|jamás|sempre|altijd|nooit)\b"
+    r"|\b(?:всегда|никогда)\b|总是|總是|永远|永遠|始终|必ず|常に|絶対に|決して|항상|절대"
+)
 # What joins a sentence to the one before it; "so far", "but not" and "also known as" join nothing.
 JOINS = re.compile(
     r"^(?:(?:and|but|so|also|plus|then|und|aber|außerdem|et|mais|donc|aussi|pero|también|entonces|ma|quindi|anche|mas|"
