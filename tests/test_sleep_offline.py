@@ -151,3 +151,54 @@ def test_a_line_stands_alone_and_is_not_told_again_as_the_assistant_repeats_it()
         "- User: The mail templates use Jinja2 3.1 now.",
         "- Assistant: The footer is still to be moved there.",
     ]
+
+
+RUN = 'CALLS: bash {"command": "pytest tests/test_coupon.py"}'
+FAILED = "TOOL: FAILED tests/test_coupon.py::test_speed - AssertionError: 4.1 > 0.5\n1 failed in 5.02s"
+FIXED = "ASSISTANT: Fixed: the coupon page takes 0.2 s now."
+
+
+@pytest.mark.parametrize(
+    "mend",
+    [
+        [RUN, "TOOL: 1 passed in 0.30s"],
+        ['CALLS: bash {"command": "pytest -q"}', "TOOL: 61 passed in 8.30s"],
+        ['CALLS: bash {"command": "pytest -x tests/test_coupon.py::test_speed"}', "TOOL: 1 passed in 0.30s"],
+        [FIXED],
+    ],
+)
+def test_a_failure_that_was_mended_is_not_told_as_open(mend):
+    step = slept("Make the coupon page fast.", RUN, FAILED, *mend, "ASSISTANT: The page loads one coupon at a time.")
+    assert "Failed:" not in written(step)
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        [RUN, "TOOL: 1 failed, 3 passed in 0.30s"],
+        ['CALLS: bash {"command": "pytest tests/test_mail.py"}', "TOOL: 7 passed in 0.30s"],
+        ['CALLS: bash {"command": "pytest tests/test_coupon.py::test_price"}', "TOOL: 1 passed in 0.30s"],
+        ['CALLS: bash {"command": "pytest -k price"}', "TOOL: 1 passed in 0.30s"],
+        [RUN, "TOOL: 1 passed in 0.30s", RUN, FAILED],
+        ["ASSISTANT: Fixed: the mail footer shows the new address now."],
+        ["ASSISTANT: The coupon page is not fixed yet, it will be once the cache works."],
+    ],
+)
+def test_a_failure_that_was_not_mended_stays_told(later):
+    step = slept("Make the coupon page fast.", RUN, FAILED, *later, "ASSISTANT: The page loads one coupon at a time.")
+    assert "Failed: FAILED tests/test_coupon.py::test_speed - AssertionError: 4.1 > 0.5" in written(step)
+
+
+def test_of_a_mended_failure_the_fix_is_told_first():
+    step = slept(
+        "Make the coupon page fast.",
+        RUN,
+        FAILED,
+        "ASSISTANT: The run of test_speed failed with 4.1 against 0.5 seconds on the coupon module of the Gdansk "
+        "replica, where each of the 900 coupons takes a query of its own from the shared pool of four. "
+        "Fixed: the coupon page takes 0.2 s now.",
+        *(f"Also look at the {name} page, its price column is {n} px too wide." for n, name in enumerate(
+            ("basket", "invoice", "refund", "voucher", "address", "shipping"), 20)),
+    )  # fmt: skip
+    assert "Fixed: the coupon page takes 0.2 s now." in written(step)
+    assert "Failed:" not in written(step)

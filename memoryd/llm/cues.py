@@ -39,6 +39,18 @@ LEAD = re.compile(
     r"[A-Z][a-z]+))?\s*[,!.:—–-]+\s*)+",  # noqa: RUF001
     re.IGNORECASE,
 )  # fmt: skip
+# That a fault is gone, for lowered text; hope, plans and what is still to be done tell no fix.
+FIXED = re.compile(
+    r"^(?!.*(?:\b(?:not|once|if|should|will|until|when|still|to be|try|might)\b|n't\b))(?:.*\b)?"
+    r"(?:(?:is|are|been|now|i|i've|we|we've|have) (?:now )?(?:fixed|solved|resolved|repaired)\b"
+    r"|(?:passes|pass|works?|succeeds?) (?:now|again)\b|now (?:passes|pass|works?|succeeds?)\b)"
+    r"|^(?:(?:it's |that's |all )?(?:fixed|solved|resolved|repaired)\b|behoben\b|gelöst\b|corrigé\b|résolu\b|"
+    r"arreglado\b|solucionado\b|risolto\b|corretto\b|resolvido\b|corrigido\b|opgelost\b|исправлено\b|已修复|修好了|修正しました|수정했)"
+)
+FAILS = re.compile(
+    r"^(?!.*\b(?:because|since|due to|caused|cause|culprit|still)\b).*"
+    r"\b(?:fails?|failed|failing|failure|errors?|broken|breaks|broke|crash(?:es|ed)?)\b"
+)
 # What is so at all times, told of the present; "I never saw it" is a story.
 STANDING = re.compile(
     r"\b(?:is|are|be|gets?) (?:always|never)\b"

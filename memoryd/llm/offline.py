@@ -16,12 +16,12 @@ from memoryd.jobs import facts_reply, reply
 from memoryd.jobs.duplicates import Known, fold
 from memoryd.jobs.evidence import REPORT
 from memoryd.jobs.job import Ask, MemoryType, NewMemory, Quoted, Reply
-from memoryd.jobs.reports import CHANGED, FAILED
+from memoryd.jobs.reports import CHANGED, FAILED, MENDED
 from memoryd.jobs.signals import Signal
 from memoryd.ledger import dates, prose
 from memoryd.ledger.facts import Category
 from memoryd.ledger.neutral import neutral
-from memoryd.llm import condense, dreaming, lasting, salience
+from memoryd.llm import condense, cues, dreaming, lasting, salience, words
 from memoryd.llm.sentences import alone, sentences
 from memoryd.llm.statements import UNIT_WORDS, Said, Statement, statements
 from memoryd.transcripts.turn import Origin
@@ -47,6 +47,11 @@ _NAMED = re.compile(r"^\s{0,3}([^\W\d_][^\W\d_'’.-]*(?: [^\W\d_][\w'’.-]*){0
 _NO_NAME_LIST = "report note warning error todo example ps nb fix http https update edit system"
 _NO_NAMES = frozenset(_NO_NAME_LIST.split())
 _CHARS_PER_TOKEN = 4
+_OF_FAILURES_LIST = """
+error errors fail failed failure fails assert assertion assertionerror exception valueerror typeerror
+keyerror test tests file line code run fixed now pass passes works src lib main index app expected got
+"""
+_OF_FAILURES = frozenset(map(words.key_of, _OF_FAILURES_LIST.split()))  # words that many failures share
 
 
 def answer(ask: Ask) -> Reply:
@@ -70,7 +75,7 @@ def _sleep(ask: Ask) -> str:
     found = _memories(said, days, Known(given.get("known", "").splitlines()), working=deciding)
     memories = _foremost(found, limit // 3)
     limit -= min(limit // 3, sum(prose.words(memory.text) + 1 for memory in memories))
-    reports = _reports(facts, limit // 3)
+    reports = _reports(_still_failing(facts, said), limit // 3)
     limit -= sum(prose.words(told.text) + 1 for told in reports)
     lines = [told for told in (*_summary(said, days, limit, working=working), *reports) if told.text]
     told = sorted(lines, key=lambda one: one.sources[0])
@@ -193,6 +198,27 @@ def _foremost(found: list[NewMemory], limit: int) -> list[NewMemory]:
         if limit >= 0 or memory.importance >= _ASKED_FOR or memory.type is MemoryType.PREFERENCE or is_own:
             kept.append(memory)
     return sorted(kept, key=lambda memory: memory.sources)
+
+
+def _still_failing(facts: Sequence[Quoted], said: Sequence[Said]) -> list[Quoted]:
+    """Return the facts without failures that passed later, or of which the assistant said later that they are fixed."""
+    fixes = [
+        (int(one.id[1:]), frozenset(words.content(sentence)) - _OF_FAILURES)
+        for one in said
+        for sentence in (() if one.by_user or one.speaker == _REPORTER else one.sentences)
+        if cues.FIXED.search(sentence.lower())
+    ]
+    return [
+        fact
+        for fact in facts
+        if not fact.text.startswith(FAILED)
+        or not (fact.text.endswith(MENDED) or any(_fixes(fix, fact) for fix in fixes))
+    ]
+
+
+def _fixes(fix: tuple[int, frozenset[str]], failure: Quoted) -> bool:
+    seq, about = fix
+    return seq > int(failure.id[1:]) and any(key.isalpha() and key in about for key in words.content(failure.text))
 
 
 def _reports(material: Sequence[Quoted], limit: int) -> list[reply.Told]:
