@@ -173,6 +173,8 @@ def test_what_is_known_is_no_memory_again():
         ("Do not restart the server without telling me.", MemoryType.PREFERENCE),
         ("Please batch the inserts, 500 rows each, and never run migrations on a Friday.", MemoryType.PREFERENCE),
         ("Fix the login, but don't ever log the token.", MemoryType.PREFERENCE),
+        ("Don’t ever touch the billing module.", MemoryType.PREFERENCE),  # noqa: RUF001
+        ("Ändere nichts in vendor/, ohne mich zu fragen.", MemoryType.PREFERENCE),
         ("Call me Pit from now on.", MemoryType.PREFERENCE),
         ("Use British spelling from now on.", MemoryType.PREFERENCE),
         ("Call me Pit.", MemoryType.PREFERENCE),
@@ -229,6 +231,21 @@ DECIDED = [
     "Let's stay with SQLite for the queue.",
     "I've decided to drop Windows 10.",
 ]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "lasts"),
+    [
+        ("We always pin the base image by digest.", True),
+        ("Wir taggen Releases immer im Format v1.2.3.", True),
+        ("We never saw the base image again.", False),
+    ],
+)
+def test_the_habits_of_those_who_work_are_rules_and_those_of_friends_are_stories(sentence, lasts):
+    cue = lasting.lasting(sentence, by_user=True, working=True)
+    assert (cue is not None and cue.type is MemoryType.PREFERENCE) is lasts
+    assert lasting.lasting(sentence, by_user=True, working=False) is None
+    assert lasting.lasting(sentence, by_user=False, working=True) is None
 
 
 @pytest.mark.parametrize("sentence", DECIDED)
@@ -330,6 +347,9 @@ def test_content_words_have_no_endings_no_stop_words_and_pairs_for_wide_scripts(
 WORDS = st.sampled_from(
     [
         "I",
+        "And",
+        "Got it.",
+        "by the way.",
         "moved",
         "to",
         "Oslo",

@@ -47,7 +47,7 @@ _ERROR = re.compile(
 )
 _DIGITS = re.compile(r"\d+")  # a failure that comes again with other timings is the same failure
 _PASSES = re.compile(
-    r"\b[1-9]\d* (?:tests? )?(?:passed|passing)\b|\b[1-9]\d* (?:tests?|examples?),.*\b0 (?:failures|failed)\b"
+    r"\b[1-9]\d* (?:tests? )?(?:passed|passing)\b|\b[1-9]\d* (?:tests?|examples?),[^\n]{0,80}\b0 (?:failures|failed)\b"
     r"|\btest result: ok\b|\ball (?:\d+ )?tests pass|\bbuild success|^ok\s+\S+\s+[\d.]+s$|^OK(?: \(\d+ tests?.*\))?$",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -56,9 +56,9 @@ _FAILS = re.compile(
     r"|^Traceback \(",
     re.IGNORECASE | re.MULTILINE,
 )
-_TEST_ID = re.compile(r"[\w./-]+::[\w:]+")
+_TEST_ID = re.compile(r"(?<![\w./-])[\w./-]+::[\w:]+")
 _CODE_FILE = re.compile(
-    r"[\w./-]*\w\.(?:py|[cm]?[jt]sx?|go|rs|rb|java|kt|php|cs|c|cc|cpp|swift|exs?|scala)\b", re.IGNORECASE
+    r"(?<![\w./-])[\w./-]*\w\.(?:py|[cm]?[jt]sx?|go|rs|rb|java|kt|php|cs|c|cc|cpp|swift|exs?|scala)\b", re.IGNORECASE
 )
 _RUNNER = re.compile(
     r"\b(?:pytest|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|gradlew?|mvn|ctest|"

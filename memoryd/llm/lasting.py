@@ -86,6 +86,8 @@ CUES = (
         r"\b(?:you should|you must|make sure (?:to|you)|i want you to|we should|we must)\s+(?:always|never)\b",
         rf"{_OPENING}(?:don't|do not)\s+(?:ever\s+\w|(?:use|commit|push|add|mock|install)\b)",
         rf"{_OPENING}(?:don't|do not|never)\s+\w.*\b{_ASKING_FIRST}",
+        r"\b(?:ohne (?:mich|uns) (?:vorher )?zu fragen|sans (?:me|nous) (?:le )?demander|sin (?:preguntarme|avisarme)|"
+        r"senza chieder(?:me|mi)\w*|sem me (?:perguntar|avisar)|zonder (?:het )?(?:mij|me) (?:eerst )?te vragen)\b",
         rf"^(?!.*{_SUBJECT}.*\b(?:always|never|ever)\b).+?{_JOINED}{_RULE}",
         rf"{_OPENING}stop\s+(?:using|committing|pushing|adding|mocking|installing)\b",
         r"^(?:bitte )?(?:niemals|immer)\s+\w+",
@@ -136,6 +138,13 @@ CUES = (
         rf"\bi(?:'m| am) (?:a|an) (?!{_NO_TRADE})[\w-]+(?: [\w-]+)?(?: (?:at|in|for|by|from|who|and)\b|[.!]?$)",
     ),
     _cue(
+        MemoryType.PREFERENCE,
+        0.8,
+        rf"{_OPENING}we (?:always|never) (?!had|did|saw|went|got|came|knew|made|said|thought|met|found|\w+ed\b)\w",
+        r"^wir \w+ (?:\S+ )?(?:immer|nie|niemals)\b|^(?:nous|on) \S+ (?:toujours|jamais)\b|^(?:siempre|nunca) \w+mos\b",
+        at_work_only=True,
+    ),
+    _cue(
         MemoryType.DECISION,
         0.8,
         rf"{_WHY}.*\b(?:decided (?:to|on|that|against)|we chose|settled on|agreed (?:to|on|that))\b",
@@ -177,9 +186,10 @@ _APPLYING = {
 _ANY = re.compile(
     r"\b(?:remember|forget|mind|record|from now|future|forward|merk|jetzt|recuerda|souviens|rappelle|always|never|"
     r"don't|do not|stop|"
-    r"immer|niemals|prefer\w*|rather|usually|only|call me|allergic|stand|bevorzuge|préfère|prefiero|preferisco|"
+    r"immer|nie|niemals|toujours|jamais|siempre|nunca|"
+    r"prefer\w*|rather|usually|only|call me|allergic|stand|bevorzuge|préfère|prefiero|preferisco|"
     r"prefiro|favou?rite|hate|dislike|nenn(?:en)?|appelle[sz]?|llámame|chiamami|ab|von nun|désormais|ahora|d'ora|"
-    r"voortaan|odio|gustan?|piac\w+|gosto|"
+    r"voortaan|ohne|sans|sin|senza|sem|zonder|odio|gustan?|piac\w+|gosto|"
     r"my|i|i'm|i've|ich|je|me llamo|vivo|our|we|decided|decision|let's|we'll|go with|we're|settled|agreed|"
     r"switched|moved|"
     r"migrated|cause|culprit|"
@@ -206,7 +216,8 @@ def lasting(sentence: str, *, by_user: bool, working: bool) -> Cue | None:
         return None
     if is_question(sentence) or sentence.endswith(":"):
         return None
-    return next((cue for cue in cues if cue.pattern.search(sentence) and _stands(sentence, cue)), None)
+    plain = sentence.replace("’", "'")  # noqa: RUF001
+    return next((cue for cue in cues if cue.pattern.search(plain) and _stands(plain, cue)), None)
 
 
 def _stands(sentence: str, cue: Cue) -> bool:
