@@ -70,8 +70,8 @@ JOINS = re.compile(
 )
 # A clause at the end that only eases the talk.
 TAG = re.compile(
-    r"\s{0,2}[,–—-]\s{0,2}(?:by the way|btw|fyi|just so you know|just fyi|for what it's worth|you know|übrigens|au fait|"  # noqa: RUF001
-    r"por cierto|a proposito|aliás|trouwens|кстати)(?=[.!…]*$)",
+    r"\s{0,2}[,–—-]\s{0,2}(?:by the way|btw|fyi|just so you know|just fyi|for what it's worth|you know|übrigens|"  # noqa: RUF001
+    r"au fait|por cierto|a proposito|aliás|trouwens|кстати)(?=[.!…]*$)",
     re.IGNORECASE,
 )
 CAPITAL = re.compile(r"\b[A-Z][a-z]{2,}\b")
