@@ -424,7 +424,9 @@ def test_a_job_by_hand_comes_to_the_same(scratch, beside):
     assert scratch.dailies()["2026-03-04.md"].startswith("# Daily Memory: 2026-03-04\n\n## Trimmed Context (09:00)\n")
     rule = "- User: Please always run the whole test suite before every commit in this repository."
     tabs = "- User: My name is Ottilie Brandt and I prefer tabs over spaces in all Makefiles."
-    assert sorted(scratch.core.splitlines()) == sorted(["# Memory", "", "## Preferences", "", rule, tabs])
+    decided = "- User: We decided to keep the orders in PostgreSQL 16 because the reports need window functions."
+    found = [line for line in scratch.core.splitlines() if line]
+    assert sorted(found) == sorted(["# Memory", "## Preferences", rule, tabs, "## Decisions", decided])
     assert scratch.json("job", "run", "sleep")["state"] == "skipped"
 
 

@@ -169,6 +169,20 @@ def test_what_is_known_is_no_memory_again():
         ("My name is Ola Nordmann.", MemoryType.FACT),
         ("We use PostgreSQL for the billing service.", MemoryType.FACT),
         ("I moved to Bergen after the flood.", MemoryType.FACT),
+        ("Don't ever touch vendor/ without asking me.", MemoryType.PREFERENCE),
+        ("Do not restart the server without telling me.", MemoryType.PREFERENCE),
+        ("Please batch the inserts, 500 rows each, and never run migrations on a Friday.", MemoryType.PREFERENCE),
+        ("Fix the login, but don't ever log the token.", MemoryType.PREFERENCE),
+        ("Don’t ever touch the billing module.", MemoryType.PREFERENCE),  # noqa: RUF001
+        ("Ändere nichts in vendor/, ohne mich zu fragen.", MemoryType.PREFERENCE),
+        ("Call me Pit from now on.", MemoryType.PREFERENCE),
+        ("Use British spelling from now on.", MemoryType.PREFERENCE),
+        ("Call me Pit.", MemoryType.PREFERENCE),
+        ("I don't like long function names.", MemoryType.PREFERENCE),
+        ("I really hate tabs in YAML.", MemoryType.PREFERENCE),
+        ("Nenn mich Piet.", MemoryType.PREFERENCE),
+        ("Je n'aime pas les noms trop longs.", MemoryType.PREFERENCE),
+        ("Llámame Pepe.", MemoryType.PREFERENCE),
         ("请记住以后都用中文回答我的问题", MemoryType.PREFERENCE),
         ("これからは必ずテストを実行してください", MemoryType.PREFERENCE),
     ],
@@ -184,6 +198,12 @@ def test_explicit_cues_last(sentence, kind):
     "sentence",
     [
         "Never say never!",
+        "Call me tomorrow.",
+        "Call me Monday.",
+        "I don't like it.",
+        "We had fun and never made plans.",
+        "They never walk and always use the car.",
+        "Don't go home without me!",
         "I'll never forget that evening.",
         "Do you remember when we met?",
         "It was always fun.",
@@ -207,7 +227,25 @@ DECIDED = [
     "We decided to use PostgreSQL.",
     "Decision: the API stays REST.",
     "Let's go with option B, because it is cheaper.",
+    "Let's use Jinja2 for the mail templates.",
+    "Let's stay with SQLite for the queue.",
+    "I've decided to drop Windows 10.",
 ]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "lasts"),
+    [
+        ("We always pin the base image by digest.", True),
+        ("Wir taggen Releases immer im Format v1.2.3.", True),
+        ("We never saw the base image again.", False),
+    ],
+)
+def test_the_habits_of_those_who_work_are_rules_and_those_of_friends_are_stories(sentence, lasts):
+    cue = lasting.lasting(sentence, by_user=True, working=True)
+    assert (cue is not None and cue.type is MemoryType.PREFERENCE) is lasts
+    assert lasting.lasting(sentence, by_user=True, working=False) is None
+    assert lasting.lasting(sentence, by_user=False, working=True) is None
 
 
 @pytest.mark.parametrize("sentence", DECIDED)
@@ -274,6 +312,33 @@ def test_sentences(text, parts):
     assert sentences.sentences(text) == parts
 
 
+@pytest.mark.parametrize(
+    ("sentence", "text"),
+    [
+        ("And always add a regression test.", "Always add a regression test."),
+        ("But pytest.ini must stay.", "pytest.ini must stay."),
+        ("Also `pip` is banned.", "`pip` is banned."),
+        ("Then, deploy it.", "Deploy it."),
+        ("So we use uv.", "We use uv."),
+        ("And then we moved to Oslo.", "We moved to Oslo."),
+        ("Und wir nehmen Poetry.", "Wir nehmen Poetry."),
+        ("Pero, usamos uv.", "Usamos uv."),
+        ("另外，我们用 uv。", "我们用 uv。"),  # noqa: RUF001
+        ("My timezone is Europe/Vienna, by the way.", "My timezone is Europe/Vienna."),
+        ("Meine Zeitzone ist Europe/Vienna, übrigens.", "Meine Zeitzone ist Europe/Vienna."),
+        ("But not on Friday.", "But not on Friday."),
+        ("So far we use uv.", "So far we use uv."),
+        ("Also known as Bo.", "Also known as Bo."),
+        ("Then the build failed.", "Then the build failed."),
+        ("And", "And"),
+        ("You know.", "You know."),
+    ],
+)
+def test_a_sentence_alone_does_not_hang_on_another(sentence, text):
+    assert sentences.alone(sentence) == text
+    assert sentences.alone(text) == text
+
+
 def test_content_words_have_no_endings_no_stop_words_and_pairs_for_wide_scripts():
     assert words.content("The dogs were running to the parks") == ["dogs", "runn", "park"]
     assert words.content("我住在上海") == ["我住", "住在", "在上", "上海"]
@@ -282,6 +347,9 @@ def test_content_words_have_no_endings_no_stop_words_and_pairs_for_wide_scripts(
 WORDS = st.sampled_from(
     [
         "I",
+        "And",
+        "Got it.",
+        "by the way.",
         "moved",
         "to",
         "Oslo",

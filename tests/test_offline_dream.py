@@ -126,6 +126,39 @@ def test_a_wish_that_comes_again_on_another_day_lasts_and_one_said_once_does_not
     assert not bullets(dreamt(ask(other)))
 
 
+def by_hand(text: str, origin: str = "hand") -> list[Quoted]:
+    return [Quoted("d1", "daily", origin, "2026-11-21", text)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We always pin the base image by digest.",
+        "The release notes are always reviewed by two people.",
+        "Wir taggen Releases immer im Format v1.2.3.",
+        "Nunca desplegamos el servidor los viernes.",
+        "我们总是固定基础镜像的摘要。",
+    ],
+)
+def test_what_a_person_writes_by_hand_to_be_so_always_lasts_and_what_tools_write_does_not(text):
+    parsed = dreamt(ask(by_hand(text)))
+    assert headings(parsed) == {text: "Preferences"}
+    assert not bullets(dreamt(ask(by_hand(text, "agent"))))
+
+
+@pytest.mark.parametrize(
+    "text", ["I never saw the film about Oslo.", "It was always raining in Bergen.", "Lunch with Ben was nice."]
+)
+def test_what_happened_is_no_rule_by_being_written_by_hand(text):
+    assert not bullets(dreamt(ask(by_hand(text))))
+
+
+def test_a_rule_that_began_with_and_does_not_come_again_without_it():
+    joined = "User: And always add a regression test for each bug."
+    assert bullets(dreamt(ask(core(joined), daily(joined)))) == {joined: ("m1",)}
+    assert bullets(dreamt(ask(daily(joined)))) == {"User: Always add a regression test for each bug.": ("d1",)}
+
+
 def test_what_the_core_says_already_is_not_added_again():
     known = core("User: Always run the tests before you push. We use Postgres 16 on the host Marvin.")
     entries = daily("User: Before you push, always run the tests!", "User: We use Postgres 16 on the host Marvin.")

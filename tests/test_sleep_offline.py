@@ -1,5 +1,6 @@
 """Sleep with the built-in backend, as most people have it: what is said briefly is not lost for being brief."""
 
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -9,25 +10,38 @@ from memoryd.jobs.job import AddMemories, AppendDaily, Ask, Done
 from memoryd.llm import offline
 from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
 
+SAYS = re.compile(r"(ASSISTANT|CALLS|TOOL): ")
+TURNS = {
+    "": (Role.USER, Origin.USER, Kind.MESSAGE),
+    "ASSISTANT": (Role.ASSISTANT, Origin.ASSISTANT, Kind.MESSAGE),
+    "CALLS": (Role.ASSISTANT, Origin.ASSISTANT, Kind.TOOL_CALL),
+    "TOOL": (Role.TOOL, Origin.TOOL, Kind.TOOL_RESULT),
+}
+
+
+def turn(seq: int, text: str) -> StoredTurn:
+    """A turn of the user, or of whom the text begins with; a tool answers the call right before it."""
+    found = SAYS.match(text)
+    role, origin, kind = TURNS[found[1] if found else ""]
+    called = {Kind.TOOL_CALL: f"c{seq}", Kind.TOOL_RESULT: f"c{seq - 1}"}.get(kind)
+    return StoredTurn(
+        seq=seq,
+        record_id=f"r{seq}",
+        part=0,
+        role=role,
+        origin=origin,
+        kind=kind,
+        text=text[found.end() if found else 0 :],
+        at="2026-11-20T10:00:00Z",
+        tokens=9,
+        sidechain=False,
+        tool_call_id=called,
+        tool_name="bash" if called else None,
+    )
+
 
 def slept(*said: str):
-    turns = tuple(
-        StoredTurn(
-            seq=seq,
-            record_id=f"r{seq}",
-            part=0,
-            role=Role.USER,
-            origin=Origin.USER,
-            kind=Kind.MESSAGE,
-            text=text,
-            at="2026-11-20T10:00:00Z",
-            tokens=9,
-            sidechain=False,
-            tool_call_id=None,
-            tool_name=None,
-        )
-        for seq, text in enumerate(said, 1)
-    )
+    turns = tuple(turn(seq, text) for seq, text in enumerate(said, 1))
     inputs = sleep.SleepInputs(
         agent_id="a",
         session_id="s",
@@ -56,10 +70,16 @@ def slept(*said: str):
     raise AssertionError(step)
 
 
+def daily(step: Done) -> list[str]:
+    return [line for edit in step.edits if isinstance(edit, AppendDaily) for line in edit.body.splitlines()]
+
+
+def core(step: Done) -> list[str]:
+    return [memory.text for edit in step.edits if isinstance(edit, AddMemories) for memory in edit.memories]
+
+
 def written(step: Done) -> str:
-    daily = [edit.body for edit in step.edits if isinstance(edit, AppendDaily)]
-    core = [memory.text for edit in step.edits if isinstance(edit, AddMemories) for memory in edit.memories]
-    return "\n".join([*daily, *core])
+    return "\n".join([*daily(step), *core(step)])
 
 
 @pytest.mark.parametrize(
@@ -77,3 +97,108 @@ def test_a_single_message_is_kept(text):
 def test_every_sentence_of_a_short_message_is_kept():
     text = written(slept("Our deadline is 2026-12-15. The customer is Nordpost. Do not touch the billing module."))
     assert all(part in text for part in ("2026-12-15", "Nordpost", "billing module"))
+
+
+def test_standing_orders_and_decisions_go_into_the_core_and_acknowledgements_nowhere():
+    step = slept(
+        "Please refactor the mailer. Don't ever touch vendor/ without asking me.",
+        "ASSISTANT: Understood.",
+        "Please batch the inserts, 500 rows each, and never run migrations on a Friday.",
+        "ASSISTANT: Noted, Pit.",
+        "I don't like long function names. Call me Pit from now on.",
+        "ASSISTANT: OK, Pit.",
+        "Let's use Jinja2 for the mail templates.",
+        "ASSISTANT: Sure, Jinja2 for the mail templates.",
+        "We decided to keep sessions for 72 hours because support asks for them.",
+        "ASSISTANT: Done: all 61 tests pass. Still open: the retry of the mailer's outbox.",
+    )
+    assert core(step) == [
+        "User: Don't ever touch vendor/ without asking me.",
+        "User: Please batch the inserts, 500 rows each, and never run migrations on a Friday.",
+        "User: Call me Pit from now on.",
+        "User: I don't like long function names.",
+        "User: Let's use Jinja2 for the mail templates.",
+        "User: We decided to keep sessions for 72 hours because support asks for them.",
+    ]
+    assert [line for line in daily(step) if line.startswith("- Assistant:")] == [
+        "- Assistant: Done: all 61 tests pass. Still open: the retry of the mailer's outbox."
+    ]
+
+
+@pytest.mark.parametrize(
+    "assent",
+    ["Got it.", "Noted.", "Sure!", "Verstanden, Pit.", "Notiert.", "Bien noté.", "Anotado.", "Ricevuto.", "Принято.",
+     "收到。", "承知しました。", "알겠습니다."],
+)  # fmt: skip
+def test_an_acknowledgement_is_told_nowhere(assent):
+    step = slept("Our deadline is 2026-12-15, and Pit is the customer.", f"ASSISTANT: {assent}")
+    assert "Assistant" not in written(step)
+
+
+def test_a_line_stands_alone_and_is_not_told_again_as_the_assistant_repeats_it():
+    step = slept(
+        "And always add a regression test for each bug. My timezone is Europe/Vienna, by the way.",
+        "ASSISTANT: Noted.",
+        "But the mail templates use Jinja2 3.1 now.",
+        "ASSISTANT: The mail templates now use Jinja2 3.1. The footer is still to be moved there.",
+    )
+    assert core(step) == [
+        "User: Always add a regression test for each bug.",
+        "User: My timezone is Europe/Vienna.",
+    ]
+    assert daily(step) == [
+        "- User: Always add a regression test for each bug. My timezone is Europe/Vienna.",
+        "- User: The mail templates use Jinja2 3.1 now.",
+        "- Assistant: The footer is still to be moved there.",
+    ]
+
+
+RUN = 'CALLS: bash {"command": "pytest tests/test_coupon.py"}'
+FAILED = "TOOL: FAILED tests/test_coupon.py::test_speed - AssertionError: 4.1 > 0.5\n1 failed in 5.02s"
+FIXED = "ASSISTANT: Fixed: the coupon page takes 0.2 s now."
+
+
+@pytest.mark.parametrize(
+    "mend",
+    [
+        [RUN, "TOOL: 1 passed in 0.30s"],
+        ['CALLS: bash {"command": "pytest -q"}', "TOOL: 61 passed in 8.30s"],
+        ['CALLS: bash {"command": "pytest -x tests/test_coupon.py::test_speed"}', "TOOL: 1 passed in 0.30s"],
+        [FIXED],
+    ],
+)
+def test_a_failure_that_was_mended_is_not_told_as_open(mend):
+    step = slept("Make the coupon page fast.", RUN, FAILED, *mend, "ASSISTANT: The page loads one coupon at a time.")
+    assert "Failed:" not in written(step)
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        [RUN, "TOOL: 1 failed, 3 passed in 0.30s"],
+        ['CALLS: bash {"command": "pytest tests/test_mail.py"}', "TOOL: 7 passed in 0.30s"],
+        ['CALLS: bash {"command": "pytest tests/test_coupon.py::test_price"}', "TOOL: 1 passed in 0.30s"],
+        ['CALLS: bash {"command": "pytest -k price"}', "TOOL: 1 passed in 0.30s"],
+        [RUN, "TOOL: 1 passed in 0.30s", RUN, FAILED],
+        ["ASSISTANT: Fixed: the mail footer shows the new address now."],
+        ["ASSISTANT: The coupon page is not fixed yet, it will be once the cache works."],
+    ],
+)
+def test_a_failure_that_was_not_mended_stays_told(later):
+    step = slept("Make the coupon page fast.", RUN, FAILED, *later, "ASSISTANT: The page loads one coupon at a time.")
+    assert "Failed: FAILED tests/test_coupon.py::test_speed - AssertionError: 4.1 > 0.5" in written(step)
+
+
+def test_of_a_mended_failure_the_fix_is_told_first():
+    step = slept(
+        "Make the coupon page fast.",
+        RUN,
+        FAILED,
+        "ASSISTANT: The run of test_speed failed with 4.1 against 0.5 seconds on the coupon module of the Gdansk "
+        "replica, where each of the 900 coupons takes a query of its own from the shared pool of four. "
+        "Fixed: the coupon page takes 0.2 s now.",
+        *(f"Also look at the {name} page, its price column is {n} px too wide." for n, name in enumerate(
+            ("basket", "invoice", "refund", "voucher", "address", "shipping"), 20)),
+    )  # fmt: skip
+    assert "Fixed: the coupon page takes 0.2 s now." in written(step)
+    assert "Failed:" not in written(step)

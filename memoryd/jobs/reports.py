@@ -6,6 +6,10 @@ Nothing else of a tool's output passes: it is text from outside, and most of it 
 from __future__ import annotations
 
 import re
+from bisect import bisect
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import orjson
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
 
 CHANGED = "changed "  # begins a fact that names files, each between backticks
 FAILED = "failed "  # begins a fact that quotes an error
+MENDED = " (a later run passed)"  # ends one whose command or test has passed since
 
 _LONGEST = 220  # characters of a path or an error line
 _MOST_ERRORS = 12
@@ -31,6 +36,7 @@ _EDITS = re.compile(
 )
 _SHELL = re.compile(r"bash|shell|exec|terminal|command|run", re.IGNORECASE)
 _PATH_KEYS = ("file_path", "notebook_path", "path", "filename", "target_file")
+_COMMAND_KEYS = ("command", "cmd", "script")
 _PATCHED = re.compile(r"\*\*\* (?:Add|Update|Delete) File: ([^\n\\\"]+)")
 _CUT_PATH = re.compile(rf'"(?:{"|".join(_PATH_KEYS)})"\s*:\s*"([^"\\\n]{{1,400}})"')
 _ERROR = re.compile(
@@ -40,6 +46,25 @@ _ERROR = re.compile(
     r"|\b[45]\d\d (?:Forbidden|Unauthorized|Internal Server Error)\b|\berror TS\d+",
 )
 _DIGITS = re.compile(r"\d+")  # a failure that comes again with other timings is the same failure
+_PASSES = re.compile(
+    r"\b[1-9]\d* (?:tests? )?(?:passed|passing)\b|\b[1-9]\d* (?:tests?|examples?),[^\n]{0,80}\b0 (?:failures|failed)\b"
+    r"|\btest result: ok\b|\ball (?:\d+ )?tests pass|\bbuild success|^ok\s+\S+\s+[\d.]+s$|^OK(?: \(\d+ tests?.*\))?$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_FAILS = re.compile(
+    r"\b[1-9]\d* (?:tests? )?(?:failed|failing|failures?|errors?)\b|\bexit(?:ed with)?(?: code| status)?:? [1-9]"
+    r"|^Traceback \(",
+    re.IGNORECASE | re.MULTILINE,
+)
+_TEST_ID = re.compile(r"(?<![\w./-])[\w./-]+::[\w:]+")
+_CODE_FILE = re.compile(
+    r"(?<![\w./-])[\w./-]*\w\.(?:py|[cm]?[jt]sx?|go|rs|rb|java|kt|php|cs|c|cc|cpp|swift|exs?|scala)\b", re.IGNORECASE
+)
+_RUNNER = re.compile(
+    r"\b(?:pytest|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|gradlew?|mvn|ctest|"
+    r"(?:cargo|go|npm|pnpm|yarn|bun|make|dotnet|mix|swift) (?:run )?(?:test|check|build)\w*)\b"
+)
+_CHOOSES = re.compile(r"\s(?:-k|-m|-t|-run|--run|--filter|--grep|--testNamePattern)\b")
 _DECLINED = re.compile(r"^(?:The user doesn't want to|<tool_use_error>)", re.IGNORECASE)
 
 
@@ -52,7 +77,13 @@ class Reports:
         self._declined = {turn.tool_call_id for turn in turns if _DECLINED.match(turn.text)} - {None}
         self._folder = folder.rstrip("/\\") if folder else ""
         self._told: set[str] = set()
-        self._errors = 0
+        self._errors: Counter[str] = Counter()
+        commands = {turn.tool_call_id: _command(turn.text) for turn in turns if turn.kind is Kind.TOOL_CALL}
+        self._runs = [
+            _Run(turn.seq, commands.get(turn.tool_call_id, "") if turn.tool_call_id else "", turn.text)
+            for turn in turns
+            if turn.kind is Kind.TOOL_RESULT and not turn.sidechain and self._is_run(turn)
+        ]
 
     def fact(self, turn: StoredTurn) -> str | None:
         """Return the fact that `turn` adds, `CHANGED` or `FAILED` with its text, or None for most turns."""
@@ -73,20 +104,77 @@ class Reports:
         return CHANGED + " ".join(f"`{path}`" for path in dict.fromkeys(paths)) if paths else None
 
     def _failed(self, turn: StoredTurn) -> str | None:
-        tool = self._tools.get(turn.tool_call_id) or turn.tool_name or ""
-        if self._errors >= _MOST_ERRORS or turn.tool_call_id in self._declined or not _SHELL.search(tool):
+        if not self._is_run(turn) or all(self._errors[mend] >= _MOST_ERRORS for mend in ("", MENDED)):
             return None
         error = _error(turn.text)
-        shape = _DIGITS.sub("0", error or "")
-        if error is None or shape in self._told:
+        if error is None:
+            return None
+        at = bisect(self._runs, turn.seq, key=lambda run: run.seq)
+        mend = MENDED if any(run.mends(self._runs[at - 1], error) for run in self._runs[at:]) else ""
+        shape = _DIGITS.sub("0", error + mend)
+        if shape in self._told or self._errors[mend] >= _MOST_ERRORS:
             return None
         self._told.add(shape)
-        self._errors += 1
-        return FAILED + error
+        self._errors[mend] += 1
+        return FAILED + error + mend
+
+    def _is_run(self, turn: StoredTurn) -> bool:
+        tool = self._tools.get(turn.tool_call_id) or turn.tool_name or ""
+        return turn.tool_call_id not in self._declined and _SHELL.search(tool) is not None
 
     def _inside(self, path: str) -> str:
         inside = self._folder and path.startswith((f"{self._folder}/", f"{self._folder}\\"))
         return path[len(self._folder) + 1 :] if inside else path
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One command with its output."""
+
+    seq: int
+    command: str  # empty where the transcript does not tell
+    output: str
+
+    def mends(self, failed: _Run, error: str) -> bool:
+        """Say whether this run passed and ran what failed before: the same command, test, file, or all of them."""
+        return self._covers(failed, error) and (self._passes or (self._is_clean and self.command == failed.command))
+
+    def _covers(self, failed: _Run, error: str) -> bool:
+        if self.command == failed.command:
+            return bool(self.command) or _is_of_test(error)
+        tests, files = self._named
+        named = f"{failed.command} {error}"
+        if tests or files:
+            return (
+                not tests.isdisjoint(_TEST_ID.findall(named))
+                if tests
+                else not files.isdisjoint(_CODE_FILE.findall(named))
+            )
+        runner = _RUNNER.search(self.command)
+        return runner is not None and runner[0] in failed.command and not _CHOOSES.search(self.command)
+
+    @cached_property
+    def _named(self) -> tuple[frozenset[str], frozenset[str]]:
+        return frozenset(_TEST_ID.findall(self.command)), frozenset(_CODE_FILE.findall(self.command))
+
+    @cached_property
+    def _is_clean(self) -> bool:
+        tail = self.output[-_TAIL:]
+        return bool(tail.strip()) and not _FAILS.search(tail) and _error(tail) is None
+
+    @cached_property
+    def _passes(self) -> bool:
+        return self._is_clean and _PASSES.search(self.output[-_TAIL:]) is not None
+
+
+def _is_of_test(error: str) -> bool:
+    return _TEST_ID.search(error) is not None or "AssertionError" in error or error.startswith(("FAIL", "--- FAIL"))
+
+
+def _command(text: str) -> str:
+    given = _input(text)
+    found = next((value for key in _COMMAND_KEYS if isinstance(value := given.get(key), str)), text)
+    return " ".join(found.split())
 
 
 def _paths(text: str) -> list[str]:

@@ -31,17 +31,21 @@ ok|okay|okey|k|kk|yes|yep|yeah|yup|no|nope|sure|fine|great|good|nice|cool|perfec
 thank you|thx|ty|
 got it|i see|understood|right|correct|exactly|agreed|done|go|go on|go ahead|continue|proceed|next|please|
 please continue|
+noted|duly noted|will do|got you|gotcha|roger|copy that|of course|certainly|absolutely|on it|my pleasure|no problem|
 please do|do it|keep going|sounds good|looks good|lgtm|makes sense|hi|hello|hey|bye|good morning|
-ja|nein|gut|super|danke|danke schön|vielen dank|genau|alles klar|weiter|mach weiter|passt|bitte|hallo|verstanden|
-oui|non|d'accord|merci|merci beaucoup|parfait|très bien|continue|vas-y|compris|bonjour|exactement|
-sí|si|vale|gracias|muchas gracias|perfecto|bien|muy bien|sigue|continúa|adelante|entendido|hola|exacto|
-sì|va bene|grazie|grazie mille|perfetto|bene|continua|avanti|capito|ciao|esatto|
-sim|não|obrigado|obrigada|perfeito|certo|beleza|continue|pode continuar|entendi|olá|exatamente|
-nee|prima|bedankt|dank je|goed|ga door|begrepen|precies|
-да|нет|ок|хорошо|спасибо|отлично|понятно|ясно|дальше|продолжай|давай|привет|точно|именно|
-好|好的|是|是的|对|對|行|可以|嗯|谢谢|謝謝|谢谢你|继续|繼續|明白|了解|知道了|没问题|不错|你好|
-はい|いいえ|うん|了解|了解です|ありがとう|ありがとうございます|続けて|お願いします|いいね|完璧|わかりました|こんにちは|
-네|예|아니요|좋아요|감사합니다|고마워|계속|알겠습니다
+ja|nein|gut|super|danke|danke schön|vielen dank|genau|alles klar|klar|notiert|mache ich|
+gerne|kein problem|weiter|mach weiter|passt|bitte|hallo|verstanden|
+oui|non|d'accord|merci|merci beaucoup|parfait|très bien|bien sûr|noté|c'est noté|bien noté|entendu|
+continue|vas-y|compris|bonjour|exactement|
+sí|si|vale|gracias|muchas gracias|perfecto|bien|muy bien|sigue|continúa|adelante|anotado|claro|de acuerdo|por supuesto|
+entendido|hola|exacto|
+sì|va bene|grazie|grazie mille|perfetto|bene|continua|avanti|capito|annotato|d'accordo|certo|ricevuto|ciao|esatto|
+sim|não|obrigado|obrigada|perfeito|certo|anotado|claro|combinado|beleza|continue|pode continuar|entendi|olá|exatamente|
+nee|prima|bedankt|dank je|goed|ga door|genoteerd|duidelijk|komt goed|begrepen|precies|
+да|нет|ок|хорошо|спасибо|отлично|понятно|ясно|принято|записал|записала|запомнил|запомнила|понял|поняла|конечно|дальше|продолжай|давай|привет|точно|именно|
+好|好的|收到|记下了|記下了|明白了|我明白了|是|是的|对|對|行|可以|嗯|谢谢|謝謝|谢谢你|继续|繼續|明白|了解|知道了|没问题|不错|你好|
+はい|いいえ|うん|了解|了解です|ありがとう|ありがとうございます|続けて|お願いします|いいね|完璧|わかりました|承知しました|かしこまりました|メモしました|もちろんです|こんにちは|
+네|예|아니요|좋아요|감사합니다|고마워|계속|알겠습니다|알겠어요|네 알겠습니다|물론입니다
 """
 _ACKS = frozenset(fold(one) for one in re.split(r"[|\n]+", _ACK_LIST))
 _SIGNS = re.compile(r"[\s.,!?;:…~。！？、，👍👌🙏✅🎉😀😊❤️\ufe0f]+")  # noqa: RUF001
@@ -108,6 +112,12 @@ def says_nothing(text: str) -> bool:
         return True
     parts = [_SIGNS.sub(" ", part).strip() for part in _PARTS.split(fold(bare))]
     return len(bare) <= _LONGEST_ACK and all(part in _ACKS for part in parts if part)
+
+
+def after_assent(text: str) -> str | None:
+    """Return what follows an acknowledgement that begins `text`, "Ann." of "OK, Ann."; None where none does."""
+    first, *rest = _PARTS.split(text, maxsplit=1)
+    return "".join(rest) if _SIGNS.sub(" ", fold(first)).strip() in _ACKS else None
 
 
 def signals(text: str) -> tuple[Signal, ...]:

@@ -39,6 +39,41 @@ LEAD = re.compile(
     r"[A-Z][a-z]+))?\s*[,!.:—–-]+\s*)+",  # noqa: RUF001
     re.IGNORECASE,
 )  # fmt: skip
+# That a fault is gone, for lowered text; hope, plans and what is still to be done tell no fix.
+FIXED = re.compile(
+    r"^(?!.*(?:\b(?:not|once|if|should|will|until|when|still|to be|try|might)\b|n't\b))(?:.*\b)?"
+    r"(?:(?:is|are|been|now|i|i've|we|we've|have) (?:now )?(?:fixed|solved|resolved|repaired)\b"
+    r"|(?:passes|pass|works?|succeeds?) (?:now|again)\b|now (?:passes|pass|works?|succeeds?)\b)"
+    r"|^(?:(?:it's |that's |all )?(?:fixed|solved|resolved|repaired)\b|behoben\b|gelöst\b|corrigé\b|résolu\b|"
+    r"arreglado\b|solucionado\b|risolto\b|corretto\b|resolvido\b|corrigido\b|opgelost\b|исправлено\b|已修复|修好了|修正しました|수정했)"
+)
+FAILS = re.compile(
+    r"^(?!.*\b(?:because|since|due to|caused|cause|culprit|still)\b).*"
+    r"\b(?:fails?|failed|failing|failure|errors?|broken|breaks|broke|crash(?:es|ed)?)\b"
+)
+# What is so at all times, told of the present; "I never saw it" is a story.
+STANDING = re.compile(
+    r"\b(?:is|are|be|gets?) (?:always|never)\b"
+    r"|(?<!was )(?<!were )(?<!had )(?<!has )(?<!have )\b(?:always|never) "
+    r"(?!(?:was|were|had|did|saw|went|got|came|knew|took|made|said|thought|felt|met|told|gave|found|\w+ed)\b)\w"
+    r"|\b(?:immer|niemals?|stets|toujours|jamais|siempre|nunca|jamás|sempre|altijd|nooit)\b"
+    r"|\b(?:всегда|никогда)\b|总是|總是|永远|永遠|始终|必ず|常に|絶対に|決して|항상|절대"
+)
+# What joins a sentence to the one before it; "so far", "but not" and "also known as" join nothing.
+JOINS = re.compile(
+    r"^(?:(?:and|but|so|also|plus|then|und|aber|außerdem|et|mais|donc|aussi|pero|también|entonces|ma|quindi|anche|mas|"
+    r"também|en|maar|dus|ook|и|но|также),\s+"
+    r"|(?:and|but|und|aber|mais|pero|maar) (?:also |then |so )?(?!not\b|only\b|nor\b|for\b|nicht\b|pas\b|no\b|niet\b)"
+    r"|so (?=(?:i|we|you|he|she|they|please|always|never|let's)\b)|also (?!known\b|called\b)"
+    r"|(?:而且|但是|所以|另外|そして|しかし|また|それから|그리고|하지만)[,，、]\s*)+",  # noqa: RUF001
+    re.IGNORECASE,
+)
+# A clause at the end that only eases the talk.
+TAG = re.compile(
+    r"\s{0,2}[,–—-]\s{0,2}(?:by the way|btw|fyi|just so you know|just fyi|for what it's worth|you know|übrigens|"  # noqa: RUF001
+    r"au fait|por cierto|a proposito|aliás|trouwens|кстати)(?=[.!…]*$)",
+    re.IGNORECASE,
+)
 CAPITAL = re.compile(r"\b[A-Z][a-z]{2,}\b")
 CALLED = re.compile(
     r"(?:(?:^|[.!?]\s+)(?:(?i:hey|hi|hello|thanks|thank you|wow|yeah|yes|sure|congrats|bye|absolutely|"

@@ -25,7 +25,7 @@ from memoryd.ledger.replacement import claims, replaces
 from memoryd.ledger.taint import Bench, Candidate, Place, Record, Standing
 from memoryd.llm import promotion, salience, sameness, words
 from memoryd.llm.promotion import Entry, Offer
-from memoryd.llm.sentences import sentences
+from memoryd.llm.sentences import alone, sentences
 from memoryd.llm.statements import Said, Statement, statements
 
 if TYPE_CHECKING:
@@ -196,6 +196,7 @@ class _Night:
         for memory in stays:
             parts = memory.said.sentences
             known |= {sameness.form(memory.told(part)) for part in parts} if len(parts) > 1 else set()
+            known |= {sameness.form(memory.told(alone(part))) for part in parts if alone(part) != part}
         offers = promotion.offers(self._entries, known, working=self._working)
         if self._words is None:
             self._by_importance(offers)

@@ -56,8 +56,17 @@ _OURS = (
 )
 _WHY = r"^(?=.*\b(?:because|since|so that|due to|to avoid|as (?:it|we|they|that)|otherwise)\b)"
 _HAVE = r"\bi(?:'ve| have)? (?:just |finally |recently |already )?"
+_CHOOSE = r"(?:use|using|adopt|(?:go|going|stick|sticking|stay|staying) with|(?:switch|move|migrate) to)"
 _NO_TRADE = "bit|big|lot|part|member of|huge|little|fan|mess|total|great|good|real|bad|true"
 _OPENING = r"^(?:(?:please|also|and|ok(?:ay)?|so|oh|no|but|yes|fine|alright)[,.!]? +)*"
+_RULE = rf"(?:always|never|(?:don't|do not) ever)\s+(?:ever )?{_DO}\b"
+_JOINED = r"(?:[,;]\s*(?:and |but )?|\s(?:and|but) )"
+_SUBJECT = r"\b(?:i|we|he|she|they|it|you|people|everyone|who|that|which|my|our|his|her|their|your)\b"
+_ASKING_FIRST = r"without (?:asking|telling|checking with|consulting|my|permission|approval|confirmation)\b"
+_NOT_A_NAME = (
+    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|may|june|july|august|september|october|"
+    r"november|december|christmas|easter|i\b|asap"
+)
 
 CUES = (
     _cue(
@@ -66,6 +75,7 @@ CUES = (
         rf"{_OPENING}remember(?:\b that\b|\b to\b|:|,| (?:my|i|we|our|the|never|always)\b)",
         rf"{_OPENING}(?:do(?:n't| not) forget (?:that|to always)|keep in mind that|for the record|from now on)\b",
         rf"{_OPENING}(?:in (?:the )?future|going forward)[, ]",
+        r"\bfrom now on[.!]*$|\b(?:ab jetzt|von nun an|désormais|de ahora en adelante|d'ora in poi|voortaan)[.!]*$",
         r"^(?:merk dir|ab jetzt|recuerda que|souviens-toi|rappelle-toi)\b",
         r"记住|記住|记得|記得|覚えて(?:おいて|ください|くれ)|今後は|以后(?:请|都|不)|기억해",
     ),
@@ -74,7 +84,11 @@ CUES = (
         0.9,
         rf"{_OPENING}(?:always|never)\s+(?:ever )?{_DO}\b",
         r"\b(?:you should|you must|make sure (?:to|you)|i want you to|we should|we must)\s+(?:always|never)\b",
-        rf"{_OPENING}(?:don't|do not)\s+(?:ever\s+)?(?:use|commit|push|add|mock|install)\b",
+        rf"{_OPENING}(?:don't|do not)\s+(?:ever\s+\w|(?:use|commit|push|add|mock|install)\b)",
+        rf"{_OPENING}(?:don't|do not|never)\s+\w.*\b{_ASKING_FIRST}",
+        r"\b(?:ohne (?:mich|uns) (?:vorher )?zu fragen|sans (?:me|nous) (?:le )?demander|sin (?:preguntarme|avisarme)|"
+        r"senza chieder(?:me|mi)\w*|sem me (?:perguntar|avisar)|zonder (?:het )?(?:mij|me) (?:eerst )?te vragen)\b",
+        rf"^(?!.*{_SUBJECT}.*\b(?:always|never|ever)\b).+?{_JOINED}{_RULE}",
         rf"{_OPENING}stop\s+(?:using|committing|pushing|adding|mocking|installing)\b",
         r"^(?:bitte )?(?:niemals|immer)\s+\w+",
         r"总是|總是|永远|必ず|絶対に|決して|不要使用|不要用|使わないで",
@@ -84,6 +98,8 @@ CUES = (
         0.85,
         r"\bi(?:'d| would)?\s+(?:really |much |strongly |generally |usually )?(?:prefer\b|rather have\b)",
         rf"\bi\s+(?:always|never|usually|only)\s+{_HABIT}\b",
+        rf"{_OPENING}(?:just )?call me (?!{_NOT_A_NAME})(?-i:[A-ZÀ-Þ])",
+        r"^(?:bitte )?nenn(?:en sie)? mich \w|^appelle[sz]?-moi \w|^llámame (?-i:[A-ZÀ-Þ])|^chiamami (?-i:[A-ZÀ-Þ])",
         r"\b(?:please|you can) call me\b|\bi(?:'m| am) allergic\b|\bi can't stand\b",
         r"\b(?:ich bevorzuge|je préfère|prefiero|preferisco|prefiro)\b",
         r"我(?:更|比较|比較)(?:喜欢|喜歡)|我(?:讨厌|討厭)|の方が好き|が苦手",
@@ -92,7 +108,8 @@ CUES = (
         MemoryType.PREFERENCE,
         0.75,
         r"\bmy (?:all-time |absolute )?favou?rite\s+(?!one|part|thing)\w+(?: \w+)?\s+(?:is|are)\b",
-        r"\bi (?:hate|dislike)\s+\w+",
+        r"\bi (?:really )?(?:hate|dislike|(?:don't|do not) like)\s+(?!it\b|that\b|this\b|you\b)\w+",
+        r"\b(?:ich hasse|ich mag kein\w*|je déteste|je n'aime pas|odio|no me gustan?|non mi piac\w+|não gosto)\s+\w+",
     ),
     _cue(
         MemoryType.FACT,
@@ -121,10 +138,17 @@ CUES = (
         rf"\bi(?:'m| am) (?:a|an) (?!{_NO_TRADE})[\w-]+(?: [\w-]+)?(?: (?:at|in|for|by|from|who|and)\b|[.!]?$)",
     ),
     _cue(
+        MemoryType.PREFERENCE,
+        0.8,
+        rf"{_OPENING}we (?:always|never) (?!had|did|saw|went|got|came|knew|made|said|thought|met|found|\w+ed\b)\w",
+        r"^wir \w+ (?:\S+ )?(?:immer|nie|niemals)\b|^(?:nous|on) \S+ (?:toujours|jamais)\b|^(?:siempre|nunca) \w+mos\b",
+        at_work_only=True,
+    ),
+    _cue(
         MemoryType.DECISION,
         0.8,
         rf"{_WHY}.*\b(?:decided (?:to|on|that|against)|we chose|settled on|agreed (?:to|on|that))\b",
-        rf"{_WHY}.*\b(?:(?:let's|we'll|we will|we're) (?:go|going|stick|sticking) with)\b",
+        rf"{_WHY}.*\b(?:let's|we'll|we will|we're) {_CHOOSE}\b",
         rf"{_WHY}.*\b(?:switched|moved|migrated) from .{{1,40}} to\b",
         by_user_only=False,
         at_work_only=True,
@@ -132,7 +156,7 @@ CUES = (
     _cue(
         MemoryType.DECISION,
         0.7,
-        rf"{_OPENING}(?:let's (?:go with|use|stick with)|we'll (?:use|go with)|go with|we decided)\b",
+        rf"{_OPENING}(?:(?:let's|let us|we'll|we will|we're) {_CHOOSE}|go with|(?:we|i)(?:'ve| have)? decided)\b",
         r"^decision: .{8,}",
         r"(?:决定|決定)(?:使用|采用|用|する|した)|我们(?:就)?用",
         at_work_only=True,
@@ -162,8 +186,10 @@ _APPLYING = {
 _ANY = re.compile(
     r"\b(?:remember|forget|mind|record|from now|future|forward|merk|jetzt|recuerda|souviens|rappelle|always|never|"
     r"don't|do not|stop|"
-    r"immer|niemals|prefer\w*|rather|usually|only|call me|allergic|stand|bevorzuge|préfère|prefiero|preferisco|"
-    r"prefiro|favou?rite|hate|dislike|"
+    r"immer|nie|niemals|toujours|jamais|siempre|nunca|"
+    r"prefer\w*|rather|usually|only|call me|allergic|stand|bevorzuge|préfère|prefiero|preferisco|"
+    r"prefiro|favou?rite|hate|dislike|nenn(?:en)?|appelle[sz]?|llámame|chiamami|ab|von nun|désormais|ahora|d'ora|"
+    r"voortaan|ohne|sans|sin|senza|sem|zonder|odio|gustan?|piac\w+|gosto|"
     r"my|i|i'm|i've|ich|je|me llamo|vivo|our|we|decided|decision|let's|we'll|go with|we're|settled|agreed|"
     r"switched|moved|"
     r"migrated|cause|culprit|"
@@ -190,7 +216,8 @@ def lasting(sentence: str, *, by_user: bool, working: bool) -> Cue | None:
         return None
     if is_question(sentence) or sentence.endswith(":"):
         return None
-    return next((cue for cue in cues if cue.pattern.search(sentence) and _stands(sentence, cue)), None)
+    plain = sentence.replace("’", "'")  # noqa: RUF001
+    return next((cue for cue in cues if cue.pattern.search(plain) and _stands(plain, cue)), None)
 
 
 def _stands(sentence: str, cue: Cue) -> bool:

@@ -16,13 +16,13 @@ from memoryd.jobs import facts_reply, reply
 from memoryd.jobs.duplicates import Known, fold
 from memoryd.jobs.evidence import REPORT
 from memoryd.jobs.job import Ask, MemoryType, NewMemory, Quoted, Reply
-from memoryd.jobs.reports import CHANGED, FAILED
+from memoryd.jobs.reports import CHANGED, FAILED, MENDED
 from memoryd.jobs.signals import Signal
 from memoryd.ledger import dates, prose
 from memoryd.ledger.facts import Category
 from memoryd.ledger.neutral import neutral
-from memoryd.llm import condense, dreaming, lasting, salience
-from memoryd.llm.sentences import sentences
+from memoryd.llm import condense, cues, dreaming, lasting, salience, words
+from memoryd.llm.sentences import alone, sentences
 from memoryd.llm.statements import UNIT_WORDS, Said, Statement, statements
 from memoryd.transcripts.turn import Origin
 
@@ -34,6 +34,7 @@ FACTS, DREAM = "facts", "dream"  # the jobs whose questions have grammars of the
 _CATEGORIES = {MemoryType.PREFERENCE: Category.PREFERENCE, MemoryType.FACT: Category.CONTEXT}
 _LISTED = re.compile(r"^fact_\w+ \[[^\]]*\] ")
 _REPORTER = "Report"  # who speaks where only a subagent does
+_USER = "User: "
 _UNNAMED = frozenset({"User", "Assistant", _REPORTER})  # people who talk among themselves have names
 _DEFAULT_WORDS = 400
 _MOST_MEMORIES = 6  # of one run; junk in the core is worse than a memory that waits for a second mention
@@ -46,6 +47,11 @@ _NAMED = re.compile(r"^\s{0,3}([^\W\d_][^\W\d_'’.-]*(?: [^\W\d_][\w'’.-]*){0
 _NO_NAME_LIST = "report note warning error todo example ps nb fix http https update edit system"
 _NO_NAMES = frozenset(_NO_NAME_LIST.split())
 _CHARS_PER_TOKEN = 4
+_OF_FAILURES_LIST = """
+error errors fail failed failure fails assert assertion assertionerror exception valueerror typeerror
+keyerror test tests file line code run fixed now pass passes works src lib main index app expected got
+"""
+_OF_FAILURES = frozenset(map(words.key_of, _OF_FAILURES_LIST.split()))  # words that many failures share
 
 
 def answer(ask: Ask) -> Reply:
@@ -68,8 +74,8 @@ def _sleep(ask: Ask) -> str:
     deciding = working or not any(one.speaker not in _UNNAMED for one in said)
     found = _memories(said, days, Known(given.get("known", "").splitlines()), working=deciding)
     memories = _foremost(found, limit // 3)
-    limit -= sum(prose.words(memory.text) + 1 for memory in memories)
-    reports = _reports(facts, limit // 3)
+    limit -= min(limit // 3, sum(prose.words(memory.text) + 1 for memory in memories))
+    reports = _reports(_still_failing(facts, said), limit // 3)
     limit -= sum(prose.words(told.text) + 1 for told in reports)
     lines = [told for told in (*_summary(said, days, limit, working=working), *reports) if told.text]
     told = sorted(lines, key=lambda one: one.sources[0])
@@ -85,7 +91,7 @@ def _facts(ask: Ask) -> str:
     for quoted in ask.material:
         for sentence in sentences(quoted.text) if quoted.origin == Origin.USER else ():
             cue = lasting.lasting(sentence, by_user=True, working=False)
-            text = neutral(_with_date(sentence, _day(quoted))) if cue and cue.type in _CATEGORIES else ""
+            text = neutral(_with_date(alone(sentence), _day(quoted))) if cue and cue.type in _CATEGORIES else ""
             if cue and text and not known.says(text):
                 known.add(text)
                 category = Category.CORRECTION if quoted.id in corrected else _CATEGORIES[cue.type]
@@ -173,7 +179,7 @@ def _memories(said: Sequence[Said], days: dict[str, date | None], known: Known, 
     for one in said:
         for sentence in one.sentences if one.speaker != _REPORTER else ():
             cue = lasting.lasting(sentence, by_user=one.by_user, working=working)
-            text = neutral(f"{one.speaker}: {_with_date(sentence, days[one.id])}") if cue else ""
+            text = neutral(f"{one.speaker}: {_with_date(alone(sentence), days[one.id])}") if cue else ""
             if cue and text and not known.says(text):
                 known.add(text)
                 found.append(NewMemory(cue.type, cue.importance, text, (int(one.id[1:]),)))
@@ -181,13 +187,38 @@ def _memories(said: Sequence[Said], days: dict[str, date | None], known: Known, 
 
 
 def _foremost(found: list[NewMemory], limit: int) -> list[NewMemory]:
-    """Return the most important memories within `limit` words, in order; what the user wishes is kept in any case."""
+    """Return the most important memories within `limit` words, in order.
+
+    What the user wishes or decides is kept in any case.
+    """
     kept = []
     for memory in sorted(found, key=lambda memory: (-memory.importance, memory.sources))[:_MOST_MEMORIES]:
         limit -= prose.words(memory.text) + 1
-        if limit >= 0 or memory.importance >= _ASKED_FOR or memory.type is MemoryType.PREFERENCE:
+        is_own = memory.type is MemoryType.DECISION and memory.text.startswith(_USER)
+        if limit >= 0 or memory.importance >= _ASKED_FOR or memory.type is MemoryType.PREFERENCE or is_own:
             kept.append(memory)
     return sorted(kept, key=lambda memory: memory.sources)
+
+
+def _still_failing(facts: Sequence[Quoted], said: Sequence[Said]) -> list[Quoted]:
+    """Return the facts without failures that passed later, or of which the assistant said later that they are fixed."""
+    fixes = [
+        (int(one.id[1:]), frozenset(words.content(sentence)) - _OF_FAILURES)
+        for one in said
+        for sentence in (() if one.by_user or one.speaker == _REPORTER else one.sentences)
+        if cues.FIXED.search(sentence.lower())
+    ]
+    return [
+        fact
+        for fact in facts
+        if not fact.text.startswith(FAILED)
+        or not (fact.text.endswith(MENDED) or any(_fixes(fix, fact) for fix in fixes))
+    ]
+
+
+def _fixes(fix: tuple[int, frozenset[str]], failure: Quoted) -> bool:
+    seq, about = fix
+    return seq > int(failure.id[1:]) and any(key.isalpha() and key in about for key in words.content(failure.text))
 
 
 def _reports(material: Sequence[Quoted], limit: int) -> list[reply.Told]:

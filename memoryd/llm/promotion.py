@@ -1,9 +1,9 @@
 """Promotion: which entries of the daily files say something that lasts, and why.
 
 Signs are explicit: a wish, decision, fact or lesson by its wording (`lasting`), what the user says to be so from now on
-(`replacement`), a dated milestone, a statement that the user made on more than one day, or the user's own "remember".
-What a tool or another agent reported, what somebody still has to do, and what an agent's own tools wrote into the file
-as if it were the user's wish, is never offered.
+(`replacement`), what a person writes by hand to be so always or never, a dated milestone, a statement that the user
+made on more than one day, or the user's own "remember". What a tool or another agent reported, what somebody still has
+to do, and what an agent's own tools wrote into the file as if it were the user's wish, is never offered.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from memoryd.ledger.replacement import claims
 from memoryd.ledger.reversal import negations
 from memoryd.llm import cues, lasting, words
 from memoryd.llm.sameness import Form, form
-from memoryd.llm.sentences import is_question, sentences
+from memoryd.llm.sentences import alone, is_question, sentences
 from memoryd.llm.statements import Said
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
+    from collections.abc import Set as AbstractSet
 
     from memoryd.jobs.job import Quoted
 
@@ -49,6 +50,7 @@ _MILESTONE = re.compile(
     re.IGNORECASE,
 )
 _DATED = re.compile(r"\(\d{4}[-\d/]*\)|\b\d{4}-\d\d-\d\d\b|\bv?\d+\.\d+(?:\.\d+)*\b")
+_OF_STANDING = 0.8
 _OF_MILESTONE = 0.7
 _OF_CHANGE = 0.75
 _OF_REPEATED = 0.7
@@ -138,7 +140,7 @@ def _cue_of(entry: Entry, text: str, *, working: bool) -> lasting.Cue | None:
     return lasting.lasting(text, by_user=entry.by_user, working=working or entry.speaker in _UNNAMED)
 
 
-def offers(given: Sequence[Entry], known: Collection[Form], *, working: bool) -> list[Offer]:
+def offers(given: Sequence[Entry], known: AbstractSet[Form], *, working: bool) -> list[Offer]:
     """Return what lasts of the entries, one offer for all that say the same, in the order it was first said.
 
     Args:
@@ -149,11 +151,11 @@ def offers(given: Sequence[Entry], known: Collection[Form], *, working: bool) ->
     found: dict[Form, _Sayings] = defaultdict(list)
     for entry in given:
         for sentence in [] if entry.asked else sentences(entry.text):
-            text = entry.told(sentence)
+            text = entry.told(alone(sentence))
             key = form(text)
             if (
                 key
-                and key not in known
+                and known.isdisjoint((key, form(entry.told(sentence))))
                 and len(text) <= LONGEST
                 and not is_open(sentence)
                 and not is_question(sentence)
@@ -173,6 +175,8 @@ def _offer(said: _Sayings, others: Sequence[_Sayings]) -> Offer | None:
     cue = max((cue for _, _, cue in said if cue), key=lambda cue: cue.importance, default=None)
     if cue:
         return Offer(text, cites, cue.type, min(1.0, cue.importance + more), days)
+    if entry.origin == HAND and cues.STANDING.search(text.lower()) and _says_enough(text):
+        return Offer(text, cites, MemoryType.PREFERENCE, _OF_STANDING + more, days)
     if entry.by_user and any(claim.ends for claim in claims(text)):
         return Offer(text, cites, MemoryType.FACT, _OF_CHANGE + more, days)
     if entry.origin != AGENT and _is_milestone(text):

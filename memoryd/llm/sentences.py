@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from memoryd.ledger import prose
+from memoryd.llm import cues
 
 _ABBREVIATION_LIST = "dr mr mrs ms prof st vs etc e.g i.e approx fig inc ltd jr sr z.b ca"
 _ABBREVIATIONS = frozenset(_ABBREVIATION_LIST.split())
@@ -21,6 +22,20 @@ def sentences(text: str) -> list[str]:
 def is_question(sentence: str) -> bool:
     """Say whether `sentence` asks."""
     return sentence.rstrip("\"'”’)] 」』").endswith(("?", "？", "؟", ";?"))  # noqa: RUF001 - full-width mark
+
+
+def alone(sentence: str) -> str:
+    """Return `sentence` as it reads by itself: without what only joins it to the one before, or eases the talk."""
+    body = cues.JOINS.sub("", sentence)
+    if body != sentence:
+        body = capitalised(body)
+    return cues.TAG.sub("", body) or sentence
+
+
+def capitalised(text: str) -> str:
+    """Return `text` with a capital where it begins with a word that has none; code stays as it is."""
+    first = text.split(" ", 1)[0].rstrip(",.!;")
+    return text[0].upper() + text[1:] if first.islower() and first.replace("'", "").isalpha() else text
 
 
 def _of_line(line: str) -> list[str]:

@@ -10,9 +10,11 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from memoryd.jobs import signals
+from memoryd.jobs.duplicates import Known
 from memoryd.ledger import prose
 from memoryd.llm import cues, words
-from memoryd.llm.sentences import is_question
+from memoryd.llm.sentences import alone, capitalised, is_question
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,6 +28,7 @@ _LEAST_REPORT = 4  # content words without which an assistant at work only narra
 _RECENT = 8  # messages in which a word counts as already under discussion
 _LONGEST = 800  # characters; what is longer without an end to its sentence is no sentence
 _CHATTER_WEIGHT = 0.3
+_FIXED_WEIGHT, _FAILED_WEIGHT = 2.0, 0.1  # that a fault is gone tells more than that it was there
 
 
 class Said(NamedTuple):
@@ -91,21 +94,25 @@ class _Reading:
         self._keys = [[frozenset(words.content(part)) for part in one.sentences] for one in said]
         self._rarity = _rarity(self._keys, self._names)
         self._recent: list[frozenset[str]] = []
+        self._asserted = Known()  # by the user's last message
 
     def of(self, turn: int) -> list[Statement]:
         """Return the statements of one message; messages must be asked for in order."""
         known = frozenset().union(*self._recent[-_RECENT:])
         self._recent.append(frozenset().union(*self._keys[turn]))
-        found = (self._statement(turn, unit, known) for unit in _units(self._parts(turn), self._unit_words))
+        if self._said[turn].by_user:
+            self._asserted = Known(part for part in self._said[turn].sentences if not is_question(part))
+        found = (self._statement(turn, unit, known) for unit in _units(self._parts(turn, known), self._unit_words))
         return [statement for statement in found if statement]
 
-    def _parts(self, turn: int) -> list[_Part]:
+    def _parts(self, turn: int, known: frozenset[str]) -> list[_Part]:
         one = self._said[turn]
         parts = []
         for text, keys in zip(one.sentences, self._keys[turn], strict=True):
-            mass = 0.0 if self._is_idle(text, by_user=one.by_user) else sum(map(self._rarity.__getitem__, sorted(keys)))
+            is_idle = self._is_idle(text, by_user=one.by_user) or self._only_assents(turn, text, known)
+            mass = 0.0 if is_idle else sum(map(self._rarity.__getitem__, sorted(keys)))
             parts.append(_Part(text, keys, mass, prose.words(text)))
-        return parts
+        return _fixes_first(parts) if self._working and not one.by_user else parts
 
     def _is_idle(self, text: str, *, by_user: bool) -> bool:
         """Questions and narration tell nothing, but a user at work asks for things in questions."""
@@ -113,10 +120,21 @@ class _Reading:
             return not (self._working and by_user)
         return self._working and not by_user and (text.endswith(":") or cues.PROCESS.match(text) is not None)
 
+    def _only_assents(self, turn: int, text: str, known: frozenset[str]) -> bool:
+        """An acknowledgement tells nothing, nor do words just said, unless they answer a question."""
+        by_user = self._said[turn].by_user
+        rest = signals.after_assent(text)
+        if not by_user and self._asserted.says((rest or text).strip()):
+            return True
+        if rest is None or (by_user and self._question(turn)[1]):
+            return False
+        is_echo = not by_user and known.issuperset(words.content(rest)) and not self._question(turn)[1]
+        return is_echo or signals.says_nothing(text)
+
     def _statement(self, turn: int, unit: list[_Part], known: frozenset[str]) -> Statement | None:
         one = self._said[turn]
         kept = _trim(unit, self._enough)
-        text = " ".join(_core(part.text) for part in kept)
+        text = alone(" ".join(_core(part.text) for part in kept))
         own = frozenset().union(*(part.keys for part in kept)) - self._names
         talk = own & words.CHATTER_KEYS
         told = own - talk
@@ -145,6 +163,19 @@ class _Reading:
 
     def _is_final(self, turn: int) -> bool:
         return not self._said[turn].by_user and (turn + 1 == len(self._said) or self._said[turn + 1].by_user)
+
+
+def _fixes_first(parts: list[_Part]) -> list[_Part]:
+    """Return the parts with more weight on what tells a fix, and less on a failure before it that gives no reason."""
+    fixed = [at for at, part in enumerate(parts) if cues.FIXED.search(part.text.lower())]
+    return [
+        part._replace(mass=part.mass * _FIXED_WEIGHT)
+        if at in fixed
+        else part._replace(mass=part.mass * _FAILED_WEIGHT)
+        if fixed and at < fixed[-1] and cues.FAILS.search(part.text.lower())
+        else part
+        for at, part in enumerate(parts)
+    ]
 
 
 def _names(said: Sequence[Said]) -> frozenset[str]:
@@ -199,8 +230,8 @@ def _trim(unit: list[_Part], enough: float) -> list[_Part]:
 def _core(sentence: str) -> str:
     """Cut the small talk off both ends of a sentence; what stays is one span of it."""
     text = cues.LEAD.sub("", sentence) or sentence
-    if text != sentence and text[:1].islower() and text.split(" ", 1)[0].isalpha():
-        text = text[0].upper() + text[1:]
+    if text != sentence:
+        text = capitalised(text)
     for joint in reversed(list(cues.JOINT.finditer(text))):
         tail = text[joint.start() :]
         if not _is_small_talk(tail):
