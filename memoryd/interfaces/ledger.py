@@ -177,7 +177,7 @@ def verify(call: Call) -> None:
     "audit_id",
     type=int,
     metavar="AUDIT_ID",
-    help="Back to right after this change.",
+    help="Back to right after this change; with --agent, to what that agent had then, whoever's change it is.",
 )
 @click.option("--memory", "memory_id", metavar="ID", help="Of the RUN only its last change of this memory.")
 @click.option("--dry-run", is_flag=True, help="Show what would be taken back.")
@@ -210,10 +210,9 @@ def rollback(
             if memory_id is not None:
                 options["memory"] = reads.find_memory(reader, chosen, memory_id)["id"]
         else:
-            entry = reader.row("SELECT agent_id FROM audit WHERE id = ?", audit_id)
-            if entry is None:
-                raise NotFoundError("the audit has no such entry", where=str(audit_id), hint="memoryd audit")
-            options, chosen = {"to": audit_id}, str(entry["agent_id"])
+            wanted = call.agent(settings, agent_id).id if agent_id else None
+            upto, chosen = reads.audit_upto(reader, int(audit_id or 0), wanted)
+            options = {"to": upto}
     agent = call.agent(settings, agent_id or chosen)
     if agent.id != chosen:
         raise NotFoundError(f"this is not the agent {agent.id!r}'s", where=str(run_id or audit_id))
