@@ -273,7 +273,8 @@ def job() -> None:
 @click.option(
     "--force",
     is_flag=True,
-    help="Sessions that are over as well (sleep); though nothing is new (dream), or the core is small (refine).",
+    help="Sessions that are over as well (sleep); though nothing is new (dream), the core is small (refine), or"
+    " the same was rejected (dream, refine, dedup).",
 )
 @click.option(
     "--lookback-days", type=click.IntRange(1), metavar="N", help="The last N days, today's among them (dream)."

@@ -105,7 +105,8 @@ class Asked(NamedTuple):
 
     Attributes:
         session_id: this session only (sleep, facts).
-        force: sessions that are over as well (sleep); though nothing is new (dream), or the core is small (refine).
+        force: sessions that are over as well (sleep); though nothing is new (dream), the core is small (refine), or
+            the same was rejected (dream, refine, dedup).
         mode: how far it may go (refine); None for the configured one.
         lookback_days: so many days, ending today (dream); None for the configured number.
     """
@@ -203,7 +204,8 @@ def _queued(settings: Settings, engine: Engine, clock: Clock, kind: str, agent_i
         flushed = dreaming.flush(engine, settings, clock, agent_id, "manual", HUMAN)
         options = {"force": asked.force, "lookback_days": asked.lookback_days, "flushed": flushed}
         return [*flushed, request(engine, clock, agent_id, kind, options, key=dreaming.key_of(agent_id))]
-    return [request(engine, clock, agent_id, kind)]
+    forced = {"force": True} if asked.force and kind == ledger_runs.DEDUP else None
+    return [request(engine, clock, agent_id, kind, forced, key=f"{kind}:{agent_id}")]
 
 
 def run_now(
