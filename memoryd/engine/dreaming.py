@@ -19,9 +19,8 @@ from memoryd.database import memories, reads, runs, sqlite, turns
 from memoryd.engine import authorship, gate, modes, rejection, saving, sleeping
 from memoryd.engine.clock import moment_of, text_of
 from memoryd.engine.commit import held
-from memoryd.engine.core_import import CORE_FILE, Hand, bring, bullets_of, places
+from memoryd.engine.core_import import Hand, bullets_of, places, taken_over
 from memoryd.engine.core_search import searching
-from memoryd.engine.retry import AwayError
 from memoryd.files import regular
 from memoryd.jobs.consolidation import Earlier, Entry
 from memoryd.jobs.dream import JOB, DreamInputs
@@ -297,11 +296,7 @@ def _inputs(
         source.scrubber.redact,
     )
     with held(source.workspace) as place:
-        brought = bring(hand, place.workspace, run.agent_id)
-    if not brought.agrees:
-        raise AwayError(
-            "MEMORY.md was edited a moment ago", str(source.workspace / CORE_FILE), "the dream waits for it"
-        )
+        brought = taken_over(hand, place.workspace, run.agent_id)
     file = brought.data or b""
     now = source.clock.text()
     limits = Limits(settings.guards.retention_floor, settings.guards.erosion_percent)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.app import DATABASE, LOCK, open_app
 from memoryd.counted import counted
-from memoryd.daemon.once import read_all
+from memoryd.daemon.once import await_settled, read_all
 from memoryd.database import reads, runs, snapshot, sqlite, turns
 from memoryd.engine import (
     called_refining,
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Engine
 
-    from memoryd.app import App
     from memoryd.config import Agent, Settings
     from memoryd.engine.scrubbing import Scrubber
 
@@ -58,7 +57,6 @@ RELOAD = "reload it: SIGHUP, or stop and start it"
 POLL_SECONDS = 0.1
 MADE_SECONDS = 10.0
 KNOWN_SECONDS = 1.0
-SETTLED_SECONDS = 10.0  # for an edit of MEMORY.md to settle
 SLEEP = "sleep"
 WAITING = ("queued", "running", "interrupted")
 UNDONE = frozenset({"failed", "dead", "blocked", "interrupted", "queued", "cancelled"})
@@ -139,7 +137,8 @@ def run_job(settings: Settings, kind: str, agent_id: Callable[[], str], asked: A
 
     is_dream = kind == dreaming.KIND
     fresh = is_dream or kind in {SLEEP, extraction.KIND}
-    rows = run_now(settings, agent, queue, fresh=fresh, settled=is_dream)
+    settled = kind in {dreaming.KIND, refining.KIND, ledger_runs.DEDUP}
+    rows = run_now(settings, agent, queue, fresh=fresh, settled=settled)
     return rows[-1:] if is_dream else rows
 
 
@@ -248,27 +247,11 @@ def run_now(
                     read_all(app)
                 _require_known(app.engine, agent_id)
                 if settled:
-                    _await_settled(app, agent_id)
+                    await_settled(app, next(agent for agent in settings.agents if agent.id == agent_id))
                 queued = queue(app.engine, app.clock)
             for run_id in queued:
                 app.runner.run_next(only=run_id)
         return _rows(settings, queued)
-
-
-def _await_settled(app: App, agent_id: str) -> None:
-    """Import an edit of `MEMORY.md` as soon as it has settled; what never settles is left to the run."""
-    agent = next(agent for agent in app.settings.agents if agent.id == agent_id)
-    watch, settle = CoreWatch(app.runner), app.settings.ingest.settle.total_seconds()
-    began = since = time.monotonic()
-    seen = regular.read_in(agent.workspace, CORE_FILE)
-    while (now := time.monotonic()) - began < SETTLED_SECONDS:
-        data = regular.read_in(agent.workspace, CORE_FILE)
-        if data != seen:
-            seen, since = data, now
-        is_settled = now - since >= 2 * settle  # two looks, as for one that became much shorter
-        if watch.take(agent, settled=is_settled) or is_settled:
-            return
-        time.sleep(min(POLL_SECONDS, settle))
 
 
 def require_done(row: dict[str, Any]) -> dict[str, Any]:
