@@ -258,6 +258,11 @@ def test_an_accident_is_told_with_an_entry_of_its_own_agent_and_any_entry_takes_
     first = scratch.query("SELECT min(id) FROM audit WHERE agent_id = 'demo'")[0][0]
     error = scratch.json("rollback", "--to", str(first), "--agent", "other", code=3)
     assert "the agent 'other' had no memory yet" in error["message"]
-    scratch.json("rollback", "--to", str(newest), "--agent", "demo")
+    back = ("rollback", "--to", str(newest), "--agent", "demo")
+    tried = scratch.run(*back, "--dry-run").stdout.splitlines()
+    assert [line.split(" ", 1)[1] for line in tried] == ["would be brought back"] * 9 + ["would be as before"]
+    done = scratch.run(*back).stdout.splitlines()
+    assert [line.split(" ")[-2:] for line in done[:9]] == [["brought", "back"]] * 9
+    assert "MEMORY.md rewritten" in done
     assert path.read_text(encoding="utf-8").count("memory number") == 9
     assert (other / "MEMORY.md").read_text(encoding="utf-8") == "- another's\n"

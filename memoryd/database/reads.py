@@ -345,6 +345,16 @@ def audit_upto(reader: Reader, audit_id: int, agent_id: str | None) -> tuple[int
     return int(found["id"]), chosen
 
 
+def states_of_run(reader: Reader, run_id: str) -> list[Row]:
+    """What a run has changed, in order: `memory_id`, and its states `before` and `after`; None for none or erased."""
+    return reader.rows(
+        'SELECT a.memory_id, b.text AS "before", c.text AS "after" FROM audit a'
+        ' LEFT JOIN content b ON b.sha256 = a."before" LEFT JOIN content c ON c.sha256 = a."after"'
+        " WHERE a.run_id = ? ORDER BY a.id",
+        run_id,
+    )
+
+
 def votes(reader: Reader, agent_id: str, memory_ids: Sequence[str]) -> dict[str, int]:
     """Count what was said of memories by `feedback`: good less bad; those nothing was said of are left out."""
     rows = reader.rows(

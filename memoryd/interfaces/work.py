@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from memoryd.config import Agent, Settings
     from memoryd.engine.scrubbing import Scrubber
+    from memoryd.ledger.rollback import Plan
 
 RELOAD = "reload it: SIGHUP, or stop and start it"
 POLL_SECONDS = 0.1
@@ -618,7 +619,7 @@ def scrub_again(settings: Settings, agent_id: str | None) -> dict[str, Any]:
     return run_now(settings, agent, queue)[0]
 
 
-def planned_rollback(settings: Settings, agent_id: str, options: dict[str, Any]) -> dict[str, Any]:
+def planned_rollback(settings: Settings, agent_id: str, options: dict[str, Any]) -> Plan:
     """What a rollback would do.
 
     Raises:
@@ -630,10 +631,9 @@ def planned_rollback(settings: Settings, agent_id: str, options: dict[str, Any])
         with sqlite.reading(engine) as connection:
             target = ledger_runs.target_of(options)
             ledger_runs.require_done(connection, target)
-            plan = time_machine.plan(connection, agent_id, target, Clock().text())
+            return time_machine.plan(connection, agent_id, target, Clock().text())
     finally:
         engine.dispose()
-    return time_machine.as_row(plan)
 
 
 def _require_known(engine: Engine, agent_id: str) -> None:
