@@ -314,7 +314,7 @@ class Runner:
         if run.kind == evaluating.KIND:
             agent = next(one for one in self.settings.agents if one.id == run.agent_id)
             told = evaluating.conclude(self, run, agent)
-            self._end(run, "succeeded", why=told["verdict"], receipt={run.kind: told})
+            self._end(run, "succeeded", why=evaluating.verdict_text(told), receipt={run.kind: told})
             return
         if run.kind in proposing.KINDS:
             self._answer(run, workspace)

@@ -432,7 +432,7 @@ def job_accept(call: Call, run_id: str) -> None:
 @click.argument("run_id", metavar="RUN")
 @passed
 def job_reject(call: Call, run_id: str) -> None:
-    """Drop a proposal; the same is not proposed again."""
+    """Drop a proposal; the same is not proposed again without --force."""
     _answer(call, run_id, "reject")
 
 
@@ -457,6 +457,7 @@ def job_trust(call: Call, kind: str, agent_id: str | None) -> None:
 @passed
 def evaluate(call: Call, agent_id: str | None, days: int) -> None:
     """Put the questions you asked to memory with its core and without, at the same cost: what does dreaming help?"""
+    from memoryd.engine import evaluating
     from memoryd.interfaces import work
 
     settings = call.settings()
@@ -467,7 +468,7 @@ def evaluate(call: Call, agent_id: str | None, days: int) -> None:
     lines += [
         f"  {name:26} {found[key]['rate']:6.1%}  {found[key]['tokens']:7,} tokens each" for key, name in names.items()
     ]
-    lines.append(f"{found['verdict']}: {found['wins']} only by the core, {found['losses']} lost by it")
+    lines.append(f"{evaluating.verdict_text(found)}: {found['wins']} only by the core, {found['losses']} lost by it")
     call.output.result({"agent": agent.id, "days": days, **found}, "\n".join(lines))
 
 
