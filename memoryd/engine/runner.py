@@ -293,7 +293,8 @@ class Runner:
             if self.stopping or isinstance(error, ClosedError):
                 runs.interrupt(self.engine, run, self.clock.text())  # the stop took its worker away
             elif run.kind in OWN_KINDS and isinstance(error, RefusedError | NotFoundError | OperationError):
-                self._end(run, "declined", why=str(error))  # an answer to who asked; of any other job it is a failure
+                # An answer to who asked; of any other job it is a failure.
+                self._end(run, "declined", why=str(error).removeprefix(f"{run.id}: "))
             else:
                 self._failed(run, error)
 

@@ -263,7 +263,7 @@ def require_done(row: dict[str, Any]) -> dict[str, Any]:
         MemorydError: it failed, or was cancelled.
     """
     if row["state"] == "declined":
-        raise RefusedError(str(row["why"]).removeprefix(f"{row['id']}: "), where=row["id"])
+        raise RefusedError(str(row["why"]), where=row["id"])
     if row["state"] in UNDONE:
         raise MemorydError(f"the run ended as {row['state']}: {row['error'] or row['why']}", where=row["id"])
     return row
