@@ -75,9 +75,9 @@ class World:
         world = cls(Scratch(root))
         world.scratch.write_config(modes={"facts": "off", "dream": "off", "dedup": "off"})
         world.configure()
-        world.path.write_text("# Core\n\n" + "".join(f"- {text}\n" for text in texts), encoding="utf-8")
         with world.open():
             run_once(world.app)
+            world.path.write_text("# Core\n\n" + "".join(f"- {text}\n" for text in texts), encoding="utf-8")
             world.take()
             world.date()
             for text in protected:

@@ -228,3 +228,41 @@ def test_taking_an_accident_back_ends_its_alarm(world):
     world.app.runner.run_next(only=asked)
     assert path.read_text(encoding="utf-8").count("memory number") == 9
     assert world.open_ones() == []
+
+
+def test_an_accident_is_told_with_an_entry_of_its_own_agent_and_any_entry_takes_it_back(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    other = tmp_path / "other"
+    other.mkdir()
+    scratch.agents = [*scratch.agents, {"id": "other", "workspace": str(other)}]
+    scratch.write_config()
+    path = scratch.workspace / "MEMORY.md"
+    text = "".join(f"- memory number {number} of many\n" for number in range(9))
+    path.write_text(text, encoding="utf-8")
+    with in_process(scratch) as app:
+        run_once(app)
+        watch = CoreWatch(app.runner)
+        demo, apart = app.settings.agents
+        assert watch.take(demo)
+        own = scratch.query("SELECT max(id) FROM audit")[0][0]
+        (other / "MEMORY.md").write_text("- another's\n", encoding="utf-8")
+        assert watch.take(apart)
+        newest = scratch.query("SELECT max(id) FROM audit")[0][0]
+        path.write_text("", encoding="utf-8")
+        assert watch.take(demo)
+        ((alarm,),) = scratch.query("SELECT text FROM alarm WHERE kind = 'emptied'")
+    assert alarm.endswith(f"memoryd rollback --to {own} --agent demo")
+    assert newest > own
+    # An entry of another's is a moment, too; without --agent it is that other's.
+    assert scratch.json("rollback", "--to", str(newest), "--dry-run")["memories"] == []
+    first = scratch.query("SELECT min(id) FROM audit WHERE agent_id = 'demo'")[0][0]
+    error = scratch.json("rollback", "--to", str(first), "--agent", "other", code=3)
+    assert "the agent 'other' had no memory yet" in error["message"]
+    back = ("rollback", "--to", str(newest), "--agent", "demo")
+    tried = scratch.run(*back, "--dry-run").stdout.splitlines()
+    assert [line.split(" ", 1)[1] for line in tried] == ["would be brought back"] * 9 + ["would be as before"]
+    done = scratch.run(*back).stdout.splitlines()
+    assert [line.split(" ")[-2:] for line in done[:9]] == [["brought", "back"]] * 9
+    assert "MEMORY.md rewritten" in done
+    assert path.read_text(encoding="utf-8").count("memory number") == 9
+    assert (other / "MEMORY.md").read_text(encoding="utf-8") == "- another's\n"

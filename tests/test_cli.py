@@ -212,6 +212,20 @@ def test_a_unique_beginning_of_an_id_is_enough_and_a_wildcard_is_none(slept, cap
     assert data(slept, capsys, "session", "messages", "_", code=3)
 
 
+def test_a_session_is_to_be_of_the_agent_that_is_named(slept, capsys, tmp_path):
+    session = data(slept, capsys, "session", "list", "--agent", "demo")[0]["id"]
+    assert data(slept, capsys, "session", "messages", session, "--agent", "demo")
+    slept.agents.append({"id": "other", "workspace": str(tmp_path)})
+    slept.write_config()
+    try:
+        for verb in ("messages", "end"):
+            error = data(slept, capsys, "session", verb, session, "--agent", "other", code=3)
+            assert "this is not the agent 'other''s" in error["message"]
+    finally:
+        slept.agents.pop()
+        slept.write_config()
+
+
 def test_job_list_filters(slept, capsys):
     assert data(slept, capsys, "job", "list", "--kind", "dream") == []
     assert data(slept, capsys, "job", "list", "--kind", "sleep", "--agent", "demo", "--limit", "1")

@@ -51,6 +51,28 @@ def put(place, name, text):
     return path
 
 
+LOOK = {"write": False, "remove": False}
+
+
+@pytest.mark.parametrize(("tool", "folder"), [("codex", ".codex/sessions"), ("claude-code", ".claude/projects")])
+def test_a_tool_whose_sessions_nobody_reads_is_told_with_the_key(tool, folder, place):
+    def unread(*sources):
+        return connect(tool, replace(place, agent=replace(place.agent, transcripts=sources)), NOW, **LOOK)["unread"]
+
+    def auto(*parts, format_="auto"):
+        return TranscriptSource(path="*.jsonl", format=format_, root=place.home.joinpath(*parts), pattern="*.jsonl")
+
+    key = f'add to transcripts of agent demo: - path: "{place.home}/{folder}/**/*.jsonl"'
+    for sources in ((), (auto("elsewhere"),), (auto(folder, format_="messages"),)):
+        assert unread(*sources) == f"sessions of {tool} are not read: {key}"
+    for source in (auto(folder), auto(folder, "of", "one"), auto(), auto("elsewhere", format_=tool)):
+        assert unread(auto("elsewhere"), source) is None
+    shown = connect(tool, place, NOW, **LOOK)
+    assert as_text(shown, write=False).splitlines()[-1] == f"WARNING  {shown['unread']}"
+    assert connect(tool, place, NOW, write=False, remove=True)["unread"] is None
+    assert "sessions of pi are not read: this version reads" in connect("pi", place, NOW, **LOOK)["unread"]
+
+
 @pytest.mark.parametrize("tool", TOOLS)
 def test_every_tool_is_shown_written_once_and_taken_away(tool, place):
     shown = connect(tool, place, NOW, write=False, remove=False)

@@ -108,6 +108,16 @@ def test_what_a_stopped_or_contested_write_left_is_told(scratch):
     assert len(found(scratch, "leftovers")) == 3
 
 
+def test_a_proposal_whose_run_is_not_there_is_told(scratch):
+    known = scratch.json("job", "run", "dedup")["id"]
+    folder = scratch.workspace / "memory" / "proposals"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (known, "run-20260101T000000-abcdef", "mine"):
+        (folder / f"{name}.md").write_text("# Proposal\n", encoding="utf-8")
+    ((level, text),) = found(scratch, "proposals")
+    assert (level, "run-20260101T000000-abcdef.md is of a run that is not in the database" in text) == ("warn", True)
+
+
 def test_open_alarms_are_told(scratch):
     scratch.change("INSERT INTO alarm (kind, agent_id, subject, since, text) VALUES ('disk', '', '', 'now', 'full')")
     assert found(scratch, "alarm") == [("warn", "disk since now: full")]

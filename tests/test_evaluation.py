@@ -233,6 +233,7 @@ def test_the_command_tells_numbers_and_not_a_word(world):
     told = world.scratch.json("eval", "--days", "3650")
     assert (told["counted"], told["dailies"]["hits"], told["verdict"]) == (1, 1, "undecided")
     assert "daily files, searched      100.0%" in done.stdout
+    assert "too few questions to tell: 1, and it takes 5" in done.stdout
     for word in ("depot", "tromso", "ingrid"):
         assert word not in (done.stdout + json.dumps(told)).lower()
 

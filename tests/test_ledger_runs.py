@@ -2,15 +2,18 @@
 
 import secrets
 from datetime import timedelta
+from unittest.mock import patch
 
 import pytest
 from scratch import STARTED, Scratch, filler, in_process, message, said
 
+from memoryd.daemon import once
 from memoryd.daemon.once import run_once
 from memoryd.database import audit, memories, reads, runs, sqlite
-from memoryd.engine import ledger_runs, sleeping, verify
+from memoryd.engine import dedup, ledger_runs, sleeping, verify
 from memoryd.engine.core_watch import CoreWatch
 from memoryd.errors import RefusedError
+from memoryd.interfaces import work
 from memoryd.ledger.memory import Kind
 from memoryd.ledger.operation import Add, apply
 
@@ -42,7 +45,7 @@ class World:
 
     def sleep(self):
         self.scratch.append([*said(), filler()])
-        return run_once(self.app)["runs"][0]
+        return through(self.app)[0]
 
     def write(self, text):
         """Another inode each time, as an editor that renames."""
@@ -102,11 +105,17 @@ class World:
         return [row[0] for row in self.scratch.query("SELECT kind FROM alarm WHERE cleared_at IS NULL")]
 
 
+def through(app):
+    """The runs that a daemon would carry out while it has not looked at MEMORY.md itself."""
+    with patch.object(once, "await_settled"):
+        return run_once(app)["runs"]
+
+
 @pytest.fixture
 def world(tmp_path):
     made = World(tmp_path / "scratch")
     with made.open():
-        run_once(made.app)
+        through(made.app)
         yield made
 
 
@@ -318,10 +327,17 @@ def test_a_protected_copy_stays_whichever_is_older(world):
     assert world.text() == "- same\n"
 
 
-def test_a_copy_that_somebody_has_added_to_since_is_none_any_more(world):
+def test_a_copy_that_somebody_has_added_to_since_is_none_any_more(world, monkeypatch):
     world.write("- green tea\n- green tea\n")
     world.take()
-    world.write("- green tea\n- green tea\nand words of mine\n")
+    found = dedup.run
+
+    def edited_behind(*arguments, **named):
+        done = found(*arguments, **named)
+        world.write("- green tea\n- green tea\nand words of mine\n")
+        return done
+
+    monkeypatch.setattr(dedup, "run", edited_behind)
     assert world.do(ledger_runs.DEDUP)["state"] == "succeeded"
     assert world.text() == "- green tea\n- green tea\nand words of mine\n"
     assert len(world.live()) == 2
@@ -667,3 +683,31 @@ def test_what_a_job_cannot_do_by_itself_is_a_failure_that_is_tried_again_and_tol
     ((state, error),) = world.scratch.query("SELECT state, error FROM job_run WHERE id = ?", run_id)
     assert state in {"queued", "dead"}
     assert "no backend of this name" in error
+
+
+def test_an_edit_is_taken_over_before_duplicates_are_looked_for(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    path = scratch.workspace / "MEMORY.md"
+    path.write_text("- said twice\n", encoding="utf-8")
+    with in_process(scratch) as app:
+        run_once(app)
+        assert scratch.query("SELECT content FROM memory WHERE deleted_at IS NULL") == [("said twice",)]
+        path.write_text("- said twice\n- said twice\n", encoding="utf-8")
+        asked = work.request(app.engine, app.clock, "demo", ledger_runs.DEDUP)
+        app.runner.run_next(only=asked)
+        ((state, error),) = scratch.query("SELECT state, error FROM job_run WHERE id = ?", asked)
+        assert (state, "MEMORY.md was edited a moment ago" in error) == ("queued", True)
+    # By hand, where no daemon runs, the command itself waits until it has settled.
+    done = scratch.json("job", "run", "dedup")
+    assert (done["id"], done["state"], done["receipt"]["dedup"]["core"]) == (asked, "succeeded", 1)
+    assert path.read_text(encoding="utf-8") == "- said twice\n"
+
+
+def test_run_once_takes_an_edit_over_that_was_made_a_moment_ago(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    path = scratch.workspace / "MEMORY.md"
+    with in_process(scratch) as app:
+        path.write_text("- written a moment ago\n", encoding="utf-8")
+        run_once(app)
+        assert scratch.query("SELECT content FROM memory") == [("written a moment ago",)]
+        assert scratch.query("SELECT kind FROM alarm") == []

@@ -431,7 +431,7 @@ def test_duplicates_are_proposed_as_one_and_go_when_that_is_accepted(world):
     assert world.answer("reject", asked)["state"] == "succeeded"
     by_itself = queue_dedup(world)
     assert (by_itself["state"], asked in by_itself["why"]) == ("skipped", True)
-    by_hand = work.request(world.app.engine, world.app.clock, "demo", "dedup")
+    by_hand = work.request(world.app.engine, world.app.clock, "demo", "dedup", {"force": True})
     world.app.runner.run_next(only=by_hand)
     assert world.run(by_hand)["state"] == "proposed"
     assert world.answer("accept", by_hand)["state"] == "succeeded"
@@ -458,12 +458,13 @@ class Dreamer:
 
     def __init__(self, monkeypatch):
         self.asked = []
-        self.is_quiet = False
+        self.is_quiet = self.is_away = False
         self.let_go = ()
         offline = Model.answer
 
         def answer(model, ask, backend, deadline):
-            return self.dream(ask) if ask.job == "dream" else offline(model, ask, backend, deadline)
+            is_own = ask.job == "dream" and not self.is_away
+            return self.dream(ask) if is_own else offline(model, ask, backend, deadline)
 
         monkeypatch.setattr(Model, "answer", answer)
 
@@ -553,12 +554,31 @@ def test_a_rejected_dream_is_not_asked_for_again_until_there_is_another_day_or_a
     asked = len(world.dreamer.asked)
     again = dream(world)
     assert (again["state"], row["id"] in again["why"]) == ("skipped", True)
+    assert again["why"] == f"the same was rejected as {row['id']}; --force proposes it again"
+    for more in ({"actor": "human"}, {"options": {"scheduled": True}}):
+        assert dream(world, **more)["why"] == again["why"]
     assert len(world.dreamer.asked) == asked  # nobody was paid for it
-    assert dream(world, actor="human")["state"] == "proposed"
+    assert dream(world, actor="human", options={"force": True, "lookback_days": 1})["state"] == "proposed"
     world.answer("reject", world.proposed("dream")[0])
     with (world.workspace / DAILY).open("a", encoding="utf-8") as file:
         file.write("- Another thing was said.\n")
     assert dream(world)["state"] == "proposed"
+
+
+def test_a_dream_of_the_offline_engine_that_is_rejected_comes_back_when_the_core_is_another(dreaming):
+    world = dreaming
+    world.dreamer.is_away = True
+    with (world.workspace / DAILY).open("a", encoding="utf-8") as file:
+        file.write("- Always run the tests before you push.\n")
+    for _ in range(2):
+        row = dream(world, actor="human")
+        assert row["state"] == "proposed"
+        world.answer("reject", row["id"])
+        again = dream(world, actor="human")
+        assert (again["state"], row["id"] in again["why"]) == ("skipped", True)
+        path = world.workspace / "MEMORY.md"
+        path.write_text(f"{path.read_text(encoding='utf-8')}- one line more by hand\n", encoding="utf-8")
+        assert CoreWatch(world.app.runner).take(world.app.settings.agents[0])
 
 
 def test_a_dream_that_is_accepted_on_another_core_is_judged_one_by_one(dreaming):

@@ -178,8 +178,11 @@ def test_what_is_rejected_changes_nothing_and_is_not_asked_for_again_until_the_c
     asked = len(world.server.requests)
     again = world.refine(actor="memoryd")
     assert (again["state"], "rejected" in again["why"], len(world.server.requests)) == ("skipped", True, asked)
-    assert world.refine(actor="human")["state"] == "proposed"
-    assert answer(world, "reject", "run-000003-refine")["state"] == "succeeded"
+    by_hand = world.refine(actor="human")
+    assert (by_hand["state"], f"rejected as {row['id']}; --force" in by_hand["why"]) == ("skipped", True)
+    assert len(world.server.requests) == asked
+    assert world.refine(actor="human", force=True)["state"] == "proposed"
+    assert answer(world, "reject", "run-000004-refine")["state"] == "succeeded"
     world.path.write_text(f"{text}- The user has a new boat in Setubal\n", encoding="utf-8")
     world.take()
     assert world.refine(actor="memoryd")["state"] == "proposed"
@@ -380,6 +383,7 @@ def test_it_is_proposed_when_it_is_due_once_and_an_alarm_tells_of_a_no(fresh):
     slots.look_at_cores(world.app)
     (alarm,) = open_alarms(world)
     assert f"what was proposed on {NOW:%Y-%m-%d} was not done (rejected: " in alarm
+    assert alarm.endswith("by hand, or memoryd job run refine --force proposes it again")
 
 
 def open_alarms(world):

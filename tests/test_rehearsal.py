@@ -65,7 +65,7 @@ def test_the_command_tells_it_and_shows_a_silo_no_content(scratch):
     before = everything(scratch)
     told = scratch.json("job", "run", "dedup", "--dry-run")
     assert told["dry_run"] is True
-    assert [one["what"] for one in told["runs"][0]["would"]] == []  # MEMORY.md is not in the ledger yet
+    assert [one["what"] for one in told["runs"][0]["would"]] == ["delete"]  # of MEMORY.md as it is now
     scratch.agents = [scratch.agent("demo", scratch.workspace, privacy="silo")]
     scratch.write_config()
     done = scratch.run("--json", "job", "run", "sleep", "--force", "--dry-run")

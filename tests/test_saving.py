@@ -257,6 +257,11 @@ def test_commands_answer_in_the_contracts_shapes(scratch, capsys):
         call(scratch, capsys, *arguments, code=code)
     empty = call(scratch, capsys, "save", " ", code=4)["message"]
     assert ": there is no text to keep" in empty
+    ((run_id, why),) = scratch.query("SELECT id, why FROM job_run WHERE state = 'declined'")
+    assert why == "there is no text to keep (write at least one word)"
+    scratch.change("UPDATE job_run SET why = ? WHERE id = ?", f"retention: {', '.join(['core_12345678'] * 9)}", run_id)
+    (line,) = (line for line in scratch.run("status").stdout.splitlines() if run_id in line)
+    assert (line.endswith("core_12345678, …"), len(line) < 210) == (True, True)
     assert empty.count("run-") == 1
     assert call(scratch, capsys, "verify") == {"ok": True, "problems": []}
 

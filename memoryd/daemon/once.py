@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 from memoryd.daemon import schedule, slots
 from memoryd.engine import alarms as alarming
 from memoryd.engine import extraction, sleeping
+from memoryd.engine.core_import import CORE_FILE
 from memoryd.engine.core_watch import CoreWatch
+from memoryd.errors import MemorydError
+from memoryd.files import regular
 
 if TYPE_CHECKING:
     from memoryd.app import App
+    from memoryd.config import Agent
 
 
 PATIENCE_SECONDS = 60.0
+SETTLED_SECONDS = 10.0  # for an edit of MEMORY.md to settle
+POLL_SECONDS = 0.1
 
 
 def run_once(app: App) -> dict[str, Any]:
@@ -22,6 +29,12 @@ def run_once(app: App) -> dict[str, Any]:
     before = sleeping.count_turns(app.engine)
     CoreWatch(app.runner).look_late()
     read_all(app)
+    for agent in app.settings.agents:
+        if agent.enabled and agent.workspace.is_dir():
+            try:
+                await_settled(app, agent)
+            except (MemorydError, OSError) as error:
+                app.log.warning("core file not imported", agent=agent.id, why=type(error).__name__)
     sleeping.end_idle(app.engine, app.settings, app.clock)
     for slot in schedule.due(app.settings, app.clock.now()):
         slots.queue(app, slot, "catch-up")
@@ -48,6 +61,26 @@ def run_once(app: App) -> dict[str, Any]:
     if teller.is_wanted():
         teller.tell()
     return {"turns": sleeping.count_turns(app.engine) - before, "runs": carried_out}
+
+
+def await_settled(app: App, agent: Agent) -> None:
+    """Import an edit of `MEMORY.md` as soon as it has settled; what never settles is left to the runs.
+
+    Raises:
+        MemorydError: the file cannot be read.
+    """
+    watch, settle = CoreWatch(app.runner), app.settings.ingest.settle.total_seconds()
+    pause = threading.Event()
+    began = since = time.monotonic()
+    seen = regular.read_in(agent.workspace, CORE_FILE)
+    while (now := time.monotonic()) - began < SETTLED_SECONDS:
+        data = regular.read_in(agent.workspace, CORE_FILE)
+        if data != seen:
+            seen, since = data, now
+        is_settled = now - since >= 2 * settle  # two looks, as for one that became much shorter
+        if watch.take(agent, settled=is_settled) or is_settled:
+            return
+        pause.wait(min(POLL_SECONDS, settle))
 
 
 def read_all(app: App) -> None:

@@ -128,6 +128,12 @@ def last_id(connection: Connection) -> int:
     return int(connection.exec_driver_sql("SELECT coalesce(max(id), 0) FROM audit").scalar_one())
 
 
+def last_of(connection: Connection, agent_id: str) -> int:
+    """The number of an agent's newest entry; 0 where there is none."""
+    found = connection.exec_driver_sql("SELECT coalesce(max(id), 0) FROM audit WHERE agent_id = ?", (agent_id,))
+    return int(found.scalar_one())
+
+
 def last_state(connection: Connection, agent_id: str, name: str) -> str | None:
     """The digest of the last audited state of a thing; None where it has none."""
     found: str | None = connection.exec_driver_sql(

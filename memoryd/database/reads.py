@@ -323,6 +323,38 @@ def audit_rows(
     )  # fmt: skip
 
 
+def audit_upto(reader: Reader, audit_id: int, agent_id: str | None) -> tuple[int, str]:
+    """An entry of the audit as a moment: the newest that an agent had by then, and whose it is.
+
+    Args:
+        reader: of the state database.
+        audit_id: the entry, of whatever agent.
+        agent_id: None: the entry's own.
+
+    Raises:
+        NotFoundError: there is no such entry, or nothing of the agent's had been changed by then.
+    """
+    entry = reader.row("SELECT agent_id FROM audit WHERE id = ?", audit_id)
+    if entry is None:
+        raise NotFoundError("the audit has no such entry", where=str(audit_id), hint="memoryd audit")
+    chosen = str(agent_id or entry["agent_id"])
+    found = reader.row("SELECT max(id) AS id FROM audit WHERE agent_id = ? AND id <= ?", chosen, audit_id)
+    if found is None or found["id"] is None:
+        hint = "memoryd audit --agent lists its entries"
+        raise NotFoundError(f"the agent {chosen!r} had no memory yet", where=str(audit_id), hint=hint)
+    return int(found["id"]), chosen
+
+
+def states_of_run(reader: Reader, run_id: str) -> list[Row]:
+    """What a run has changed, in order: `memory_id`, and its states `before` and `after`; None for none or erased."""
+    return reader.rows(
+        'SELECT a.memory_id, b.text AS "before", c.text AS "after" FROM audit a'
+        ' LEFT JOIN content b ON b.sha256 = a."before" LEFT JOIN content c ON c.sha256 = a."after"'
+        " WHERE a.run_id = ? ORDER BY a.id",
+        run_id,
+    )
+
+
 def votes(reader: Reader, agent_id: str, memory_ids: Sequence[str]) -> dict[str, int]:
     """Count what was said of memories by `feedback`: good less bad; those nothing was said of are left out."""
     rows = reader.rows(

@@ -23,6 +23,7 @@ FINAL = ("succeeded", "skipped", "declined", "failed", "dead", "cancelled")
 REFUSED_CHARACTERS = 65536
 PROPOSED = "proposed"
 STATES = (*OPEN, *FINAL, PROPOSED)
+REJECTED = "rejected"  # with which the `why` of a proposal begins that a person said no to
 ACCEPT, REJECT = "accept", "reject"  # kinds of runs that answer a proposal …
 ANSWERS = {ACCEPT: "succeeded", REJECT: "declined"}  # … and what it ends as
 # Which waiting runs may be taken now. A run with an intent is not among them: it is completed, never begun again.
@@ -665,7 +666,7 @@ def answer(connection: Connection, run_id: str, *, state: str, by: str, carried_
         by: the run that answers it.
         carried_out: the answer has changed files already, so that one taken back meanwhile is answered all the same.
     """
-    word = "accepted" if state == ANSWERS[ACCEPT] else "rejected"
+    word = "accepted" if state == ANSWERS[ACCEPT] else REJECTED
     result = connection.exec_driver_sql(
         "UPDATE job_run SET state = ?, why = ?, reply = NULL, receipt = json_set(receipt, '$.' || ?, ?)"
         " WHERE id = ? AND (state = 'proposed' OR (? AND state = 'declined' AND"
@@ -704,13 +705,24 @@ def answered_by(connection: Connection, run_id: str) -> str | None:
 
 
 def rejected_like(connection: Connection, agent_id: str, kind: str, input_hash: str) -> str | None:
-    """Find the proposal made from the same input, as the newest of its kind, that a person rejected."""
+    """Find the proposal that a person rejected, as the newest that was made from the same input and answered."""
     row = connection.exec_driver_sql(
-        "SELECT id, input_hash, json_extract(receipt, '$.rejected_by') FROM job_run WHERE agent_id = ? AND kind = ?"
-        " AND state IN ('succeeded', 'declined') ORDER BY finished_at DESC, id DESC LIMIT 1",
-        (agent_id, kind),
+        "SELECT id, json_extract(receipt, '$.rejected_by') FROM job_run WHERE agent_id = ? AND kind = ?"
+        " AND input_hash = ? AND (json_extract(receipt, '$.rejected_by') IS NOT NULL"
+        " OR json_extract(receipt, '$.accepted_by') IS NOT NULL) ORDER BY finished_at DESC, rowid DESC LIMIT 1",
+        (agent_id, kind, input_hash),
     ).first()
-    return None if row is None or row[1] != input_hash or row[2] is None else str(row[0])
+    return None if row is None or row[1] is None else str(row[0])
+
+
+def rejected_receipts(connection: Connection, agent_id: str, kind: str) -> list[tuple[str, dict[str, Any]]]:
+    """The proposals of a kind that a person rejected, with their receipts, the newest first."""
+    rows = connection.exec_driver_sql(
+        "SELECT id, receipt FROM job_run WHERE agent_id = ? AND kind = ? AND state = 'declined'"
+        " AND json_extract(receipt, '$.rejected_by') IS NOT NULL ORDER BY finished_at DESC, rowid DESC",
+        (agent_id, kind),
+    )
+    return [(str(row[0]), json.loads(row[1])) for row in rows]
 
 
 def knows_agent(connection: Connection, agent_id: str) -> bool:

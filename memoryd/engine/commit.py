@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.database import audit, erasure, memories, profile, runs, sqlite, summaries, turns
 from memoryd.engine import dedup, gate, learned
-from memoryd.engine.core_import import CORE_FILE, Hand, agree, bring, bullets_of, digest_of, places
+from memoryd.engine.core_import import CORE_FILE, Hand, agree, bring, bullets_of, digest_of, places, taken_over
 from memoryd.engine.time_machine import encoded
 from memoryd.errors import MemorydError, RefusedError, StateError
 from memoryd.files import appends, durable, folders, late, regular
@@ -138,6 +138,16 @@ class Writer:
     def hand(self) -> Hand:
         """What an import works with."""
         return Hand(self.engine, self.now, self.new_id, self.step, self.settle_seconds, self.redact)
+
+    def take_over(self, agent_id: str) -> None:
+        """Import an edit of `MEMORY.md` ahead of a run that goes by the ledger.
+
+        Raises:
+            AwayError: it has not settled; the run is tried again.
+            StateError: the file cannot be read.
+        """
+        with held(self.workspace) as place:
+            taken_over(self.hand(), place.workspace, agent_id)
 
 
 Revise = Callable[["Connection", "tuple[OpenFolder, OpenFolder]", "Brought"], "Revision"]

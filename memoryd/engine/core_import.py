@@ -132,6 +132,19 @@ def bring(hand: Hand, folder: OpenFolder, agent_id: str, *, settled: bool = Fals
     return _import(hand, agent_id, data, folder.path / CORE_FILE)
 
 
+def taken_over(hand: Hand, folder: OpenFolder, agent_id: str) -> Brought:
+    """Bring the ledger to what the file says, for a run that is to go by it. The caller holds the agent's lock.
+
+    Raises:
+        AwayError: the file has not settled, or somebody is at work in it; the run is tried again.
+        StateError: it cannot be read.
+    """
+    brought = bring(hand, folder, agent_id)
+    if not brought.agrees:
+        raise AwayError("MEMORY.md was edited a moment ago", str(folder.path / CORE_FILE), "the run waits for it")
+    return brought
+
+
 def _is_fresh(folder: OpenFolder, hand: Hand) -> bool:
     """Whether the file was written a moment ago. A time that is still to come was set by another clock."""
     entry = folder / CORE_FILE

@@ -125,7 +125,7 @@ class CoreWatch:
                     if runs.agent_has_intent(connection, agent.id):
                         return False
                 with sqlite.reading(runner.engine) as connection:
-                    entry = audit.last_id(connection)
+                    entry = audit.last_of(connection, agent.id)
                 brought = bring(runner.writer(agent.workspace).hand(), place.workspace, agent.id, settled=settled)
         except UnfinishedError as error:
             self._alarm(agent.id, CONFLICT, f"MEMORY.md {error.what}")

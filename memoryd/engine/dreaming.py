@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.database import memories, reads, runs, sqlite, turns
-from memoryd.engine import authorship, gate, modes, saving, sleeping
+from memoryd.engine import authorship, gate, modes, rejection, saving, sleeping
 from memoryd.engine.clock import moment_of, text_of
 from memoryd.engine.commit import held
-from memoryd.engine.core_import import CORE_FILE, Hand, bring, bullets_of, places
+from memoryd.engine.core_import import Hand, bullets_of, places, taken_over
 from memoryd.engine.core_search import searching
-from memoryd.engine.retry import AwayError
 from memoryd.files import regular
 from memoryd.jobs.consolidation import Earlier, Entry
 from memoryd.jobs.dream import JOB, DreamInputs
@@ -215,14 +214,34 @@ def gather(source: Gathered, run: Run) -> DreamInputs | NothingToDo:
     entries, footing = _entries(source, run, files)
     witnesses = sorted({one.session for one in entries if one.session})
     inputs = _inputs(source, run, entries, footing)
+    told["core"] = _core(inputs)
+    if not run.options.get("force") and (rejected := _rejected(source, run, told)):
+        return NothingToDo(rejection.told(rejected), receipt={KIND: told})
     return replace(inputs, told={KIND: told, **({"witnesses": witnesses} if witnesses else {})})
+
+
+def _core(inputs: DreamInputs) -> str:
+    return rejection.core_digest(inputs.context.memories.values())
+
+
+def _rejected(source: Gathered, run: Run, told: Mapping[str, Any]) -> str | None:
+    """The proposed dream that a person rejected, made of this very core and of all that these daily files say."""
+    if modes.mode_of(source.engine, source.settings, run.agent_id, KIND) != modes.PROPOSE:
+        return None
+    with sqlite.reading(source.engine) as connection:
+        for run_id, receipt in runs.rejected_receipts(connection, run.agent_id, KIND):
+            was = receipt.get(KIND, {})
+            if was.get("core") == told["core"] and told["dailies"].items() <= was.get("dailies", {}).items():
+                return run_id
+    return None
 
 
 def again(source: Gathered, run: Run, inputs: DreamInputs) -> DreamInputs:
     """The same question on the core as it is now; ids stay those that the model was shown."""
     fresh = _inputs(source, run, inputs.entries, inputs.sources_of)
     context = replace(fresh.context, seen=inputs.context.seen)
-    return replace(fresh, earlier=inputs.earlier, context=context, told=inputs.told, clock=inputs.clock)
+    told = {**inputs.told, KIND: {**inputs.told[KIND], "core": _core(fresh)}}
+    return replace(fresh, earlier=inputs.earlier, context=context, told=told, clock=inputs.clock)
 
 
 def _files(source: Gathered, first: date, last: date) -> Iterator[tuple[str, bytes]]:
@@ -277,11 +296,7 @@ def _inputs(
         source.scrubber.redact,
     )
     with held(source.workspace) as place:
-        brought = bring(hand, place.workspace, run.agent_id)
-    if not brought.agrees:
-        raise AwayError(
-            "MEMORY.md was edited a moment ago", str(source.workspace / CORE_FILE), "the dream waits for it"
-        )
+        brought = taken_over(hand, place.workspace, run.agent_id)
     file = brought.data or b""
     now = source.clock.text()
     limits = Limits(settings.guards.retention_floor, settings.guards.erosion_percent)

@@ -23,12 +23,12 @@ from memoryd.files import regular
 from memoryd.jobs.exchanges import exchanges
 from memoryd.jobs.signals import Signal, signals
 from memoryd.ledger.memory import PREFIXES, Kind
-from memoryd.recall.evaluation import Asked, Entry, Evaluation, asks, evaluate
+from memoryd.recall.evaluation import FEWEST, Asked, Entry, Evaluation, asks, evaluate
 from memoryd.scrub.hidden import masked
 from memoryd.tiers import daily
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from sqlalchemy import Connection, Engine
@@ -142,6 +142,13 @@ def as_row(found: Evaluation) -> dict[str, Any]:
         "losses": found.losses,
         "verdict": found.verdict,
     }
+
+
+def verdict_text(told: Mapping[str, Any]) -> str:
+    """The verdict for people, of an evaluation as a row."""
+    if told["counted"] < FEWEST:
+        return f"too few questions to tell: {told['counted']}, and it takes {FEWEST}"
+    return str(told["verdict"])
 
 
 # --- the consequence --------------------------------------------------------------------------------------------------

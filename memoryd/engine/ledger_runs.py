@@ -56,8 +56,10 @@ def decide(writer: Writer, journal: Journal, run: Run, *, at_once: bool = True) 
     Raises:
         RefusedError: later runs stand on what is to be taken back, or there is nothing to write.
         NotFoundError: there is nothing of that name to take back.
+        AwayError: duplicates are looked for, and `MEMORY.md` was edited a moment ago.
     """
     if run.kind == DEDUP:
+        writer.take_over(run.agent_id)
         if not at_once:
             return Decided(dedup.found(writer.engine, run.agent_id))
         return Decided(dedup.run(writer.engine, run, now=writer.now, new_hex=writer.new_id, limits=writer.limits))

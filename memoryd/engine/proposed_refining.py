@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.database import memories, runs, sqlite
 from memoryd.engine import commit as committing
-from memoryd.engine import dedup, refining
+from memoryd.engine import dedup, refining, rejection
 from memoryd.gauge.estimate import estimate
 from memoryd.jobs import decided, tally
 from memoryd.jobs.job import Done, Operate
@@ -78,11 +78,17 @@ class ProposingRefiner(refining.Refiner):
 
     def unwanted(self) -> str | None:
         """Why nobody wants it: a person has rejected what came of this very core, and does not ask for it again."""
-        if self.run.actor == "human":
+        if self.run.options.get("force"):
             return None
         with sqlite.reading(self.writer.engine) as connection:
-            found = runs.rejected_like(connection, self.run.agent_id, self.run.kind, made_from(self._held()))
-        return None if found is None else f"{found} was made from the same, and rejected"
+            found = runs.rejected_like(connection, self.run.agent_id, self.run.kind, self._made_from())
+        return None if found is None else rejection.told(found)
+
+    def _made_from(self) -> str:
+        """A digest of what it goes by: what comes of the same is not proposed again, once it is rejected."""
+        mode = refining.mode_of(self.run, self.source.settings.refine)
+        made_from = (mode, self._guide(), rejection.core_digest(self._held()))
+        return hashlib.sha256("\n".join(made_from).encode()).hexdigest()
 
     def end_duplicates(self) -> None:
         """Count it as the first change that bullets which say the same become one."""
@@ -175,7 +181,7 @@ class ProposingRefiner(refining.Refiner):
         return core_tokens(self._held(), estimate), core_tokens(self.core(), estimate)
 
     def _put(self, why: str | None, receipt: dict[str, Any], note: Operate, summary: str | None) -> None:
-        done = Done(self.shadow.edits, receipt, why, summary=summary, made_from=made_from(self._held()))
+        done = Done(self.shadow.edits, receipt, why, summary=summary, made_from=self._made_from())
         if not self.propose(done, self.outcome(runs.PROPOSED, why, receipt), note):
             refining.Refiner.end(self, "failed", "what it came to was changed meanwhile", receipt)
 
@@ -184,12 +190,6 @@ def proposing(refiner: refining.Refiner, propose: Propose) -> ProposingRefiner:
     """A refiner as one whose changes wait."""
     given = {one.name: getattr(refiner, one.name) for one in fields(refiner)}
     return ProposingRefiner(**given, propose=propose)
-
-
-def made_from(core: Iterable[Memory]) -> str:
-    """A digest of a live core: what comes of the same is not proposed again, once it is rejected."""
-    said = "\n".join(f"{one.id} {one.content_hash} {one.constitutional}" for one in core)
-    return hashlib.sha256(said.encode()).hexdigest()
 
 
 def _with_id(operate: Operate, changes: Sequence[Change]) -> Operate:

@@ -108,7 +108,10 @@ def _why(settings: Settings, tokens: int, last: tuple[str, str, str] | None, *, 
     if not is_on:
         return f"{size}, and modes.refine is off: memoryd job run refine condenses it"
     if last is not None and last[0] == "declined" and last[2] != AGENT_DECLINED:
-        return f"{size}, and what was proposed on {last[1][:10]} was not done ({last[2]}): memoryd job run refine"
+        again = "memoryd job run refine"
+        if last[2].startswith(runs.REJECTED):
+            again = f"shorten MEMORY.md by hand, or {again} --force proposes it again"
+        return f"{size}, and what was proposed on {last[1][:10]} was not done ({last[2]}): {again}"
     if last is not None and last[0] == "declined":
         return f"{size}, and the agent declined to refine it on {last[1][:10]}: memoryd job run refine asks it again"
     return None

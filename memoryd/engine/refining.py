@@ -127,6 +127,7 @@ class Refiner:
         if cut_off is not None:
             self.finish(cut_off)
             return
+        self.writer.take_over(self.run.agent_id)
         unwanted = self.unwanted()
         if unwanted is not None:
             self.end("skipped", unwanted)

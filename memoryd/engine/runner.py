@@ -24,6 +24,7 @@ from memoryd.engine import (
     proposed_refining,
     proposing,
     refining,
+    rejection,
     rescrub,
     restore,
     retry,
@@ -31,7 +32,7 @@ from memoryd.engine import (
     sleeping,
 )
 from memoryd.engine import commit as committing
-from memoryd.engine.answering import OFFLINE, Answerer, Asked, question_hash
+from memoryd.engine.answering import OFFLINE, Answerer, Asked
 from memoryd.engine.hooks import run_hook
 from memoryd.engine.scrubbing import SecretError, strings_of
 from memoryd.errors import MemorydError, NotFoundError, RefusedError, StateError
@@ -292,7 +293,8 @@ class Runner:
             if self.stopping or isinstance(error, ClosedError):
                 runs.interrupt(self.engine, run, self.clock.text())  # the stop took its worker away
             elif run.kind in OWN_KINDS and isinstance(error, RefusedError | NotFoundError | OperationError):
-                self._end(run, "declined", why=str(error))  # an answer to who asked; of any other job it is a failure
+                # An answer to who asked; of any other job it is a failure.
+                self._end(run, "declined", why=str(error).removeprefix(f"{run.id}: "))
             else:
                 self._failed(run, error)
 
@@ -313,7 +315,7 @@ class Runner:
         if run.kind == evaluating.KIND:
             agent = next(one for one in self.settings.agents if one.id == run.agent_id)
             told = evaluating.conclude(self, run, agent)
-            self._end(run, "succeeded", why=told["verdict"], receipt={run.kind: told})
+            self._end(run, "succeeded", why=evaluating.verdict_text(told), receipt={run.kind: told})
             return
         if run.kind in proposing.KINDS:
             self._answer(run, workspace)
@@ -434,11 +436,11 @@ class Runner:
 
     def _was_rejected(self, run: Run, input_hash: str) -> NothingToDo | None:
         """Nothing, where a person has rejected what came of the same input and has not asked for it again."""
-        if run.session_id is not None or run.actor == "human":
+        if run.session_id is not None or run.options.get("force"):
             return None
         with sqlite.reading(self.engine) as connection:
             rejected = runs.rejected_like(connection, run.agent_id, run.kind, input_hash)
-        return None if rejected is None else NothingToDo(f"{rejected} was made from the same, and rejected")
+        return None if rejected is None else NothingToDo(rejection.told(rejected))
 
     def refiner(self, run: Run, workspace: Path) -> refining.Refiner:
         """What carries a refinement out. The agent's own model is asked, and no other."""
@@ -571,8 +573,6 @@ class Runner:
                 phases.append({"phase": step.phase, "began": self.clock.monotonic()})
                 step = kind.resume(inputs, step, None)
             elif isinstance(step, Ask):
-                if self._proposes(run) and (rejected := self._was_rejected(run, question_hash(step))):
-                    return Taken(rejected)
                 asked = Asked(run, step, self.settings, self.worker, kind.merge, self.step)
                 ask, reply = asked.ask, self.answerer.answer(asked)
                 step = kind.resume(inputs, asked.ask, reply)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from memoryd.config import Agent, Settings
+    from memoryd.database.reads import Reader, Row
     from memoryd.interfaces.work import Asked
 
 GLOBAL_FLAGS = {"--json": "json", "--quiet": "quiet", "-q": "quiet"}
@@ -273,7 +274,8 @@ def job() -> None:
 @click.option(
     "--force",
     is_flag=True,
-    help="Sessions that are over as well (sleep); though nothing is new (dream), or the core is small (refine).",
+    help="Sessions that are over as well (sleep); though nothing is new (dream), the core is small (refine), or"
+    " the same was rejected (dream, refine, dedup).",
 )
 @click.option(
     "--lookback-days", type=click.IntRange(1), metavar="N", help="The last N days, today's among them (dream)."
@@ -431,7 +433,7 @@ def job_accept(call: Call, run_id: str) -> None:
 @click.argument("run_id", metavar="RUN")
 @passed
 def job_reject(call: Call, run_id: str) -> None:
-    """Drop a proposal; the same is not proposed again."""
+    """Drop a proposal; the same is not proposed again without --force."""
     _answer(call, run_id, "reject")
 
 
@@ -456,6 +458,7 @@ def job_trust(call: Call, kind: str, agent_id: str | None) -> None:
 @passed
 def evaluate(call: Call, agent_id: str | None, days: int) -> None:
     """Put the questions you asked to memory with its core and without, at the same cost: what does dreaming help?"""
+    from memoryd.engine import evaluating
     from memoryd.interfaces import work
 
     settings = call.settings()
@@ -466,7 +469,7 @@ def evaluate(call: Call, agent_id: str | None, days: int) -> None:
     lines += [
         f"  {name:26} {found[key]['rate']:6.1%}  {found[key]['tokens']:7,} tokens each" for key, name in names.items()
     ]
-    lines.append(f"{found['verdict']}: {found['wins']} only by the core, {found['losses']} lost by it")
+    lines.append(f"{evaluating.verdict_text(found)}: {found['wins']} only by the core, {found['losses']} lost by it")
     call.output.result({"agent": agent.id, "days": days, **found}, "\n".join(lines))
 
 
@@ -527,19 +530,30 @@ def session_list(call: Call, agent_id: str | None, limit: int) -> None:
 @session.command("messages")
 @click.argument("session_id", metavar="ID")
 @click.option("--compressed", is_flag=True, help="As the last sleep compressed them, beginning with the summary.")
+@agent_option
 @passed
-def session_messages(call: Call, session_id: str, compressed: bool) -> None:  # noqa: FBT001
+def session_messages(call: Call, session_id: str, compressed: bool, agent_id: str | None) -> None:  # noqa: FBT001
     """Show the turns of a session."""
     from memoryd.database import reads
 
     settings = call.settings()
     with reads.open_reader(settings.state_dir / "memoryd.db") as reader:
-        row = reads.find_session(reader, session_id)
+        row = _session_of(call, settings, reader, session_id, agent_id)
         rows = reads.compressed(reader, row["id"]) if compressed else reads.messages(reader, row["id"])
     agent = call.agent(settings, str(row["agent_id"]))
     rows = grants.shown(settings, agent, "session messages", rows, "text")
     text = "\n".join(_message_line(row) for row in rows)
     call.output.result(rows, text)
+
+
+def _session_of(call: Call, settings: Settings, reader: Reader, session_id: str, agent_id: str | None) -> Row:
+    """A session, which is to be of the agent where one is named."""
+    from memoryd.database import reads
+
+    row = reads.find_session(reader, session_id)
+    if agent_id and (named := call.agent(settings, agent_id).id) != row["agent_id"]:
+        raise NotFoundError(f"this is not the agent {named!r}'s", where=session_id, hint="memoryd session list")
+    return row
 
 
 def _message_line(row: dict[str, Any]) -> str:
@@ -552,12 +566,17 @@ def _message_line(row: dict[str, Any]) -> str:
 
 @session.command("end")
 @click.argument("session_id", metavar="ID")
+@agent_option
 @passed
-def session_end(call: Call, session_id: str) -> None:
+def session_end(call: Call, session_id: str, agent_id: str | None) -> None:
     """Say that a session is over: what it said since its last sleep goes to the daily file."""
+    from memoryd.database import reads
     from memoryd.interfaces import work
 
     settings = call.settings()
+    if agent_id:
+        with reads.open_reader(work.database(settings)) as reader:
+            _session_of(call, settings, reader, session_id, agent_id)
     with _logging(settings):
         row = work.end_session(settings, session_id)
     call.output.shown(row, _ended_text(row), _undone([row] if row else []))

@@ -333,6 +333,11 @@ def _pi_md(place: Place) -> Instructions:
 
 _ANEW = "start {} anew: it reads its configuration at its start"
 _LEAVE = "{} names paths of this machine: leave it out of git"
+# Where a tool whose transcripts are read has them: its folder, the variable that names another, the folder in it.
+_TRANSCRIPTS = {
+    "claude-code": (".claude", "CLAUDE_CONFIG_DIR", "projects"),
+    "codex": (".codex", "CODEX_HOME", "sessions"),
+}
 TOOLS = {
     "claude-code": Tool(
         _claude_code,
@@ -393,7 +398,8 @@ def connect(tool: str, place: Place, now: str, *, write: bool, remove: bool, ins
         instruct: name the memory in the file of instructions, too; once it is in there it stays until `remove`.
 
     Returns:
-        `tool`, `written`, `files` (each with `path`, `changed`, `diff`, `backup`), `next` (what a person must do).
+        `tool`, `written`, `files` (each with `path`, `changed`, `diff`, `backup`), `next` (what a person must do),
+        `unread` (why the tool's sessions are not read; None where they are, or it is taken away).
 
     Raises:
         ConfigError: there is no such tool.
@@ -420,7 +426,24 @@ def connect(tool: str, place: Place, now: str, *, write: bool, remove: bool, ins
     ahead = known.steps(place) if changed and not remove else []
     if ahead and instruct:
         ahead.append("what stands in MEMORY.md reaches the model as it is by this: with no second look for secrets")
-    return {"tool": tool, "written": write and changed, "files": files, "next": ahead}
+    told = {"tool": tool, "written": write and changed, "files": files, "next": ahead}
+    return told | {"unread": None if remove else _unread(tool, place)}
+
+
+def _unread(tool: str, place: Place) -> str | None:
+    """Why an agent's configuration has no sessions of a tool read, and the key that does; None where it has."""
+    if tool not in _TRANSCRIPTS:
+        known = " and ".join(_TRANSCRIPTS)
+        return f"sessions of {tool} are not read: this version reads {known}, and any as format messages"
+    usual, variable, below = _TRANSCRIPTS[tool]
+    named = place.environ.get(variable)
+    folder = (Path(named).expanduser() if named else place.home / usual) / below
+    for source in place.agent.transcripts:
+        is_there = source.root.is_relative_to(folder) or folder.is_relative_to(source.root)
+        if source.format == tool or (source.format == "auto" and is_there):
+            return None
+    path = json.dumps(f"{folder}/**/*.jsonl", ensure_ascii=False)
+    return f"sessions of {tool} are not read: add to transcripts of agent {place.agent.id}: - path: {path}"
 
 
 def _edits(tool: str, place: Place, *, instruct: bool) -> Sequence[Edit]:
@@ -480,9 +503,10 @@ def _diff(path: Path, old: bytes | None, new: bytes | None) -> str:
 def as_text(data: Mapping[str, Any], *, write: bool) -> str:
     """Write for people what changes, or has changed, and what they must do."""
     changed = [one for one in data["files"] if one["changed"]]
+    unread = [f"WARNING  {data['unread']}"] if data["unread"] else []
     if not changed:
-        return "nothing to change: " + ", ".join(one["path"] for one in data["files"])
+        return "\n".join(["nothing to change: " + ", ".join(one["path"] for one in data["files"]), *unread])
     lines = [one["diff"].rstrip("\n") for one in changed]
     lines += [f"kept     {one['backup']}" for one in changed if one["backup"]]
     lines += ["written" if write else "nothing is written yet: --write does it"]
-    return "\n".join([*lines, *(f"then     {step}" for step in data["next"])])
+    return "\n".join([*lines, *(f"then     {step}" for step in data["next"]), *unread])

@@ -26,6 +26,7 @@ from memoryd.files.open_folder import open_folder
 from memoryd.files.temporary import leftovers
 from memoryd.index.database import Index
 from memoryd.interfaces import status
+from memoryd.tiers import proposal
 from memoryd.transcripts.format import UNHEARD
 from memoryd.transcripts.messages import SPEAKERS
 from memoryd.worker import embedder
@@ -361,7 +362,20 @@ def _left_in(folder: Path, now: datetime) -> Iterator[Check]:
                 yield Check("leftovers", WARN, f"{left.entry.path} was left by a stopped write", hint)
 
 
+def _proposals(settings: Settings, _now: datetime) -> Iterator[Check]:
+    """Files of runs that the database does not know, as after a restore: nobody can answer them."""
+    path = settings.state_dir / "memoryd.db"
+    if not path.exists():
+        return
+    with reads.open_reader(path) as reader:
+        for agent in settings.agents:
+            for file in sorted((agent.workspace / proposal.FOLDER).glob("run-*.md")):
+                if reader.row("SELECT 1 FROM job_run WHERE id = ?", file.stem) is None:
+                    hint = "it cannot be answered: delete the file, and what is still so is proposed anew"
+                    yield Check("proposals", WARN, f"{file} is of a run that is not in the database", hint)
+
+
 _LOOKS: tuple[Callable[[Settings, datetime], Iterator[Check]], ...] = (
     _sqlite, _daemon, _database, _transcripts, _index, _meaning, _clock, _file_systems, _watches, _space, _permissions,
-    _model, _leftovers,
+    _model, _leftovers, _proposals,
 )  # fmt: skip

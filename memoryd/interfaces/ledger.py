@@ -12,10 +12,13 @@ from memoryd.interfaces import grants
 from memoryd.interfaces.output import one_line, table, visible
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from memoryd.config import Settings
     from memoryd.interfaces.cli import Call
 
 _agent = click.option("--agent", "agent_id", metavar="ID", help="The agent, where it is not clear.")
+_FILE = "file:"
 _DONE = {"protect": "is protected", "unprotect": "is an ordinary one", "restore": "is back"}
 
 
@@ -177,7 +180,7 @@ def verify(call: Call) -> None:
     "audit_id",
     type=int,
     metavar="AUDIT_ID",
-    help="Back to right after this change.",
+    help="Back to right after this change; with --agent, to what that agent had then, whoever's change it is.",
 )
 @click.option("--memory", "memory_id", metavar="ID", help="Of the RUN only its last change of this memory.")
 @click.option("--dry-run", is_flag=True, help="Show what would be taken back.")
@@ -193,7 +196,7 @@ def rollback(
 ) -> None:
     """Take back all that a run did to memory, one of its changes, or all since an entry of the audit."""
     from memoryd.database import reads
-    from memoryd.engine import ledger_runs
+    from memoryd.engine import ledger_runs, time_machine
     from memoryd.interfaces import work
 
     if (run_id is None) == (audit_id is None):
@@ -210,17 +213,18 @@ def rollback(
             if memory_id is not None:
                 options["memory"] = reads.find_memory(reader, chosen, memory_id)["id"]
         else:
-            entry = reader.row("SELECT agent_id FROM audit WHERE id = ?", audit_id)
-            if entry is None:
-                raise NotFoundError("the audit has no such entry", where=str(audit_id), hint="memoryd audit")
-            options, chosen = {"to": audit_id}, str(entry["agent_id"])
+            wanted = call.agent(settings, agent_id).id if agent_id else None
+            upto, chosen = reads.audit_upto(reader, int(audit_id or 0), wanted)
+            options = {"to": upto}
     agent = call.agent(settings, agent_id or chosen)
     if agent.id != chosen:
         raise NotFoundError(f"this is not the agent {agent.id!r}'s", where=str(run_id or audit_id))
     work.catch_up(settings, agent)
     if dry_run:
-        planned = work.planned_rollback(settings, agent.id, options)
-        call.output.result(planned, _plan_text(planned))
+        plan = work.planned_rollback(settings, agent.id, options)
+        planned = time_machine.as_row(plan)
+        states = {one.memory_id: (one.before, one.after) for one in plan.steps}
+        call.output.result(planned, _plan_text(planned, states, is_tried=True))
         return
     rows = work.run_now(
         settings,
@@ -229,7 +233,10 @@ def rollback(
     )
     work.require_accepted(rows[0])
     done = rows[0]["receipt"].get("rollback", {})
-    call.output.result(rows[0], f"{rows[0]['id']} {rows[0]['why'] or _plan_text(done)}")
+    with reads.open_reader(work.database(settings)) as reader:
+        states = {row["memory_id"]: (row["before"], row["after"]) for row in reads.states_of_run(reader, rows[0]["id"])}
+    told = rows[0]["why"] or "\n".join([_plan_text(done, states), *_files(rows[0]["receipt"])])
+    call.output.result(rows[0], f"{rows[0]['id']} {told}")
 
 
 @click.command()
@@ -252,19 +259,21 @@ def forget(call: Call, target: str, dry_run: bool, yes: bool, agent_id: str | No
     if dry_run or not yes:
         planned = forgetting.planned_forgetting(settings, agent, options)
         if dry_run:
-            call.output.result(planned, _forgotten_text(planned))
+            call.output.result(planned, _forgotten_text(planned, is_tried=True))
             return
-        click.echo(visible(_forgotten_text(planned)), err=True)
+        click.echo(visible(_forgotten_text(planned, is_tried=True)), err=True)
         click.confirm("There is no way back. Forget it?", abort=True, err=True)
     told = forgetting.forgotten(work.require_accepted(forgetting.forget(settings, agent.id, options)))
     call.output.result(told, _forgotten_text(told))
 
 
-def _forgotten_text(told: dict[str, Any]) -> str:
+def _forgotten_text(told: dict[str, Any], *, is_tried: bool = False) -> str:
     counted = {"turns": "turns", "summaries": "summaries", "replies": "kept replies", "blocks": "daily blocks"}
     counts = told["counts"]
-    lines = [f"{one} {became['became']}: {became['why']}" for one, became in told["memories"].items()]
-    lines += [", ".join(f"{counts[name]} {word}" for name, word in counted.items() if counts[name])]
+    be = "would be " if is_tried else ""
+    lines = [f"{one} {be}{became['became']}: {became['why']}" for one, became in told["memories"].items()]
+    erased = ", ".join(f"{counts[name]} {word}" for name, word in counted.items() if counts[name])
+    lines += [f"{erased} {be}erased" if erased else ""]
     lines += [f"protected, so nothing is forgotten: {one}" for one in told["protected"]]
     lines += [f"says it too, or is from the same records, and stays: {one}" for one in told["beside"]["memories"]]
     lines += [
@@ -278,12 +287,32 @@ def _forgotten_text(told: dict[str, Any]) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _plan_text(planned: dict[str, Any]) -> str:
-    from memoryd.ledger.rollback import later_ones
+def _files(receipt: dict[str, Any]) -> list[str]:
+    """What a rollback has done to files."""
+    told = []
+    for item in receipt.get("files", ()):
+        how = "removed" if item.get("after") is None and "appended" not in item else "rewritten"
+        told.append(f"{item['path']} {how}")
+    return told
+
+
+def _plan_text(
+    planned: dict[str, Any], states: Mapping[str, tuple[str | None, str | None]], *, is_tried: bool = False
+) -> str:
+    from memoryd.ledger.rollback import AS_BEFORE, became, later_ones
 
     if planned.get("already"):
         return "it was rolled back before"
-    lines = [f"{name} {one}" for name in ("memories", "others", "stayed") for one in planned.get(name, ())]
+    be, goes = ("would be ", "would go") if is_tried else ("", "goes")
+    lines = [f"{one} {be}{became(*states[one]) if one in states else AS_BEFORE}" for one in planned.get("memories", ())]
+    # That the runs count as taken back is what this is about.
+    others = [one for one in planned.get("others", ()) if not one.startswith("run:")]
+    lines += [f"{one.removeprefix(_FILE)} {be}{AS_BEFORE}" for one in others]
+    for one in planned.get("stayed", ()):
+        if one.startswith(_FILE):
+            lines.append(f"{one.removeprefix(_FILE)} was changed since: only what is named here {goes} back in it")
+        else:
+            lines.append(f"{one} stays: it was changed or forgotten since")
     lines += [
         f"conflict {one['memory']}: {one['why']}{later_ones(one['later'])}" for one in planned.get("conflicts", ())
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import UTC, datetime
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from memoryd.config_values import duration_text
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from memoryd.database.reads import Reader, Row
 
 NEWEST = 20
+_WHY = 120  # characters of why a run ended so; `job show` has all of it
 
 
 def status(settings: Settings, reader: Reader, *, everything: bool, waits: bool = False) -> dict[str, Any]:
@@ -257,7 +259,7 @@ def _agent_lines(agent: dict[str, Any]) -> list[str]:
         for session in agent["sessions"]
     ]
     for kind, run in sorted(agent["runs"].items()):
-        why = f": {one_line(run['why'])}" if run["why"] else ""
+        why = f": {shorten(one_line(run['why']), _WHY, placeholder=' …')}" if run["why"] else ""
         lines.append(f"  {kind:8} {run['state']} {run['finished_at'] or 'now'} {run['run']}{why}")
     proposals = agent.get("proposals", ())
     lines += [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.app import DATABASE, LOCK, open_app
 from memoryd.counted import counted
-from memoryd.daemon.once import read_all
+from memoryd.daemon.once import await_settled, read_all
 from memoryd.database import reads, runs, snapshot, sqlite, turns
 from memoryd.engine import (
     called_refining,
@@ -50,15 +50,14 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Engine
 
-    from memoryd.app import App
     from memoryd.config import Agent, Settings
     from memoryd.engine.scrubbing import Scrubber
+    from memoryd.ledger.rollback import Plan
 
 RELOAD = "reload it: SIGHUP, or stop and start it"
 POLL_SECONDS = 0.1
 MADE_SECONDS = 10.0
 KNOWN_SECONDS = 1.0
-SETTLED_SECONDS = 10.0  # for an edit of MEMORY.md to settle
 SLEEP = "sleep"
 WAITING = ("queued", "running", "interrupted")
 UNDONE = frozenset({"failed", "dead", "blocked", "interrupted", "queued", "cancelled"})
@@ -105,7 +104,8 @@ class Asked(NamedTuple):
 
     Attributes:
         session_id: this session only (sleep, facts).
-        force: sessions that are over as well (sleep); though nothing is new (dream), or the core is small (refine).
+        force: sessions that are over as well (sleep); though nothing is new (dream), the core is small (refine), or
+            the same was rejected (dream, refine, dedup).
         mode: how far it may go (refine); None for the configured one.
         lookback_days: so many days, ending today (dream); None for the configured number.
     """
@@ -138,7 +138,8 @@ def run_job(settings: Settings, kind: str, agent_id: Callable[[], str], asked: A
 
     is_dream = kind == dreaming.KIND
     fresh = is_dream or kind in {SLEEP, extraction.KIND}
-    rows = run_now(settings, agent, queue, fresh=fresh, settled=is_dream)
+    settled = kind in {dreaming.KIND, refining.KIND, ledger_runs.DEDUP}
+    rows = run_now(settings, agent, queue, fresh=fresh, settled=settled)
     return rows[-1:] if is_dream else rows
 
 
@@ -203,7 +204,8 @@ def _queued(settings: Settings, engine: Engine, clock: Clock, kind: str, agent_i
         flushed = dreaming.flush(engine, settings, clock, agent_id, "manual", HUMAN)
         options = {"force": asked.force, "lookback_days": asked.lookback_days, "flushed": flushed}
         return [*flushed, request(engine, clock, agent_id, kind, options, key=dreaming.key_of(agent_id))]
-    return [request(engine, clock, agent_id, kind)]
+    forced = {"force": True} if asked.force and kind == ledger_runs.DEDUP else None
+    return [request(engine, clock, agent_id, kind, forced, key=f"{kind}:{agent_id}")]
 
 
 def run_now(
@@ -246,27 +248,11 @@ def run_now(
                     read_all(app)
                 _require_known(app.engine, agent_id)
                 if settled:
-                    _await_settled(app, agent_id)
+                    await_settled(app, next(agent for agent in settings.agents if agent.id == agent_id))
                 queued = queue(app.engine, app.clock)
             for run_id in queued:
                 app.runner.run_next(only=run_id)
         return _rows(settings, queued)
-
-
-def _await_settled(app: App, agent_id: str) -> None:
-    """Import an edit of `MEMORY.md` as soon as it has settled; what never settles is left to the run."""
-    agent = next(agent for agent in app.settings.agents if agent.id == agent_id)
-    watch, settle = CoreWatch(app.runner), app.settings.ingest.settle.total_seconds()
-    began = since = time.monotonic()
-    seen = regular.read_in(agent.workspace, CORE_FILE)
-    while (now := time.monotonic()) - began < SETTLED_SECONDS:
-        data = regular.read_in(agent.workspace, CORE_FILE)
-        if data != seen:
-            seen, since = data, now
-        is_settled = now - since >= 2 * settle  # two looks, as for one that became much shorter
-        if watch.take(agent, settled=is_settled) or is_settled:
-            return
-        time.sleep(min(POLL_SECONDS, settle))
 
 
 def require_done(row: dict[str, Any]) -> dict[str, Any]:
@@ -277,7 +263,7 @@ def require_done(row: dict[str, Any]) -> dict[str, Any]:
         MemorydError: it failed, or was cancelled.
     """
     if row["state"] == "declined":
-        raise RefusedError(str(row["why"]).removeprefix(f"{row['id']}: "), where=row["id"])
+        raise RefusedError(str(row["why"]), where=row["id"])
     if row["state"] in UNDONE:
         raise MemorydError(f"the run ended as {row['state']}: {row['error'] or row['why']}", where=row["id"])
     return row
@@ -633,7 +619,7 @@ def scrub_again(settings: Settings, agent_id: str | None) -> dict[str, Any]:
     return run_now(settings, agent, queue)[0]
 
 
-def planned_rollback(settings: Settings, agent_id: str, options: dict[str, Any]) -> dict[str, Any]:
+def planned_rollback(settings: Settings, agent_id: str, options: dict[str, Any]) -> Plan:
     """What a rollback would do.
 
     Raises:
@@ -645,10 +631,9 @@ def planned_rollback(settings: Settings, agent_id: str, options: dict[str, Any])
         with sqlite.reading(engine) as connection:
             target = ledger_runs.target_of(options)
             ledger_runs.require_done(connection, target)
-            plan = time_machine.plan(connection, agent_id, target, Clock().text())
+            return time_machine.plan(connection, agent_id, target, Clock().text())
     finally:
         engine.dispose()
-    return time_machine.as_row(plan)
 
 
 def _require_known(engine: Engine, agent_id: str) -> None:

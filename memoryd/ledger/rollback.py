@@ -180,6 +180,19 @@ def _made(entry: Entry, texts: Callable[[str], str | None]) -> str | None:
     return successors[0] if successors else None
 
 
+BACK, OUT, AS_BEFORE, REWORDED = "brought back", "taken out", "as before", "text as before"
+
+
+def became(before: str | None, after: str | None) -> str:
+    """What a rollback makes of a memory, for people; states as those of a `Step`."""
+    was, is_now = (None if one is None else from_json(one) for one in (before, after))
+    if is_now is None or not is_now.is_live:
+        return OUT if was is not None and was.is_live else AS_BEFORE
+    if was is None or not was.is_live:
+        return BACK
+    return REWORDED if was.content != is_now.content else AS_BEFORE
+
+
 def last_of_change(entries: Iterable[Entry], audit_id: int) -> int:
     """The id of the last entry that was written at once with this one: half of a change is no state there ever was.
 
