@@ -112,7 +112,7 @@ def test_an_import_facts_and_a_rollback_killed_at_a_call_come_to_the_same(tmp_pa
 
 
 def test_killed_at_a_call_it_comes_to_the_same(tmp_path, record_property):
-    alone, points = sweep(tmp_path, often("kill", 32), record_property=record_property)
+    alone, points = sweep(tmp_path, often("kill", 48), record_property=record_property)
     for point in points:
         assert point["code"] == KILLED, told(point)
         old_or_new(point, alone)
@@ -128,7 +128,7 @@ FAULTS = (
 
 @pytest.mark.parametrize("hows", [(how,) for hows in FAULTS for how in hows] if SOAK else FAULTS, ids=" ".join)
 def test_failed_at_a_call_it_tells_and_comes_to_the_same_later(tmp_path, record_property, hows):
-    several = (how if how in {"short", "lie"} else often(how, 128) for how in hows)
+    several = (how if how in {"short", "lie"} else often(how, 256) for how in hows)
     alone, points = sweep(tmp_path, *several, record_property=record_property)
     for point in points:
         assert point["code"] in {0, 1}, f"{told(point)} {point['said']}"
