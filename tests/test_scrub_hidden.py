@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryd.scrub.hidden import hidden, masked
+from memoryd.scrub.likely import may_hide
 from memoryd.tiers import core
 from memoryd.tiers.arrangement import Slot, arrange
 
@@ -62,6 +63,18 @@ _LINES = st.sampled_from([
 
 def _hidden_texts(data: bytes) -> list[bytes]:
     return [data[first:last].strip() for first, last, _ in hidden(data)]
+
+
+_PIECES = st.sampled_from([
+    "pri", "vate", "private", "<", "</", ">", "-----BEGIN ", "-----", "KEY", " ",
+    "\n", "\r", "\0", "\x1b[1m", "\u200b", "\b",
+])  # fmt: skip
+
+
+@given(st.lists(_PIECES | _LINES, max_size=16))
+def test_what_may_hide_nothing_hides_nothing(pieces: list[str]) -> None:
+    data = "".join(pieces).encode()
+    assert may_hide(data) or not hidden(data)
 
 
 @given(st.lists(_LINES, max_size=14), st.data())

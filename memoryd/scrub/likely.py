@@ -29,9 +29,16 @@ _BEGINS = re.compile(
     r"(?:A[KS]IA|LTAI|GOCSPX-|gl[a-z]+-|gh[a-z]_|sq0[a-z]+-|rzp_[a-z]+_|dckr_|NRAK-|pscale_|sk[-_]|rk_|hf_|npm_)[\w.-]{10}"
 )
 _MARKED = re.compile(r"[A-Za-z][A-Za-z0-9]{1,15}[_-](?:[A-Za-z0-9]{1,4}[_-]){0,2}[0-9a-f]{24}|dapi[0-9a-f]{24}")
+_WIDTHLESS = re.compile(rb"[\0-\x08\r\x1b]")
 _HEX = re.compile(r"[0-9a-fA-F]+")
 _CAPITALS = 0.27
 _CASE = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
+
+
+def may_hide(data: bytes) -> bool:
+    """Whether a file may have a private part or private key; where not, nobody needs to load what finds them."""
+    is_plain = data.isascii() and not _WIDTHLESS.search(data)  # nothing that is not seen parts the letters
+    return not is_plain or b"private" in data.lower() or b"-----" in data
 
 
 def withheld(text: str) -> tuple[str, int]:
