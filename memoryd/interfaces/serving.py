@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from memoryd.app import App
     from memoryd.config import Settings
 
+AHEAD_SECONDS = 8.0  # from a start on, until what hooks may ask for is worked out: what waited for the start goes first
+
 
 def forever(settings: Settings, relog: Callable[[Settings], None], patience: timedelta) -> bool:
     """Run the daemon until it is told to stop; False where a thread is left that the process must not wait for.
@@ -32,7 +34,8 @@ def forever(settings: Settings, relog: Callable[[Settings], None], patience: tim
     with open_app(settings, patience=patience) as app:
         loop = Loop(app, relog)
         hooked = Hooked(app, loop)
-        loop.beside.append(hooked.refresh)
+        ahead = app.clock.monotonic() + AHEAD_SECONDS
+        loop.beside.append(lambda: hooked.refresh() if app.clock.monotonic() >= ahead else None)
         path = settings.state_dir / asking.SOCKET
         with control.Control(
             path, _verbs(app, loop) | hooked.verbs(), app.clock.monotonic, app.log.bind(part="control")
