@@ -6,10 +6,7 @@ Nothing else of a tool's output passes: it is text from outside, and most of it 
 from __future__ import annotations
 
 import re
-from bisect import bisect
 from collections import Counter
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import orjson
@@ -18,7 +15,7 @@ from memoryd.ledger.neutral import neutral
 from memoryd.transcripts.turn import Kind, Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from memoryd.transcripts.turn import StoredTurn
 
@@ -65,6 +62,7 @@ _RUNNER = re.compile(
     r"(?:cargo|go|npm|pnpm|yarn|bun|make|dotnet|mix|swift) (?:run )?(?:test|check|build)\w*)\b"
 )
 _CHOOSES = re.compile(r"\s(?:-k|-m|-t|-run|--run|--filter|--grep|--testNamePattern)\b")
+_COMMAND, _TEST, _FILE, _ALL = "command", "test", "file", "all"
 _DECLINED = re.compile(r"^(?:The user doesn't want to|<tool_use_error>)", re.IGNORECASE)
 
 
@@ -79,11 +77,14 @@ class Reports:
         self._told: set[str] = set()
         self._errors: Counter[str] = Counter()
         commands = {turn.tool_call_id: _command(turn.text) for turn in turns if turn.kind is Kind.TOOL_CALL}
-        self._runs = [
-            _Run(turn.seq, commands.get(turn.tool_call_id, "") if turn.tool_call_id else "", turn.text)
-            for turn in turns
-            if turn.kind is Kind.TOOL_RESULT and not turn.sidechain and self._is_run(turn)
-        ]
+        self._commands = {call: command for call, command in commands.items() if call}
+        self._passed: dict[tuple[str, str], int] = {}  # the last turn that tells of a run of this that it passed
+        self._runners: set[str] = set()  # of whose tests all passed once
+        for turn in turns:
+            if turn.kind is Kind.TOOL_RESULT and not turn.sidechain and self._is_run(turn):
+                passed = dict.fromkeys(_passed(self._command_of(turn), turn.text), turn.seq)
+                self._passed |= passed
+                self._runners |= {name for kind, name in passed if kind == _ALL}
 
     def fact(self, turn: StoredTurn) -> str | None:
         """Return the fact that `turn` adds, `CHANGED` or `FAILED` with its text, or None for most turns."""
@@ -109,14 +110,26 @@ class Reports:
         error = _error(turn.text)
         if error is None:
             return None
-        at = bisect(self._runs, turn.seq, key=lambda run: run.seq)
-        mend = MENDED if any(run.mends(self._runs[at - 1], error) for run in self._runs[at:]) else ""
+        mend = MENDED if self._passes_later(turn, error) else ""
         shape = _DIGITS.sub("0", error + mend)
         if shape in self._told or self._errors[mend] >= _MOST_ERRORS:
             return None
         self._told.add(shape)
         self._errors[mend] += 1
         return FAILED + error + mend
+
+    def _passes_later(self, turn: StoredTurn, error: str) -> bool:
+        """Say whether what a turn tells to have failed ran again and passed: the command, test or file, or all."""
+        command = self._command_of(turn)
+        named = f"{command} {error}"
+        keys = [(_COMMAND, command)] if command or _is_of_test(error) else []
+        keys += [(_TEST, one) for one in _TEST_ID.findall(named)] + [(_FILE, one) for one in _CODE_FILE.findall(named)]
+        keys += [(_ALL, name) for name in self._runners if name in command]
+        return any(self._passed.get(key, 0) > turn.seq for key in keys)
+
+    def _command_of(self, turn: StoredTurn) -> str:
+        """The command of a run; empty where the transcript does not tell."""
+        return self._commands.get(turn.tool_call_id or "", "")
 
     def _is_run(self, turn: StoredTurn) -> bool:
         tool = self._tools.get(turn.tool_call_id) or turn.tool_name or ""
@@ -127,44 +140,20 @@ class Reports:
         return path[len(self._folder) + 1 :] if inside else path
 
 
-@dataclass(frozen=True)
-class _Run:
-    """One command with its output."""
-
-    seq: int
-    command: str  # empty where the transcript does not tell
-    output: str
-
-    def mends(self, failed: _Run, error: str) -> bool:
-        """Say whether this run passed and ran what failed before: the same command, test, file, or all of them."""
-        return self._covers(failed, error) and (self._passes or (self._is_clean and self.command == failed.command))
-
-    def _covers(self, failed: _Run, error: str) -> bool:
-        if self.command == failed.command:
-            return bool(self.command) or _is_of_test(error)
-        tests, files = self._named
-        named = f"{failed.command} {error}"
-        if tests or files:
-            return (
-                not tests.isdisjoint(_TEST_ID.findall(named))
-                if tests
-                else not files.isdisjoint(_CODE_FILE.findall(named))
-            )
-        runner = _RUNNER.search(self.command)
-        return runner is not None and runner[0] in failed.command and not _CHOOSES.search(self.command)
-
-    @cached_property
-    def _named(self) -> tuple[frozenset[str], frozenset[str]]:
-        return frozenset(_TEST_ID.findall(self.command)), frozenset(_CODE_FILE.findall(self.command))
-
-    @cached_property
-    def _is_clean(self) -> bool:
-        tail = self.output[-_TAIL:]
-        return bool(tail.strip()) and not _FAILS.search(tail) and _error(tail) is None
-
-    @cached_property
-    def _passes(self) -> bool:
-        return self._is_clean and _PASSES.search(self.output[-_TAIL:]) is not None
+def _passed(command: str, output: str) -> Iterator[tuple[str, str]]:
+    """What a run shows to be well: its command where nothing failed; its tests, its files or all where tests passed."""
+    tail = output[-_TAIL:]
+    if not tail.strip() or _FAILS.search(tail) or _error(tail) is not None:
+        return
+    yield _COMMAND, command
+    if not _PASSES.search(tail):
+        return
+    if tests := _TEST_ID.findall(command):
+        yield from ((_TEST, one) for one in tests)
+    elif files := _CODE_FILE.findall(command):
+        yield from ((_FILE, one) for one in files)
+    elif (runner := _RUNNER.search(command)) and not _CHOOSES.search(command):
+        yield _ALL, runner[0]
 
 
 def _is_of_test(error: str) -> bool:
