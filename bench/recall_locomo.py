@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.config import Agent
 from memoryd.database import schema, sqlite
+from memoryd.database.reads import KeptReader
 from memoryd.engine.embedding import Embedder
 from memoryd.engine.indexing import Indexer
 from memoryd.engine.recall import Narrowing, Recall
@@ -117,7 +118,7 @@ def measure(
     log = Log("bench")
     index = Index(folder, log)
     meaning = None if embedder is None else lambda text: embedder.ask(text, PATIENCE)
-    indexer = Indexer(index, folder / "memoryd.db", UTC, list, log)
+    indexer = Indexer(index, KeptReader(folder / "memoryd.db"), UTC, list, log)
     recall = Recall(indexer, lambda: datetime(2026, 1, 1, tzinfo=UTC), meaning)
     for one in data:
         agent = Agent(id=one["sample_id"].lower(), workspace=folder / "none")

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from memoryd.database import alarms, schema, sqlite
+from memoryd.database.reads import KeptReader
 from memoryd.engine import alarms as alarming
 from memoryd.engine import owner
 from memoryd.engine.answering import Answerer
@@ -79,7 +80,7 @@ class App:
             self.runner.answerer.models.close()
         self.embedder.close()
         self.ingest.files.close()
-        self.recall.indexer.index.close()
+        self.recall.indexer.close()
         self.engine.dispose()
         self.lock.release()
 
@@ -168,7 +169,7 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App |
     if entries := journal.entries():
         ingest.restored = Restorer(entries, clock.text())
     index = Index(settings.state_dir, log.bind(part="index"))
-    indexer = Indexer(index, path, settings.zone, scrubber.redact_own, log.bind(part="index"))
+    indexer = Indexer(index, KeptReader(path, stays=True), settings.zone, scrubber.redact_own, log.bind(part="index"))
     runner = Runner(
         engine=engine,
         settings=settings,

@@ -6,6 +6,7 @@ from facts_world import store_on
 
 from memoryd.config import Agent
 from memoryd.database import schema, sqlite
+from memoryd.database.reads import KeptReader
 from memoryd.engine.clock import Clock
 from memoryd.engine.indexing import Indexer
 from memoryd.engine.recall import Narrowing, Recall
@@ -37,7 +38,7 @@ class World:
     def opened(self):
         """Another process's view: an index of its own on the same file."""
         index = Index(self.state, self.log)
-        return Recall(Indexer(index, self.database, UTC, self.redact, self.log), lambda: AT)
+        return Recall(Indexer(index, KeptReader(self.database), UTC, self.redact, self.log), lambda: AT)
 
     @property
     def index(self):

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import event
 
 from memoryd.database import schema, sqlite
+from memoryd.database.reads import KeptReader, NotMadeError
 from memoryd.errors import StateError
 
 NOW = "2026-03-04T09:00:00.000Z"
@@ -96,3 +97,68 @@ def test_a_connection_does_not_cross_a_fork(tmp_path):
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     opened.engine.dispose()
+
+
+def agents(kept):
+    with kept.reading() as reader:
+        return [row["id"] for row in reader.rows("SELECT id FROM agent ORDER BY id")]
+
+
+def database(path, *names):
+    engine = schema.open_database(path, now=NOW).engine
+    with sqlite.writing(engine) as connection:
+        for name in names:
+            connection.exec_driver_sql("INSERT INTO agent VALUES (?, '/w', 1, 0, ?)", (name, NOW))
+    return engine
+
+
+def test_what_is_kept_open_reads_what_was_written_since_and_another_file_in_its_place(tmp_path):
+    path, other = tmp_path / "memoryd.db", tmp_path / "other.db"
+    kept = KeptReader(path, stays=True)
+    with kept.reading_any() as reader:
+        assert reader is None
+    with pytest.raises(NotMadeError):
+        agents(kept)
+    engine = database(path, "ada")
+    assert agents(kept) == ["ada"]
+    with sqlite.writing(engine) as connection:
+        connection.exec_driver_sql("INSERT INTO agent VALUES ('bob', '/w', 1, 0, ?)", (NOW,))
+    assert agents(kept) == ["ada", "bob"]
+    engine.dispose()
+    database(other, "eve").dispose()
+    for side in ("-wal", "-shm"):
+        path.with_name(path.name + side).unlink()
+    other.replace(path)
+    assert agents(kept) == ["eve"]
+    path.unlink()
+    with pytest.raises(NotMadeError):
+        agents(kept)
+    kept.close()
+
+
+def test_what_is_kept_open_holds_no_state_of_a_question_that_failed(tmp_path):
+    engine = database(tmp_path / "memoryd.db", "ada")
+    kept = KeptReader(tmp_path / "memoryd.db", stays=True)
+    with pytest.raises(LookupError), kept.reading():
+        raise LookupError
+    with pytest.raises(StateError, match="no such table"), kept.reading() as reader:
+        reader.rows("SELECT 1 FROM nowhere")
+    with pytest.raises(StateError, match="within a transaction"), kept.reading(), kept.reading():
+        pass
+    with sqlite.writing(engine) as connection:
+        connection.exec_driver_sql("INSERT INTO agent VALUES ('bob', '/w', 1, 0, ?)", (NOW,))
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(agents, [kept] * TURNS)) == [["ada", "bob"]] * TURNS
+    kept.close()
+    engine.dispose()
+
+
+def test_nothing_stays_open_beyond_a_row_of_questions(tmp_path):
+    path = tmp_path / "memoryd.db"
+    engine = database(path, "ada")
+    reading = KeptReader(path)
+    with reading.kept():
+        assert agents(reading) == agents(reading) == ["ada"]
+    assert agents(reading) == ["ada"]
+    engine.dispose()
+    assert [one.name for one in tmp_path.glob("memoryd.db-*")] == []  # who closes it last empties its log

@@ -17,7 +17,7 @@ from recall_world import AT, NOW, World
 from memoryd.database.reads import Reader, open_reader
 from memoryd.engine import feedback
 from memoryd.engine.clock import utc_now
-from memoryd.engine.indexing import BATCH
+from memoryd.engine.indexing import BATCH, SEGMENTS
 from memoryd.engine.recall import Narrowing
 from memoryd.errors import ConfigError, StateError
 from memoryd.ledger.facts import NewFact
@@ -406,6 +406,7 @@ sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 from datetime import UTC
 from memoryd.config import Agent
+from memoryd.database.reads import KeptReader
 from memoryd.engine.indexing import Indexer
 from memoryd.files.log import Log
 from memoryd.index import tables
@@ -424,7 +425,7 @@ for name in ("put", "put_source", "remove", "set_progress", "number"):
     counted(name)
 log = Log("test")
 agent = Agent(id="demo", workspace=root / "workspace-demo")
-Indexer(Index(root / "state", log), root / "state" / "memoryd.db", UTC, list, log).refresh(agent)
+Indexer(Index(root / "state", log), KeptReader(root / "state" / "memoryd.db"), UTC, list, log).refresh(agent)
 """
 
 
@@ -458,6 +459,25 @@ def test_merging_waits_while_much_comes_in_and_goes_on_with_what_is_little(world
     world.turn("a kumquat")
     assert segments() == [(4,)]
     assert len(world.places("kumquat")) == 3
+
+
+def test_what_came_in_as_many_portions_is_put_together_and_found_as_before(world, monkeypatch):
+    monkeypatch.setattr("memoryd.engine.indexing.MUCH", 1)  # so that nothing is put together while it comes in
+    for number in range(SEGMENTS + 2):
+        world.turn(f"kumquat tree {number} of grove{number}")
+        world.search("kumquat")
+    before = world.search("kumquat tree", limit=50)
+    with world.index.reading() as tables:
+        assert tables.segments(1) > SEGMENTS
+    world.recall.indexer.settle(world.agent, lambda: False)
+    with world.index.reading() as tables:
+        assert tables.segments(1) > SEGMENTS
+    world.recall.indexer.settle(world.agent)
+    with world.index.reading() as tables:
+        assert tables.segments(1) == 1
+    assert world.search("kumquat tree", limit=50) == before
+    assert world.places("grove7")[0] == ("session:s1", 8)
+    assert world.recall.indexer.problems(world.agent) == []
 
 
 def test_what_is_new_is_found_without_sorting_all_turns(world, monkeypatch):

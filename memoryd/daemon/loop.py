@@ -526,6 +526,7 @@ class Loop:
         for agent in self.app.settings.agents:
             if agent.enabled and not self.app.runner.stopping:
                 self.app.recall.indexer.refresh(agent, lambda: not self.app.runner.stopping)
+                self.app.recall.indexer.settle(agent, lambda: not self.app.runner.stopping)
 
     def _start_embedding(self) -> None:
         """Make the vectors that are lacking beside the loop, however long that takes; search goes on without."""

@@ -57,6 +57,15 @@ def other_libraries() -> list[str]:
     return [name for name in ("sqlite3", "pysqlite3", "apsw") if name != chosen and name in sys.modules]
 
 
+def file_id(path: Path) -> tuple[int, int] | None:
+    """What tells the database file from another one in its place; None where there is none."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def file_uri(path: Path) -> str:
     """Write the database's path as the URI that SQLite takes."""
     return f"file:{quote(str(path))}"

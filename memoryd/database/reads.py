@@ -6,13 +6,14 @@ Without SQLAlchemy, whose import alone costs more than all of these queries.
 from __future__ import annotations
 
 import json
+import threading
 from contextlib import contextmanager
 from functools import cache
 from hashlib import sha256
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from memoryd.database.library import BUSY_TIMEOUT_MS, file_uri, library
+from memoryd.database.library import BUSY_TIMEOUT_MS, file_id, file_uri, library
 from memoryd.errors import NotFoundError, StateError
 from memoryd.gauge.estimate import estimate
 
@@ -63,15 +64,102 @@ def open_reader(path: Path) -> Iterator[Reader]:
     Raises:
         StateError: it cannot be read, or another version of memoryd wrote it; NotMadeError where there is none yet.
     """
+    connection = _connect(path)
+    try:
+        with _reading(connection, path) as reader:
+            yield reader
+    finally:
+        connection.close()
+
+
+class KeptReader:
+    """The database for who reads it several times in a row. Safe to use from several threads."""
+
+    def __init__(self, path: Path, *, stays: bool = False) -> None:
+        """Nothing is opened yet.
+
+        Args:
+            path: of the database.
+            stays: a connection is kept until it is closed, which keeps the write-ahead log beside the file: only for
+                who writes the database as well, and outlives nobody who does.
+        """
+        self.path = path
+        self._lock = threading.RLock()
+        self._keeps = int(stays)
+        self._connection: Any = None
+        self._file: tuple[int, int] | None = None
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """What is opened meanwhile stays open until the end."""
+        with self._lock:
+            self._keeps += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._keeps -= 1
+                if not self._keeps:
+                    self.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[Reader]:
+        """One read transaction; no other one of this object may be open in the same thread.
+
+        Raises:
+            StateError: it cannot be read, or another version of memoryd wrote it; NotMadeError where there is none yet.
+        """
+        with self._lock:
+            file = file_id(self.path)
+            if self._connection is None or self._file != file:  # another one was put in its place
+                self.close()
+                self._connection, self._file = _connect(self.path), file
+            try:
+                with _reading(self._connection, self.path) as reader:
+                    yield reader
+            except StateError:
+                self.close()
+                raise
+            finally:
+                if not self._keeps:
+                    self.close()
+                elif self._connection is not None and self._connection.in_transaction:
+                    self._connection.rollback()
+
+    @contextmanager
+    def reading_any(self) -> Iterator[Reader | None]:
+        """One read transaction as `reading`; None where there is no database yet."""
+        if not self.path.exists():
+            yield None
+            return
+        with self.reading() as reader:
+            yield reader
+
+    def close(self) -> None:
+        """Let go of the file; it is opened again when it is needed."""
+        with self._lock:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                connection.close()
+
+
+def _connect(path: Path) -> Any:
     if not path.exists():
         raise NotMadeError("there is no database yet", where=str(path), hint="start the daemon: memoryd run")
     module = library()
     try:
-        connection = module.connect(f"{file_uri(path)}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_MS / 1000)
+        connection = module.connect(
+            f"{file_uri(path)}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_MS / 1000, check_same_thread=False
+        )
     except module.Error as error:
         raise StateError("the database cannot be opened", where=str(path), hint=str(error)) from error
+    connection.isolation_level = None
+    return connection
+
+
+@contextmanager
+def _reading(connection: Any, path: Path) -> Iterator[Reader]:
     try:
-        connection.isolation_level = None
         connection.execute("BEGIN")
         number = connection.execute("PRAGMA user_version").fetchone()[0]
         if number != newest_schema():
@@ -81,10 +169,8 @@ def open_reader(path: Path) -> Iterator[Reader]:
                 hint="start this version's daemon once" if number < newest_schema() else "use the newer memoryd",
             )
         yield Reader(connection)
-    except module.DatabaseError as error:
+    except library().DatabaseError as error:
         raise StateError("the database cannot be read", where=str(path), hint=str(error)) from error
-    finally:
-        connection.close()
 
 
 # --- runs -------------------------------------------------------------------------------------------------------------

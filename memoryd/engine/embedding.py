@@ -14,7 +14,6 @@ from datetime import timedelta
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from memoryd.database import reads
 from memoryd.engine.recall import Meaning
 from memoryd.engine.source_texts import SourceTexts
 from memoryd.errors import MemorydError
@@ -114,9 +113,7 @@ class Embedder:
                 return False
             is_current = tables.model(number) == self.model
             found = tables.lacking(number, self.batch) if is_current else []
-            there = indexer.database.exists()
-            reader = opened.enter_context(reads.open_reader(indexer.database)) if there else None
-            texts = SourceTexts(agent, reader)
+            texts = SourceTexts(agent, opened.enter_context(indexer.database.reading_any()))
             shown = [texts.shown(one) for one in found]
         if not is_current:
             with indexer.index.writing() as tables:

@@ -8,7 +8,7 @@ is read for it is read inside.
 from __future__ import annotations
 
 import re
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import date, tzinfo
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,10 +29,9 @@ from memoryd.scrub.hidden import masked
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from memoryd.config import Agent
-    from memoryd.database.reads import Reader
+    from memoryd.database.reads import KeptReader, Reader
     from memoryd.files.log import Log
     from memoryd.files.open_folder import Entry, OpenFolder
     from memoryd.index.database import Index
@@ -46,6 +45,7 @@ PRIVATE = ".private"
 BATCH = 20_000  # turns of one transaction …
 BATCH_BYTES = 8_000_000  # … unless they are long
 MUCH = 1_000_000  # bytes in one transaction from which on the index is being filled
+SEGMENTS = 8  # places in the index that questions may have to look into
 AGAIN = 3
 _UNSETTLED_NS = 2_000_000_000  # a file changed this shortly ago may change again within one tick of its clock
 _UNSETTLED = "unsettled "
@@ -87,10 +87,15 @@ class Indexer:
     """
 
     index: Index
-    database: Path
+    database: KeptReader
     zone: tzinfo
     redact: Callable[[Sequence[str]], list[str]]
     log: Log
+
+    def close(self) -> None:
+        """Let go of the index and the database; they are opened again when they are needed."""
+        self.index.close()
+        self.database.close()
 
     def refresh(self, agent: Agent, go_on: Callable[[], bool] = _goes_on) -> None:
         """Take in what has changed of an agent; one that is up to date costs a few reads.
@@ -117,9 +122,23 @@ class Indexer:
             else:
                 return
 
+    def settle(self, agent: Agent, go_on: Callable[[], bool] = _goes_on) -> None:
+        """Put together what a long history came in as, little by little: questions are answered faster then.
+
+        Raises:
+            RebuiltError: the index was damaged, and is empty now.
+            StateError: the index cannot be used.
+        """
+        with self.index.reading() as tables:
+            number = tables.find_number(agent.id)
+            is_settled = number is None or tables.segments(number) <= SEGMENTS
+        while not is_settled and go_on():
+            with self.index.writing() as tables:
+                is_settled = tables.find_number(agent.id) != number or number is None or not tables.merge(number)
+
     def _is_up_to_date(self, agent_id: str) -> bool:
         """Whether all rows of an agent are in, in one look at both databases."""
-        with self.index.reading() as tables, _reader(self.database) as reader:
+        with self.index.reading() as tables, self.database.reading_any() as reader:
             progress = tables.progress(agent_id)
             if reader is None:
                 return progress == Progress()
@@ -129,7 +148,7 @@ class Indexer:
 
     def _check_database(self, agent_id: str) -> None:
         """Begin anew where it is another database (a backup was restored, a damaged one made anew), or worn."""
-        with self.index.reading() as tables, _reader(self.database) as reader:
+        with self.index.reading() as tables, self.database.reading_any() as reader:
             progress = tables.progress(agent_id)
             is_same = not progress.turn_id or (
                 reader is not None and _mark(reader, progress.turn_id) == progress.turn_mark
@@ -230,12 +249,12 @@ class Indexer:
 
     def _turns(self, agent_id: str) -> bool:
         """Take in one portion of the turns that are new; whether there may be more."""
-        if not self.database.exists():
+        if not self.database.path.exists():
             return False
-        with self.index.reading() as tables, reads.open_reader(self.database) as reader:
+        with self.index.reading() as tables, self.database.reading() as reader:
             if not _turn_work(reader, tables.progress(agent_id)):
                 return False
-        with self.index.writing() as tables, reads.open_reader(self.database) as reader:
+        with self.index.writing() as tables, self.database.reading() as reader:
             number = tables.number(agent_id)
             progress = tables.progress(agent_id)
             rows = _new_turns(reader, agent_id, progress)
@@ -290,12 +309,12 @@ class Indexer:
     # --- facts ----------------------------------------------------------------------------------------------------
 
     def _facts(self, agent_id: str) -> None:
-        if not self.database.exists():
+        if not self.database.path.exists():
             return
-        with self.index.reading() as tables, reads.open_reader(self.database) as reader:
+        with self.index.reading() as tables, self.database.reading() as reader:
             if tables.progress(agent_id).audit_mark == _audit_mark(reader, agent_id):
                 return
-        with self.index.writing() as tables, reads.open_reader(self.database) as reader:
+        with self.index.writing() as tables, self.database.reading() as reader:
             number = tables.number(agent_id)
             known = tables.sources(number, FACT)
             for row in reads.fact_rows(reader, agent_id):
@@ -330,7 +349,7 @@ class Indexer:
         why = self.index.why_damaged()
         if why is not None:
             self.refresh(agent)
-        with self.index.reading() as tables, _reader(self.database) as reader, ExitStack() as opened:
+        with self.index.reading() as tables, self.database.reading_any() as reader, ExitStack() as opened:
             number = tables.find_number(agent.id)
             if number is None:
                 return []
@@ -347,7 +366,7 @@ class Indexer:
 
     def mend(self, agent_id: str, stale: Iterable[tuple[str, str, int]]) -> None:
         """Take in anew what a search found to be other than it was: path, tier and first line of each."""
-        with self.index.writing() as tables, _reader(self.database) as reader:
+        with self.index.writing() as tables, self.database.reading_any() as reader:
             number = tables.number(agent_id)
             for path, tier, line in set(stale):
                 if tier == SESSION and reader is not None:
@@ -356,15 +375,6 @@ class Indexer:
                     tables.set_progress(agent_id, replace(tables.progress(agent_id), audit_mark=""))
                 elif path in (there := tables.sources(number, tier)):
                     tables.remove_source(number, there[path].id)
-
-
-@contextmanager
-def _reader(database: Path) -> Iterator[Reader | None]:
-    if database.exists():
-        with reads.open_reader(database) as reader:
-            yield reader
-    else:
-        yield None
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

@@ -162,6 +162,12 @@ class Recall:
         query = parse(text)
         if not query.terms:
             return []
+        with self.indexer.database.kept():
+            return self._search(agent, text, query, narrowing, go_on)
+
+    def _search(
+        self, agent: Agent, text: str, query: Query, narrowing: Narrowing, go_on: Callable[[], bool]
+    ) -> list[Hit]:
         meaning: Callable[[], Meaning] | None = None
         found = _Found([], [])
         for attempt in range(AGAIN):
@@ -197,9 +203,7 @@ class Recall:
             number = tables.find_number(agent.id)
             if number is None:
                 return _Found([], [])
-            reader = None
-            if self.indexer.database.exists():
-                reader = opened.enter_context(reads.open_reader(self.indexer.database))
+            reader = opened.enter_context(self.indexer.database.reading_any())
             sources = SourceTexts(agent, reader)
             by_words = tables.find(number, query, where, depth)
             by_meaning: list[Candidate] = []

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from memoryd.database.library import BUSY_TIMEOUT_MS, file_uri, library
+from memoryd.database.library import BUSY_TIMEOUT_MS, file_id, file_uri, library
 from memoryd.errors import MemorydError, StateError
 from memoryd.files.folders import make_private_dir
 from memoryd.files.locks import Lock
@@ -66,7 +66,7 @@ class Index:
         self._log = log
         self._lock = threading.RLock()
         self._connection: Any = None
-        self._inode: tuple[int, int] | None = None
+        self._file: tuple[int, int] | None = None
         self._vectors = Vectors()
 
     def nearest(self, tables: Tables, number: int, vector: bytes, where: Where, limit: int) -> list[Candidate]:
@@ -131,7 +131,7 @@ class Index:
     def close(self) -> None:
         """Let go of the file; it is opened again when it is needed."""
         with self._lock:
-            connection, self._connection, self._inode = self._connection, None, None
+            connection, self._connection, self._file = self._connection, None, None
             self._vectors = Vectors()
             if connection is not None:
                 with suppress(library().Error):
@@ -184,7 +184,7 @@ class Index:
         return RebuiltError(f"the index was damaged and is made anew: {error}", str(self.path))
 
     def _open(self) -> None:
-        if self._connection is not None and self._inode == _inode(self.path):
+        if self._connection is not None and self._file == file_id(self.path):
             return
         self.close()  # another process has made it anew
         make_private_dir(self.path.parent)
@@ -243,17 +243,17 @@ class Index:
             if (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF in _NO_DAMAGE:
                 raise StateError(f"the index cannot be opened: {error}", str(self.path), "check the disk") from error
             return str(error)
-        self._connection, self._inode = connection, _inode(self.path)
+        self._connection, self._file = connection, file_id(self.path)
         return None
 
     def _wipe(self, why: str) -> None:
         """Remove it, unless another process has done so already."""
-        inode = self._inode
+        file = self._file
         self.close()
         lock = Lock(self.path.parent / _LOCK)
         lock.acquire(_PATIENCE)
         try:
-            if inode == _inode(self.path):
+            if file == file_id(self.path):
                 self._remove(why)
         finally:
             lock.release()
@@ -262,11 +262,3 @@ class Index:
         self._log.error("index made anew", path=self.path, why=why)
         for side in SIDES:
             self.path.with_name(NAME + side).unlink(missing_ok=True)
-
-
-def _inode(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.lstat()
-    except FileNotFoundError:
-        return None
-    return found.st_dev, found.st_ino

@@ -50,6 +50,7 @@ _VECTORS = (
 _HASH_BYTES = 12 << 20  # of words kept in memory until they are written: larger ones are merged less often
 _SEGMENTS = 4  # of one size, from which on they are merged little by little …
 _FILLING_SEGMENTS = 16  # … and while much comes in, of which a fifth of the time would go into merging
+_MERGED_PAGES = 250  # of 4 KiB, at one go where nobody waits for it: some 20 ms
 _MOST_SEGMENTS = 128  # of one size, before they are merged at one go, which would hold up one small change
 _BM25 = f"bm25(words_{{n}}, {', '.join(str(WEIGHTS[name]) for name in COLUMNS)})"
 _PLACE = "s.path, s.tier, d.first_line, d.last_line, d.piece, d.digest, d.day, d.shown, s.tags"
@@ -179,7 +180,7 @@ class Tables:
         self._change(_VECTORS.format(n=number))
         self._change(
             f"INSERT INTO words_{number} (words_{number}, rank) VALUES ('hashsize', {_HASH_BYTES}),"  # noqa: S608
-            f" ('crisismerge', {_MOST_SEGMENTS})"
+            f" ('crisismerge', {_MOST_SEGMENTS}), ('usermerge', 2)"
         )
         return number
 
@@ -189,6 +190,22 @@ class Tables:
         rows = self._rows(f"SELECT v FROM words_{number}_config WHERE k = 'automerge'")  # noqa: S608
         if (rows[0][0] if rows else _SEGMENTS) != most:
             self._change(f"INSERT INTO words_{number} (words_{number}, rank) VALUES ('automerge', ?)", (most,))  # noqa: S608
+
+    def segments(self, number: int) -> int:
+        """In how many places the words of an agent's texts lie, all of which each question looks into."""
+        rows = self._rows(
+            f"WITH RECURSIVE found (id) AS (SELECT min(segid) FROM words_{number}_idx UNION ALL"  # noqa: S608
+            f" SELECT (SELECT min(segid) FROM words_{number}_idx WHERE segid > id) FROM found WHERE id)"
+            " SELECT count(id) FROM found"
+        )
+        return int(rows[0][0])
+
+    def merge(self, number: int) -> bool:
+        """Put some of these places together; whether there is more to do (https://sqlite.org/fts5.html, §6.7)."""
+        before = self._connection.total_changes
+        self._change(f"INSERT INTO words_{number} (words_{number}, rank) VALUES ('merge', ?)", (_MERGED_PAGES,))  # noqa: S608
+        changes: int = self._connection.total_changes - before
+        return changes > 1
 
     def find_number(self, agent_id: str) -> int | None:
         """The number of an agent's tables; None where there are none."""

@@ -58,6 +58,7 @@ def get(settings: Settings, agent: Agent, path: str, span: Span, what: str) -> E
 @contextmanager
 def opened(settings: Settings, scrubber: Scrubber) -> Iterator[Recall]:
     """What searches, in this process, beside a running daemon or without one."""
+    from memoryd.database.reads import KeptReader
     from memoryd.engine.clock import utc_now
     from memoryd.engine.indexing import Indexer
     from memoryd.engine.recall import Recall
@@ -67,12 +68,13 @@ def opened(settings: Settings, scrubber: Scrubber) -> Iterator[Recall]:
 
     log = Log("memoryd").bind(part="index")
     index = Index(settings.state_dir, log)
-    indexer = Indexer(index, settings.state_dir / DATABASE, settings.zone, scrubber.redact_own, log)
+    database = KeptReader(settings.state_dir / DATABASE)
+    indexer = Indexer(index, database, settings.zone, scrubber.redact_own, log)
     try:
         with meanings.asked(settings) as meaning:
             yield Recall(indexer, utc_now, meaning)
     finally:
-        index.close()
+        indexer.close()
 
 
 @contextmanager
