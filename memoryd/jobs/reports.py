@@ -50,8 +50,12 @@ _PASSES = re.compile(
 )
 _FAILS = re.compile(
     r"\b[1-9]\d* (?:tests? )?(?:failed|failing|failures?|errors?)\b|\bexit(?:ed with)?(?: code| status)?:? [1-9]"
-    r"|^Traceback \(",
+    r"|^Traceback \(|\*\*\* .*\bError [1-9]|\bbuild fail|\bno tests ran\b|^Killed\b|\bcore dumped\b",
     re.IGNORECASE | re.MULTILINE,
+)
+# How agents say that a command has not come to its end: then nothing is known of it.
+_GOES_ON = re.compile(
+    r"\b(?:timed out|running in (?:the )?background|running with session ID|interrupted by|aborted by)\b", re.IGNORECASE
 )
 _TEST_ID = re.compile(r"(?<![\w./-])[\w./-]+::[\w:]+")
 _CODE_FILE = re.compile(
@@ -143,10 +147,12 @@ class Reports:
 def _passed(command: str, output: str) -> Iterator[tuple[str, str]]:
     """What a run shows to be well: its command where nothing failed; its tests, its files or all where tests passed."""
     tail = output[-_TAIL:]
-    if not tail.strip() or _FAILS.search(tail) or _error(tail) is not None:
+    if not tail.strip() or _FAILS.search(tail) or _GOES_ON.search(tail) or _error(tail) is not None:
         return
-    yield _COMMAND, command
-    if not _PASSES.search(tail):
+    passes = _PASSES.search(tail) is not None
+    if command or passes:  # of a command that the transcript does not tell, a clean output may be of any other
+        yield _COMMAND, command
+    if not passes:
         return
     if tests := _TEST_ID.findall(command):
         yield from ((_TEST, one) for one in tests)
