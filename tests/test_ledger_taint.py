@@ -185,7 +185,9 @@ def test_memorys_own_words_are_no_evidence_but_the_users_are():
     bullet = "The server of the project stands in Lisbon."
     own = {taint.digest(bullet)}
     recalled = [assistant(seq, f"From memory:\n- {bullet}") for seq in range(1, 101)]
-    assert judge(bullet, *recalled, own=own).place is Place.REFUSED
+    verdict = judge(bullet, *recalled, own=own)
+    assert (verdict.place, verdict.why) == (Place.REFUSED, taint.RECALLED)  # which is not made up
+    assert judge("The server stands in Bremen.", *recalled, own=own).why.endswith(taint.UNGROUNDED)
     assert judge(bullet, *recalled, page(200, bullet), own=own).place is Place.REFUSED
     assert judge(bullet, *recalled, user(201, bullet), own=own).place is Place.CORE
 

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 import pytest
 
 from memoryd.jobs import sleep
-from memoryd.jobs.job import AddMemories, AppendDaily, Ask, Done
+from memoryd.jobs.job import AddMemories, AppendDaily, Ask, Done, NothingToDo
+from memoryd.jobs.reports import MENDED, Reports
 from memoryd.llm import offline
 from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
 
@@ -40,7 +41,7 @@ def turn(seq: int, text: str) -> StoredTurn:
     )
 
 
-def slept(*said: str):
+def slept(*said: str, known: tuple[str, ...] = ()):
     turns = tuple(turn(seq, text) for seq, text in enumerate(said, 1))
     inputs = sleep.SleepInputs(
         agent_id="a",
@@ -50,7 +51,7 @@ def slept(*said: str):
         turns=turns,
         live=turns,
         previous_summary=None,
-        core=(),
+        core=known,
         daily="",
         window=200_000,
         budget=0.25,
@@ -65,7 +66,7 @@ def slept(*said: str):
     for _ in range(sleep.MAX_STEPS):
         answer = offline.answer(step) if isinstance(step, Ask) else None
         step = sleep.resume(inputs, step, answer)
-        if isinstance(step, Done):
+        if isinstance(step, Done | NothingToDo):
             return step
     raise AssertionError(step)
 
@@ -92,6 +93,13 @@ def written(step: Done) -> str:
 )
 def test_a_single_message_is_kept(text):
     assert text.rstrip(".") in written(slept(text))
+
+
+def test_a_session_that_only_repeats_the_memory_is_slept_over_and_adds_nothing():
+    known = ("The staging server moved to Frankfurt, its docs are at https://docs.example/staging.", "Ann owns it.")
+    bullets = "\n".join(f"- {one}" for one in known)
+    retold = [f"ASSISTANT: From memory:\n\n# Memory\n\n{bullets}"] * 5
+    assert written(slept("What do you remember?", *retold, "Thanks.", known=known)) == ""
 
 
 def test_every_sentence_of_a_short_message_is_kept():
@@ -182,11 +190,27 @@ def test_a_failure_that_was_mended_is_not_told_as_open(mend):
         [RUN, "TOOL: 1 passed in 0.30s", RUN, FAILED],
         ["ASSISTANT: Fixed: the mail footer shows the new address now."],
         ["ASSISTANT: The coupon page is not fixed yet, it will be once the cache works."],
+        *([RUN, f"TOOL: {output}"] for output in (
+            "Command timed out after 2m 0s", "Command running in background with ID: b1", "Killed",
+            "Process running with session ID 12", "[Request interrupted by user for tool use]",
+            "no tests ran in 0.01s", "make: *** [Makefile:3: test] Error 2", "Segmentation fault (core dumped)",
+        )),
     ],
-)
+)  # fmt: skip
 def test_a_failure_that_was_not_mended_stays_told(later):
     step = slept("Make the coupon page fast.", RUN, FAILED, *later, "ASSISTANT: The page loads one coupon at a time.")
     assert "Failed: FAILED tests/test_coupon.py::test_speed - AssertionError: 4.1 > 0.5" in written(step)
+
+
+def test_where_no_command_is_told_only_tests_that_passed_mend_those_that_failed():
+    def told(later: str) -> list[str | None]:
+        outputs = (FAILED, f"TOOL: {later}")
+        turns = [turn(seq, text)._replace(tool_call_id=None) for seq, text in enumerate(outputs, 1)]
+        return [Reports(turns, None).fact(one) for one in turns]
+
+    failed = "failed FAILED tests/test_coupon.py::test_speed - AssertionError: 4.1 > 0.5"
+    assert told("README.md  src  tests") == [failed, None]
+    assert told("61 passed in 8.30s") == [failed + MENDED, None]
 
 
 def test_of_a_mended_failure_the_fix_is_told_first():

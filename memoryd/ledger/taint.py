@@ -40,6 +40,7 @@ UNKNOWN = "unknown source"
 TURNED = "the contrary was said"
 UNSAID = "not the user's words"
 UNGROUNDED = "not in the source"  # ends the reason of a refusal for what was made up
+RECALLED = "only a line of memory says that"
 _FRAMED = re.compile(r"^(?:Report|Changed|Failed)\b", re.IGNORECASE)
 _AS_USER = re.compile(r"^(?:the )?user\b", re.IGNORECASE)
 _TAG = "\u2039"  # what `neutral` makes of the beginning of a tag
@@ -142,6 +143,7 @@ class Bench:
             own: digests of lines that memoryd wrote; seen again they are no evidence, unless the user says them.
         """
         self._shown = {record.id: _without_own(record, own) for record in shown}
+        self._whole = {one.id: one for one in shown if self._shown[one.id].text != one.text}  # with memory's own lines
         others = (*self._shown.values(), *unseen)
         self._outside = [_Heard(one.text) for one in others if one.standing < Standing.ASSISTANT]
         self._outside += [_Heard(handed_on(one.text)) for one in shown if one.standing is Standing.USER]
@@ -269,9 +271,18 @@ class Bench:
         if MARK in text:
             return Verdict(Place.REFUSED, why="the rest of something forgotten")
         missing = self._ground(tuple(one.id for one in cited)).missing(text)
-        return (
-            Verdict(Place.REFUSED, why=f"{missing.kind} not in the source", missing=missing.token) if missing else None
-        )
+        if missing is None:
+            return None
+        if self._is_recalled(text, cited):
+            return Verdict(Place.REFUSED, why=RECALLED)
+        return Verdict(Place.REFUSED, why=f"{missing.kind} {UNGROUNDED}", missing=missing.token)
+
+    def _is_recalled(self, text: str, cited: Sequence[Record]) -> bool:
+        """Say whether the records hold `text` with the lines of memory that they repeat."""
+        if not any(one.id in self._whole for one in cited):
+            return False
+        whole = [self._whole.get(one.id, one) for one in cited]
+        return Ground([Source(one.text, one.said_on, one.speaker) for one in whole]).missing(text) is None
 
     def _second_hand(self, text: str, cited: list[Record]) -> Verdict:
         cited = self._vouched(text, cited)
