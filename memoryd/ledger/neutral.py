@@ -13,11 +13,14 @@ import unicodedata
 _JOINERS = "\u200c\u200d"  # Persian, Indic scripts and emoji need them between their own letters
 # Letters that look like nothing: Hangul fillers, variation selectors but for the two of emoji, the Braille blank.
 _BLANK = re.compile("[\u034f\u115f\u1160\u2800\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef]")
-_OPENS = re.compile(r"<(?=[A-Za-z/!?|<\[])")
+_OPENS = re.compile(r"<(?=[A-Za-z/!?|\uff5c<\[])")  # the wide bar is in the role tokens of DeepSeek
 _CLOSES_COMMENT = re.compile(r"--+!?>")
 _FENCE = re.compile(r"`{3,}|~{3,}")
 _PICTURE = re.compile(r"!\[")
-_TEMPLATE = re.compile(r"\[(?=\s*/?\s*(?:INST|SYS|TOOL_CALLS|AVAILABLE_TOOLS|TOOL_RESULTS)\b)", re.IGNORECASE)
+_TEMPLATE = re.compile(
+    r"\[(?=\s*/?\s*(?:INST|SYS|SYSTEM_PROMPT|MODEL_SETTINGS|TOOL_CALLS|AVAILABLE_TOOLS|TOOL_RESULTS|TOOL_CONTENT)\b)",
+    re.IGNORECASE,
+)
 _MARKER = re.compile(r"\[(?=\s*(?:SUMMARY|MEMORIES|NOTHING|Tool:|t\d+\b))", re.IGNORECASE)
 _BULLET = re.compile(r"\s*[-*+]\s")
 _SHAPE = re.compile(r"([ \t]*)((?:[-*+]|\d{1,9}[.)]|#{1,6}|>)[ \t]+)?(.*)", re.DOTALL)
