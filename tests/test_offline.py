@@ -216,6 +216,8 @@ def test_explicit_cues_last(sentence, kind):
         "The tests pass now.",
         "Let's run the tests.",
         "Turns out she had no other family.",
+        "The tests always pass locally but never run on CI.",
+        "The docs say to run make first, and never commit to main.",
     ],
 )
 def test_what_people_say_in_passing_does_not_last(sentence):
@@ -230,6 +232,8 @@ DECIDED = [
     "Let's use Jinja2 for the mail templates.",
     "Let's stay with SQLite for the queue.",
     "I've decided to drop Windows 10.",
+    "Let's use Redis.",
+    "Go with Postgres.",
 ]
 
 
@@ -254,6 +258,11 @@ def test_what_the_user_decides_with_an_assistant_lasts_and_what_friends_tell_eac
     assert (kept.type, kept.text) == (MemoryType.DECISION, f"User: {sentence}")
     among = [f"Ann: {sentence}", "Bob: Good.", "Ann: And you, what are you up to?", "Bob: Nothing much."]
     assert ask(said(*among)).memories == ()
+
+
+@pytest.mark.parametrize("sentence", ["Let's go with it.", "We're using 3 GB of memory, because nothing is freed."])
+def test_what_decides_nothing_is_no_decision(sentence):
+    assert lasting.lasting(sentence, by_user=True, working=True) is None
 
 
 def test_lessons_and_decisions_last_only_where_work_is_done():

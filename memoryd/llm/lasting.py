@@ -56,12 +56,15 @@ _OURS = (
 )
 _WHY = r"^(?=.*\b(?:because|since|so that|due to|to avoid|as (?:it|we|they|that)|otherwise)\b)"
 _HAVE = r"\bi(?:'ve| have)? (?:just |finally |recently |already )?"
-_CHOOSE = r"(?:use|using|adopt|(?:go|going|stick|sticking|stay|staying) with|(?:switch|move|migrate) to)"
+_AMOUNT = r"(?:\d|up\b|over\b|about\b|around\b|almost\b|nearly\b|more\b|less\b|too\b|only\b)"
+_CHOOSE = rf"(?:use|using(?! {_AMOUNT})|adopt|(?:go|going|stick|sticking|stay|staying) with|(?:switch|move|migrate) to)"
 _NO_TRADE = "bit|big|lot|part|member of|huge|little|fan|mess|total|great|good|real|bad|true"
 _OPENING = r"^(?:(?:please|also|and|ok(?:ay)?|so|oh|no|but|yes|fine|alright)[,.!]? +)*"
 _RULE = rf"(?:always|never|(?:don't|do not) ever)\s+(?:ever )?{_DO}\b"
 _JOINED = r"(?:[,;]\s*(?:and |but )?|\s(?:and|but) )"
 _SUBJECT = r"\b(?:i|we|he|she|they|it|you|people|everyone|who|that|which|my|our|his|her|their|your)\b"
+# Begins what is told, not asked: "The tests always pass here but never run there", "the docs say to …, and never …".
+_TELLS = r"(?:the|an?|this|these|those|some|all|every|each|no|most|many|there)\b"
 _ASKING_FIRST = r"without (?:asking|telling|checking with|consulting|my|permission|approval|confirmation)\b"
 _NOT_A_NAME = (
     r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|may|june|july|august|september|october|"
@@ -88,7 +91,7 @@ CUES = (
         rf"{_OPENING}(?:don't|do not|never)\s+\w.*\b{_ASKING_FIRST}",
         r"\b(?:ohne (?:mich|uns) (?:vorher )?zu fragen|sans (?:me|nous) (?:le )?demander|sin (?:preguntarme|avisarme)|"
         r"senza chieder(?:me|mi)\w*|sem me (?:perguntar|avisar)|zonder (?:het )?(?:mij|me) (?:eerst )?te vragen)\b",
-        rf"^(?!.*{_SUBJECT}.*\b(?:always|never|ever)\b).+?{_JOINED}{_RULE}",
+        rf"^(?!{_TELLS}|.*{_SUBJECT}.*\b(?:always|never|ever)\b).+?{_JOINED}{_RULE}",
         rf"{_OPENING}stop\s+(?:using|committing|pushing|adding|mocking|installing)\b",
         r"^(?:bitte )?(?:niemals|immer)\s+\w+",
         r"总是|總是|永远|必ず|絶対に|決して|不要使用|不要用|使わないで",
@@ -207,6 +210,7 @@ _SHORTEST = 3  # content words below which a statement says too little to last �
 _SHORTEST_OF_SELF = 2  # … and where the user says what they are, like, want or have decided: "I prefer tea."
 _OF_SELF = 0.75  # importance of such a statement
 _LONGEST = 320  # characters above which it is a text, not a statement
+_NAMES = re.compile(r"\s[A-Z][\w+#.-]+|\w\d|\d\w|\w_\w")  # what a decision is for: "Let's use Redis."
 
 
 def lasting(sentence: str, *, by_user: bool, working: bool) -> Cue | None:
@@ -226,6 +230,8 @@ def _stands(sentence: str, cue: Cue) -> bool:
         return told >= _SHORTEST_OF_SELF
     is_plain = cue.by_user_only and (cue.importance >= _OF_SELF or cue.type is MemoryType.DECISION)
     least = _SHORTEST_OF_SELF if is_plain else _SHORTEST
+    if is_plain and cue.type is MemoryType.DECISION and _NAMES.search(sentence):
+        least = 1
     return told >= least and not _PASSING.search(sentence)
 
 
