@@ -17,7 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp import Client, MCPError
 from mcp.types import ReadResourceRequestParams
+from mcp_types import jsonrpc_message_adapter
 from mcp_world import CORE, arguments, ask, door, over_stdio, unsaid, world
+from pydantic import ValidationError
 from scratch import Scratch, in_process, until
 
 from memoryd import config
@@ -29,6 +31,7 @@ from memoryd.interfaces.mcp import values
 from memoryd.interfaces.mcp.calls import Bound, Bucket, Calls, Kind
 from memoryd.interfaces.mcp.server import INSTRUCTIONS
 from memoryd.interfaces.mcp.tools import LONGEST_TEXT, Memory
+from memoryd.interfaces.mcp.unanswered import Input, Unanswered
 from memoryd.ledger.neutral import neutral_markdown
 from memoryd.transcripts.injected import CLOSE, OPEN, unmarked
 
@@ -176,6 +179,27 @@ def session(number):
         for place, text in enumerate((f"note {number} a", f"note {number} b"))
     ]
     return "".join(json.dumps({"jsonrpc": "2.0", **one}) + "\n" for one in sent)
+
+
+@pytest.mark.parametrize(("said", "taken"), [("half a \\ud83d character", "half a ? character"), ("{", None)])
+def test_a_request_with_half_a_character_is_answered(said, taken):
+    """JavaScript writes one where it cuts a text; the SDK takes the whole line for no JSON."""
+    line = f'{{"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {{"text": "{said}"}}}}'
+    line = line if taken else said
+    with pytest.raises(ValidationError) as caught:
+        jsonrpc_message_adapter.validate_json(line, by_name=False)
+
+    async def received():
+        send, receive = anyio.create_memory_object_stream(1)
+        async with send, receive:
+            await send.send(caught.value)
+            return await Input(receive, Unanswered(1)).receive()
+
+    found = anyio.run(received)
+    if taken is None:
+        assert found is caught.value
+    else:
+        assert (found.message.id, found.message.params) == (7, {"text": taken})
 
 
 def test_a_person_on_a_terminal_is_told_what_this_is_for(tmp_path):

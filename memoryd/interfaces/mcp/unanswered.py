@@ -6,11 +6,13 @@ stored all the same. Programs that pipe their calls in close the input as soon a
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import anyio
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
-from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
+from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
+from pydantic import ValidationError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -76,6 +78,8 @@ class Input:
         except anyio.EndOfStream:
             await self._unanswered.wait()
             raise
+        if isinstance(found, ValidationError):
+            found = _mended(found)
         if isinstance(found, SessionMessage) and isinstance(found.message, JSONRPCRequest):
             found.metadata = self._unanswered.take(found.message)
         return found
@@ -104,6 +108,19 @@ class Input:
     ) -> None:
         """Read no more."""
         await self.aclose()
+
+
+def _mended(error: ValidationError) -> Received:
+    """What a line says that has half a character in it, as JavaScript writes where it cuts a text; else its error.
+
+    The SDK takes it for no JSON, and would never answer it.
+    """
+    line = error.errors(include_url=False)[0]["input"]
+    try:
+        whole = json.dumps(json.loads(line), ensure_ascii=False).encode("utf-8", "replace")
+        return SessionMessage(jsonrpc_message_adapter.validate_json(whole, by_name=False))
+    except (TypeError, ValueError, RecursionError):
+        return error
 
 
 class Output:
