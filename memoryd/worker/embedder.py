@@ -73,7 +73,7 @@ class Embedder:
 
     @cached_property
     def _tokenizer(self) -> Any:
-        from tokenizers.implementations import BertWordPieceTokenizer
+        from tokenizers import BertWordPieceTokenizer
 
         words = _vocabulary().split("\n")
         tokenizer = BertWordPieceTokenizer({word: number for number, word in enumerate(words) if word}, lowercase=True)
