@@ -268,6 +268,16 @@ def test_any_payload_ends_well(world, payload):
     assert answer in {b"", as_json("SessionStart")}
 
 
+def test_half_a_character_in_a_payload_costs_no_answer(world):
+    with world.served():
+        assert world.hook("codex", "session-start", b'{"session_id": "\\ud83d"}') == as_json("SessionStart")
+
+
+@pytest.mark.parametrize("closed", [1, 2])
+def test_a_closed_output_ends_well_and_nothing_meant_for_people_reaches_the_agent(world, closed):
+    assert world.hook("codex", "session-start", b"{", preexec_fn=lambda: os.close(closed)) == b""
+
+
 WRONG = (
     "", "codex", "emacs session-start", "codex boot", "gemini prompt", "gemini prompt --socket",
     "codex prompt --socket x --workspace /w",

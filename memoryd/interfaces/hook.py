@@ -100,12 +100,13 @@ def main(arguments: Sequence[str]) -> int:
             told = {"tool": hook.tool, "what": hook.event}
             _write(_said(hook, _answer(hook, _payload())))
     except Exception as error:  # noqa: BLE001 - an agent must not be stopped by its memory
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, HookError):
             _write(nothing)
         why = str(error) if isinstance(error, HookError) else type(error).__name__
         log_line.append(state_dir, "error", "memoryd.hook", "hook failed", why=why, **told)
         with contextlib.suppress(OSError):
-            print(f"memoryd hook: {why}", file=sys.stderr, flush=True)
+            if sys.stderr is not None:  # else it would go to the agent
+                print(f"memoryd hook: {why}", file=sys.stderr, flush=True)
     return 0
 
 
@@ -198,7 +199,8 @@ def _answer(hook: Hook, payload: dict[str, Any]) -> str:
 
 def _text(payload: dict[str, Any], name: str) -> str | None:
     value = payload.get(name)
-    return value if isinstance(value, str) else None
+    # JavaScript leaves half a character where it cuts a text, which no database takes.
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else None
 
 
 def _is_meant(hook: Hook, cwd: object) -> bool:
@@ -272,5 +274,7 @@ def _said(hook: Hook, text: str) -> str:
 
 
 def _write(text: str) -> None:
+    if sys.stdout is None:
+        raise HookError("standard output is closed")
     sys.stdout.buffer.write(text.encode("utf-8", "replace"))
     sys.stdout.buffer.flush()
