@@ -158,8 +158,3 @@ def require_passed(passed: Passed) -> None:
         named = dict.fromkeys(memory_id for one in passed.refusals for memory_id in one.memory_ids)
         hints = dict.fromkeys(_HINTS[one.guard] for one in passed.refusals if one.guard in _HINTS)
         raise RefusedError(why, ", ".join(named), "; ".join(hints))
-
-
-def live_tokens(known: Mapping[str, Memory]) -> int:
-    """Tokens of the live core among these."""
-    return guards.core_tokens(known.values(), estimate)

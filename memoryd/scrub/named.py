@@ -92,7 +92,6 @@ _AFTER = re.compile(
     rb"(?P<quote>(?:" + _QUOTE + rb"{1,3})?)"
 )
 _FLAG = re.compile(rb"(?P<rest>" + _NAME_REST + rb")(?:=|[ \t]{1,4})(?P<quote>(?:" + _QUOTE + rb")?)")
-_IN_QUOTES = re.compile(rb"(?:[^\"'`\\\n]|\\.|[\"'`])*?(?=\\{0,3}[\"'`])")
 _BARE = re.compile(rb"[^\s\x00]{1,4096}")
 _LONG = 4096
 # How far a name's rules look: back to who told a secret before its name, on to the end of a value behind a sentence.
