@@ -148,6 +148,7 @@ class Bench:
         self._outside = [_Heard(one.text) for one in others if one.standing < Standing.ASSISTANT]
         self._outside += [_Heard(handed_on(one.text)) for one in shown if one.standing is Standing.USER]
         self._grounds: dict[tuple[str, ...], Ground] = {}
+        self._recalled: dict[tuple[str, ...], Ground] = {}
 
     def judge(self, candidate: Candidate) -> Verdict:
         """Return whether `candidate` may become a lasting memory, only a report of the day, or nothing."""
@@ -281,8 +282,11 @@ class Bench:
         """Say whether the records hold `text` with the lines of memory that they repeat."""
         if not any(one.id in self._whole for one in cited):
             return False
-        whole = [self._whole.get(one.id, one) for one in cited]
-        return Ground([Source(one.text, one.said_on, one.speaker) for one in whole]).missing(text) is None
+        ids = tuple(one.id for one in cited)
+        if ids not in self._recalled:
+            whole = [self._whole.get(one.id, one) for one in cited]
+            self._recalled[ids] = Ground([Source(one.text, one.said_on, one.speaker) for one in whole])
+        return self._recalled[ids].missing(text) is None
 
     def _second_hand(self, text: str, cited: list[Record]) -> Verdict:
         cited = self._vouched(text, cited)
