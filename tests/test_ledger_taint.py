@@ -187,6 +187,9 @@ def test_memorys_own_words_are_no_evidence_but_the_users_are():
     recalled = [assistant(seq, f"From memory:\n- {bullet}") for seq in range(1, 101)]
     verdict = judge(bullet, *recalled, own=own)
     assert (verdict.place, verdict.why) == (Place.REFUSED, taint.RECALLED)  # which is not made up
+    inline = assistant(1, f"From memory: Ann is away. {bullet} It answers on port 8443.")
+    assert judge(bullet, inline, own=own).why == taint.RECALLED
+    assert judge("It answers on port 8443.", inline, own=own).place is Place.CORE
     assert judge("The server stands in Bremen.", *recalled, own=own).why.endswith(taint.UNGROUNDED)
     assert judge(bullet, *recalled, page(200, bullet), own=own).place is Place.REFUSED
     assert judge(bullet, *recalled, user(201, bullet), own=own).place is Place.CORE

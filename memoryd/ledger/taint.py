@@ -379,5 +379,12 @@ def _host(url: str) -> str:
 def _without_own(record: Record, own: Collection[str]) -> Record:
     if not own or record.standing is Standing.USER:
         return record
-    kept = [line for line in record.text.splitlines() if digest(line) not in own]
+    kept = [_rest_of(line, own) for line in record.text.splitlines() if digest(line) not in own]
     return replace(record, text="\n".join(kept))
+
+
+def _rest_of(line: str, own: Collection[str]) -> str:
+    """A line without the sentences of it that are lines of memory."""
+    parts = sentences(line)
+    kept = [part for part in parts if digest(part) not in own]
+    return line if len(kept) == len(parts) else " ".join(kept)
