@@ -1,24 +1,29 @@
 """The door on the loopback: attacks by raw sockets, and the SDK's own client with the token."""
 
+import asyncio
 import json
 import os
 import socket
 import stat
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import anyio
 import httpx2
 import pytest
+import uvicorn
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_world import arguments, world
 from rebound_page import CHROMIUM, tried
+from uvicorn.server import ServerState
 
 from memoryd.errors import ConfigError, MemorydError, StateError
 from memoryd.files.log import Log
 from memoryd.files.token_file import read_or_make
+from memoryd.interfaces.mcp import serving
 from memoryd.interfaces.mcp.calls import Bucket
 from memoryd.interfaces.mcp.loopback import LARGEST_BODY, Loopback, listen
 
@@ -243,6 +248,30 @@ def test_tokens_are_guessed_ten_times_and_then_once_a_second(monkeypatch):
     assert status(b"Bearer wrong") == 401
     assert status(b"Bearer right") == 429
     assert status(b"Bearer right", host=b"evil.test") == 421  # the host comes first
+
+
+def test_who_never_gets_to_the_end_of_a_head_keeps_no_place(monkeypatch):
+    monkeypatch.setattr(serving, "HEAD_SECONDS", 0.05)
+
+    async def application(_scope, _receive, send):
+        await asyncio.sleep(0.2)  # an answer may take longer than a head
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"answered"})
+
+    async def heard(said):
+        config = uvicorn.Config(application, http=serving.Impatient, log_config=None)
+        config.load()
+        made = partial(serving.Impatient, config=config, server_state=ServerState(), app_state={})
+        server = await asyncio.get_running_loop().create_server(made, "127.0.0.1", 0)
+        async with server:
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            writer.write(said)
+            answer = await asyncio.wait_for(reader.read(), 10)
+            writer.close()
+            return answer
+
+    assert asyncio.run(heard(b"POST /mcp HTTP/1.1\r\nHost: ")) == b""
+    assert b"answered" in asyncio.run(heard(b"GET /mcp HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
 
 
 def test_only_this_machine_is_served():

@@ -12,12 +12,14 @@ import anyio
 import uvicorn
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from memoryd.interfaces.mcp.calls import Kind
 from memoryd.interfaces.mcp.loopback import LARGEST_BODY, NAMES, PATH, Loopback
 from memoryd.interfaces.mcp.unanswered import Input, Output, Unanswered
 
 if TYPE_CHECKING:
+    import asyncio
     import socket
     from collections.abc import Callable, Iterator
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 GRACE = 5.0  # seconds that what runs may take at the end
 TICK = 30.0
 MOST_CONNECTIONS = 64
+HEAD_SECONDS = 5.0  # for the head of a connection's first request
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name))
 
 
@@ -80,7 +83,7 @@ async def over_http(
     )
     config = uvicorn.Config(
         Loopback(inner, port, token, log),
-        http="h11",
+        http=Impatient,
         ws="none",
         log_config=None,
         access_log=False,
@@ -95,6 +98,20 @@ async def over_http(
         await web.serve(sockets=[listener])
         await calls.drain(GRACE)
         tasks.cancel_scope.cancel()
+
+
+class Impatient(H11Protocol):
+    """Lets go of who does not ask: of those places anybody on this machine could keep all, without a token."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait."""
+        super().connection_made(transport)
+        self.loop.call_later(HEAD_SECONDS, self._leave)
+
+    def _leave(self) -> None:
+        asked: object = self.cycle
+        if asked is None:  # no head has come
+            self.transport.close()
 
 
 class _Web(uvicorn.Server):
