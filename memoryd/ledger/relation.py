@@ -171,9 +171,7 @@ class _Text:
     words: list[_Word] = field(default_factory=list)
     owns: list[bool] = field(default_factory=list)
     conditions: list[bool] = field(default_factory=list)
-    limits: list[int] = field(
-        default_factory=list
-    )  # of each clause, how far from it the one is that holds only if it does
+    limits: list[int] = field(default_factory=list)  # of each, how far from it the one is that holds only if it does
     parts: list[bool] = field(default_factory=list)  # of each clause whether "and" or a comma joins it to the last
 
 
