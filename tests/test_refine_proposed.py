@@ -28,12 +28,16 @@ from refine_world import (
 
 from memoryd import config
 from memoryd.daemon import slots
-from memoryd.database import reads, sqlite
+from memoryd.database import reads, runs, sqlite
 from memoryd.engine import called_refining, ledger_runs, refining
+from memoryd.engine import commit as committing
 from memoryd.engine.core_watch import CoreWatch
 from memoryd.errors import RefusedError
 from memoryd.interfaces import work
+from memoryd.jobs.job import Operate
+from memoryd.ledger.guards import Begun, Door
 from memoryd.ledger.memory import Kind
+from memoryd.ledger.operation import Delete, Protect, Update
 
 SUMMARY = "I merged two memories, shortened one and protected one. I deleted 40."
 
@@ -187,6 +191,22 @@ def test_what_is_rejected_changes_nothing_and_is_not_asked_for_again_until_the_c
     world.take()
     assert world.refine(actor="memoryd")["state"] == "proposed"
     assert world.problems() == []
+
+
+def test_what_came_in_meanwhile_is_not_rejected_with_what_was_shown(fresh):
+    """The model never saw it: with it, another refinement may be proposed."""
+
+    def add(request):
+        world.path.write_text(f"{world.text()}- The user has a new boat in Setubal\n", encoding="utf-8")
+        CoreWatch(world.app.runner).take(world.agent)
+        return shorten(request)
+
+    world = fresh(merge, add, [done(SUMMARY)])
+    row = world.refine()
+    assert (row["state"], "boat" in world.text()) == ("proposed", True), row
+    assert answer(world, "reject", row["id"])["state"] == "succeeded"
+    again = world.refine(actor="memoryd")
+    assert again["state"] == "proposed", again
 
 
 def test_accepting_goes_by_what_is_there_by_then_and_tells_what_passed(fresh):
