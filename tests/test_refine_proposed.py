@@ -248,6 +248,41 @@ def test_nothing_is_done_where_a_guard_of_the_whole_refuses_some_of_it_by_then(f
     assert world.problems() == []
 
 
+SHORTER = "The user runs the shop on Postgres 16 since 2019"
+OTHERS = {
+    "another is deleted": (lambda a, b, _c: (Delete(a), Delete(b))),
+    "it is reworded otherwise": (lambda a, _b, _c: (Update(a, SHORTER), Update(a, "The user runs the shop"))),
+    "it is given a category, not protected": (lambda a, _b, _c: (Protect(a), Update(a, category="learning"))),
+    "another is refused": (lambda _a, b, c: (Delete(c), Delete(b))),
+}
+
+
+@pytest.mark.parametrize("how", OTHERS)
+def test_what_is_committed_is_what_was_foreseen_and_not_merely_as_much(called, how):
+    world = called
+    with world.open():
+        first, second, law = (world.id_of(text) for text in (TEXTS[0], TEXTS[6], PROMISE))
+        looked_at, meant = OTHERS[how](first, second, law)
+        # Of the second one the refinement saw another text, so that its guard is the one for edited memories.
+        seen = {first: TEXTS[0], second: "edited"} if how == "another is refused" else {}
+        begun = Begun(world.tokens(), frozenset(one.id for one in world.live()))
+        edits = [[Operate((one,), Door.REFINEMENT, seen, begun)] for one in (looked_at, meant)]
+        run_id, runner = world.queue("dedup"), world.app.runner
+        run = runs.claim(world.app.engine, owner="me", now=world.app.clock.text(), agents=["demo"], only=run_id)
+        writer = runner.writer(world.scratch.workspace)
+        foreseen, outcome = committing.preview(writer, run, edits[0]), committing.Outcome("succeeded")
+        meant_to = committing.preview(writer, run, edits[1])
+        assert [(len(one.changes), len(one.refusals)) for one in foreseen.passed] == [
+            (len(one.changes), len(one.refusals)) for one in meant_to.passed
+        ]
+        text = world.text()
+        with pytest.raises(committing.OutdatedError, match="the ledger was changed meanwhile"):
+            committing.commit(writer, run, edits[1], outcome, foreseen=foreseen)
+        assert world.text() == text
+        committing.commit(writer, run, edits[0], outcome, foreseen=foreseen)
+        assert world.problems() == []
+
+
 def greedy(request):
     return [call("delete_memory", id=id_in(request, text)) for text in (TEXTS[5], *TEXTS[:4], *TEXTS[6:9])]
 

@@ -446,7 +446,16 @@ class _Planned:
     def is_as(self, foreseen: Preview) -> bool:
         """Whether the guards let the same pass of the lists of operations that were looked at before."""
         both = zip(self.passed, foreseen.passed, strict=False)
-        return all(len(a.changes) == len(b.changes) and len(a.refusals) == len(b.refusals) for a, b in both)
+        return len(self.passed) >= len(foreseen.passed) and all(_comes_to(a) == _comes_to(b) for a, b in both)
+
+
+def _comes_to(passed: gate.Passed) -> tuple[list[tuple[str | None, str, bool, bool]], list[tuple[str, Sequence[str]]]]:
+    """What passes of a list of operations and what is refused, but for what each plan draws anew: ids, salts, times."""
+    changes = [
+        (None if one.before is None else one.memory_id, one.after.content, one.after.is_live, one.after.constitutional)
+        for one in passed.changes
+    ]
+    return changes, [(one.guard, one.memory_ids) for one in passed.refusals]
 
 
 def _with_put_back(brought: Brought) -> core.CoreFile:
