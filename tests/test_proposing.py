@@ -434,16 +434,32 @@ def test_duplicates_are_proposed_as_one_and_go_when_that_is_accepted(world):
     by_hand = work.request(world.app.engine, world.app.clock, "demo", "dedup", {"force": True})
     world.app.runner.run_next(only=by_hand)
     assert world.run(by_hand)["state"] == "proposed"
+    no = world.answer("reject", by_hand)["id"]
+    # Of two rejections of the same one stands; when both are taken back it is proposed by itself.
+    for number, rejection in enumerate((world.run(asked)["receipt"]["rejected_by"], no)):
+        done = work.request(world.app.engine, world.app.clock, "demo", "rollback", {"run": rejection})
+        world.app.runner.run_next(only=done)
+        assert world.run(done)["state"] == "succeeded"
+        assert f"proposal:{(asked, by_hand)[number]}" in world.run(done)["receipt"]["rollback"]["others"]
+        found = queue_dedup(world, slot=str(number))
+        assert found["state"] == ("proposed" if number else "skipped"), found
+    # And a rejection that is taken back only by mistake is one again.
+    assert world.answer("reject", found["id"])["state"] == "succeeded"
+    back = work.request(world.app.engine, world.app.clock, "demo", "rollback", {"run": no})
+    world.app.runner.run_next(only=back)
+    assert world.run(back)["why"] == "it was rolled back before"
+    by_hand = work.request(world.app.engine, world.app.clock, "demo", "dedup", {"force": True})
+    world.app.runner.run_next(only=by_hand)
     assert world.answer("accept", by_hand)["state"] == "succeeded"
     assert world.files()["MEMORY.md"] == f"# Notes\n\n{HAND}- said twice\n"
     assert len(world.live(Kind.FACT)) == before[1] - 1
     assert world.problems() == []
 
 
-def queue_dedup(world):
+def queue_dedup(world, slot="x"):
     row = {"id": sleeping.new_run_id(world.app.clock), "kind": "dedup", "agent_id": "demo", "actor": "memoryd"}
     now = world.app.clock.text()
-    row |= {"trigger": "schedule", "slot": "dedup:demo:x", "created_at": now, "scheduled_for": now}
+    row |= {"trigger": "schedule", "slot": f"dedup:demo:{slot}", "created_at": now, "scheduled_for": now}
     with sqlite.writing(world.app.engine) as connection:
         assert runs.enqueue(connection, row)
     world.app.runner.run_next(only=row["id"])
@@ -559,6 +575,16 @@ def test_a_rejected_dream_is_not_asked_for_again_until_there_is_another_day_or_a
         assert dream(world, **more)["why"] == again["why"]
     assert len(world.dreamer.asked) == asked  # nobody was paid for it
     assert dream(world, actor="human", options={"force": True, "lookback_days": 1})["state"] == "proposed"
+    (second,) = world.proposed("dream")
+    world.answer("reject", second)
+    world.app.close()
+    world.scratch.json("rollback", row["id"])  # its rejection
+    with world.open():
+        assert second in dream(world)["why"]
+    told = world.scratch.run("rollback", second).stdout
+    assert f"what {second} proposed may be proposed again" in told
+    world.open()
+    assert dream(world)["state"] == "proposed"
     world.answer("reject", world.proposed("dream")[0])
     with (world.workspace / DAILY).open("a", encoding="utf-8") as file:
         file.write("- Another thing was said.\n")

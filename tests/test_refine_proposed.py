@@ -193,6 +193,22 @@ def test_what_is_rejected_changes_nothing_and_is_not_asked_for_again_until_the_c
     assert world.problems() == []
 
 
+def test_a_rejection_that_is_rolled_back_keeps_nothing_from_being_proposed_again(fresh):
+    world = fresh(*GOOD)
+    slots.look_at_cores(world.app)
+    while world.app.runner.run_next() is not None:
+        pass
+    ((proposed,),) = world.scratch.query("SELECT id FROM job_run WHERE state = 'proposed'")
+    no = answer(world, "reject", proposed)["id"]
+    slots.look_at_cores(world.app)
+    assert "not done (rejected" in open_alarms(world)[0]
+    world.run(ledger_runs.ROLLBACK, run=no)
+    slots.look_at_cores(world.app)
+    assert open_alarms(world) == []
+    assert world.refine(actor="memoryd")["state"] == "proposed"
+    assert world.problems() == []
+
+
 def test_what_came_in_meanwhile_is_not_rejected_with_what_was_shown(fresh):
     """The model never saw it: with it, another refinement may be proposed."""
 

@@ -900,6 +900,9 @@ def _finish_row(
         answered = runs.answer(connection, run.options["run"], state=told, by=run.id, carried_out=settling)
         if not answered and not settling:
             raise StaleRunError("the proposal is answered already", where=run.options["run"])
+        if answered and run.kind == runs.REJECT:  # audited, so that it can be rolled back
+            rejected = ("reject", chain.rejection(run.options["run"]), chain.state(rejected_by=run.id))
+            audit.note(connection, [rejected], at=writer.now(), agent_id=run.agent_id, actor=gate.HUMAN, run_id=run.id)
     is_sleep = SLEEP in {run.kind, run.options.get("of") if run.kind == runs.ACCEPT else None}
     if outcome["state"] == "succeeded" and run.session_id is not None and is_sleep:
         connection.exec_driver_sql("UPDATE session SET slept_at = ? WHERE id = ?", (writer.now(), run.session_id))
