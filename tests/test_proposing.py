@@ -13,7 +13,7 @@ from sweep import KILLED, Point, forked
 from memoryd import config
 from memoryd.daemon.once import run_once
 from memoryd.database import audit, memories, reads, runs, sqlite
-from memoryd.engine import forgetting, proposing, sleeping, verify
+from memoryd.engine import alarms, forgetting, proposing, sleeping, verify
 from memoryd.engine.core_watch import CoreWatch
 from memoryd.errors import ConfigError
 from memoryd.interfaces import work
@@ -308,6 +308,51 @@ def test_a_rehearsal_shows_what_would_be_written_not_that_it_would_be_asked_abou
     world.app.close()
     told = world.scratch.json("job", "run", "sleep", "--dry-run", "--force")["runs"]
     assert [one["state"] for one in told] == ["skipped"] or told[0]["would"]
+
+
+def alarmed(world):
+    return world.scratch.query("SELECT kind, text FROM alarm WHERE cleared_at IS NULL")
+
+
+def moved_behind_a_link(world, tmp_path):
+    folder = world.workspace / "memory" / "proposals"
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+    return folder
+
+
+def test_a_proposal_that_cannot_be_written_waits_with_an_alarm_and_goes_on(tmp_path):
+    """Its folder is a link, which is not followed; a model's answer is not paid for again."""
+    world = made(tmp_path / "scratch", facts="off")
+    (world.workspace / "memory" / "proposals").mkdir(parents=True)
+    folder = moved_behind_a_link(world, tmp_path)
+    with world.open():
+        for _ in range(world.app.settings.jobs.attempts + 1):
+            world.once()
+            world.now += timedelta(hours=2)
+        assert world.states() == ["queued"]
+        ((kind, text),) = alarmed(world)
+        assert (kind, f"{folder}: is a symbolic link, not a folder" in text) == ("waiting", True)
+        folder.unlink()
+        world.once()
+        assert (world.states(), alarmed(world)) == (["proposed"], [])
+        assert world.proposals() == world.proposed()
+
+
+def test_a_question_that_cannot_be_taken_back_is_told_and_taken_back_later(world, tmp_path):
+    folder = moved_behind_a_link(world, tmp_path)
+    world.mode(sleep="auto")
+    world.app.runner.tend_proposals()
+    assert world.states() == ["proposed"]
+    ((kind, text),) = alarmed(world)
+    assert (kind, f"{folder}: is a symbolic link, not a folder" in text) == ("proposals", True)
+    alarms.review(world.app.runner)
+    assert len(alarmed(world)) == 1
+    folder.unlink()
+    (tmp_path / "elsewhere").rename(folder)
+    alarms.review(world.app.runner)
+    assert (world.states(), alarmed(world)) == (["declined"], [])
+    assert world.proposals() == world.proposed("facts")
 
 
 @pytest.mark.parametrize("asked", ["reload", "between", "lost"])

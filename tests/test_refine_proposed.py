@@ -29,7 +29,7 @@ from refine_world import (
 from memoryd import config
 from memoryd.daemon import slots
 from memoryd.database import reads, runs, sqlite
-from memoryd.engine import called_refining, ledger_runs, refining
+from memoryd.engine import called_refining, forgetting, ledger_runs, refining
 from memoryd.engine import commit as committing
 from memoryd.engine.core_watch import CoreWatch
 from memoryd.errors import RefusedError
@@ -206,6 +206,27 @@ def test_a_rejection_that_is_rolled_back_keeps_nothing_from_being_proposed_again
     slots.look_at_cores(world.app)
     assert open_alarms(world) == []
     assert world.refine(actor="memoryd")["state"] == "proposed"
+    assert world.problems() == []
+
+
+@pytest.mark.parametrize("how", ["by itself again", "forgotten"])
+def test_the_agent_is_told_of_a_proposal_that_is_taken_back(fresh, how):
+    world = fresh(*GOOD)
+    row = world.refine()
+    assert any("waits for a person's answer" in one for one in journal(world))
+    if how == "forgotten":
+        world.run(forgetting.KIND, memory=world.id_of(TEXTS[6]))
+    else:
+        mode(world, "auto")
+        world.app.runner.tend_proposals()
+    assert world.row(row["id"])["state"] == "declined"
+    why = (
+        "something was forgotten meanwhile: it is decided anew" if how == "forgotten" else "its job runs by itself now"
+    )
+    told = f"The refinement {row['id']} was taken back on {NOW:%Y-%m-%d} ({why}): nothing of it was done."
+    assert told in journal(world)
+    world.app.runner.tend_proposals()
+    assert journal(world).count(told) == 1
     assert world.problems() == []
 
 

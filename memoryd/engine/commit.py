@@ -217,6 +217,20 @@ def _commit_rows(writer: Writer, run: Run, edits: Sequence[Edit], outcome: Outco
     )
 
 
+def enter(connection: Connection, writer: Writer, agent_id: str, entry: Operate, run_id: str) -> None:
+    """Put an entry into an agent's journal, in the transaction of what it tells of; no file holds any."""
+    passed = gate.judge(
+        connection,
+        agent_id,
+        entry.operations,
+        door=entry.door,
+        now=writer.now(),
+        new_hex=writer.new_id,
+        limits=writer.limits,
+    )
+    audit.record(connection, passed.changes, at=writer.now(), agent_id=agent_id, actor=ACTOR, run_id=run_id)
+
+
 def _learn(connection: Connection, writer: Writer, run: Run, edits: Sequence[Edit]) -> learned.Carried:
     """Write what the edits say of facts and the profile."""
     changes: list[Change] = []
