@@ -268,10 +268,10 @@ class Bench:
             return Verdict(Place.REFUSED, why="empty or too long")
         if MARK in text:
             return Verdict(Place.REFUSED, why="the rest of something forgotten")
-        missing = self._ground(tuple(one.id for one in cited)).missing(text)
-        return (
-            Verdict(Place.REFUSED, why=f"{missing.kind} not in the source", missing=missing.token) if missing else None
-        )
+        ground = self._ground(tuple(one.id for one in cited))
+        if missing := ground.missing(text):
+            return Verdict(Place.REFUSED, why=f"{missing.kind} not in the source", missing=missing.token)
+        return Verdict(Place.REFUSED, why=f"relation {UNGROUNDED}") if ground.turns_round(text) else None
 
     def _second_hand(self, text: str, cited: list[Record]) -> Verdict:
         cited = self._vouched(text, cited)
