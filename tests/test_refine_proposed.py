@@ -202,7 +202,11 @@ def test_a_rejection_that_is_rolled_back_keeps_nothing_from_being_proposed_again
     no = answer(world, "reject", proposed)["id"]
     slots.look_at_cores(world.app)
     assert "not done (rejected" in open_alarms(world)[0]
-    world.run(ledger_runs.ROLLBACK, run=no)
+    back = world.run(ledger_runs.ROLLBACK, run=no)["id"]
+    assert world.run(ledger_runs.ROLLBACK, run=back)["state"] == "succeeded"
+    assert "rejected" in world.refine(actor="memoryd")["why"]
+    before = world.scratch.query("SELECT max(id) FROM audit WHERE run_id = ?", proposed)[0][0]
+    assert world.run(ledger_runs.ROLLBACK, to=before)["state"] == "succeeded"
     slots.look_at_cores(world.app)
     assert open_alarms(world) == []
     assert world.refine(actor="memoryd")["state"] == "proposed"
