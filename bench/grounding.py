@@ -5,7 +5,8 @@
 LoCoMo has, for each turn of its talks, observations that a model wrote about it. Each is asked of the turn it cites
 (with the turns beside it, which it often needs) and of a turn of another talk: the first should pass, the second not.
 Of relations it is asked how often an observation is refused that is only shortened or joined to another, and how often
-one passes in which two names have changed places, or that has another's subject.
+one passes in which two names have changed places, or that has another's subject. And of both, how often they are taken
+for turning round what is said: the first should never be.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.ledger.grounding import Ground, Source
-from memoryd.ledger.relation import relates
+from memoryd.ledger.relation import relates, turns_round
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -113,10 +114,13 @@ def main() -> None:
         print(f"at least {share / 10:.1f} | {above[0]:.3f} | {above[1]:.3f}")
     print("of the turn cited:", dict(kinds.most_common()))
     print("of another talk's:", dict(wrong.most_common()))
+    turned = [turns_round(one.text, [(source.speaker, source.text) for source in one.sources]) for one in found]
+    print(f"{sum(turned)} of {len(found)} turn round what the turn cited says")
     for reword in REWORDINGS:
         made = [reword(one.text, draw.choice(found).text, draw) for one in found]
         told = [relates(*each) for each in made if each is not None]
-        print(f"{reword.__name__}: {sum(told)} of {len(told)} relate as before")
+        turned = [turns_round(text, [("", one) for one in held]) for text, held in filter(None, made)]
+        print(f"{reword.__name__}: {sum(told)} of {len(told)} relate as before, {sum(turned)} turn it round")
 
 
 if __name__ == "__main__":

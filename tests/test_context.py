@@ -13,7 +13,7 @@ from memoryd.daemon.once import run_once
 from memoryd.database import reads
 from memoryd.interfaces import context, status
 from memoryd.ledger.facts import NewFact
-from memoryd.recall.injection import Budget
+from memoryd.recall.injection import Budget, Part
 from memoryd.transcripts.injected import CLOSE, OPEN
 from memoryd.worker.client import Worker
 
@@ -25,6 +25,26 @@ def scratch(tmp_path):
     made = Scratch(tmp_path / "scratch", ingest={"settle": "0ms"})
     (made.workspace / "memory").mkdir()
     return made
+
+
+def test_what_stands_in_facts_core_and_day_is_told_once_and_is_no_hit_either(scratch):
+    scratch.write_config(facts={"debounce": "0s"}, modes={"facts": "auto"})
+    scratch.append([*said(), filler()])
+    now = datetime(2026, 3, 4, 9, 45, tzinfo=UTC)
+    with in_process(scratch, lambda: now) as app:
+        run_once(app)
+        remembered = context.gather(app.settings, app.settings.agents[0], now)
+    texts = [*remembered.facts, *(part.text for part in remembered.parts)]
+    said_ = "My name is Ottilie Brandt and I prefer tabs over spaces in all Makefiles."
+    assert [said_ in text for text in texts].count(True) >= 3, texts
+    made = context.told(remembered, Budget(2000, 12_000), lambda texts: [len(text) // 4 for text in texts])
+    assert made.text.count(said_) == 1
+    assert made.text.count("PostgreSQL 16 because the reports need window functions.") == 1
+    assert (made.left_out, "said above left out: the file has them" in made.text) == ((), True)
+    assert "- Assistant: Noted: orders stay in PostgreSQL 16." in made.text
+    hits = (f"User: {said_}", f"- {said_}\n- Assistant: Noted: orders stay in PostgreSQL 16. …", f"Not: {said_}")
+    found = [Part("memory/2026-03-04.md, lines 3-4", one) for one in hits]
+    assert context.untold(found, made.text) == found[2:]
 
 
 def test_the_library_tells_what_fits_without_secrets_as_the_real_tokenizer_counts(scratch):

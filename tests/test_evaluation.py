@@ -16,7 +16,7 @@ from memoryd.engine.clock import text_of
 from memoryd.gauge.estimate import estimate
 from memoryd.ledger.memory import Kind
 from memoryd.ledger.operation import Add, Delete, Update, apply
-from memoryd.recall.evaluation import Asked, Entry, Evaluation, asks, evaluate
+from memoryd.recall.evaluation import Asked, Entry, Evaluation, Tally, asks, evaluate
 
 NOW = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
 DEPOT = "The depot in Tromso opens at seven and Ingrid holds its keys."
@@ -232,10 +232,39 @@ def test_the_command_tells_numbers_and_not_a_word(world):
     assert done.returncode == 0, done
     told = world.scratch.json("eval", "--days", "3650")
     assert (told["counted"], told["dailies"]["hits"], told["verdict"]) == (1, 1, "undecided")
-    assert "daily files, searched      100.0%" in done.stdout
-    assert "too few questions to tell: 1, and it takes 5" in done.stdout
+    assert "in the last 3,650 days" in done.stdout
+    assert "   1 of 1, 100 %  by a search of the daily files alone" in done.stdout
+    assert "Nothing can be told yet: 1 question counts, and it takes 5." in done.stdout
     for word in ("depot", "tromso", "ingrid"):
         assert word not in (done.stdout + json.dumps(told)).lower()
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, "You have asked nothing"),
+        ({"asked": 3}, "None of them counts"),
+        ({"asked": 9, "counted": 4, "wins": 4}, "Nothing can be told yet: 4 questions count"),
+        ({"asked": 9, "counted": 9, "wins": 7, "losses": 1}, "Good: dreaming helps"),
+        ({"asked": 9, "counted": 9, "wins": 1, "losses": 7}, "Bad: dreaming makes answers worse"),
+        ({"asked": 9, "counted": 9, "wins": 4, "losses": 2}, "Neither good nor bad"),
+    ],
+)
+def test_the_command_says_what_its_numbers_mean_and_whether_they_are_good(given, says):
+    found = Evaluation(**given, days=Tally(given.get("losses", 0), 900), consolidated=Tally(given.get("wins", 0), 1800))
+    text = evaluating.as_text(evaluating.as_row(found), 7)
+    assert says in text
+    assert [one for one in VERDICTS if one in text] == [one for one in VERDICTS if one in says]
+    assert ("alone" in text) is bool(given.get("counted"))
+    if given.get("counted") == 9:
+        wins, losses = given["wins"], given["losses"]
+        assert f"{wins} of 9, {wins / 9:.0%}".replace("%", " %") in text
+        assert "(200 tokens a question)" in text
+        only = "1 was" if losses == 1 else f"{losses} were"
+        assert f"{only} answered only without the core (fewer is better)" in text
+
+
+VERDICTS = ("Good", "Bad", "Neither", "Nothing can")
 
 
 # --- what follows ---

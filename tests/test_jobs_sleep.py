@@ -191,6 +191,28 @@ def test_duplicates_within_a_reply_are_dropped_but_not_what_differs():
     assert "ValueError" in daily(step)
 
 
+def test_a_line_that_turns_round_who_did_what_to_whom_is_refused():
+    talk = (
+        turn(1, "I am sad: Anna cheated Bob at the auction in Lisbon."),
+        turn(2, "Kafka replaced Redis.", "assistant"),
+    )
+    lines = (
+        "- [t1] User: Anna cheated Bob at the auction.",
+        "- [t1] User: Bob cheated Anna at the auction.",
+        "- [t2] Assistant: Redis replaced Kafka.",
+        "[MEMORIES]",
+        "- fact 0.90 [t1] Bob cheated Anna in Lisbon.",
+        "- fact 0.90 [t1] Bob was cheated by Anna in Lisbon.",
+        "- learning 0.90 [t2] Redis replaced Kafka.",
+    )
+    step, _ = run(inputs(talk), "\n".join(("[SUMMARY]", *lines)))
+    assert daily(step) == "- User: Anna cheated Bob at the auction."
+    assert core(step) == ["Bob was cheated by Anna in Lisbon."]
+    assert step.receipt["consolidate"]["dropped"]["relation not in the source"] == 4
+    step, _ = run(inputs(talk), "[SUMMARY]\n- [t1] User: Bob cheated Anna at the auction.\n[MEMORIES]\n")
+    assert isinstance(step, Rejected), "a reply that is nothing else is asked for again"
+
+
 @pytest.mark.parametrize(
     "memory",
     [

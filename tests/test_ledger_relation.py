@@ -2,12 +2,13 @@
 
 import random
 
+import condensations
 import pytest
 from honest_statements import STATEMENTS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.ledger.relation import relates
+from memoryd.ledger.relation import relates, turns_round
 
 BUILDS = ("The build failed on Linux.", "The build passed on Windows.")
 HOMES = ("Anna lives in Oslo.", "Bob lives in Bremen.")
@@ -207,3 +208,59 @@ def test_what_takes_very_many_steps_to_follow_is_refused():
     names = ", ".join(["Anna Bob"] * 60)
     assert relates(names, [names])
     assert not relates(", ".join(["Anna Bob"] * 120), [" ".join(["Anna Bob"] * 2000)])
+
+
+CHEATS = (("User", "Yesterday Anna secretly cheated Bob at cards."),)
+LENDS = (("User", "Bob lent me 50 euros."), ("Assistant", "I asked Bob for the receipt."))
+MOVED_BY = (("Caroline", "So I invited Melanie, and Redis 8 replaced Kafka on the old host."),)
+
+
+@pytest.mark.parametrize(
+    ("text", "sources"),
+    [
+        ("Bob cheated Anna.", CHEATS),
+        ("User: Bob cheated Anna at cards.", CHEATS),
+        ("Report: Bob secretly cheated Anna.", CHEATS),
+        ("Anna was cheated by Bob.", CHEATS),
+        ("Bob cheated Anna.", (("User", "Bob was cheated by Anna."),)),
+        ("The user lent Bob 50 euros.", LENDS),
+        ("User: I lent Bob 50 euros.", LENDS),
+        ("Melanie invited Caroline.", MOVED_BY),
+        ("Kafka replaced Redis on the old host.", (("User", "Redis replaced Kafka."),)),
+        ("Anna arrived before Bob.", (("", "Bob arrived before Anna."),)),
+        ("Bob überwies Anna 500.", (("User", "Anna überwies Bob 500."),)),
+    ],
+)
+def test_a_line_may_not_turn_round_who_does_what_to_whom(text, sources):
+    assert turns_round(text, sources)
+
+
+@pytest.mark.parametrize(
+    ("text", "sources"),
+    [
+        ("Anna cheated Bob.", CHEATS),
+        ("Bob was cheated by Anna.", CHEATS),
+        ("Bob cheated Anna.", (*CHEATS, ("User", "And then Bob cheated Anna, too."))),
+        ("Bob lent the user 50 euros.", LENDS),
+        ("Assistant: I asked Bob for the receipt.", LENDS),
+        ("Assistant: Bob asked me for the receipt.", (("User", "I asked Bob for the receipt."),)),
+        ("Bob met Anna.", (("User", "Anna met Bob."),)),
+        ("Bob lives with Anna.", (("User", "Anna lives with Bob."),)),
+        ("Bob is Anna's friend.", (("User", "Anna is Bob's friend."),)),
+        ("Anna quickly paid Bob.", (("User", "Bob quickly called Anna."), ("User", "Anna paid Bob."))),
+        ("Bob cheated Anna.", ()),
+        ("Bob cheated Anna.", (("Report", "Anna cheated Bob " + "x" * 2000),)),
+        ("Bob cheated Carla.", CHEATS),
+    ],
+)
+def test_what_only_reads_as_if_it_were_turned_round_is_let_be(text, sources):
+    assert not turns_round(text, sources)
+
+
+@pytest.mark.parametrize(("text", "sources"), [*HONEST, *condensations.HONEST])
+def test_what_is_said_honestly_in_other_words_turns_nothing_round(text, sources):
+    assert not turns_round(text, (("", one) for one in sources))
+
+
+def test_what_people_say_of_themselves_is_never_turned_round():
+    assert not [noted for said, noted in STATEMENTS if turns_round(noted, [("User", said)])]

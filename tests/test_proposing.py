@@ -13,7 +13,7 @@ from sweep import KILLED, Point, forked
 from memoryd import config
 from memoryd.daemon.once import run_once
 from memoryd.database import audit, memories, reads, runs, sqlite
-from memoryd.engine import forgetting, proposing, sleeping, verify
+from memoryd.engine import alarms, forgetting, proposing, sleeping, verify
 from memoryd.engine.core_watch import CoreWatch
 from memoryd.errors import ConfigError
 from memoryd.interfaces import work
@@ -310,6 +310,51 @@ def test_a_rehearsal_shows_what_would_be_written_not_that_it_would_be_asked_abou
     assert [one["state"] for one in told] == ["skipped"] or told[0]["would"]
 
 
+def alarmed(world):
+    return world.scratch.query("SELECT kind, text FROM alarm WHERE cleared_at IS NULL")
+
+
+def moved_behind_a_link(world, tmp_path):
+    folder = world.workspace / "memory" / "proposals"
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+    return folder
+
+
+def test_a_proposal_that_cannot_be_written_waits_with_an_alarm_and_goes_on(tmp_path):
+    """Its folder is a link, which is not followed; a model's answer is not paid for again."""
+    world = made(tmp_path / "scratch", facts="off")
+    (world.workspace / "memory" / "proposals").mkdir(parents=True)
+    folder = moved_behind_a_link(world, tmp_path)
+    with world.open():
+        for _ in range(world.app.settings.jobs.attempts + 1):
+            world.once()
+            world.now += timedelta(hours=2)
+        assert world.states() == ["queued"]
+        ((kind, text),) = alarmed(world)
+        assert (kind, f"{folder}: is a symbolic link, not a folder" in text) == ("waiting", True)
+        folder.unlink()
+        world.once()
+        assert (world.states(), alarmed(world)) == (["proposed"], [])
+        assert world.proposals() == world.proposed()
+
+
+def test_a_question_that_cannot_be_taken_back_is_told_and_taken_back_later(world, tmp_path):
+    folder = moved_behind_a_link(world, tmp_path)
+    world.mode(sleep="auto")
+    world.app.runner.tend_proposals()
+    assert world.states() == ["proposed"]
+    ((kind, text),) = alarmed(world)
+    assert (kind, f"{folder}: is a symbolic link, not a folder" in text) == ("proposals", True)
+    alarms.review(world.app.runner)
+    assert len(alarmed(world)) == 1
+    folder.unlink()
+    (tmp_path / "elsewhere").rename(folder)
+    alarms.review(world.app.runner)
+    assert (world.states(), alarmed(world)) == (["declined"], [])
+    assert world.proposals() == world.proposed("facts")
+
+
 @pytest.mark.parametrize("asked", ["reload", "between", "lost"])
 def test_an_answer_that_has_begun_to_change_files_is_carried_through(world, monkeypatch, asked):
     """Its disk fails behind the intent; meanwhile the job is set to run by itself, and takes its questions back."""
@@ -434,16 +479,32 @@ def test_duplicates_are_proposed_as_one_and_go_when_that_is_accepted(world):
     by_hand = work.request(world.app.engine, world.app.clock, "demo", "dedup", {"force": True})
     world.app.runner.run_next(only=by_hand)
     assert world.run(by_hand)["state"] == "proposed"
+    no = world.answer("reject", by_hand)["id"]
+    # Of two rejections of the same one stands; when both are taken back it is proposed by itself.
+    for number, rejection in enumerate((world.run(asked)["receipt"]["rejected_by"], no)):
+        done = work.request(world.app.engine, world.app.clock, "demo", "rollback", {"run": rejection})
+        world.app.runner.run_next(only=done)
+        assert world.run(done)["state"] == "succeeded"
+        assert f"proposal:{(asked, by_hand)[number]}" in world.run(done)["receipt"]["rollback"]["others"]
+        found = queue_dedup(world, slot=str(number))
+        assert found["state"] == ("proposed" if number else "skipped"), found
+    # And a rejection that is taken back only by mistake is one again.
+    assert world.answer("reject", found["id"])["state"] == "succeeded"
+    back = work.request(world.app.engine, world.app.clock, "demo", "rollback", {"run": no})
+    world.app.runner.run_next(only=back)
+    assert world.run(back)["why"] == "it was rolled back before"
+    by_hand = work.request(world.app.engine, world.app.clock, "demo", "dedup", {"force": True})
+    world.app.runner.run_next(only=by_hand)
     assert world.answer("accept", by_hand)["state"] == "succeeded"
     assert world.files()["MEMORY.md"] == f"# Notes\n\n{HAND}- said twice\n"
     assert len(world.live(Kind.FACT)) == before[1] - 1
     assert world.problems() == []
 
 
-def queue_dedup(world):
+def queue_dedup(world, slot="x"):
     row = {"id": sleeping.new_run_id(world.app.clock), "kind": "dedup", "agent_id": "demo", "actor": "memoryd"}
     now = world.app.clock.text()
-    row |= {"trigger": "schedule", "slot": "dedup:demo:x", "created_at": now, "scheduled_for": now}
+    row |= {"trigger": "schedule", "slot": f"dedup:demo:{slot}", "created_at": now, "scheduled_for": now}
     with sqlite.writing(world.app.engine) as connection:
         assert runs.enqueue(connection, row)
     world.app.runner.run_next(only=row["id"])
@@ -559,6 +620,16 @@ def test_a_rejected_dream_is_not_asked_for_again_until_there_is_another_day_or_a
         assert dream(world, **more)["why"] == again["why"]
     assert len(world.dreamer.asked) == asked  # nobody was paid for it
     assert dream(world, actor="human", options={"force": True, "lookback_days": 1})["state"] == "proposed"
+    (second,) = world.proposed("dream")
+    world.answer("reject", second)
+    world.app.close()
+    world.scratch.json("rollback", row["id"])  # its rejection
+    with world.open():
+        assert second in dream(world)["why"]
+    told = world.scratch.run("rollback", second).stdout
+    assert f"what {second} proposed may be proposed again" in told
+    world.open()
+    assert dream(world)["state"] == "proposed"
     world.answer("reject", world.proposed("dream")[0])
     with (world.workspace / DAILY).open("a", encoding="utf-8") as file:
         file.write("- Another thing was said.\n")

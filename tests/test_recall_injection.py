@@ -239,6 +239,99 @@ def test_every_budget_holds_as_it_is_measured(world, count, budget, others):
     assert made.text == everything.text or made.left_out
 
 
+LIKES, MOVES, GREETS = (
+    "Likes tabs over spaces in all of the Makefiles of this house.",
+    "The archive moves to Reykjavik in October, as the lease ends.",
+    "Greets everybody by the first name, and wants to be greeted so.",
+)
+REASON = "Trimmed Context (09:30)"
+
+
+def core_part(*bullets, heading="Decisions"):
+    return Part(
+        "MEMORY.md", f"# Notes\n\n## {heading}\n\n" + "".join(f"- {one}\n" for one in bullets),
+        plain=frozenset({"Decisions"}),
+    )  # fmt: skip
+
+
+def daily_part(*bullets):
+    text = f"# Daily Memory: 2026-03-04\n\n## {REASON}\n\n" + "".join(f"- {one}\n" for one in bullets)
+    return Part("memory/2026-03-04.md", text, newest_last=True, plain=frozenset({REASON}))
+
+
+def test_what_is_said_above_is_not_told_again():
+    core = core_part(f"User: {LIKES}", MOVES, f"User: {GREETS}")
+    day = daily_part(f"Assistant: {LIKES}", MOVES.upper(), f"User:  {GREETS}", "Went well.")
+    made = render([], facts_lines(LIKES), [core, day], WIDE, characters)
+    assert made.text == (
+        f"{OPEN}\n{LEAD}\n{FACTS}\n- [preference | 0.90] {LIKES}\n"
+        "MEMORY.md:\n... 1 line said above left out: the file has them\n"
+        f" # Notes\n ## Decisions\n - {MOVES}\n - User: {GREETS}\n"
+        "memory/2026-03-04.md:\n... 2 lines said above left out: the file has them\n"
+        f" # Daily Memory: 2026-03-04\n ## {REASON}\n - Assistant: {LIKES}\n - Went well.\n{CLOSE}\n"
+    )
+    assert (made.tokens, made.left_out) == (len(made.text), ())
+    # A file, or a heading, of which nothing is left is told as that; what is short is told again.
+    told = render([], [], [core_part(MOVES, GREETS), daily_part(GREETS, MOVES)], WIDE, characters).text
+    assert told.endswith(
+        "memory/2026-03-04.md:\n... 2 lines said above left out: the file has them\n</memoryd-context>\n"
+    )
+    assert render([], [], [core_part("a"), daily_part("a", "b")], WIDE, characters).text.count(" - a\n") == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"## Outdated\n\n- {MOVES}\n",
+        f"- {MOVES}\n",
+        f"## Decisions\n\n### Rejected\n\n- {MOVES}\n",
+        f"## Decisions\n\n- Never say this:\n  - {MOVES}\n",
+        f"## Decisions\n\n- {MOVES}\n  - but not all of it\n",
+        f"## Decisions\n\n- {MOVES}\n\n  but not all of it\n",
+        f"## Decisions\n\n- {MOVES}\nbut not all of it\n",
+        f"## Decisions\n\n1. {MOVES}\n",
+        f"## Decisions\n\n```\n- {MOVES}\n- and so on\n```\n",
+    ],
+)
+def test_the_same_words_are_told_again_where_they_may_say_something_else(text):
+    core = Part("MEMORY.md", text, plain=frozenset({"Decisions"}))
+    assert render([], facts_lines(MOVES), [core], WIDE, characters).text.count(MOVES) == 2
+    assert render([], [], [core, daily_part(MOVES)], WIDE, characters).text.count(MOVES) == 2
+
+
+def test_what_has_no_room_above_is_told_where_it_stands_next():
+    core, day = core_part(*(f"{number} {'x' * 50}" for number in range(40)), MOVES), daily_part(MOVES, GREETS)
+    cut = render([], [], [core, day], Budget(1000, 1000), characters)
+    assert cut.text.index("memory/2026") < cut.text.index(MOVES)
+    facts = facts_lines(GREETS, LIKES)
+    room = Budget(len(render([], facts, [], WIDE, characters).text) - 1, 1000)
+    without = render([], facts, [core_part(LIKES)], room, characters)
+    assert without.left_out == ("1 of 2 facts",)
+    assert without.text.index("MEMORY.md:") < without.text.index(LIKES)
+
+
+statements = st.sampled_from([LIKES, MOVES, GREETS, "short", f"User: {LIKES}", MOVES.upper(), f"{GREETS} Really."])
+said_twice = st.tuples(
+    st.lists(statements, max_size=4, unique_by=str.casefold).map(lambda contents: facts_lines(*contents)),
+    st.lists(statements, max_size=6).map(lambda bullets: core_part(*bullets)),
+    st.lists(statements, max_size=6).map(lambda bullets: daily_part(*bullets)),
+)
+
+
+@given(said_twice, st.sampled_from([characters, words]), st.integers(0, 900), st.integers(0, 900))
+def test_nothing_is_untold_because_it_is_said_twice(world, count, sections, files):
+    facts, *parts = world
+    said = {line.strip(" -").casefold() for part in parts for line in part.text.splitlines() if line.startswith("- ")}
+    said = {one.removeprefix("user: ") for one in said}
+    for budget in (WIDE, Budget(sections, files)):
+        made = render([], facts, parts, budget, count)
+        assert made.tokens == count([made.text])[0]
+        assert made.tokens <= sections + files or budget is WIDE
+        assert made.left_out or all(one in made.text.casefold() for one in said)
+    plainly = render([], facts, [part._replace(plain=frozenset()) for part in parts], WIDE, count)
+    assert render([], facts, parts, WIDE, count).tokens <= plainly.tokens
+
+
 LONG = "one " * 20 + "end"
 OTHER = Part(
     "Codex, 09:12-09:40", f"- asked: {LONG}\n- asked: two\n- answered: three", newest_last=True, whole="session:s"

@@ -28,12 +28,16 @@ from refine_world import (
 
 from memoryd import config
 from memoryd.daemon import slots
-from memoryd.database import reads, sqlite
-from memoryd.engine import called_refining, ledger_runs, refining
+from memoryd.database import reads, runs, sqlite
+from memoryd.engine import called_refining, forgetting, ledger_runs, refining
+from memoryd.engine import commit as committing
 from memoryd.engine.core_watch import CoreWatch
 from memoryd.errors import RefusedError
 from memoryd.interfaces import work
+from memoryd.jobs.job import Operate
+from memoryd.ledger.guards import Begun, Door
 from memoryd.ledger.memory import Kind
+from memoryd.ledger.operation import Delete, Protect, Update
 
 SUMMARY = "I merged two memories, shortened one and protected one. I deleted 40."
 
@@ -189,6 +193,63 @@ def test_what_is_rejected_changes_nothing_and_is_not_asked_for_again_until_the_c
     assert world.problems() == []
 
 
+def test_a_rejection_that_is_rolled_back_keeps_nothing_from_being_proposed_again(fresh):
+    world = fresh(*GOOD)
+    slots.look_at_cores(world.app)
+    while world.app.runner.run_next() is not None:
+        pass
+    ((proposed,),) = world.scratch.query("SELECT id FROM job_run WHERE state = 'proposed'")
+    no = answer(world, "reject", proposed)["id"]
+    slots.look_at_cores(world.app)
+    assert "not done (rejected" in open_alarms(world)[0]
+    back = world.run(ledger_runs.ROLLBACK, run=no)["id"]
+    assert world.run(ledger_runs.ROLLBACK, run=back)["state"] == "succeeded"
+    assert "rejected" in world.refine(actor="memoryd")["why"]
+    before = world.scratch.query("SELECT max(id) FROM audit WHERE run_id = ?", proposed)[0][0]
+    assert world.run(ledger_runs.ROLLBACK, to=before)["state"] == "succeeded"
+    slots.look_at_cores(world.app)
+    assert open_alarms(world) == []
+    assert world.refine(actor="memoryd")["state"] == "proposed"
+    assert world.problems() == []
+
+
+@pytest.mark.parametrize("how", ["by itself again", "forgotten"])
+def test_the_agent_is_told_of_a_proposal_that_is_taken_back(fresh, how):
+    world = fresh(*GOOD)
+    row = world.refine()
+    assert any("waits for a person's answer" in one for one in journal(world))
+    if how == "forgotten":
+        world.run(forgetting.KIND, memory=world.id_of(TEXTS[6]))
+    else:
+        mode(world, "auto")
+        world.app.runner.tend_proposals()
+    assert world.row(row["id"])["state"] == "declined"
+    why = (
+        "something was forgotten meanwhile: it is decided anew" if how == "forgotten" else "its job runs by itself now"
+    )
+    told = f"The refinement {row['id']} was taken back on {NOW:%Y-%m-%d} ({why}): nothing of it was done."
+    assert told in journal(world)
+    world.app.runner.tend_proposals()
+    assert journal(world).count(told) == 1
+    assert world.problems() == []
+
+
+def test_what_came_in_meanwhile_is_not_rejected_with_what_was_shown(fresh):
+    """The model never saw it: with it, another refinement may be proposed."""
+
+    def add(request):
+        world.path.write_text(f"{world.text()}- The user has a new boat in Setubal\n", encoding="utf-8")
+        CoreWatch(world.app.runner).take(world.agent)
+        return shorten(request)
+
+    world = fresh(merge, add, [done(SUMMARY)])
+    row = world.refine()
+    assert (row["state"], "boat" in world.text()) == ("proposed", True), row
+    assert answer(world, "reject", row["id"])["state"] == "succeeded"
+    again = world.refine(actor="memoryd")
+    assert again["state"] == "proposed", again
+
+
 def test_accepting_goes_by_what_is_there_by_then_and_tells_what_passed(fresh):
     """The owner protects one of the merged: the merge falls, what stands on it falls, the rest is done."""
     world = fresh(*GOOD)
@@ -226,6 +287,41 @@ def test_nothing_is_done_where_a_guard_of_the_whole_refuses_some_of_it_by_then(f
     assert (accepted["state"], why in accepted["why"]) == ("declined", True), accepted
     assert (world.text(), world.row(row["id"])["state"]) == (text, "proposed")
     assert world.problems() == []
+
+
+SHORTER = "The user runs the shop on Postgres 16 since 2019"
+OTHERS = {
+    "another is deleted": (lambda a, b, _c: (Delete(a), Delete(b))),
+    "it is reworded otherwise": (lambda a, _b, _c: (Update(a, SHORTER), Update(a, "The user runs the shop"))),
+    "it is given a category, not protected": (lambda a, _b, _c: (Protect(a), Update(a, category="learning"))),
+    "another is refused": (lambda _a, b, c: (Delete(c), Delete(b))),
+}
+
+
+@pytest.mark.parametrize("how", OTHERS)
+def test_what_is_committed_is_what_was_foreseen_and_not_merely_as_much(called, how):
+    world = called
+    with world.open():
+        first, second, law = (world.id_of(text) for text in (TEXTS[0], TEXTS[6], PROMISE))
+        looked_at, meant = OTHERS[how](first, second, law)
+        # Of the second one the refinement saw another text, so that its guard is the one for edited memories.
+        seen = {first: TEXTS[0], second: "edited"} if how == "another is refused" else {}
+        begun = Begun(world.tokens(), frozenset(one.id for one in world.live()))
+        edits = [[Operate((one,), Door.REFINEMENT, seen, begun)] for one in (looked_at, meant)]
+        run_id, runner = world.queue("dedup"), world.app.runner
+        run = runs.claim(world.app.engine, owner="me", now=world.app.clock.text(), agents=["demo"], only=run_id)
+        writer = runner.writer(world.scratch.workspace)
+        foreseen, outcome = committing.preview(writer, run, edits[0]), committing.Outcome("succeeded")
+        meant_to = committing.preview(writer, run, edits[1])
+        assert [(len(one.changes), len(one.refusals)) for one in foreseen.passed] == [
+            (len(one.changes), len(one.refusals)) for one in meant_to.passed
+        ]
+        text = world.text()
+        with pytest.raises(committing.OutdatedError, match="the ledger was changed meanwhile"):
+            committing.commit(writer, run, edits[1], outcome, foreseen=foreseen)
+        assert world.text() == text
+        committing.commit(writer, run, edits[0], outcome, foreseen=foreseen)
+        assert world.problems() == []
 
 
 def greedy(request):

@@ -704,12 +704,20 @@ def answered_by(connection: Connection, run_id: str) -> str | None:
     ).scalar_one_or_none()
 
 
+# Of a proposal that was rejected: the rejection was not rolled back, so far as the audit knows of it.
+_STANDS = (
+    "(SELECT \"after\" IS NULL FROM audit WHERE agent_id = job_run.agent_id AND memory_id = 'proposal:' || job_run.id"
+    " ORDER BY id DESC LIMIT 1) IS NOT 1"
+)
+
+
 def rejected_like(connection: Connection, agent_id: str, kind: str, input_hash: str) -> str | None:
     """Find the proposal that a person rejected, as the newest that was made from the same input and answered."""
     row = connection.exec_driver_sql(
-        "SELECT id, json_extract(receipt, '$.rejected_by') FROM job_run WHERE agent_id = ? AND kind = ?"
+        "SELECT id, json_extract(receipt, '$.rejected_by') FROM job_run WHERE agent_id = ? AND kind = ?"  # noqa: S608
         " AND input_hash = ? AND (json_extract(receipt, '$.rejected_by') IS NOT NULL"
-        " OR json_extract(receipt, '$.accepted_by') IS NOT NULL) ORDER BY finished_at DESC, rowid DESC LIMIT 1",
+        f" OR json_extract(receipt, '$.accepted_by') IS NOT NULL) AND {_STANDS}"
+        " ORDER BY finished_at DESC, rowid DESC LIMIT 1",
         (agent_id, kind, input_hash),
     ).first()
     return None if row is None or row[1] is None else str(row[0])
@@ -718,8 +726,8 @@ def rejected_like(connection: Connection, agent_id: str, kind: str, input_hash: 
 def rejected_receipts(connection: Connection, agent_id: str, kind: str) -> list[tuple[str, dict[str, Any]]]:
     """The proposals of a kind that a person rejected, with their receipts, the newest first."""
     rows = connection.exec_driver_sql(
-        "SELECT id, receipt FROM job_run WHERE agent_id = ? AND kind = ? AND state = 'declined'"
-        " AND json_extract(receipt, '$.rejected_by') IS NOT NULL ORDER BY finished_at DESC, rowid DESC",
+        "SELECT id, receipt FROM job_run WHERE agent_id = ? AND kind = ? AND state = 'declined'"  # noqa: S608
+        f" AND json_extract(receipt, '$.rejected_by') IS NOT NULL AND {_STANDS} ORDER BY finished_at DESC, rowid DESC",
         (agent_id, kind),
     )
     return [(str(row[0]), json.loads(row[1])) for row in rows]
@@ -754,10 +762,14 @@ def is_paused(connection: Connection, agent_id: str) -> bool:
 def last_of_kind(
     connection: Connection, agent_id: str, kind: str, *, but: Sequence[str]
 ) -> tuple[str, str, str] | None:
-    """The state of an agent's newest run of a kind that is in none of these states, when it was made, and why it is."""
+    """The state of an agent's newest run of a kind, when it was made, and why it is.
+
+    None counts that is in one of the states `but`, nor one whose proposal was rejected and the rejection rolled back.
+    """
     row = connection.exec_driver_sql(
-        "SELECT state, created_at, coalesce(why, '') FROM job_run WHERE agent_id = ? AND kind = ?"
-        " AND state NOT IN (SELECT value FROM json_each(?)) ORDER BY created_at DESC, rowid DESC LIMIT 1",
+        "SELECT state, created_at, coalesce(why, '') FROM job_run WHERE agent_id = ? AND kind = ?"  # noqa: S608
+        f" AND state NOT IN (SELECT value FROM json_each(?)) AND {_STANDS}"
+        " ORDER BY created_at DESC, rowid DESC LIMIT 1",
         (agent_id, kind, json.dumps(list(but))),
     ).first()
     return None if row is None else (row[0], row[1], row[2])

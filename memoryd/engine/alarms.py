@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from memoryd.database import alarms, sqlite
-from memoryd.engine import canary, nights
+from memoryd.engine import canary, nights, proposing
 from memoryd.engine.answering import OFFLINE, endpoint_of
 from memoryd.engine.clock import moment_of
 from memoryd.engine.hooks import run_hook
@@ -42,11 +42,16 @@ def started(runner: Runner) -> None:
 
 
 def review(runner: Runner) -> None:
-    """Clear the alarms that are over and that no run will clear; look at what the last nights came to."""
+    """Clear the alarms that are over and that no run will clear; look at what the last nights came to.
+
+    Proposals that could not be taken back are tried again.
+    """
     with sqlite.reading(runner.engine) as connection:
         found = alarms.opened(connection)
     if found:
         _clear(runner, list(_over(runner, found)))
+    if any(one.kind == proposing.ALARM for one in found):
+        runner.tend_proposals()
     nights.review(runner)
 
 

@@ -217,6 +217,20 @@ def _commit_rows(writer: Writer, run: Run, edits: Sequence[Edit], outcome: Outco
     )
 
 
+def enter(connection: Connection, writer: Writer, agent_id: str, entry: Operate, run_id: str) -> None:
+    """Put an entry into an agent's journal, in the transaction of what it tells of; no file holds any."""
+    passed = gate.judge(
+        connection,
+        agent_id,
+        entry.operations,
+        door=entry.door,
+        now=writer.now(),
+        new_hex=writer.new_id,
+        limits=writer.limits,
+    )
+    audit.record(connection, passed.changes, at=writer.now(), agent_id=agent_id, actor=ACTOR, run_id=run_id)
+
+
 def _learn(connection: Connection, writer: Writer, run: Run, edits: Sequence[Edit]) -> learned.Carried:
     """Write what the edits say of facts and the profile."""
     changes: list[Change] = []
@@ -446,7 +460,16 @@ class _Planned:
     def is_as(self, foreseen: Preview) -> bool:
         """Whether the guards let the same pass of the lists of operations that were looked at before."""
         both = zip(self.passed, foreseen.passed, strict=False)
-        return all(len(a.changes) == len(b.changes) and len(a.refusals) == len(b.refusals) for a, b in both)
+        return len(self.passed) >= len(foreseen.passed) and all(_comes_to(a) == _comes_to(b) for a, b in both)
+
+
+def _comes_to(passed: gate.Passed) -> tuple[list[tuple[str | None, str, bool, bool]], list[tuple[str, Sequence[str]]]]:
+    """What passes of a list of operations and what is refused, but for what each plan draws anew: ids, salts, times."""
+    changes = [
+        (None if one.before is None else one.memory_id, one.after.content, one.after.is_live, one.after.constitutional)
+        for one in passed.changes
+    ]
+    return changes, [(one.guard, one.memory_ids) for one in passed.refusals]
 
 
 def _with_put_back(brought: Brought) -> core.CoreFile:
@@ -891,6 +914,9 @@ def _finish_row(
         answered = runs.answer(connection, run.options["run"], state=told, by=run.id, carried_out=settling)
         if not answered and not settling:
             raise StaleRunError("the proposal is answered already", where=run.options["run"])
+        if answered and run.kind == runs.REJECT:  # audited, so that it can be rolled back
+            rejected = ("reject", chain.rejection(run.options["run"]), chain.state(rejected_by=run.id))
+            audit.note(connection, [rejected], at=writer.now(), agent_id=run.agent_id, actor=gate.HUMAN, run_id=run.id)
     is_sleep = SLEEP in {run.kind, run.options.get("of") if run.kind == runs.ACCEPT else None}
     if outcome["state"] == "succeeded" and run.session_id is not None and is_sleep:
         connection.exec_driver_sql("UPDATE session SET slept_at = ? WHERE id = ?", (writer.now(), run.session_id))

@@ -15,6 +15,7 @@ from datetime import UTC, date, datetime, timedelta
 from datetime import time as wall_time
 from typing import TYPE_CHECKING, Any
 
+from memoryd.counted import counted
 from memoryd.database import alarms, audit, job_modes, runs, sqlite, turns
 from memoryd.engine import dreaming, sleeping
 from memoryd.engine.clock import text_of
@@ -149,6 +150,63 @@ def verdict_text(told: Mapping[str, Any]) -> str:
     if told["counted"] < FEWEST:
         return f"too few questions to tell: {told['counted']}, and it takes {FEWEST}"
     return str(told["verdict"])
+
+
+def as_text(told: Mapping[str, Any], days: int) -> str:
+    """An evaluation as a row, for people: what each number means, and whether it is good.
+
+    Args:
+        told: as `as_row` gives it.
+        days: how far back the questions lie.
+    """
+    since = f"in the last {counted(days, 'day')}"
+    if not told["asked"]:
+        return f"You have asked nothing {since} that was answered and that you let stand: there is nothing to go by."
+    asked = (
+        f"{counted(told['asked'], 'question')} of yours {since} got an answer that you let stand. Counted are those\n"
+        f"whose answer memory could have known when the session began: {told['counted']:,}."
+    )
+    if not told["counted"]:
+        return f"{asked} None of them counts, so nothing can be told of dreaming."
+    lines = [asked, "", "Of these memory finds the answer to (more is better):"]
+    lines += [_line(told[key], told["counted"], how) for key, how in _RETRIEVALS.items()]
+    wins, losses = told["wins"], told["losses"]
+    lines += [
+        "The first two have the same room. The core is what dreaming makes, so the first is to be above the second.",
+        "",
+        f"{_were(wins)} answered only with the core (more is better).",
+        f"{_were(losses)} answered only without the core (fewer is better).",
+        _verdict(told),
+    ]
+    return "\n".join(lines)
+
+
+_RETRIEVALS = {
+    "consolidated": "with the core, and a search of the daily files in the room that it leaves",
+    "dailies": "by a search of the daily files alone",
+    "core": "with the core alone: what it is worth where nobody searches",
+}
+
+
+def _line(tally: Mapping[str, Any], of: int, how: str) -> str:
+    cost = f"({counted(tally['tokens'], 'token')} a question)"
+    return f"{tally['hits']:4,} of {of:,}, {tally['rate']:3.0%}".replace("%", " %") + f"  {how} {cost}"
+
+
+def _were(number: int) -> str:
+    return f"{number:,} {'was' if number == 1 else 'were'}"
+
+
+def _verdict(told: Mapping[str, Any]) -> str:
+    if told["counted"] < FEWEST:
+        count = f"{counted(told['counted'], 'question')} {'counts' if told['counted'] == 1 else 'count'}"
+        return f"Nothing can be told yet: {count}, and it takes {FEWEST}. --days N looks further back."
+    if told["verdict"] == LOSES:
+        held = f"The weekly runs hold dreams back after {IN_A_ROW} in a row; memoryd job trust dream lets them go on."
+        return f"Bad: dreaming makes answers worse, by more than luck would. {held}"
+    if told["verdict"] == "helps":
+        return "Good: dreaming helps, by more than luck would."
+    return "Neither good nor bad: a difference as small may be luck, and dreams go on."
 
 
 # --- the consequence --------------------------------------------------------------------------------------------------

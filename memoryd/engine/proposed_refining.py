@@ -26,7 +26,7 @@ from memoryd.ledger.memory import Kind
 from memoryd.ledger.operation import Delete, Merge
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from memoryd.engine.commit import Outcome, Preview
     from memoryd.engine.gate import Passed
@@ -84,10 +84,15 @@ class ProposingRefiner(refining.Refiner):
             found = runs.rejected_like(connection, self.run.agent_id, self.run.kind, self._made_from())
         return None if found is None else rejection.told(found)
 
-    def _made_from(self) -> str:
-        """A digest of what it goes by: what comes of the same is not proposed again, once it is rejected."""
+    def _made_from(self, seen: Collection[str] | None = None) -> str:
+        """A digest of what it goes by: what comes of the same is not proposed again, once it is rejected.
+
+        Args:
+            seen: ids of what it has been about, where more may have come in since; None: all there is.
+        """
         mode = refining.mode_of(self.run, self.source.settings.refine)
-        made_from = (mode, self._guide(), rejection.core_digest(self._held()))
+        core = [one for one in self._held() if seen is None or one.id in seen]
+        made_from = (mode, self._guide(), rejection.core_digest(core))
         return hashlib.sha256("\n".join(made_from).encode()).hexdigest()
 
     def end_duplicates(self) -> None:
@@ -151,7 +156,8 @@ class ProposingRefiner(refining.Refiner):
         _, why, _ = refining.ending(session, undo=False, changed=True, conflict=False)
         cut = "" if session.ended == COMPLETED else f"it was cut short ({session.ended}); "
         note = self.note(session, done, after, f"{cut}{WAITS}")
-        self._put(why, receipt, note, self.summary(session))
+        seen = session.ids | {one.memory_id for one in self.shadow.changes}
+        self._put(why, receipt, note, self.summary(session), seen)
 
     def end(self, state: str, why: str, receipt: dict[str, Any] | None = None) -> None:
         """End the run: nothing was changed; that duplicates would go is proposed all the same."""
@@ -180,8 +186,15 @@ class ProposingRefiner(refining.Refiner):
     def _sizes(self) -> tuple[int, int]:
         return core_tokens(self._held(), estimate), core_tokens(self.core(), estimate)
 
-    def _put(self, why: str | None, receipt: dict[str, Any], note: Operate, summary: str | None) -> None:
-        done = Done(self.shadow.edits, receipt, why, summary=summary, made_from=self._made_from())
+    def _put(
+        self,
+        why: str | None,
+        receipt: dict[str, Any],
+        note: Operate,
+        summary: str | None,
+        seen: Collection[str] | None = None,
+    ) -> None:
+        done = Done(self.shadow.edits, receipt, why, summary=summary, made_from=self._made_from(seen))
         if not self.propose(done, self.outcome(runs.PROPOSED, why, receipt), note):
             refining.Refiner.end(self, "failed", "what it came to was changed meanwhile", receipt)
 

@@ -17,8 +17,9 @@ from memoryd.database import memories, runs, sqlite, turns
 from memoryd.database.runs import ACCEPT
 from memoryd.engine import proposed_refining, refining
 from memoryd.engine.clock import moment_of
-from memoryd.engine.commit import Outcome, OutdatedError, commit, held, preview
-from memoryd.errors import RefusedError
+from memoryd.engine.commit import Outcome, OutdatedError, commit, enter, held, preview
+from memoryd.engine.retry import AwayError
+from memoryd.errors import RefusedError, StateError
 from memoryd.files import durable, folders, regular
 from memoryd.jobs import decided, dream
 from memoryd.jobs.job import Done, EditFacts, MoveWatermark, Operate, RewriteCore
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 PROPOSE = "propose"
 KINDS = tuple(runs.ANSWERS)
+ALARM = "proposals"  # of those that cannot be taken back
 FORGOTTEN = "something was forgotten meanwhile: it is decided anew"
 
 
@@ -157,12 +159,16 @@ def store(writer: Writer, run: Run, drafted: Drafted, outcome: Outcome, notes: S
         notes: what its agent is told of it in the journal.
 
     Raises:
+        AwayError: the file cannot be written: a folder on the way is a link, or another's.
         StaleRunError: the run belongs to another claim by now.
     """
-    with held(writer.workspace) as place, folders.made_way(place.workspace, drafted.path) as entry:
-        old = regular.read(entry)
-        if old != drafted.data:
-            durable.replace(entry, drafted.data, None if old is None else regular.digest(old), writer.step)
+    try:
+        with held(writer.workspace) as place, folders.made_way(place.workspace, drafted.path) as entry:
+            old = regular.read(entry)
+            if old != drafted.data:
+                durable.replace(entry, drafted.data, None if old is None else regular.digest(old), writer.step)
+    except StateError as error:  # no fault of the run, which has been paid for: it waits until a person has mended it
+        raise AwayError(error.what, error.where, error.hint) from error
     kept = {"kept": drafted.kept, "input_hash": drafted.digest, "made_from": drafted.made_from}
     commit(writer, run, notes, replace(outcome, state=runs.PROPOSED, row=kept))
 
@@ -247,22 +253,32 @@ def waiting(connection: Connection, run: Run) -> str | None:
     return next((one.id for one in runs.proposals(connection, run.agent_id) if one.kind == run.kind), None)
 
 
-def take_back(engine: Engine, workspace: Path, agent_id: str, why: str, kinds: Sequence[str] | None = None) -> int:
+def take_back(writer: Writer, agent_id: str, why: str, kinds: Sequence[str] | None = None) -> int:
     """Take open proposals of an agent back, of these kinds or all; returns how many. Their files go first.
 
-    One whose answer has begun to change files is not among them.
+    One whose answer has begun to change files is not among them. An agent that was told of its refinement's waiting is
+    told of its end.
+
+    Raises:
+        StateError: a file cannot be taken away.
     """
-    with sqlite.reading(engine) as connection:
+    with sqlite.reading(writer.engine) as connection:
         answered = runs.being_answered(connection, agent_id)
         found = [one for one in runs.proposals(connection, agent_id) if kinds is None or one.kind in kinds]
     count = 0
     for one in found:
         if one.id in answered:
             continue
-        _clear_away(workspace, one.id)
-        with sqlite.writing(engine) as connection:
+        _clear_away(writer.workspace, one.id)
+        with sqlite.writing(writer.engine) as connection:
             if one.id not in runs.being_answered(connection, agent_id):
-                count += runs.take_proposal_back(connection, one.id, why)
+                taken = runs.take_proposal_back(connection, one.id, why)
+                if taken and one.kind == refining.KIND:
+                    now = writer.now()
+                    text = f"was taken back on {now[:10]} ({why}): nothing of it was done."
+                    entry = refining.entry(f"The refinement {one.id} {text}", now)
+                    enter(connection, writer, agent_id, entry, one.id)
+                count += taken
     return count
 
 

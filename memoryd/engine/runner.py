@@ -199,11 +199,12 @@ class Runner:
                 if agent.privacy == "silo" or modes.mode_of(self.engine, self.settings, agent.id, kind) == modes.AUTO
             ]
             try:
-                count = proposing.take_back(self.engine, agent.workspace, agent.id, why, over)
+                count = proposing.take_back(self.writer(agent.workspace), agent.id, why, over)
                 proposing.tidy(self.engine, agent.workspace, agent.id)
             except (MemorydError, OSError) as error:
-                self.log.warning("proposals not tended", agent=agent.id, why=error_text(error))
+                self._alarm(proposing.ALARM, f"proposals cannot be taken back: {error_text(error)}", agent.id, "")
                 continue
+            self._clear(proposing.ALARM, agent.id, "")
             if count:
                 self.log.info("proposals taken back", agent=agent.id, count=count, why=why)
 
@@ -500,7 +501,7 @@ class Runner:
 
     def _take_out(self, run: Run, workspace: Path) -> dict[str, Any]:
         writer = self.writer(workspace)
-        proposing.take_back(self.engine, workspace, run.agent_id, proposing.FORGOTTEN)
+        proposing.take_back(writer, run.agent_id, proposing.FORGOTTEN)
         called_refining.give_up(self.engine, run.agent_id, self.clock.text(), proposing.FORGOTTEN)
         target = forgetting.target_of(run.options)
         forgetter = forgetting.Forgetter(run.agent_id, target, self.settings.zone, writer.now, writer.new_id)

@@ -464,13 +464,7 @@ def evaluate(call: Call, agent_id: str | None, days: int) -> None:
     settings = call.settings()
     agent = call.agent(settings, agent_id)
     found = work.evaluate(settings, agent, days)
-    lines = [f"{found['asked']} questions were answered, {found['counted']} by what memory could have known"]
-    names = {"dailies": "daily files, searched", "consolidated": "core, and the same search", "core": "core alone"}
-    lines += [
-        f"  {name:26} {found[key]['rate']:6.1%}  {found[key]['tokens']:7,} tokens each" for key, name in names.items()
-    ]
-    lines.append(f"{evaluating.verdict_text(found)}: {found['wins']} only by the core, {found['losses']} lost by it")
-    call.output.result({"agent": agent.id, "days": days, **found}, "\n".join(lines))
+    call.output.result({"agent": agent.id, "days": days, **found}, evaluating.as_text(found, days))
 
 
 def _answer(call: Call, run_id: str, verb: str) -> None:

@@ -20,12 +20,14 @@ from memoryd.files import regular
 from memoryd.files.log import Log
 from memoryd.interfaces import recall
 from memoryd.jobs.evidence import moment
+from memoryd.jobs.job import HEADINGS
 from memoryd.jobs.tally import counted
 from memoryd.ledger import facts, profile
 from memoryd.ledger.neutral import neutral
 from memoryd.ledger.profile import Entry, Section
 from memoryd.recall import handover, injection
 from memoryd.recall.handover import ASKED, Other, Spoken
+from memoryd.tiers import daily
 from memoryd.transcripts.registry import program_of
 from memoryd.worker.client import Worker
 
@@ -118,7 +120,9 @@ def _files(agent: Agent, now: datetime) -> tuple[list[injection.Part], list[str]
             unreadable.append(str(error))
             continue
         if data:
-            parts.append(injection.Part(name, data.decode("utf-8", "replace"), newest_last=name != CORE_FILE))
+            is_core, text = name == CORE_FILE, data.decode("utf-8", "replace")
+            plain = HEADINGS.values() if is_core else daily.headings(daily.parse(data))
+            parts.append(injection.Part(name, text, newest_last=not is_core, plain=frozenset(plain)))
     return parts, unreadable
 
 
@@ -144,9 +148,14 @@ def parts_of(hits: Sequence[Hit]) -> tuple[injection.Part, ...]:
 
 
 def untold(found: Sequence[injection.Part], text: str) -> list[injection.Part]:
-    """Those of them that an agent was not told in a text."""
-    said = " ".join(text.split())
-    return [part for part in found if neutral(part.text.strip(_ELLIPSIS)) not in said]
+    """Those of them that hold a line which an agent was not told in a text."""
+    said = " ".join(text.split()).casefold()
+
+    def is_told(line: str) -> bool:
+        told = neutral(line).casefold()
+        return told in said or told.removeprefix(injection.BY_USER) in said
+
+    return [part for part in found if not all(map(is_told, part.text.strip(_ELLIPSIS).splitlines()))]
 
 
 def told(remembered: Remembered, budget: injection.Budget, count: injection.Count) -> Injection:

@@ -10,11 +10,13 @@ import os
 import re
 import stat
 import sys
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memoryd.app import DATABASE
 from memoryd.database import library, reads
 from memoryd.engine import ingest
 from memoryd.engine.answering import OFFLINE, endpoint_of
@@ -117,14 +119,24 @@ def _daemon(settings: Settings, _now: datetime) -> Iterator[Check]:
         yield Check("daemon", OK, f"process {holder} holds the state folder" if holder else "the state folder is held")
 
 
-def _database(settings: Settings, now: datetime) -> Iterator[Check]:
-    path = settings.state_dir / "memoryd.db"
+@contextmanager
+def _opened(settings: Settings) -> Iterator[reads.Reader | None]:
+    """The state database; None before the first start."""
+    path = settings.state_dir / DATABASE
     if not path.exists():
-        yield Check("database", OK, "none yet: the first start makes it")
+        yield None
         return
     with reads.open_reader(path) as reader:
+        yield reader
+
+
+def _database(settings: Settings, now: datetime) -> Iterator[Check]:
+    with _opened(settings) as reader:
+        if reader is None:
+            yield Check("database", OK, "none yet: the first start makes it")
+            return
         watching, last = reads.daemon(reader), reader.row("SELECT max(last_turn_at) AS at FROM session")
-        size = path.stat().st_size
+        size = (settings.state_dir / DATABASE).stat().st_size
         yield Check("database", OK, f"opens, schema {reads.newest_schema()}, {size / MIB:.1f} MiB")
         for alarm in reads.alarms(reader):
             yield Check("alarm", WARN, f"{alarm['kind']} since {alarm['since']}: {alarm['text']}")
@@ -137,10 +149,9 @@ def _database(settings: Settings, now: datetime) -> Iterator[Check]:
 
 
 def _transcripts(settings: Settings, _now: datetime) -> Iterator[Check]:
-    path = settings.state_dir / "memoryd.db"
-    if not path.exists():
-        return
-    with reads.open_reader(path) as reader:
+    with _opened(settings) as reader:
+        if reader is None:
+            return
         for agent in settings.agents:
             for line in status.passed_over_line(reads.passed_over(reader, agent.id, UNHEARD)):
                 yield Check("transcripts", WARN, f"of {agent.id}: {line}", f"roles are {', '.join(SPEAKERS)}")
@@ -364,10 +375,9 @@ def _left_in(folder: Path, now: datetime) -> Iterator[Check]:
 
 def _proposals(settings: Settings, _now: datetime) -> Iterator[Check]:
     """Files of runs that the database does not know, as after a restore: nobody can answer them."""
-    path = settings.state_dir / "memoryd.db"
-    if not path.exists():
-        return
-    with reads.open_reader(path) as reader:
+    with _opened(settings) as reader:
+        if reader is None:
+            return
         for agent in settings.agents:
             for file in sorted((agent.workspace / proposal.FOLDER).glob("run-*.md")):
                 if reader.row("SELECT 1 FROM job_run WHERE id = ?", file.stem) is None:

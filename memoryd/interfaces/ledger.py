@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _agent = click.option("--agent", "agent_id", metavar="ID", help="The agent, where it is not clear.")
 _FILE = "file:"
+_REJECTED = "proposal:"
 _DONE = {"protect": "is protected", "unprotect": "is an ordinary one", "restore": "is back"}
 
 
@@ -307,7 +308,12 @@ def _plan_text(
     lines = [f"{one} {be}{became(*states[one]) if one in states else AS_BEFORE}" for one in planned.get("memories", ())]
     # That the runs count as taken back is what this is about.
     others = [one for one in planned.get("others", ()) if not one.startswith("run:")]
-    lines += [f"{one.removeprefix(_FILE)} {be}{AS_BEFORE}" for one in others]
+    lines += [
+        f"what {one.removeprefix(_REJECTED)} proposed may be proposed again"
+        if one.startswith(_REJECTED)
+        else f"{one.removeprefix(_FILE)} {be}{AS_BEFORE}"
+        for one in others
+    ]
     for one in planned.get("stayed", ()):
         if one.startswith(_FILE):
             lines.append(f"{one.removeprefix(_FILE)} was changed since: only what is named here {goes} back in it")

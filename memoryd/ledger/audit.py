@@ -6,7 +6,7 @@ without the next one telling (the linked time-stamps of Haber and Stornetta, 199
 
 What is changed is named by `memory_id`: a memory by its id, a watermark as `watermark:SESSION:CONSUMER`, a file as
 `file:PATH`, a section of the profile as `profile:SECTION`, a permission to read as `grant:ID`, a run that was rolled
-back as `run:ID`, a session that was forgotten as `session:ID`.
+back as `run:ID`, a proposal that was rejected as `proposal:RUN`, a session that was forgotten as `session:ID`.
 """
 
 from __future__ import annotations
@@ -115,6 +115,11 @@ def grant(grant_id: str) -> str:
 def session(session_id: str) -> str:
     """How the audit names a session that was forgotten."""
     return f"session:{session_id}"
+
+
+def rejection(run_id: str) -> str:
+    """How the audit names the fact that what a run proposed was rejected."""
+    return f"proposal:{run_id}"
 
 
 def rolled_back(run_id: str) -> str:

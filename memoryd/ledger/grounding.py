@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from memoryd.ledger import amounts, calendar, dates, prose
+from memoryd.ledger import amounts, calendar, dates, prose, relation
 from memoryd.ledger.exact import Kind, digits, emails, exact, phones, urls
 from memoryd.ledger.neutral import neutral
 from memoryd.ledger.restatement import restates
@@ -129,6 +129,10 @@ class Ground:
         """
         asked = content(_without_amounts(text))
         return sum(1 for unit in asked if self._has_word(unit)), len(asked)
+
+    def turns_round(self, text: str) -> bool:
+        """Say whether `text` has somebody do what, as the sources say, is done to them (`relation`)."""
+        return relation.turns_round(text, ((source.speaker, source.text) for source in self.sources))
 
     def quotes(self, text: str) -> bool:
         """Say whether `text` is what the sources say in their own voice: it restates one passage (`restatement`).

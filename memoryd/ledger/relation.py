@@ -6,6 +6,9 @@ clause must follow one passage: its words stand there in that order, those that 
 "before", a negation) at the same words, and what is left out on the way is not another clause's beginning. Words may be
 left out and others come in, two statements may be joined as two clauses, and "A is B" may be said as "B is A". It errs
 to refusing: what reads another way round may be true, but what is refused only stays as it was said.
+
+That is for what stands for memories. A line about what was just said in a talk is worded too freely for it; of such
+a one only the plain contrary is refused: that Bob does to Anna what, as its sources say, Anna does to Bob.
 """
 
 from __future__ import annotations
@@ -139,6 +142,16 @@ _USER = "\u00a7"
 _FARTHEST = 60  # words from one word of a statement to the next
 _MOST_STEPS = 50_000  # from a word of a passage to another, for one text
 _LONGEST_SUBJECT = 3  # words of a subject that a clause without one may take over
+_LONGEST_SENTENCE = 1_000  # characters; a longer one is no prose
+_SENTENCE_ENDS = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n")  # noqa: RUF001
+_NO_USER = re.compile(r"(?:Assistant|Agent|Report|Changed|Failed): ", re.IGNORECASE)  # "I" is not the user there
+# What two do to each other is the same from either side.
+_MUTUAL_LIST = """
+meet meets met meeting marry marries married marrying wed date dates dated dating divorce divorces divorced equal equals
+match matches matched matching resemble resembles resembled border borders hug hugs hugged kiss kisses kissed fight
+fights fought treffen trifft traf heiratet heiratete rencontre rencontré épouse épousé
+"""
+_MUTUAL = frozenset(map(stem, _MUTUAL_LIST.split()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +184,7 @@ class _Text:
     words: list[_Word] = field(default_factory=list)
     owns: list[bool] = field(default_factory=list)
     conditions: list[bool] = field(default_factory=list)
-    limits: list[int] = field(
-        default_factory=list
-    )  # of each clause, how far from it the one is that holds only if it does
+    limits: list[int] = field(default_factory=list)  # of each, how far from it the one is that holds only if it does
     parts: list[bool] = field(default_factory=list)  # of each clause whether "and" or a comma joins it to the last
 
 
@@ -224,6 +235,65 @@ def relates(text: str, sources: Iterable[str]) -> bool:
     for end in range(1, len(clauses) + 1):
         reach[end] = any(reach[start] and _stands(clauses, start, end, passages) for start in reversed(range(end)))
     return reach[-1]
+
+
+class _Deed(NamedTuple):
+    """What one does to another, by the stems of the words."""
+
+    agent: str
+    verb: str
+    patient: str
+    roles: frozenset[str]  # "from", "before" and the like, ahead of the patient
+
+
+def turns_round(text: str, sources: Iterable[tuple[str, str]]) -> bool:
+    """Say whether `text` has two change places in what its sources say that one does to the other.
+
+    Only of names, numbers and the user with nothing but a verb between them, in the active or the passive; and not
+    where some source says it as `text` does.
+
+    Args:
+        text: one that would be told, with or without its label.
+        sources: each as who says it, and what.
+    """
+    told = _deeds(text)
+    if not told:
+        return False
+    verbs = {one.verb for one in told}
+    held: set[_Deed] = set()
+    for speaker, said in sources:
+        for sentence in _SENTENCE_ENDS.split(said):
+            folded = sentence.casefold()
+            if len(sentence) <= _LONGEST_SENTENCE and any(verb in folded for verb in verbs):
+                held |= _deeds(f"{speaker}: {sentence}" if speaker else sentence)
+    said_so = {(one.agent, one.patient) for one in told & held}
+    turned = (one for one in told if one._replace(agent=one.patient, patient=one.agent) in held)
+    return any((one.agent, one.patient) not in said_so for one in turned)
+
+
+def _deeds(text: str) -> set[_Deed]:
+    found: set[_Deed] = set()
+    for _, group in groupby(_read(text).words, key=lambda word: word.clause):
+        words = list(group)
+        for i, k in pairwise(at for at, word in enumerate(words) if word.is_anchor):
+            found.update(_deeds_between(words[i], words[i + 1 : k], words[k]))
+    return {one for one in found if _USER not in one[:3]} if _NO_USER.match(text) else found
+
+
+def _deeds_between(first: _Word, between: Sequence[_Word], other: _Word) -> Iterator[_Deed]:
+    roles = other.roles & _ROLES
+    is_passive = any(word.is_passive for word in between)
+    if first.has_preposition or first.is_owner or other.is_owner or first.stem == other.stem:
+        return
+    if any(word.has_preposition or word.is_equal for word in between) or other.has_preposition > bool(roles):
+        return
+    for word in between:
+        if word.stem in _MUTUAL:
+            continue
+        if not is_passive:
+            yield _Deed(first.stem, word.stem, other.stem, roles)
+        elif roles == {"by"}:
+            yield _Deed(other.stem, word.stem, first.stem, frozenset())
 
 
 def _is_order(word: _Word) -> bool:

@@ -30,7 +30,7 @@ _FILE = "file:"
 _MOVING = ("watermark:", _FILE)
 _SESSION = "session:"
 _STAYS = ("grant:", _SESSION)  # who was let in, and what they read, cannot be taken back; nor what was forgotten
-_NO_MEMORY = (*_MOVING, *_STAYS, "run:", "profile:")
+_NO_MEMORY = (*_MOVING, *_STAYS, "run:", "proposal:", "profile:")
 
 
 @dataclass(frozen=True, slots=True)

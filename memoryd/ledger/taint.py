@@ -271,9 +271,10 @@ class Bench:
             return Verdict(Place.REFUSED, why="empty or too long")
         if MARK in text:
             return Verdict(Place.REFUSED, why="the rest of something forgotten")
-        missing = self._ground(tuple(one.id for one in cited)).missing(text)
+        ground = self._ground(tuple(one.id for one in cited))
+        missing = ground.missing(text)
         if missing is None:
-            return None
+            return Verdict(Place.REFUSED, why=f"relation {UNGROUNDED}") if ground.turns_round(text) else None
         if self._is_recalled(text, cited):
             return Verdict(Place.REFUSED, why=RECALLED)
         return Verdict(Place.REFUSED, why=f"{missing.kind} {UNGROUNDED}", missing=missing.token)

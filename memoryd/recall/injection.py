@@ -12,6 +12,7 @@ The profile and the facts come first, then the files, all between the mark by wh
     Codex, 09:12-09:40, not in a daily file yet:
      - the user asked: …
     MEMORY.md:
+    ... 2 lines said above left out: the file has them
      - a line of the file
     ... lines 81-200 left out: the file has them
     </memoryd-context>
@@ -19,11 +20,16 @@ The profile and the facts come first, then the files, all between the mark by wh
 What stands in the first column is memoryd's own, but for the text behind a "- " that is one neutral line; each line of
 a file begins with a space and is neutral behind its indentation and list mark. So no content closes the block, opens
 another, or speaks in a role. Imports only what a hook can afford to load.
+
+What a fact, or an earlier file, says word for word is not told again, so long as that is told itself: of bullets that
+stand alone below headings which memoryd writes. Below another, such as "Outdated", or within a list or code, the same
+words may say something else.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.counted import counted
@@ -39,6 +45,11 @@ LEAD = "Kept by memoryd from earlier sessions here. Background to draw on, not a
 FACTS = "Facts:"
 _LINE = re.compile(r"([ \t]{0,12})[ \t]*((?:[-*+]|\d{1,9}[.)]|#{1,6}|>)[ \t]+)?(.*)", re.DOTALL)
 _END = f"{CLOSE}\n"
+_HEADING = re.compile(r"(#{1,6})[ \t]+(.*)", re.DOTALL)
+_TOLD_HEADING = re.compile(r" (#{1,6}) ")
+_ALONE = re.compile(r"[-*+][ \t]+(.*)")
+_FENCE = re.compile(r" {0,3}(?:`{3}|~{3})")
+BY_USER = "user: "  # whose words facts are: a bullet that names the speaker says no more
 _ROUNDS = 12
 _NAMINGS = 3  # the room that a name takes may leave no place for another
 _SHARE = 4  # what other sessions hand over is at most this part of the whole
@@ -52,6 +63,7 @@ class Part(NamedTuple):
     text: str
     newest_last: bool = False  # where it is cut, its end stays
     whole: str = "the file"  # what has all of it
+    plain: frozenset[str] = frozenset()  # headings below which a bullet means what it says anywhere
 
 
 class Budget(NamedTuple):
@@ -73,16 +85,18 @@ class Injection(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """A part as lines, each with its number in the file and its tokens."""
+    """A part as lines, each with its number in the file, its tokens, and what it says, where that is repeated."""
 
     name: str
     lines: Sequence[str]
     numbers: Sequence[int]
     sizes: Sequence[int]
-    heading: int  # tokens of the line that names it
+    said: Sequence[str]  # normalised; empty of a line that is told wherever it stands
+    heading: int  # tokens of the line that names it, with the one below, if any
     mark: int  # and of the one that says what is cut
     newest_last: bool
     whole: str
+    above: str = ""  # a line that tells of what is said above
 
 
 class _Chosen(NamedTuple):
@@ -162,7 +176,8 @@ def _rendered(
         # The mark counts with the sections, but with the files where the sections have not even room for it.
         apart = bool(told.text) or frame <= most
         left = rest if apart else rest - frame
-        files = _files(blocks, left if rest_of.whole is None else min(left, rest_of.whole - frame), count)
+        most_files = left if rest_of.whole is None else min(left, rest_of.whole - frame)
+        files = _once(blocks, sections.said(told.text), most_files, count)
         whole = told.text + handed.text + files.text
         text = f"{OPEN}\n{LEAD}\n{whole}{CLOSE}\n" if whole else ""
         sizes = count([framed, files.text if apart else f"{OPEN}\n{LEAD}\n{files.text}{CLOSE}\n", text])
@@ -225,6 +240,12 @@ class _Sections:
         self._profile_size = sum(sizes[5 : 5 + len(profile)])
         self._fact_sizes = sizes[5 + len(profile) :]
 
+    def said(self, text: str) -> frozenset[str]:
+        """What those facts say that stand in a text."""
+        told = frozenset(text.splitlines(keepends=True))
+        said = frozenset(_said(line.partition("] ")[2]) for line in self._facts if line in told)
+        return said | {f"{BY_USER}{one}" for one in said}
+
     def chosen(self, room: int) -> _Chosen:
         """As much as takes no more than `room` tokens, counted line by line."""
         room -= self._frame
@@ -267,11 +288,37 @@ def _block(part: Part, count: Count) -> _Block:
     numbers = [number for number, _ in found]
     highest = numbers[-1] if numbers else 0
     heading, mark, *sizes = count([name, _gap(highest, highest, part.whole), *lines])
-    return _Block(name, lines, numbers, sizes, heading, mark, part.newest_last, part.whole)
+    alone = dict(_alone(part))
+    said = [alone.get(number, "") for number in numbers]
+    return _Block(name, lines, numbers, sizes, said, heading, mark, part.newest_last, part.whole)
 
 
 def _blocks(parts: Sequence[Part], count: Count) -> list[_Block]:
     return [block for block in (_block(part, count) for part in parts) if block.lines]
+
+
+def _alone(part: Part) -> Iterator[tuple[int, str]]:
+    """The bullets that mean the same wherever they stand, by the numbers of their lines."""
+    is_plain = fenced = False
+    bullet: tuple[int, str] | None = None
+    for number, line in enumerate(part.text.split("\n") if part.plain else [], 1):
+        heading, item = _HEADING.match(line), _ALONE.match(line)
+        if bullet is not None and (heading or item):  # any other line may go on with it
+            yield bullet
+        bullet = bullet if not line.strip() else None
+        if _FENCE.match(line):
+            fenced = not fenced
+        elif heading and not fenced:
+            is_plain = heading[1] == "##" and heading[2].strip() in part.plain
+        elif item and is_plain and not fenced and len(line.splitlines()) == 1:
+            bullet = number, _said(item[1])
+    if bullet is not None:
+        yield bullet
+
+
+def _said(text: str) -> str:
+    """What a text says, equal for texts that are the same to a duplicate's finder."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", neutral(text)).casefold())
 
 
 def _contained(text: str) -> Iterator[tuple[int, str]]:
@@ -291,6 +338,55 @@ def _gap(first: int, last: int, whole: str) -> str:
     return f"... {lines_of(first, last)} left out: {neutral(whole)} has them\n"
 
 
+def _once(blocks: Sequence[_Block], said: frozenset[str], room: int, count: Count) -> _Chosen:
+    """The blocks within `room`, without what is said above; what has no place there is told where it stands next."""
+    untold: set[str] = set()
+    for _ in range(_ROUNDS):
+        first: dict[str, str] = {}  # of what earlier blocks say, the line
+        fewer, dropped = [], set[str]()
+        for block in blocks:
+            again = [bool(one) and (one in said or (one in first and one not in untold)) for one in block.said]
+            new = {one: line for one, line in zip(block.said, block.lines, strict=True) if one and one not in said}
+            first = new | first
+            dropped.update(one for one, is_again in zip(block.said, again, strict=True) if is_again and one not in said)
+            fewer.append(_without(block, again, count) if any(again) else block)
+        chosen = _files(fewer, room, count)
+        shown = f"\n{chosen.text}"
+        missing = {one for one in dropped if f"\n{first[one]}" not in shown}
+        if not missing:
+            return chosen
+        untold |= missing
+    return _files(blocks, room, count)
+
+
+def _without(block: _Block, again: Sequence[bool], count: Count) -> _Block:
+    """A block without lines that are said above, and headings that nothing is left below; whole, if that is shorter."""
+    gone = {place for place, is_again in enumerate(again) if is_again}
+    left, below = len(gone), 1  # below the last line the file ends as at a title
+    for place in reversed(range(len(block.lines))):
+        if place in gone:
+            continue
+        heading = _TOLD_HEADING.match(block.lines[place])
+        level = len(heading[1]) if heading else 0
+        if 0 < below <= level and place + 1 in gone:
+            gone.add(place)
+        else:
+            below = level
+    above = f"... {counted(left, 'line')} said above left out: {neutral(block.whole)} has them\n"
+    size = count([above])[0]
+    if size >= sum(block.sizes[place] for place in gone):
+        return block
+    kept = [place for place in range(len(block.lines)) if place not in gone]
+    return block._replace(
+        lines=[block.lines[place] for place in kept],
+        numbers=[block.numbers[place] for place in kept],
+        sizes=[block.sizes[place] for place in kept],
+        said=(),
+        heading=block.heading + size,
+        above=above,
+    )
+
+
 def _files(blocks: Sequence[_Block], room: int, count: Count) -> _Chosen:
     """The blocks within `room` tokens, counted line by line; each has a share that shorter ones left larger."""
     needs = [block.heading + sum(block.sizes) for block in blocks]
@@ -308,7 +404,7 @@ def _files(blocks: Sequence[_Block], room: int, count: Count) -> _Chosen:
 def _part_of(block: _Block, share: int, need: int, count: Count) -> _Chosen:
     name = block.name.removesuffix(":\n")
     if share >= need:
-        return _Chosen(block.name + "".join(block.lines), ())
+        return _Chosen(block.name + block.above + "".join(block.lines), ())
     share -= block.heading + block.mark
     order = range(len(block.lines) - 1, -1, -1) if block.newest_last else range(len(block.lines))
     kept: list[str] = []
@@ -327,8 +423,8 @@ def _part_of(block: _Block, share: int, need: int, count: Count) -> _Chosen:
     first, last = min(left), max(left)
     told, gap = (f"{name}, {lines_of(first, last)}",), _gap(first, last, block.whole)
     if block.newest_last:
-        return _Chosen(block.name + gap + "".join(reversed(kept)), told)
-    return _Chosen(block.name + "".join(kept) + gap, told)
+        return _Chosen(block.name + block.above + gap + "".join(reversed(kept)), told)
+    return _Chosen(block.name + block.above + "".join(kept) + gap, told)
 
 
 def _cut(text: str, room: int, count: Count, *, end: bool) -> str:

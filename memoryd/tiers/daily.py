@@ -166,6 +166,11 @@ def _block(raw: bytes) -> Block:
     return Block(reason.decode(errors="replace").strip(), clock, body.decode(errors="replace").strip(), raw)
 
 
+def headings(file: DailyFile) -> Iterator[str]:
+    """The headings of the blocks that memoryd wrote, without their mark."""
+    return (f"{one.reason} ({one.clock})" for one in file.blocks if one.clock is not None)
+
+
 def find_block(data: bytes, sha256: str, size: int) -> int | None:
     """Where a block that was appended stands, known by its hash; None where it is not there as it was written.
 
