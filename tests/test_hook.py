@@ -1,5 +1,6 @@
 """The hooks of agents: real payloads, answered in each tool's dialect by a real process, with a daemon and without."""
 
+import html
 import json
 import os
 import socket
@@ -458,6 +459,12 @@ def test_a_prompt_is_answered_with_what_is_remembered_of_it_once(prompted):
         assert gemini["hookEventName"] == "BeforeAgent"
         assert told in gemini["additionalContext"]
         assert prompted.hook("gemini", "prompt", asked | {"session_id": "s2"}) == b"{}\n", "it was told that before"
+        # As Gemini CLI 0.61 was seen to send it where it has no terminal: behind what the start told.
+        start = f"<hook_context>{html.escape(TEXT)}{'The staging server moved. ' * 200}</hook_context>\n\n"
+        behind = {"prompt": start + asked["prompt"], "session_id": "s4"}
+        assert told in json.loads(prompted.hook("gemini", "prompt", behind))["hookSpecificOutput"]["additionalContext"]
+        behind = {"prompt": start + "Good morning.", "session_id": "s5"}
+        assert prompted.hook("gemini", "prompt", asked | behind) == b"{}\n", "what it was told is no question of its own"
         for _ in range(2):  # OpenClaw's next prompt has nothing of what was told beside this one
             assert told in prompted.hook("openclaw", "prompt", asked | {"session_id": "s3"}).decode()
         prompted.hook("codex", "session-start", CODEX_START | {"source": "compact"})
