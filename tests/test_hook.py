@@ -399,15 +399,20 @@ def test_the_first_session_finds_its_memory_ready_and_a_prompt_the_children(worl
     """To start the scanner takes longer than an agent waits."""
     app, made = world.app, Hooked(world.app, world.loop)
     made.refresh()
-    with patch.object(app.worker, "count", side_effect=AssertionError), patch.object(app.scrubber, "redact", None):
+    with (
+        patch.object(app.worker, "count", side_effect=AssertionError),
+        patch.object(app.scrubber, "redact", None),
+        patch.object(made, "_keep_ready") as loaded,
+    ):
         for tool in ("claude-code", "codex", "openclaw"):
             dialect = hook.DIALECTS[tool]
             asked = {"workspace": str(world.workspace), "units": dialect.units, "files": dialect.files, "session": "s1"}
             assert "Likes brakes." in made.context(asked)["text"]
+        until(lambda: loaded.call_count == 3)  # beside the answer: the prompt comes next
     counted, scanned = [], []
     with (
         patch.object(app.worker, "count", side_effect=counted.append),
-        patch.object(app.scrubber, "scan", side_effect=scanned.append),
+        patch.object(app.scrubber, "scan", side_effect=lambda texts, _progress: scanned.append(texts)),
     ):
         made.refresh()
         assert (counted, scanned) == ([[""]], [[""]])

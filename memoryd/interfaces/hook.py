@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 ALL_SECONDS = 2.0
-ASK_SECONDS = 1.5  # then the files are read here
+ASK_SECONDS = 1.5  # of a start: then the files are read here
 MOST_BYTES = 8 * 1024 * 1024  # of a payload
 MOST_PROMPT = 4_000  # characters of one that are looked at: in JSON they fit a request
 FILES_TOKENS = 12_000
@@ -186,7 +186,7 @@ def _answer(hook: Hook, payload: dict[str, Any]) -> str:
     else:
         verb = "announce"
         about["event"] = hook.event
-    answer = ask(hook.state_dir, verb, ASK_SECONDS, **about)
+    answer = ask(hook.state_dir, verb, ASK_SECONDS if hook.event == START else ALL_SECONDS, **about)
     if answer is not None:
         if answer.get("ok"):
             return str(answer["data"].get("text", ""))
