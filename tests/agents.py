@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from pathlib import Path
 
 from model_apis import ModelServer, Use
@@ -30,7 +31,7 @@ OLD_DAYS = {"codex": "staging", "claude-code": "billing", "gemini": "mailing", "
 PATIENCE = 240  # seconds of one run of an agent
 
 
-class Agent:
+class Agent(ABC):
     """One program.
 
     Attributes:
@@ -56,9 +57,9 @@ class Agent:
     def environ(self, url):
         return {}
 
+    @abstractmethod
     def words(self, prompt, url):
         """The command line of a session, without the program."""
-        raise NotImplementedError
 
 
 class Codex(Agent):
@@ -276,7 +277,7 @@ class Trial:
         if agent.reads:
             self.typed += f" {self.decision} {self.invoices}"
         self.first = self.second = ()
-        self.said = ""
+        self.said = self.own = ""
 
     def session(self, prompt, *script):
         """Run a session; returns the requests of it that offer tools."""
@@ -345,15 +346,22 @@ class Trial:
 
     def transcript(self):
         """What the person typed is read as it was typed; what was told them beside it is not theirs."""
-        own = [one for one in self.world.memoryd("session", "list") if one["format"] == self.agent.name]
+        own = until(self.sessions, 30, "no session of it is read")
         assert len(own) == 1, f"sessions: {own}"
-        turns = self.world.memoryd("session", "messages", own[0]["id"])
+        self.own = own[0]["id"]
+        turns = until(self.answered, 30, "its last answer is not read")
         typed = [one["text"] for one in turns if one["role"] == "user" and one["origin"] == "user"]
         assert typed == [self.typed], f"typed: {typed}"
-        assert any(one["text"] == "All done." for one in turns if one["role"] == "assistant")
         told = {one["origin"] for one in turns if "Kept by memoryd" in one["text"]}
         assert told == {"injected"}, f"what was told is read as said: {told}"
-        self.own = own[0]["id"]
+
+    def sessions(self):
+        return [one for one in self.world.memoryd("session", "list") if one["format"] == self.agent.name]
+
+    def answered(self):
+        """The turns that are read of the session, once its last answer is among them."""
+        turns = self.world.memoryd("session", "messages", self.own)
+        return turns if any((one["role"], one["text"]) == ("assistant", "All done.") for one in turns) else []
 
     def written(self):
         """The end of the session is announced, and so its day and what it decided are written at once."""
