@@ -156,6 +156,10 @@ class OpenClaw(Agent):
     def words(self, prompt, url):
         return ["agent", "--local", "--session-id", f"s{time.monotonic_ns()}", "-m", prompt]
 
+    def words_of_group(self, prompt):
+        """The command line of a session in which others read along."""
+        return ["agent", "--local", "--session-key", "agent:main:telegram:group:-100123", "-m", prompt]
+
 
 AGENTS = (Codex(), ClaudeCode(), Gemini(), OpenCode(), Pi(), OpenClaw())
 
@@ -279,15 +283,15 @@ class Trial:
         self.first = self.second = ()
         self.said = self.own = ""
 
-    def session(self, prompt, *script):
-        """Run a session; returns the requests of it that offer tools."""
+    def session(self, prompt, *script, words=None):
+        """Run a session, by its command line where that is another; returns the requests of it that offer tools."""
         model = self.world.model
         model.asked.clear()
         model.script.clear()
         model.script.extend(script)
         model.meanwhile = self.agent.meanwhile
         begun = len(self.world.log())
-        words = self.agent.words(prompt, model.url)
+        words = words or self.agent.words(prompt, model.url)
         done = self.fetched.run(*words, cwd=self.world.workspace, **self.agent.environ(model.url))
         self.said += done.stdout + done.stderr
         assert done.returncode == 0, f"it ended with {done.returncode}: {(done.stdout + done.stderr)[-600:]}"
@@ -387,6 +391,16 @@ class Trial:
         assert self.told[0] in text
         assert re.search(r"From Codex, [0-9:-]+, session:", text), "it is not said whose it is"
 
+    def shared(self):
+        """Where others read along nothing is told, and no tool answers."""
+        words = self.agent.words_of_group(self.typed)
+        asked = self.session(self.typed, Use("memory_search", {"query": self.server}), "I may not say.", words=words)
+        text = "\n".join(asked[-1].strings())
+        assert not self.world.model.script, f"not called: {list(self.world.model.script)}"
+        assert OPEN not in text, "something is told"
+        assert "memoryd answers no group" in text, "the tool is not withheld"
+        assert '"hits"' not in text, "the tool answers"
+
     def quiet(self):
         assert "memoryd hook" not in self.said, "a hook speaks to the person"
         assert not re.search(r"(?i)hook[^\n]*(fail|error|clamp)", self.said), self.said[-600:]
@@ -423,7 +437,8 @@ def tried(world, agent, told):
     checks = ["connect", "start", "prompt", *(["tools"] if agent.served else [])]
     checks += ["transcript", "written"] if agent.reads else []
     checks += ["hand_over"] if agent.name == "claude-code" and told else []
-    for name in [*checks, "next", "quiet", "removed"]:
+    checks += ["next", *(["shared"] if agent.name == "openclaw" else [])]
+    for name in [*checks, "quiet", "removed"]:
         begun = time.monotonic()
         try:
             getattr(trial, name)()

@@ -621,6 +621,19 @@ def test_the_plugins_give_the_text_and_announce(place, tmp_path):
             said.push(await handlers.before_prompt_build({ prompt: "Tick." }, { ...ctx, trigger: "cron" }))
             const group = { ...ctx, sessionId: "s2", sessionKey: "agent:main:telegram:group:-100123" }
             said.push(await handlers.before_prompt_build({ prompt: "What is her address?" }, group))
+            const child = { ...group, sessionKey: "agent:main:subagent:2f6a" }
+            const calls = async (ctx, toolName) => !(await handlers.before_tool_call({ toolName }, ctx))?.block
+            const tool = "memoryd-demo__memory_search"
+            const may = [await calls(group, tool), await calls(group, "exec"), await calls(child, tool)]
+            const parent = async (requesterSessionKey) => {
+              await handlers.subagent_spawned({ childSessionKey: child.sessionKey }, { requesterSessionKey })
+              may.push(await calls(child, tool))
+            }
+            await parent(group.sessionKey)
+            said.push(await handlers.before_prompt_build({ prompt: "What is her address?" }, child))
+            await parent(child.sessionKey)
+            await parent("agent:main:main")
+            said.push([...may, await calls(ctx, tool)])
             const own = { ...ctx, sessionKey: "agent:main:main" }
             said.push(await handlers.before_prompt_build({ messages: [] }, own))
             await handlers.before_compaction({ sessionFile: "/t" }, ctx)
@@ -656,7 +669,15 @@ def test_the_plugins_give_the_text_and_announce(place, tmp_path):
     assert json.loads(done.stdout) == [
         ["base", "MEMORY of session-start", part],
         [{"systemPrompt": "base\n\nMEMORY of session-start", "message": found}],
-        [start | {"prependContext": "MEMORY of prompt"}, start, {}, start],  # to a group nothing
+        # To a group nothing, nor to what was spawned there or by nobody knows whom; no tool answers it.
+        [
+            start | {"prependContext": "MEMORY of prompt"},
+            start,
+            {},
+            {},
+            [False, True, False, False, False, True, True],
+            start,
+        ],
         ["base"],
     ]
     calls = [json.loads(line) for line in (tmp_path / "calls").read_text().splitlines()]

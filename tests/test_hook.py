@@ -469,7 +469,9 @@ def test_a_prompt_is_answered_with_what_is_remembered_of_it_once(prompted):
         behind = {"prompt": start + asked["prompt"], "session_id": "s4"}
         assert told in json.loads(prompted.hook("gemini", "prompt", behind))["hookSpecificOutput"]["additionalContext"]
         behind = {"prompt": start + "Good morning.", "session_id": "s5"}
-        assert prompted.hook("gemini", "prompt", asked | behind) == b"{}\n", "what it was told is no question of its own"
+        assert prompted.hook("gemini", "prompt", asked | behind) == b"{}\n", (
+            "what it was told is no question of its own"
+        )
         for _ in range(2):  # OpenClaw's next prompt has nothing of what was told beside this one
             assert told in prompted.hook("openclaw", "prompt", asked | {"session_id": "s3"}).decode()
         prompted.hook("codex", "session-start", CODEX_START | {"source": "compact"})
