@@ -42,6 +42,7 @@ class Agent(ABC):
         served: whether it has memoryd's tools.
         reads: whether memoryd reads its transcripts.
         meanwhile: a tool to call until the server of the others has started.
+        window: of the context in tokens, where it can be told to compact by itself.
     """
 
     name = package = program = ""
@@ -49,6 +50,7 @@ class Agent(ABC):
     served = True
     reads = False
     meanwhile = None
+    window = None
 
     def settings(self, world):
         """What a person had in their configuration, by its path."""
@@ -83,12 +85,14 @@ class Codex(Agent):
 class ClaudeCode(Agent):
     name, package, program, reads = "claude-code", "@anthropic-ai/claude-code", "claude", True
     meanwhile = Use("WaitForMcpServers", {})
+    window = 100_000  # the least it takes
 
     def settings(self, world):
         return {".claude/settings.json": '{"cleanupPeriodDays":99}', ".claude.json": '{\n  "numStartups": 3\n}\n'}
 
     def environ(self, url):
         quiet = {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
+        quiet["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] = str(self.window)
         return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "sk-ant-none"} | quiet
 
     def words(self, prompt, url):
@@ -391,6 +395,25 @@ class Trial:
         assert self.told[0] in text
         assert re.search(r"From Codex, [0-9:-]+, session:", text), "it is not said whose it is"
 
+    def compacts(self):
+        """A compaction is announced ahead of it, and what is remembered is told anew behind it."""
+        before = {one["id"] for one in self.sessions()}
+        short = Use("memory_get", {"path": "MEMORY.md"})
+        script = [short, short, short._replace(tokens=self.agent.window * 9 // 10), "The door is painted.", "All done."]
+        asked = self.session("We decided to paint the door of the shop green.", *script)
+        text = "\n".join(asked[-1].strings())
+        assert "The door is painted." in text, f"it did not compact: {[one.text()[-300:] for one in asked]}"
+        assert text.count(" - Deploys happen on Mondays.\n") == 1, "it is not told once what MEMORY.md holds"
+        (own,) = until(lambda: {one["id"] for one in self.sessions()} - before, 30, "its session is not read")
+
+        def announced():
+            found = [one for one in self.world.log() if one["event"] == "announced" and one["session"] == own]
+            return found if len(found) > 1 else None
+
+        what = [one["what"] for one in until(announced, 30, "its compaction or its end is not announced")]
+        assert what == ["pre-compact", "session-end"], what
+        until(lambda: "the door of the shop" in self.world.core(), 30, "the decision is not in MEMORY.md")
+
     def shared(self):
         """Where others read along nothing is told, and no tool answers."""
         words = self.agent.words_of_group(self.typed)
@@ -437,7 +460,7 @@ def tried(world, agent, told):
     checks = ["connect", "start", "prompt", *(["tools"] if agent.served else [])]
     checks += ["transcript", "written"] if agent.reads else []
     checks += ["hand_over"] if agent.name == "claude-code" and told else []
-    checks += ["next", *(["shared"] if agent.name == "openclaw" else [])]
+    checks += ["next", *(["compacts"] if agent.window else []), *(["shared"] if agent.name == "openclaw" else [])]
     for name in [*checks, "quiet", "removed"]:
         begun = time.monotonic()
         try:
