@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from pathlib import Path
 
 from model_apis import ModelServer, Use
@@ -30,7 +31,7 @@ OLD_DAYS = {"codex": "staging", "claude-code": "billing", "gemini": "mailing", "
 PATIENCE = 240  # seconds of one run of an agent
 
 
-class Agent:
+class Agent(ABC):
     """One program.
 
     Attributes:
@@ -41,6 +42,7 @@ class Agent:
         served: whether it has memoryd's tools.
         reads: whether memoryd reads its transcripts.
         meanwhile: a tool to call until the server of the others has started.
+        window: of the context in tokens, where it can be told to compact by itself.
     """
 
     name = package = program = ""
@@ -48,6 +50,7 @@ class Agent:
     served = True
     reads = False
     meanwhile = None
+    window = None
 
     def settings(self, world):
         """What a person had in their configuration, by its path."""
@@ -56,9 +59,9 @@ class Agent:
     def environ(self, url):
         return {}
 
+    @abstractmethod
     def words(self, prompt, url):
         """The command line of a session, without the program."""
-        raise NotImplementedError
 
 
 class Codex(Agent):
@@ -82,12 +85,14 @@ class Codex(Agent):
 class ClaudeCode(Agent):
     name, package, program, reads = "claude-code", "@anthropic-ai/claude-code", "claude", True
     meanwhile = Use("WaitForMcpServers", {})
+    window = 100_000  # the least it takes
 
     def settings(self, world):
         return {".claude/settings.json": '{"cleanupPeriodDays":99}', ".claude.json": '{\n  "numStartups": 3\n}\n'}
 
     def environ(self, url):
         quiet = {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
+        quiet["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] = str(self.window)
         return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "sk-ant-none"} | quiet
 
     def words(self, prompt, url):
@@ -154,6 +159,10 @@ class OpenClaw(Agent):
 
     def words(self, prompt, url):
         return ["agent", "--local", "--session-id", f"s{time.monotonic_ns()}", "-m", prompt]
+
+    def words_of_group(self, prompt):
+        """The command line of a session in which others read along."""
+        return ["agent", "--local", "--session-key", "agent:main:telegram:group:-100123", "-m", prompt]
 
 
 AGENTS = (Codex(), ClaudeCode(), Gemini(), OpenCode(), Pi(), OpenClaw())
@@ -276,17 +285,17 @@ class Trial:
         if agent.reads:
             self.typed += f" {self.decision} {self.invoices}"
         self.first = self.second = ()
-        self.said = ""
+        self.said = self.own = ""
 
-    def session(self, prompt, *script):
-        """Run a session; returns the requests of it that offer tools."""
+    def session(self, prompt, *script, words=None):
+        """Run a session, by its command line where that is another; returns the requests of it that offer tools."""
         model = self.world.model
         model.asked.clear()
         model.script.clear()
         model.script.extend(script)
         model.meanwhile = self.agent.meanwhile
         begun = len(self.world.log())
-        words = self.agent.words(prompt, model.url)
+        words = words or self.agent.words(prompt, model.url)
         done = self.fetched.run(*words, cwd=self.world.workspace, **self.agent.environ(model.url))
         self.said += done.stdout + done.stderr
         assert done.returncode == 0, f"it ended with {done.returncode}: {(done.stdout + done.stderr)[-600:]}"
@@ -345,15 +354,22 @@ class Trial:
 
     def transcript(self):
         """What the person typed is read as it was typed; what was told them beside it is not theirs."""
-        own = [one for one in self.world.memoryd("session", "list") if one["format"] == self.agent.name]
+        own = until(self.sessions, 30, "no session of it is read")
         assert len(own) == 1, f"sessions: {own}"
-        turns = self.world.memoryd("session", "messages", own[0]["id"])
+        self.own = own[0]["id"]
+        turns = until(self.answered, 30, "its last answer is not read")
         typed = [one["text"] for one in turns if one["role"] == "user" and one["origin"] == "user"]
         assert typed == [self.typed], f"typed: {typed}"
-        assert any(one["text"] == "All done." for one in turns if one["role"] == "assistant")
         told = {one["origin"] for one in turns if "Kept by memoryd" in one["text"]}
         assert told == {"injected"}, f"what was told is read as said: {told}"
-        self.own = own[0]["id"]
+
+    def sessions(self):
+        return [one for one in self.world.memoryd("session", "list") if one["format"] == self.agent.name]
+
+    def answered(self):
+        """The turns that are read of the session, once its last answer is among them."""
+        turns = self.world.memoryd("session", "messages", self.own)
+        return turns if any((one["role"], one["text"]) == ("assistant", "All done.") for one in turns) else []
 
     def written(self):
         """The end of the session is announced, and so its day and what it decided are written at once."""
@@ -378,6 +394,35 @@ class Trial:
         text = self.shown()
         assert self.told[0] in text
         assert re.search(r"From Codex, [0-9:-]+, session:", text), "it is not said whose it is"
+
+    def compacts(self):
+        """A compaction is announced ahead of it, and what is remembered is told anew behind it."""
+        before = {one["id"] for one in self.sessions()}
+        short = Use("memory_get", {"path": "MEMORY.md"})
+        script = [short, short, short._replace(tokens=self.agent.window * 9 // 10), "The door is painted.", "All done."]
+        asked = self.session("We decided to paint the door of the shop green.", *script)
+        text = "\n".join(asked[-1].strings())
+        assert "The door is painted." in text, f"it did not compact: {[one.text()[-300:] for one in asked]}"
+        assert text.count(" - Deploys happen on Mondays.\n") == 1, "it is not told once what MEMORY.md holds"
+        (own,) = until(lambda: {one["id"] for one in self.sessions()} - before, 30, "its session is not read")
+
+        def announced():
+            found = [one for one in self.world.log() if one["event"] == "announced" and one["session"] == own]
+            return found if len(found) > 1 else None
+
+        what = [one["what"] for one in until(announced, 30, "its compaction or its end is not announced")]
+        assert what == ["pre-compact", "session-end"], what
+        until(lambda: "the door of the shop" in self.world.core(), 30, "the decision is not in MEMORY.md")
+
+    def shared(self):
+        """Where others read along nothing is told, and no tool answers."""
+        words = self.agent.words_of_group(self.typed)
+        asked = self.session(self.typed, Use("memory_search", {"query": self.server}), "I may not say.", words=words)
+        text = "\n".join(asked[-1].strings())
+        assert not self.world.model.script, f"not called: {list(self.world.model.script)}"
+        assert OPEN not in text, "something is told"
+        assert "memoryd answers no group" in text, "the tool is not withheld"
+        assert '"hits"' not in text, "the tool answers"
 
     def quiet(self):
         assert "memoryd hook" not in self.said, "a hook speaks to the person"
@@ -415,7 +460,8 @@ def tried(world, agent, told):
     checks = ["connect", "start", "prompt", *(["tools"] if agent.served else [])]
     checks += ["transcript", "written"] if agent.reads else []
     checks += ["hand_over"] if agent.name == "claude-code" and told else []
-    for name in [*checks, "next", "quiet", "removed"]:
+    checks += ["next", *(["compacts"] if agent.window else []), *(["shared"] if agent.name == "openclaw" else [])]
+    for name in [*checks, "quiet", "removed"]:
         begun = time.monotonic()
         try:
             getattr(trial, name)()

@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-USAGE = 100  # tokens that each request is said to have
+USAGE = 100  # tokens that a request is said to have
 MOST_ASKED = 40  # of requests: then a tool that is not offered is given up
 
 
@@ -24,11 +24,21 @@ class Use(NamedTuple):
 
     tool: str  # the end of its name
     arguments: dict
+    tokens: int = USAGE  # that the request has which is answered by it, as far as the program is told
 
     def found(self, names):
         """The tool among those offered; ahead of one that the program has itself, that of memoryd."""
         own = [one for one in names if one[1].endswith(self.tool)]
         return next((one for one in own if "memoryd" in f"{one[0]}{one[1]}"), own[0] if own else None)
+
+
+class Said(NamedTuple):
+    """An answer: a text, or the call of a tool as its id, namespace, name and arguments."""
+
+    number: int  # programs take two messages of one id for one
+    text: str = ""
+    call: tuple | None = None
+    tokens: int = USAGE
 
 
 class Request(NamedTuple):
@@ -91,7 +101,7 @@ class ModelServer:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def says(self, request):
-        """The text that is answered, and the call of a tool as its id, namespace, name and arguments."""
+        """What is answered."""
         names = list(request.tools())
         with self._lock:
             self.asked.append(request)
@@ -101,11 +111,12 @@ class ModelServer:
                 said, found = self.meanwhile, self.meanwhile.found(names)
             elif self.script and names:
                 self.script.popleft()
+        number = next(self._ids)
         if isinstance(said, str):
-            return said, None
+            return Said(number, said)
         if found is None:
-            return f"There is no tool {said.tool}.", None
-        return "", (f"call_{next(self._ids)}", *found, said.arguments)
+            return Said(number, f"There is no tool {said.tool}.")
+        return Said(number, "", (f"call_{number}", *found, said.arguments), said.tokens)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -127,13 +138,13 @@ class _Handler(BaseHTTPRequestHandler):
         if path.endswith(("/count_tokens", ":countTokens")):
             self._json({"input_tokens": USAGE, "totalTokens": USAGE})
         elif path.endswith("/messages"):
-            self._send(*anthropic(body, *self.model.says(Request(path, body))))
+            self._send(*anthropic(body, self.model.says(Request(path, body))))
         elif path.endswith("/responses"):
-            self._send(*responses(body, *self.model.says(Request(path, body))))
+            self._send(*responses(body, self.model.says(Request(path, body))))
         elif path.endswith("/chat/completions"):
-            self._send(*chat(body, *self.model.says(Request(path, body))))
+            self._send(*chat(body, self.model.says(Request(path, body))))
         elif path.endswith("enerateContent"):
-            self._send(*gemini(path, *self.model.says(Request(path, body))))
+            self._send(*gemini(path, self.model.says(Request(path, body))))
         else:
             self._json({})
 
@@ -160,13 +171,14 @@ def _stream(events, *, named):
     return "".join(lines).encode(), "text/event-stream"
 
 
-def anthropic(body, text, call):
+def anthropic(body, said):
     """An answer of the Messages API: docs.anthropic.com/en/api/messages-streaming."""
+    number, text, call, tokens = said
     block = {"type": "text", "text": text} if call is None else _tool_use(call)
     message = {
-        "id": "msg_1", "type": "message", "role": "assistant", "model": body.get("model", "scripted"),
+        "id": f"msg_{number}", "type": "message", "role": "assistant", "model": body.get("model", "scripted"),
         "content": [block], "stop_reason": "end_turn" if call is None else "tool_use", "stop_sequence": None,
-        "usage": {"input_tokens": USAGE, "output_tokens": 5},
+        "usage": {"input_tokens": tokens, "output_tokens": 5},
     }  # fmt: skip
     if not body.get("stream"):
         return json.dumps(message).encode(), "application/json"
@@ -194,20 +206,27 @@ def _tool_use(call):
     return {"type": "tool_use", "id": f"toolu_{call_id}", "name": name, "input": arguments}
 
 
-def responses(body, text, call):
+def responses(body, said):
     """An answer of the Responses API: platform.openai.com/docs/api-reference/responses-streaming."""
+    number, text, call, tokens = said
     if call is None:
         content = [{"type": "output_text", "text": text, "annotations": []}]
-        item = {"type": "message", "id": "msg_1", "status": "completed", "role": "assistant", "content": content}
+        item = {
+            "type": "message",
+            "id": f"msg_{number}",
+            "status": "completed",
+            "role": "assistant",
+            "content": content,
+        }
     else:
         call_id, space, name, arguments = call
         item = {"type": "function_call", "id": f"fc_{call_id}", "call_id": call_id, "name": name,
                 "arguments": json.dumps(arguments), "status": "completed"}  # fmt: skip
         if space is not None:
             item["namespace"] = space
-    usage = {"input_tokens": USAGE, "output_tokens": 5, "total_tokens": USAGE + 5}
-    whole = {"id": "resp_1", "object": "response", "created_at": 0, "model": body.get("model"), "output": [item],
-             "status": "completed", "usage": usage}  # fmt: skip
+    usage = {"input_tokens": tokens, "output_tokens": 5, "total_tokens": tokens + 5}
+    whole = {"id": f"resp_{number}", "object": "response", "created_at": 0, "model": body.get("model"),
+             "output": [item], "status": "completed", "usage": usage}  # fmt: skip
     if not body.get("stream"):
         return json.dumps(whole).encode(), "application/json"
     events = [
@@ -215,7 +234,7 @@ def responses(body, text, call):
         {"type": "response.output_item.added", "output_index": 0, "item": item},
     ]
     if call is None:
-        where = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
+        where = {"item_id": f"msg_{number}", "output_index": 0, "content_index": 0}
         events.append({"type": "response.output_text.delta", **where, "delta": text})
     events += [
         {"type": "response.output_item.done", "output_index": 0, "item": item},
@@ -224,24 +243,28 @@ def responses(body, text, call):
     return _stream([one | {"sequence_number": number} for number, one in enumerate(events)], named=True)
 
 
-def chat(body, text, call):
+def chat(body, said):
     """An answer of Chat Completions: platform.openai.com/docs/api-reference/chat-streaming."""
-    said = {"role": "assistant", "content": text}
+    number, text, call, tokens = said
+    message = {"role": "assistant", "content": text}
     if call is not None:
         call_id, _, name, arguments = call
         function = {"name": name, "arguments": json.dumps(arguments)}
-        said |= {"content": None, "tool_calls": [{"index": 0, "id": call_id, "type": "function", "function": function}]}
+        message |= {
+            "content": None,
+            "tool_calls": [{"index": 0, "id": call_id, "type": "function", "function": function}],
+        }
     why = "stop" if call is None else "tool_calls"
-    usage = {"prompt_tokens": USAGE, "completion_tokens": 5, "total_tokens": USAGE + 5}
-    about = {"id": "chat_1", "created": 0, "model": body.get("model", "scripted")}
+    usage = {"prompt_tokens": tokens, "completion_tokens": 5, "total_tokens": tokens + 5}
+    about = {"id": f"chat_{number}", "created": 0, "model": body.get("model", "scripted")}
     if not body.get("stream"):
-        choice = {"index": 0, "message": said, "finish_reason": why}
+        choice = {"index": 0, "message": message, "finish_reason": why}
         whole = about | {"object": "chat.completion", "choices": [choice], "usage": usage}
         return json.dumps(whole).encode(), "application/json"
     parts = about | {"object": "chat.completion.chunk"}
     return _stream(
         [
-            parts | {"choices": [{"index": 0, "delta": said, "finish_reason": None}]},
+            parts | {"choices": [{"index": 0, "delta": message, "finish_reason": None}]},
             parts | {"choices": [{"index": 0, "delta": {}, "finish_reason": why}]},
             parts | {"choices": [], "usage": usage},
             "[DONE]",
@@ -250,10 +273,11 @@ def chat(body, text, call):
     )
 
 
-def gemini(path, text, call):
+def gemini(path, said):
     """An answer of generateContent: ai.google.dev/api/generate-content."""
+    _, text, call, tokens = said
     part = {"text": text} if call is None else {"functionCall": {"name": call[2], "args": call[3]}}
-    usage = {"promptTokenCount": USAGE, "candidatesTokenCount": 5, "totalTokenCount": USAGE + 5}
+    usage = {"promptTokenCount": tokens, "candidatesTokenCount": 5, "totalTokenCount": tokens + 5}
     candidate = {"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}
     whole = {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "scripted"}
     if ":stream" in path:

@@ -319,6 +319,51 @@ def test_openclaw_may_load_the_plugin_and_keeps_what_else_it_may(place):
         assert path.read_text() == odd
 
 
+def test_what_openclaw_was_allowed_before_it_still_is(place):
+    """Also where the file has changed since; where nobody knows, the person is told."""
+    path = put(place, ".openclaw/openclaw.json", '{"plugins": {"allow": ["memoryd", "own"]}}')
+
+    def removed(**more):
+        path.write_text(json.dumps(json.loads(path.read_text()) | more))
+        looked = connect("openclaw", place, NOW, write=False, remove=True)
+        done = written("openclaw", place, remove=True)
+        assert done["next"] == looked["next"]
+        return json.loads(path.read_text()), done["next"]
+
+    written("openclaw", place)
+    assert removed(meta=1) == ({"plugins": {"allow": ["memoryd", "own"]}, "meta": 1}, [])
+    written("openclaw", place)
+    written("openclaw", replace(place, agent=replace(place.agent, workspace=place.home)))
+    assert removed(meta=2)[0]["plugins"] == {"allow": ["memoryd", "own"]}, "what was kept in between does not count"
+    path.write_text('{"plugins": {"allow": ["own"]}}')
+    written("openclaw", place)
+    assert removed(meta=3) == ({"plugins": {"allow": ["own"]}, "meta": 3}, [])
+    written("openclaw", place)
+    for kept in (place.settings.state_dir / "connect").iterdir():
+        kept.unlink()
+    left, told = removed(meta=4)
+    assert left == {"plugins": {"allow": ["own"]}, "meta": 4}
+    assert len(told) == 1
+    assert told[0].startswith(f"plugins.allow of {path} names memoryd no more, and nothing is kept that says whether")
+
+
+@pytest.mark.parametrize("remove", [False, True])
+def test_the_hook_that_openclaw_had_before_its_plugin_goes(remove, place):
+    about = "---\nname: memoryd\n---\n\n# memoryd\n\nWritten by `memoryd connect openclaw`; `--remove` takes it away.\n"
+    put(place, ".openclaw/hooks/memoryd/HOOK.md", about)
+    put(place, ".openclaw/hooks/memoryd/handler.ts", "// Written by `memoryd connect openclaw`: gives a session\n")
+    other = put(place, ".openclaw/hooks/own/HOOK.md", "---\nname: own\n---\n")
+    for one in connect("openclaw", place, NOW, write=False, remove=remove)["files"]:
+        assert one["changed"] != (remove and "hooks" not in one["path"])
+    written("openclaw", place, remove=remove)
+    assert list((place.home / ".openclaw" / "hooks").iterdir()) == [other.parent]
+    kept = [path.read_text() for path in (place.settings.state_dir / "connect").iterdir()]
+    assert about in kept
+    mine = put(place, ".openclaw/hooks/memoryd/HOOK.md", "---\nname: mine\n---\n")
+    written("openclaw", place, remove=remove)
+    assert mine.read_text() == "---\nname: mine\n---\n", "somebody else's"
+
+
 # --- MCP servers ---
 
 
@@ -621,6 +666,19 @@ def test_the_plugins_give_the_text_and_announce(place, tmp_path):
             said.push(await handlers.before_prompt_build({ prompt: "Tick." }, { ...ctx, trigger: "cron" }))
             const group = { ...ctx, sessionId: "s2", sessionKey: "agent:main:telegram:group:-100123" }
             said.push(await handlers.before_prompt_build({ prompt: "What is her address?" }, group))
+            const child = { ...group, sessionKey: "agent:main:subagent:2f6a" }
+            const calls = async (ctx, toolName) => !(await handlers.before_tool_call({ toolName }, ctx))?.block
+            const tool = "memoryd-demo__memory_search"
+            const may = [await calls(group, tool), await calls(group, "exec"), await calls(child, tool)]
+            const parent = async (requesterSessionKey) => {
+              await handlers.subagent_spawned({ childSessionKey: child.sessionKey }, { requesterSessionKey })
+              may.push(await calls(child, tool))
+            }
+            await parent(group.sessionKey)
+            said.push(await handlers.before_prompt_build({ prompt: "What is her address?" }, child))
+            await parent(child.sessionKey)
+            await parent("agent:main:main")
+            said.push([...may, await calls(ctx, tool)])
             const own = { ...ctx, sessionKey: "agent:main:main" }
             said.push(await handlers.before_prompt_build({ messages: [] }, own))
             await handlers.before_compaction({ sessionFile: "/t" }, ctx)
@@ -656,7 +714,15 @@ def test_the_plugins_give_the_text_and_announce(place, tmp_path):
     assert json.loads(done.stdout) == [
         ["base", "MEMORY of session-start", part],
         [{"systemPrompt": "base\n\nMEMORY of session-start", "message": found}],
-        [start | {"prependContext": "MEMORY of prompt"}, start, {}, start],  # to a group nothing
+        # To a group nothing, nor to what was spawned there or by nobody knows whom; no tool answers it.
+        [
+            start | {"prependContext": "MEMORY of prompt"},
+            start,
+            {},
+            {},
+            [False, True, False, False, False, True, True],
+            start,
+        ],
         ["base"],
     ]
     calls = [json.loads(line) for line in (tmp_path / "calls").read_text().splitlines()]

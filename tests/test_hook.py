@@ -1,5 +1,6 @@
 """The hooks of agents: real payloads, answered in each tool's dialect by a real process, with a daemon and without."""
 
+import html
 import json
 import os
 import socket
@@ -408,15 +409,20 @@ def test_the_first_session_finds_its_memory_ready_and_a_prompt_the_children(worl
     """To start the scanner takes longer than an agent waits."""
     app, made = world.app, Hooked(world.app, world.loop)
     made.refresh()
-    with patch.object(app.worker, "count", side_effect=AssertionError), patch.object(app.scrubber, "redact", None):
+    with (
+        patch.object(app.worker, "count", side_effect=AssertionError),
+        patch.object(app.scrubber, "redact", None),
+        patch.object(made, "_keep_ready") as loaded,
+    ):
         for tool in ("claude-code", "codex", "openclaw"):
             dialect = hook.DIALECTS[tool]
             asked = {"workspace": str(world.workspace), "units": dialect.units, "files": dialect.files, "session": "s1"}
             assert "Likes brakes." in made.context(asked)["text"]
+        until(lambda: loaded.call_count == 3)  # beside the answer: the prompt comes next
     counted, scanned = [], []
     with (
         patch.object(app.worker, "count", side_effect=counted.append),
-        patch.object(app.scrubber, "scan", side_effect=scanned.append),
+        patch.object(app.scrubber, "scan", side_effect=lambda texts, _progress: scanned.append(texts)),
     ):
         made.refresh()
         assert (counted, scanned) == ([[""]], [[""]])
@@ -468,6 +474,14 @@ def test_a_prompt_is_answered_with_what_is_remembered_of_it_once(prompted):
         assert gemini["hookEventName"] == "BeforeAgent"
         assert told in gemini["additionalContext"]
         assert prompted.hook("gemini", "prompt", asked | {"session_id": "s2"}) == b"{}\n", "it was told that before"
+        # As Gemini CLI 0.61 was seen to send it where it has no terminal: behind what the start told.
+        start = f"<hook_context>{html.escape(TEXT)}{'The staging server moved. ' * 200}</hook_context>\n\n"
+        behind = {"prompt": start + asked["prompt"], "session_id": "s4"}
+        assert told in json.loads(prompted.hook("gemini", "prompt", behind))["hookSpecificOutput"]["additionalContext"]
+        behind = {"prompt": start + "Good morning.", "session_id": "s5"}
+        assert prompted.hook("gemini", "prompt", asked | behind) == b"{}\n", (
+            "what it was told is no question of its own"
+        )
         for _ in range(2):  # OpenClaw's next prompt has nothing of what was told beside this one
             assert told in prompted.hook("openclaw", "prompt", asked | {"session_id": "s3"}).decode()
         prompted.hook("codex", "session-start", CODEX_START | {"source": "compact"})

@@ -51,8 +51,8 @@ class Edit(Protocol):
     def path(self) -> Path:
         """The file."""
 
-    def put(self, old: bytes | None) -> bytes:
-        """The file with what memoryd needs in it; the same bytes where that is there already."""
+    def put(self, old: bytes | None) -> bytes | None:
+        """The file with what memoryd needs in it, None for no file; the same bytes where that is there already."""
 
     def take(self, old: bytes) -> bytes | None:
         """The file without it, None for no file; the same bytes where it was not there."""
@@ -81,6 +81,21 @@ class OwnFile:
 
 
 @dataclass(frozen=True, slots=True)
+class FormerFile:
+    """A file that an earlier version of memoryd wrote as a whole, and this one has no use for."""
+
+    path: Path
+
+    def put(self, old: bytes | None) -> bytes | None:
+        """No file, unless it is somebody else's."""
+        return None if old is None else self.take(old)
+
+    def take(self, old: bytes) -> bytes | None:
+        """As `put`."""
+        return old if _OURS.search(old) is None else None
+
+
+@dataclass(frozen=True, slots=True)
 class Both:
     """Two edits of one file."""
 
@@ -92,7 +107,7 @@ class Both:
         """The file."""
         return self.first.path
 
-    def put(self, old: bytes | None) -> bytes:
+    def put(self, old: bytes | None) -> bytes | None:
         """The file with both in it.
 
         Raises:
@@ -179,6 +194,7 @@ class Tool:
         in_project: whether it has a configuration of a project.
         shared: for an MCP server that a project's own file names.
         instructions: the block of the file that it loads by itself; None where it needs none.
+        doubts: what a person looks at once it is taken away, since nobody knows how it was before.
     """
 
     edits: Callable[[Place], Sequence[Edit]]
@@ -187,6 +203,7 @@ class Tool:
     in_project: bool = True
     shared: tuple[str, ...] = ()
     instructions: Callable[[Place], Instructions] | None = None
+    doubts: Callable[[Place], Sequence[str]] = lambda _: ()
 
     def steps(self, place: Place) -> list[str]:
         """What a person does next."""
@@ -264,8 +281,7 @@ def _pi(place: Place) -> Sequence[Edit]:
 
 def _openclaw(place: Place) -> Sequence[Edit]:
     state = place.folder(".openclaw", "OPENCLAW_STATE_DIR")
-    named = place.environ.get("OPENCLAW_CONFIG_PATH")
-    config = Path(named).expanduser() if named else state / "openclaw.json"
+    former = [state / "hooks" / "memoryd" / name for name in ("HOOK.md", "handler.ts")]
     package = {"name": "memoryd", "description": _WRITTEN, "version": __version__, "type": "module"}
     manifest = {"id": "memoryd", "description": _WRITTEN, "name": "memoryd", "activation": {"onStartup": True}}
     plugin = {
@@ -273,11 +289,23 @@ def _openclaw(place: Place) -> Sequence[Edit]:
         "openclaw.plugin.json": json.dumps(manifest | {"configSchema": _NOTHING}, indent=2) + "\n",
         "index.js": place.plugin("openclaw", "openclaw.js"),
     }
-    allowed, server = OpenClawPlugins(config), place.server()
+    allowed, server = _openclaw_plugins(place), place.server()
     return [
+        *(FormerFile(path) for path in former if path.exists()),
         *(OwnFile(state / "extensions" / "memoryd" / name, text) for name, text in plugin.items()),
-        allowed if server is None else Both(allowed, JsonServers(config, OPENCLAW, server)),
+        allowed if server is None else Both(allowed, JsonServers(allowed.path, OPENCLAW, server)),
     ]
+
+
+def _openclaw_plugins(place: Place) -> OpenClawPlugins:
+    named = place.environ.get("OPENCLAW_CONFIG_PATH")
+    path = Path(named).expanduser() if named else place.folder(".openclaw", "OPENCLAW_STATE_DIR") / "openclaw.json"
+    return OpenClawPlugins(path, tuple(foreign_config.kept(path, place.settings.state_dir / KEPT)))
+
+
+def _openclaw_doubts(place: Place) -> Sequence[str]:
+    plugins = _openclaw_plugins(place)
+    return plugins.doubts(foreign_config.read(plugins.path))
 
 
 def _aider(place: Place) -> Sequence[Edit]:
@@ -378,6 +406,7 @@ TOOLS = {
         ),
         ("openclaw mcp list shows the server memoryd",),
         in_project=False,
+        doubts=_openclaw_doubts,
     ),
     "pi": Tool(_pi, ("start pi anew, or /reload in it",), instructions=_pi_md),
     "aider": Tool(
@@ -412,6 +441,7 @@ def connect(tool: str, place: Place, now: str, *, write: bool, remove: bool, ins
     if place.project is not None and not known.in_project:
         raise RefusedError(f"{tool} has no configuration of a project", hint="leave out --project")
     keep = place.settings.state_dir / KEPT
+    doubts = known.doubts(place) if remove else ()
     planned = []
     for edit in _edits(tool, place, instruct=instruct and not remove):
         old = foreign_config.read(edit.path)
@@ -423,8 +453,8 @@ def connect(tool: str, place: Place, now: str, *, write: bool, remove: bool, ins
         told = {"path": str(path), "changed": new != old, "diff": _diff(path, old, new)}
         files.append(told | {"backup": None if kept is None else str(kept)})
     changed = any(one["changed"] for one in files)
-    ahead = known.steps(place) if changed and not remove else []
-    if ahead and instruct:
+    ahead = [*doubts] if remove else known.steps(place) if changed else []
+    if ahead and instruct and not remove:
         ahead.append("what stands in MEMORY.md reaches the model as it is by this: with no second look for secrets")
     told = {"tool": tool, "written": write and changed, "files": files, "next": ahead}
     return told | {"unread": None if remove else _unread(tool, place)}

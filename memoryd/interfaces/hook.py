@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 ALL_SECONDS = 2.0
-ASK_SECONDS = 1.5  # then the files are read here
+ASK_SECONDS = 1.5  # of a start: then the files are read here
 MOST_BYTES = 8 * 1024 * 1024  # of a payload
 MOST_PROMPT = 4_000  # characters of one that are looked at: in JSON they fit a request
 FILES_TOKENS = 12_000
@@ -48,15 +48,17 @@ class Dialect(NamedTuple):
     files: bool = True  # False: it loads the memory files itself
     nothing: str = ""  # what stands for no answer
     keeps: bool = True  # False: what is told of a prompt is gone with the next one
+    tag: str = ""  # of what hooks told at the start, where a prompt may begin with that
 
 
 # Claude Code: code.claude.com/docs/en/hooks. Codex reads the same shape (codex-rs/hooks/src/engine/output_parser.rs),
 # its length is set where the hook is configured. Gemini CLI wants JSON on standard output, always
-# (docs/hooks/reference.md). The others run memoryd's own plugin, which takes text.
+# (docs/hooks/reference.md), and with no terminal puts a start's context ahead of the prompt, with its angles escaped
+# (packages/cli/src/gemini.tsx). The others run memoryd's own plugin, which takes text.
 DIALECTS = {
     "claude-code": Dialect({START: "SessionStart", PROMPT: "UserPromptSubmit"}, CLAUDE_UNITS),
     "codex": Dialect({START: "SessionStart", PROMPT: "UserPromptSubmit"}),
-    "gemini": Dialect({START: "SessionStart", PROMPT: "BeforeAgent"}, nothing="{}\n"),
+    "gemini": Dialect({START: "SessionStart", PROMPT: "BeforeAgent"}, nothing="{}\n", tag="hook_context"),
     "opencode": Dialect(None),
     "openclaw": Dialect(None, files=False, keeps=False),
     "pi": Dialect(None),
@@ -181,11 +183,11 @@ def _answer(hook: Hook, payload: dict[str, Any]) -> str:
         about |= {"imported": hook.imported, "keeps": hook.dialect.keeps}
         if hook.dialect.names is not None:
             about["source"] = _text(payload, "source")
-        about["prompt"] = (_text(payload, "prompt") or "")[:MOST_PROMPT] if hook.event == PROMPT else None
+        about["prompt"] = _typed(hook.dialect, payload)[:MOST_PROMPT] if hook.event == PROMPT else None
     else:
         verb = "announce"
         about["event"] = hook.event
-    answer = ask(hook.state_dir, verb, ASK_SECONDS, **about)
+    answer = ask(hook.state_dir, verb, ASK_SECONDS if hook.event == START else ALL_SECONDS, **about)
     if answer is not None:
         if answer.get("ok"):
             return str(answer["data"].get("text", ""))
@@ -201,6 +203,15 @@ def _text(payload: dict[str, Any], name: str) -> str | None:
     value = payload.get(name)
     # JavaScript leaves half a character where it cuts a text, which no database takes.
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else None
+
+
+def _typed(dialect: Dialect, payload: dict[str, Any]) -> str:
+    """The prompt itself: what hooks told ahead of it would be looked for instead of it."""
+    prompt = _text(payload, "prompt") or ""
+    if dialect.tag and prompt.startswith(f"<{dialect.tag}>"):
+        _, closed, typed = prompt.partition(f"</{dialect.tag}>")
+        return typed if closed else prompt
+    return prompt
 
 
 def _is_meant(hook: Hook, cwd: object) -> bool:

@@ -8,6 +8,7 @@ agent, as they could read the files of its workspace; the command refuses to do 
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -87,6 +88,8 @@ class Hooked:
             return {"text": ""}
         self._note(request, made.text, request.get("source"))
         self._log(agent, request, made)
+        if _session(request)[1] is not None:  # without a person, its prompt comes in less than a tenth of a second
+            threading.Thread(target=self._keep_ready, name="ready", daemon=True).start()
         return {"text": made.text}
 
     def _is_second(self, request: Mapping[str, Any], text: str) -> bool:
@@ -114,6 +117,7 @@ class Hooked:
         if not found:
             return {"text": ""}
         app, units = self._app, _asked(agent, request).units
+        self._keep_ready()
         remembered = contexts.redacted(contexts.Remembered((), (), tuple(found), ()), app.scrubber.redact)
         budget = Budget(PROMPT_TOKENS, PROMPT_TOKENS, PROMPT_TOKENS, units)
         made = contexts.told(remembered, budget, lambda texts: app.worker.count(texts).tokens)
@@ -176,9 +180,11 @@ class Hooked:
             self._keep_ready()
 
     def _keep_ready(self) -> None:
+        """Have both children that are needed loaded: one beside the other, for somebody may be waiting."""
         try:
+            scan = self._app.scrubber.begin([""])
             self._app.worker.count([""])
-            self._app.scrubber.scan([""])
+            scan.result()
         except MemorydError as error:
             self._app.log.debug("not kept ready", error_type=type(error).__name__)
 
@@ -200,6 +206,7 @@ class Hooked:
         last = self._last.get(asked)
         if last is not None and last[:3] == (remembered, policy, budget):
             return last[3]
+        self._keep_ready()
         clean = contexts.redacted(remembered, app.scrubber.redact)
         made = contexts.told(clean, budget, lambda texts: app.worker.count(texts).tokens)
         self._last[asked] = remembered, policy, budget, made

@@ -7,12 +7,15 @@ function hook(event, payload) {
   return new Promise((resolve) => {
     let answer = ""
     try {
-      const child = spawn(PROGRAM[0], [...PROGRAM.slice(1), event, ...OPTIONS], {
-        stdio: ["pipe", "pipe", "ignore"],
-        timeout: 5000,
-      })
-      child.on("error", () => resolve(""))
-      child.on("close", (code) => resolve(code === 0 ? answer : ""))
+      const child = spawn(PROGRAM[0], [...PROGRAM.slice(1), event, ...OPTIONS], { stdio: ["pipe", "pipe", "ignore"] })
+      // spawn's own timeout outlives a program that is not there, and with it the agent's end.
+      const late = setTimeout(() => child.kill(), 5000)
+      const done = (text) => {
+        clearTimeout(late)
+        resolve(text)
+      }
+      child.on("error", () => done(""))
+      child.on("close", (code) => done(code === 0 ? answer : ""))
       child.stdout.setEncoding("utf8")
       child.stdout.on("data", (part) => (answer += part))
       child.stdin.on("error", () => {})

@@ -4,6 +4,8 @@
 
 // A group or channel, whose others would read in the answers what is remembered of one of them.
 const SHARED = /:(?:group|channel|room)(?::|$)/
+const SPAWNED = /:subagent:/
+const TOOLS = /^memoryd/i
 
 export default {
   id: "memoryd",
@@ -11,6 +13,10 @@ export default {
   description: "Gives a session what memoryd remembers",
   register(api) {
     const sessions = new Map()
+    const parents = new Map()
+    // What a session spawns answers it; of who was spawned before this was loaded, nobody knows by whom.
+    const isShared = (key = "") =>
+      SHARED.test(key) || (SPAWNED.test(key) && (!parents.has(key) || isShared(parents.get(key))))
     // The end of a session names it, but not where it was.
     const known = (ctx) => {
       const id = ctx?.sessionId ?? ""
@@ -19,13 +25,21 @@ export default {
       return sessions.get(key)
     }
     api.on("before_prompt_build", async (event, ctx) => {
-      if (SHARED.test(ctx?.sessionKey ?? "")) return {}
+      if (isShared(ctx?.sessionKey)) return {}
       const session = known(ctx)
       const text = await (session.told ??= hook("session-start", session.about))
       const prompt = event?.currentUserMessage ?? event?.prompt
       const asks = prompt && (ctx?.trigger ?? "user") === "user"
       const found = asks ? await hook("prompt", { ...session.about, prompt }) : ""
       return { ...(text ? { appendSystemContext: text } : {}), ...(found ? { prependContext: found } : {}) }
+    })
+    api.on("before_tool_call", async (event, ctx) => {
+      if (!TOOLS.test(event?.toolName ?? "") || !isShared(ctx?.sessionKey)) return
+      return { block: true, blockReason: "memoryd answers no group or channel, nor what was spawned there: others read along." }
+    })
+    api.on("subagent_spawned", async (event, ctx) => {
+      const [child, parent] = [event?.childSessionKey, ctx?.requesterSessionKey]
+      if (child && parent && child !== parent) parents.set(child, parent)
     })
     api.on("before_compaction", async (event, ctx) => {
       const session = known(ctx)
