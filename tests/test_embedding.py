@@ -17,7 +17,7 @@ from memoryd.database.library import library
 from memoryd.engine.embedding import BATCH, Embedder
 from memoryd.errors import StateError
 from memoryd.index import vectors
-from memoryd.index.tables import Where
+from memoryd.index.matches import Where
 from memoryd.ledger.facts import NewFact
 from memoryd.worker.client import ClosedError, LostError, WorkerError
 

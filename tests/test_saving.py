@@ -14,7 +14,7 @@ from memoryd.engine import verify
 from memoryd.errors import MemorydError, NotFoundError, RefusedError
 from memoryd.files.log import Log
 from memoryd.index.database import Index
-from memoryd.index.tables import Where
+from memoryd.index.matches import Where
 from memoryd.interfaces import cli, work
 from memoryd.interfaces.door import Memory
 from memoryd.recall.query import parse

@@ -20,7 +20,11 @@ from memoryd.engine.clock import utc_now
 from memoryd.engine.indexing import BATCH, SEGMENTS
 from memoryd.engine.recall import Narrowing
 from memoryd.errors import ConfigError, StateError
+from memoryd.index.database import in_memory
+from memoryd.index.matches import Where
 from memoryd.ledger.facts import NewFact
+from memoryd.recall import documents
+from memoryd.recall.query import parse
 
 
 @pytest.fixture
@@ -501,8 +505,8 @@ def test_what_is_new_is_found_without_sorting_all_turns(world, monkeypatch):
 
 
 def test_why_names_words_of_few_documents_and_of_many(world, monkeypatch):
-    monkeypatch.setattr("memoryd.index.tables.FEW", 0)
-    monkeypatch.setattr("memoryd.index.tables.BUDGET", 3)
+    monkeypatch.setattr("memoryd.index.matches.FEW", 0)
+    monkeypatch.setattr("memoryd.index.matches.BUDGET", 3)
     for number in range(12):
         world.turn(f"common {'kumquat' if number == 5 else 'plain'}", session=f"s{number}")
     (hit,) = world.search("kumquat common absent")
@@ -510,6 +514,84 @@ def test_why_names_words_of_few_documents_and_of_many(world, monkeypatch):
     quoted = world.search('common "common plain"', limit=20)
     assert quoted
     assert "session:s5" not in {hit.path for hit in quoted}
+
+
+@pytest.fixture
+def crowded(world, monkeypatch):
+    """A world where five documents are many."""
+    monkeypatch.setattr("memoryd.index.matches.FEW", 0)
+    monkeypatch.setattr("memoryd.index.matches.BUDGET", 4)
+
+    def said(*texts):
+        for number, text in enumerate((*texts, *["some bread"] * 30)):
+            world.turn(text, session=f"s{number}")
+
+    world.said = said
+    return world
+
+
+def test_a_common_word_counts_among_those_that_hold_a_rare_one(crowded):
+    crowded.said("kumquat jam", "kumquat tree", "kumquat peel", *["a tree"] * 9)
+    assert crowded.places("kumquat tree")[0] == ("session:s1", 1)
+    assert {path for path, _ in crowded.places("kumquat tree")} == {"session:s0", "session:s1", "session:s2"}
+
+
+def test_a_common_word_counts_less_beside_a_text_than_in_it(crowded):
+    crowded.turn("kumquat peel", session="neither")
+    crowded.turn("kumquat jam", session="beside")
+    crowded.turn("a tree", session="beside")
+    crowded.turn("kumquat tree", session="own")
+    crowded.said(*["a tree"] * 9)
+    assert [path for path, line in crowded.places("kumquat tree") if line == 1][:3] == [
+        "session:own",
+        "session:beside",
+        "session:neither",
+    ]
+
+
+def test_of_common_words_what_holds_two_is_found_however_old(crowded):
+    crowded.said("oak tree", *["a tree", "an oak"] * 6)
+    assert crowded.places("oak tree")[0] == ("session:s0", 1)
+    assert crowded.places("oak tree absent")[0] == ("session:s0", 1)
+    assert crowded.search("oak tree", tier="daily") == []
+
+
+def test_what_holds_two_common_words_is_worth_as_much_among_the_newest_as_among_the_oldest(crowded):
+    crowded.said("oak tree", *["a tree", "an oak"] * 6, "oak tree")
+    first, second = crowded.search("oak tree")[:2]
+    assert {first.path, second.path} == {"session:s0", "session:s13"}
+    assert first.score < 1.3 * second.score
+
+
+def test_what_is_nowhere_is_not_found_among_many(crowded):
+    crowded.said(*["a tree"] * 9)
+    assert crowded.search("absent missing") == []
+    assert crowded.search("absent*") == []
+
+
+WORDS = ("oak", "tree", "jam", "peel", "grove")
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join), min_size=1, max_size=25),
+    st.lists(st.sampled_from(WORDS), min_size=1, max_size=5, unique=True),
+    st.integers(1, 8),
+)
+def test_however_little_may_be_ranked_only_what_matches_is_found_each_once_the_best_first(texts, asked, budget):
+    with in_memory() as tables, pytest.MonkeyPatch.context() as patch:
+        number = tables.number("demo")
+        source = tables.put_source(number, "session:s", "session", "")
+        tables.put(number, source, [(documents.of_fact(text, "", None), b"", None) for text in texts])
+        query = parse(" ".join(asked))
+        everything = {identity for identity, _ in tables.best(number, query, Where(), 100)}
+        patch.setattr("memoryd.index.matches.FEW", 0)
+        patch.setattr("memoryd.index.matches.BUDGET", budget)
+        found = tables.best(number, query, Where(), 100)
+        assert {identity for identity, _ in found} <= everything
+        assert len({identity for identity, _ in found}) == len(found)
+        assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
+        assert bool(found) == bool(everything)
 
 
 def test_portions_of_turns_know_their_neighbours(world, monkeypatch):

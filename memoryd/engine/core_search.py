@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from memoryd.engine.indexing import CORE, CORE_FILE
 from memoryd.engine.recall import LEAST, said_hash
 from memoryd.index.database import in_memory
-from memoryd.index.tables import Where
+from memoryd.index.matches import Where
 from memoryd.recall import documents, ranking
 from memoryd.recall.chunks import below_headings, chunks
 from memoryd.scrub.hidden import masked

@@ -17,7 +17,7 @@ from memoryd.engine.indexing import AGAIN, CORE, FILES, TIERS
 from memoryd.engine.source_texts import SourceTexts
 from memoryd.errors import ConfigError
 from memoryd.index.database import RebuiltError
-from memoryd.index.tables import Where
+from memoryd.index.matches import Where
 from memoryd.ledger.memory import hash_of
 from memoryd.recall import documents, ranking
 from memoryd.recall.chunks import below_headings

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from memoryd.files.log import Log
-    from memoryd.index.tables import Where
+    from memoryd.index.matches import Where
     from memoryd.recall.ranking import Candidate
 
 NAME = "index.db"

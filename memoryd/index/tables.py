@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.database.library import library
 from memoryd.errors import MemorydError
-from memoryd.recall.documents import COLUMNS, WEIGHTS
-from memoryd.recall.query import expression
+from memoryd.index.matches import FEW, Matches
+from memoryd.recall.documents import COLUMNS
 from memoryd.recall.ranking import Candidate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from memoryd.index.matches import Where
     from memoryd.recall.documents import Document
     from memoryd.recall.query import Query, Term
 
@@ -52,12 +53,8 @@ _SEGMENTS = 4  # of one size, from which on they are merged little by little …
 _FILLING_SEGMENTS = 16  # … and while much comes in, of which a fifth of the time would go into merging
 _MERGED_PAGES = 250  # of 4 KiB, at one go where nobody waits for it: some 20 ms
 _MOST_SEGMENTS = 128  # of one size, before they are merged at one go, which would hold up one small change
-_BM25 = f"bm25(words_{{n}}, {', '.join(str(WEIGHTS[name]) for name in COLUMNS)})"
 _PLACE = "s.path, s.tier, d.first_line, d.last_line, d.piece, d.digest, d.day, d.shown, s.tags"
 _PORTION = 4096  # vectors read at once
-FEW = 2000  # documents that are ranked in a moment, whatever is asked
-BUDGET = 5000  # matches that one question may have ranked, at about a microsecond each …
-FILTERED_BUDGET = 80_000  # … and where most of them are passed over by a filter
 
 
 class DamagedError(MemorydError):
@@ -101,19 +98,6 @@ class Progress:
     waiting: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
-    """What a search is narrowed to; days are YYYY-MM-DD, both inclusive."""
-
-    tier: str | None = None
-    after: str | None = None
-    before: str | None = None
-
-    @property
-    def is_narrow(self) -> bool:
-        return self != Where()
-
-
 class FaultError(Exception):
     """SQLite's own error, as no error of another database that is read at the same time."""
 
@@ -145,7 +129,7 @@ class Tables:
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
-        self._few: set[str] = set()  # what was asked of which few documents hold, as FTS5 reads it
+        self._matching: dict[int, Matches] = {}
         self._loose: dict[tuple[int, bytes, int], bytes] = {}  # vectors of removed documents, by number, digest, piece
 
     def _rows(self, sql: str, *values: object) -> list[Any]:
@@ -437,81 +421,25 @@ class Tables:
         return [found[one] for one in scores if one in found]
 
     def best(self, number: int, query: Query, where: Where, limit: int) -> list[tuple[int, float]]:
-        """The documents that match best, the best first: the id of each, and its score, of which more is better.
-
-        Common words are passed over where rarer ones are left and all of them would be too many matches to rank; of a
-        single word that is nearly everywhere only the newest documents are ranked.
-        """
-        terms, since = self._affordable(number, query.terms, FILTERED_BUDGET if where.is_narrow else BUDGET)
-        if not terms:
-            return []
-        sql = f"SELECT w.rowid, {_BM25.format(n=number)} AS score FROM words_{number} w"  # noqa: S608
-        if where.is_narrow:
-            sql += " JOIN document d ON d.id = w.rowid JOIN source s ON s.id = d.source"
-        sql += f" WHERE words_{number} MATCH :match AND w.rowid >= :since"
-        if where.tier is not None:
-            sql += " AND s.tier = :tier"
-        if where.after is not None or where.before is not None:
-            sql += " AND (d.day IS NULL OR d.day BETWEEN coalesce(:after, '') AND coalesce(:before, '~'))"
-        sql += " ORDER BY score, w.rowid LIMIT :limit"
-        values: dict[str, object] = {"match": expression(terms), "since": since, "limit": limit}
-        values |= {"tier": where.tier, "after": where.after, "before": where.before}
-        return [(int(identity), -float(score)) for identity, score in self._named_rows(sql, values)]
-
-    def _affordable(self, number: int, terms: Sequence[Term], budget: int) -> tuple[tuple[Term, ...], int]:
-        """The terms to rank by, the rarest of them at least; and from which document on."""
-        if (self._rows("SELECT max(id) FROM document")[0][0] or 0) <= FEW:
-            return tuple(terms), 0
-        counted = sorted(
-            ((self._count(number, term, budget), at, term) for at, term in enumerate(terms)), key=lambda one: one[:2]
-        )
-        kept: list[tuple[int, Term]] = []
-        left = budget
-        for count, at, term in counted:
-            if count and (count <= left or not kept):
-                kept.append((at, term))
-                left -= count
-        chosen = tuple(term for _, term in sorted(kept, key=lambda one: one[0]))
-        return chosen, self._newest(number, chosen, budget) if left < 0 else 0
-
-    def _count(self, number: int, term: Term, most: int) -> int:
-        rows = self._rows(
-            f"SELECT count(*) FROM (SELECT 1 FROM words_{number} WHERE words_{number} MATCH ? LIMIT ?)",  # noqa: S608
-            term.match, most + 1,
-        )  # fmt: skip
-        count = int(rows[0][0])
-        if count <= BUDGET:
-            self._few.add(term.match)
-        return count
-
-    def _newest(self, number: int, terms: tuple[Term, ...], most: int) -> int:
-        rows = self._rows(
-            f"SELECT rowid FROM words_{number} WHERE words_{number} MATCH ? ORDER BY rowid DESC LIMIT 1 OFFSET ?",  # noqa: S608
-            expression(terms), most,
-        )  # fmt: skip
-        return int(rows[0][0]) if rows else 0
+        """The documents that match best, the best first: the id of each, and its score, of which more is better."""
+        return self._matches(number).best(query, where, limit)
 
     def matched(self, number: int, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, set[str]]:
         """Which of the terms each of these documents holds, wherever."""
         found: dict[int, set[str]] = {one: set() for one in ids}
         for term in terms if ids else ():
-            for one in self._holding(number, (term,), ids):
+            for one in self._matches(number).holding((term,), ids):
                 found[one].add(term.text)
         return found
 
     def holding(self, number: int, phrases: Sequence[Term], ids: Sequence[int]) -> set[int]:
         """Which of these documents hold all of the phrases."""
-        return self._holding(number, phrases, ids)
+        return self._matches(number).holding(phrases, ids)
 
-    def _holding(self, number: int, terms: Sequence[Term], ids: Sequence[int]) -> set[int]:
-        # To look for one document costs what it does to pass over a thousand.
-        rowid = "+rowid" if any(term.match in self._few for term in terms) else "rowid"
-        rows = self._rows(
-            f"SELECT rowid FROM words_{number} WHERE words_{number} MATCH ?"  # noqa: S608
-            f" AND {rowid} IN (SELECT value FROM json_each(?))",
-            " AND ".join(term.match for term in terms), json.dumps(list(ids)),
-        )  # fmt: skip
-        return {int(row[0]) for row in rows}
+    def _matches(self, number: int) -> Matches:
+        if number not in self._matching:
+            self._matching[number] = Matches(self._named_rows, number)
+        return self._matching[number]
 
     def counts(self, agent_id: str) -> dict[str, int]:
         """How many documents of each tier an agent has."""

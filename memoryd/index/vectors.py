@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from memoryd.index.tables import Tables, Vector, Where
+    from memoryd.index.matches import Where
+    from memoryd.index.tables import Tables, Vector
 
 LEAN = 0.8  # of what it says itself is what its neighbours do, in all; what is found hardly changes from 0.3 to 1.2
 LEAST = 0.2  # of a cosine: below that two texts have nothing to do with each other

@@ -1,0 +1,205 @@
+"""Which documents of one agent match a question, and how well: BM25 by FTS5, of as many matches as there is time for.
+
+FTS5 ranks all matches of a question, and for that counts those of each of its words: words that stand in very many
+documents cost more than they tell. Where there are such, documents are ranked by the rare words alone. Of the common
+ones it is only looked where they stand as well, which costs a fraction of that, and documents are added that hold two
+of them. In conversations with known evidence, where as many matches may be ranked as there are documents in a hundred
+times three (as of 100,000 with this budget), nDCG@10 is 0.53, where all may be 0.58, without the common words 0.39.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from memoryd.recall.documents import COLUMNS, WEIGHTS
+from memoryd.recall.query import expression
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, KeysView, Sequence
+
+    from memoryd.recall.query import Query, Term
+
+FEW = 2000  # documents that are ranked in a moment, whatever is asked
+BUDGET = 3000  # matches that one question may have ranked, at about a microsecond each …
+FILTERED_BUDGET = 80_000  # … and where most of them are passed over by a filter
+_PAIRED = 3  # common words, the rarest of them, of which documents are added that hold two
+_REACH = 10  # times the budget: how many of a word are counted, and up to which it may be one of them
+_ITSELF = "- near :"  # in all columns but that of the neighbours
+_K1 = 1.2  # of BM25, as FTS5 has it
+# What BM25 makes of a word beside a text, as a share of what it makes of it in one of usual length.
+_BESIDE = WEIGHTS["near"] * (_K1 + 1) / (WEIGHTS["near"] + _K1)
+_SCORE = f"bm25(words_{{n}}, {', '.join(str(WEIGHTS[name]) for name in COLUMNS)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What a search is narrowed to; days are YYYY-MM-DD, both inclusive."""
+
+    tier: str | None = None
+    after: str | None = None
+    before: str | None = None
+
+    @property
+    def is_narrow(self) -> bool:
+        return self != Where()
+
+
+class _All(NamedTuple):
+    """The documents there are: how many, and the ids of the first and the last."""
+
+    size: int
+    first: int
+    last: int
+
+    def extrapolated(self, count: int, last: int) -> int:
+        """About how many there are of what there are `count` of up to the id `last`."""
+        return min(self.size, count * (self.last - self.first + 1) // (last - self.first + 1))
+
+
+class _Counted(NamedTuple):
+    """A term, and how many documents hold it; about how many, where these are very many."""
+
+    term: Term
+    holding: int
+
+    def worth(self, documents: int) -> float:
+        """What BM25 adds to the score of a document of usual length that holds it once, as one of so many: its idf."""
+        return max(0.0, math.log((max(0, documents - self.holding) + 0.5) / (self.holding + 0.5)))
+
+
+class Matches:
+    """What matches questions in one transaction, among the documents of one agent."""
+
+    def __init__(self, rows: Callable[[str, dict[str, object]], list[Any]], number: int) -> None:
+        """Look in the tables of a number, by what asks the database."""
+        self._rows = rows
+        self._number = number
+        self._words = f"words_{number}"
+        self._few: set[str] = set()  # what was asked of which few documents hold, as FTS5 reads it
+
+    def best(self, query: Query, where: Where, limit: int) -> list[tuple[int, float]]:
+        """The documents that match best, the best first: the id of each, and its score, of which more is better.
+
+        Of a single word that is nearly everywhere only the newest documents are ranked.
+        """
+        every = self._all()
+        if every.size <= FEW:
+            return self._ranked(query.terms, where, limit)
+        budget = FILTERED_BUDGET if where.is_narrow else BUDGET
+        rare, common = self._parted(query.terms, budget, every)
+        if not common:
+            return self._ranked(rare, where, limit) if rare else []
+        ranked = rare or (common[0].term,)
+        scores = dict(self._ranked(ranked, where, limit, 0 if rare else self._newest(ranked[0], budget)))
+        for one, (anywhere, own) in self._standing(rare, common, scores.keys(), where, budget).items():
+            worth = one.worth(every.size)
+            for ids, share in ((anywhere, _BESIDE), (own, 1 - _BESIDE)):
+                for identity in ids:
+                    scores[identity] = scores.get(identity, 0.0) + worth * share
+        return sorted(scores.items(), key=lambda one: (-one[1], one[0]))[:limit]
+
+    def _standing(
+        self, rare: tuple[Term, ...], common: Sequence[_Counted], found: KeysView[int], where: Where, budget: int
+    ) -> dict[_Counted, tuple[set[int], set[int]]]:
+        """In which documents common terms stand anywhere, and in which in the text itself.
+
+        Only of those that were found by the rare terms and those that hold two common ones, which are added.
+        """
+        there = {one: (set[int](), set[int]()) for one in common}
+        for one, other, ids in self._pairs(common, where, budget):
+            own = self._ids(f"{_ITSELF} ({one.term.match} AND {other.term.match})", where)
+            for term in (one, other):
+                there[term][0].update(ids)
+                there[term][1].update(own)
+        if not rare:
+            for ids in there[common[0]]:  # by it alone they were found, and ranked
+                ids.difference_update(found)
+            return there
+        for one in common:
+            also = f"{one.term.match} AND ({expression(rare)})"
+            there[one][0].update(found & self._ids(also))
+            there[one][1].update(found & self._ids(f"{_ITSELF} {also}"))
+        return there
+
+    def holding(self, terms: Sequence[Term], ids: Sequence[int]) -> set[int]:
+        """Which of these documents hold all of the terms."""
+        # To look for one document costs what it does to pass over a thousand.
+        rowid = "+rowid" if any(term.match in self._few for term in terms) else "rowid"
+        rows = self._rows(
+            f"SELECT rowid FROM {self._words} WHERE {self._words} MATCH :match"  # noqa: S608
+            f" AND {rowid} IN (SELECT value FROM json_each(:ids))",
+            {"match": " AND ".join(term.match for term in terms), "ids": json.dumps(list(ids))},
+        )
+        return {int(row[0]) for row in rows}
+
+    def _all(self) -> _All:
+        sizes = f"{self._words}_docsize"
+        ends = f"SELECT min(id) FROM {sizes}), (SELECT max(id) FROM {sizes}"  # noqa: S608
+        sql = f"SELECT CAST(live AS INTEGER), ({ends}) FROM agent WHERE number = :number"  # noqa: S608
+        size, first, last = self._rows(sql, {"number": self._number})[0]
+        return _All(size or 0, first or 0, last or 0)
+
+    def _parted(self, terms: Sequence[Term], budget: int, every: _All) -> tuple[tuple[Term, ...], list[_Counted]]:
+        """The terms of which all matches may be ranked, as they were asked for, and the others, the rarest first."""
+        counted = [self._counted(term, budget, every) for term in terms]
+        rare, common = set(), []
+        for one in sorted(counted, key=lambda one: one.holding):
+            if one.holding > budget:
+                common.append(one)
+            elif one.holding:
+                rare.add(one.term)
+                budget -= one.holding
+        return tuple(term for term in terms if term in rare), common
+
+    def _counted(self, term: Term, budget: int, every: _All) -> _Counted:
+        most = max(budget, _REACH * BUDGET)
+        matches = f"SELECT rowid FROM {self._words} WHERE {self._words} MATCH :match LIMIT :most"  # noqa: S608
+        sql = f"SELECT count(*), max(rowid) FROM ({matches})"  # noqa: S608
+        count, last = self._rows(sql, {"match": term.match, "most": most + 1})[0]
+        if count <= BUDGET:
+            self._few.add(term.match)
+        return _Counted(term, count if count <= most else every.extrapolated(count, last))
+
+    def _pairs(
+        self, common: Sequence[_Counted], where: Where, budget: int
+    ) -> Iterator[tuple[_Counted, _Counted, set[int]]]:
+        """Two terms at a time, with the documents that hold both, where these are not too many; no more in all."""
+        left = budget
+        for one, other in combinations([one for one in common[:_PAIRED] if one.holding <= _REACH * BUDGET], 2):
+            ids = self._ids(f"{one.term.match} AND {other.term.match}", where, left + 1)
+            if ids and len(ids) <= left:
+                left -= len(ids)
+                yield one, other, ids
+
+    def _newest(self, term: Term, most: int) -> int:
+        """The id of the first of so many documents that hold a term, from the end on."""
+        sql = f"SELECT rowid FROM {self._words} WHERE {self._words} MATCH :match"  # noqa: S608
+        rows = self._rows(f"{sql} ORDER BY rowid DESC LIMIT 1 OFFSET :most", {"match": term.match, "most": most})
+        return int(rows[0][0]) if rows else 0
+
+    def _ranked(self, terms: Sequence[Term], where: Where, limit: int, since: int = 0) -> list[tuple[int, float]]:
+        sql, values = self._narrowed(f"{_SCORE.format(n=self._number)} AS score", where)
+        rows = self._rows(
+            f"{sql} AND w.rowid >= :since ORDER BY score, w.rowid LIMIT :limit",
+            {"match": expression(tuple(terms)), "since": since, "limit": limit, **values},
+        )
+        return [(int(identity), -float(score)) for identity, score in rows]
+
+    def _ids(self, match: str, where: Where = Where(), limit: int = -1) -> set[int]:
+        sql, values = self._narrowed("1", where)
+        return {int(row[0]) for row in self._rows(f"{sql} LIMIT :limit", {"match": match, "limit": limit, **values})}
+
+    def _narrowed(self, column: str, where: Where) -> tuple[str, dict[str, object]]:
+        sql = f"SELECT w.rowid, {column} FROM {self._words} w"  # noqa: S608
+        if where.is_narrow:
+            sql += " JOIN document d ON d.id = w.rowid JOIN source s ON s.id = d.source"
+        sql += f" WHERE {self._words} MATCH :match"
+        if where.tier is not None:
+            sql += " AND s.tier = :tier"
+        if where.after is not None or where.before is not None:
+            sql += " AND (d.day IS NULL OR d.day BETWEEN coalesce(:after, '') AND coalesce(:before, '~'))"
+        return sql, {"tier": where.tier, "after": where.after, "before": where.before}
