@@ -129,8 +129,9 @@ class _Held:
             distance = np.zeros(self._count, np.uint16)
             for row, bits in zip(self._signs, _signs(asked[None]), strict=True):
                 distance += np.bitwise_count(row[: self._count] ^ bits)
-            distance[~allowed] = np.iinfo(np.uint16).max
-            places = np.argpartition(distance, closer)[:closer]
+            distance[~allowed] = self.size + 1
+            farthest = np.searchsorted(np.cumsum(np.bincount(distance)), closer)
+            places = np.flatnonzero(distance <= farthest)
         else:
             places = np.flatnonzero(allowed)
         chosen = self._vectors[places].astype(np.float32)
