@@ -2,14 +2,16 @@
 
 usage: bench/recall.py [--embeddings]
 
-The texts are made up of words as frequent as those of a language (Zipf's law, English stop words first), so that
-questions hold common words as well as rare ones. A third of the turns is the user's, one the assistant's, one tool
-output. With --embeddings all but tool output has a vector as well; the vectors are random, since a model would take an
-hour for them, but questions are asked of the real one, of the extra `embeddings`.
+The texts are made up of English words as frequent as they are in the language (in the order of the embedding model's
+vocabulary, by Zipf's law), so that questions hold common words as well as rare ones. A third of the turns is the
+user's, one the assistant's, one tool output. With --embeddings all but tool output has a vector as well; the vectors
+are random, since a model would take an hour for them, but questions are asked of the real one, of the extra
+`embeddings`.
 """
 
 from __future__ import annotations
 
+import lzma
 import random
 import resource
 import subprocess
@@ -19,6 +21,7 @@ import time
 from bisect import bisect
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from importlib import resources
 from itertools import accumulate
 from pathlib import Path
 from statistics import quantiles
@@ -37,12 +40,11 @@ from memoryd.worker.client import Worker
 from memoryd.worker.embedder import MODEL
 
 NOW = "2026-01-01T00:00:00.000Z"
-TURNS, A_SESSION, VOCABULARY = 100_000, 100, 30_000
+TURNS, A_SESSION = 100_000, 100
 KINDS = (("user", "message", 30), ("assistant", "message", 80), ("tool", "tool_result", 120))  # words of each
 QUESTIONS, CHANGES = 500, 20
 SIZE = 384  # of a vector
 VECTORS = 4096  # stored at once
-LETTERS = "aeioubcdfghklmnprstvw"
 
 
 class Speaker:
@@ -50,8 +52,9 @@ class Speaker:
 
     def __init__(self) -> None:
         self.random = random.Random(7)
-        made = {"".join(self.random.choices(LETTERS, k=self.random.randint(3, 9))) for _ in range(VOCABULARY)}
-        self.words = [*sorted(STOP_WORDS, key=len), *sorted(made, key=lambda word: (len(word) > 6, word[::-1]))]
+        packed = resources.files("memoryd.worker") / "vocabulary" / "bert-base-uncased.txt.xz"
+        words = lzma.decompress(packed.read_bytes()).decode().split("\n")
+        self.words = [word for word in words if word.isascii() and word.isalpha() and len(word) > 1]
         self.reach = list(accumulate(1 / rank for rank in range(1, len(self.words) + 1)))
 
     def say(self, count: int) -> str:
@@ -141,8 +144,8 @@ def measured(folder: Path, megabytes: float, *, by_meaning: bool) -> None:
     for words in (3, 8):
         spread = asked(recall, agent, [speaker.say(words) for _ in range(QUESTIONS)])
         print(f"search {words} words  {told(spread)} (wanted: 10 and 50)")
-    first = len(STOP_WORDS)
-    common = asked(recall, agent, [word for word in speaker.words[first : first + 10] for _ in range(5)])
+    telling = [word for word in speaker.words if len(word) > 2 and word not in STOP_WORDS][:10]
+    common = asked(recall, agent, [word for word in telling for _ in range(5)])
     print(f"search one of the ten commonest words  {told(common)}")
     wall, busy = [], []
     for number in range(CHANGES):

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from recall_world import AT, NOW, World
 
+from memoryd.database import sqlite
 from memoryd.database.reads import Reader, open_reader
 from memoryd.engine import feedback
 from memoryd.engine.clock import utc_now
@@ -21,7 +22,7 @@ from memoryd.engine.indexing import BATCH, SEGMENTS
 from memoryd.engine.recall import Narrowing
 from memoryd.errors import ConfigError, StateError
 from memoryd.index.database import in_memory
-from memoryd.index.matches import Where
+from memoryd.index.matches import Counts, Where
 from memoryd.ledger.facts import NewFact
 from memoryd.recall import documents
 from memoryd.recall.query import parse
@@ -561,6 +562,24 @@ def test_what_holds_two_common_words_is_worth_as_much_among_the_newest_as_among_
     first, second = crowded.search("oak tree")[:2]
     assert {first.path, second.path} == {"session:s0", "session:s13"}
     assert first.score < 1.3 * second.score
+
+
+def test_a_count_serves_as_long_as_there_are_hardly_more_or_fewer_documents(monkeypatch):
+    counts = Counts()
+    counts.put(1, '"tree"', 1000, 400)
+    assert [counts.get(1, '"tree"', size) for size in (979, 980, 1020, 1021)] == [None, 400, 400, None]
+    assert counts.get(2, '"tree"', 1000) is counts.get(1, '"oak"', 1000) is None
+    monkeypatch.setattr("memoryd.index.matches._REMEMBERED", 1)
+    counts.put(1, '"oak"', 1000, 500)
+    assert (counts.get(1, '"tree"', 1000), counts.get(1, '"oak"', 1000)) == (None, 500)
+
+
+def test_what_was_common_and_is_rare_by_now_is_counted_anew(crowded):
+    crowded.said(*["a tree"] * 9)
+    assert len(crowded.places("tree")) < 9
+    with sqlite.writing(crowded.engine) as connection:
+        connection.exec_driver_sql("DELETE FROM turn WHERE text = 'a tree' AND session_id > 's4'")
+    assert len(crowded.places("tree", limit=50)) == 5
 
 
 def test_what_is_nowhere_is_not_found_among_many(crowded):

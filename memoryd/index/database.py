@@ -17,6 +17,7 @@ from memoryd.database.library import BUSY_TIMEOUT_MS, file_id, file_uri, library
 from memoryd.errors import MemorydError, StateError
 from memoryd.files.folders import make_private_dir
 from memoryd.files.locks import Lock
+from memoryd.index.matches import Counts
 from memoryd.index.tables import SCHEMA, DamagedError, FaultError, Tables
 from memoryd.index.vectors import Vectors
 
@@ -68,6 +69,7 @@ class Index:
         self._connection: Any = None
         self._file: tuple[int, int] | None = None
         self._vectors = Vectors()
+        self._counts = Counts()
 
     def nearest(self, tables: Tables, number: int, vector: bytes, where: Where, limit: int) -> list[Candidate]:
         """The documents whose meaning is nearest to a vector's, the nearest first.
@@ -132,7 +134,7 @@ class Index:
         """Let go of the file; it is opened again when it is needed."""
         with self._lock:
             connection, self._connection, self._file = self._connection, None, None
-            self._vectors = Vectors()
+            self._vectors, self._counts = Vectors(), Counts()
             if connection is not None:
                 with suppress(library().Error):
                     connection.close()
@@ -155,7 +157,7 @@ class Index:
             with self._damage():
                 self._connection.execute(f"BEGIN {how}")
                 try:
-                    yield Tables(self._connection)
+                    yield Tables(self._connection, self._counts)
                     self._connection.execute("COMMIT")
                 except BaseException:
                     if self._connection is not None and self._connection.in_transaction:

@@ -28,6 +28,8 @@ BUDGET = 3000  # matches that one question may have ranked, at about a microseco
 FILTERED_BUDGET = 80_000  # … and where most of them are passed over by a filter
 _PAIRED = 3  # common words, the rarest of them, of which documents are added that hold two
 _REACH = 10  # times the budget: how many of a word are counted, and up to which it may be one of them
+_HARDLY = 50  # one in so many documents more or less
+_REMEMBERED = 10_000  # counts
 _ITSELF = "- near :"  # in all columns but that of the neighbours
 _K1 = 1.2  # of BM25, as FTS5 has it
 # What BM25 makes of a word beside a text, as a share of what it makes of it in one of usual length.
@@ -71,13 +73,32 @@ class _Counted(NamedTuple):
         return max(0.0, math.log((max(0, documents - self.holding) + 0.5) / (self.holding + 0.5)))
 
 
+class Counts:
+    """How many documents held the commonest terms a moment ago: good enough while there are hardly more or fewer."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, str], tuple[int, int]] = {}  # by agent and term: how many, of how many documents
+
+    def get(self, number: int, match: str, size: int) -> int | None:
+        """The count of a term of an agent with so many documents now; None where it is to be counted."""
+        holding, before = self._known.get((number, match), (0, 0))
+        return holding if abs(size - before) * _HARDLY <= before else None
+
+    def put(self, number: int, match: str, size: int, holding: int) -> None:
+        """Remember a count."""
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        self._known[number, match] = (holding, size)
+
+
 class Matches:
     """What matches questions in one transaction, among the documents of one agent."""
 
-    def __init__(self, rows: Callable[[str, dict[str, object]], list[Any]], number: int) -> None:
+    def __init__(self, rows: Callable[[str, dict[str, object]], list[Any]], number: int, counts: Counts) -> None:
         """Look in the tables of a number, by what asks the database."""
         self._rows = rows
         self._number = number
+        self._counts = counts
         self._words = f"words_{number}"
         self._few: set[str] = set()  # what was asked of which few documents hold, as FTS5 reads it
 
@@ -156,13 +177,19 @@ class Matches:
         return tuple(term for term in terms if term in rare), common
 
     def _counted(self, term: Term, budget: int, every: _All) -> _Counted:
+        known = self._counts.get(self._number, term.match, every.size)
+        if known is not None:
+            return _Counted(term, known)
         most = max(budget, _REACH * BUDGET)
         matches = f"SELECT rowid FROM {self._words} WHERE {self._words} MATCH :match LIMIT :most"  # noqa: S608
         sql = f"SELECT count(*), max(rowid) FROM ({matches})"  # noqa: S608
         count, last = self._rows(sql, {"match": term.match, "most": most + 1})[0]
         if count <= BUDGET:
             self._few.add(term.match)
-        return _Counted(term, count if count <= most else every.extrapolated(count, last))
+        found = _Counted(term, count if count <= most else every.extrapolated(count, last))
+        if count > BUDGET:
+            self._counts.put(self._number, term.match, every.size, found.holding)
+        return found
 
     def _pairs(
         self, common: Sequence[_Counted], where: Where, budget: int

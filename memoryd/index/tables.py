@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.database.library import library
 from memoryd.errors import MemorydError
-from memoryd.index.matches import FEW, Matches
+from memoryd.index.matches import FEW, Counts, Matches
 from memoryd.recall.documents import COLUMNS
 from memoryd.recall.ranking import Candidate
 
@@ -127,8 +127,9 @@ class Coverage(NamedTuple):
 class Tables:
     """The index in one transaction."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Any, counts: Counts | None = None) -> None:
         self._connection = connection
+        self._counts = counts or Counts()
         self._matching: dict[int, Matches] = {}
         self._loose: dict[tuple[int, bytes, int], bytes] = {}  # vectors of removed documents, by number, digest, piece
 
@@ -438,7 +439,7 @@ class Tables:
 
     def _matches(self, number: int) -> Matches:
         if number not in self._matching:
-            self._matching[number] = Matches(self._named_rows, number)
+            self._matching[number] = Matches(self._named_rows, number, self._counts)
         return self._matching[number]
 
     def counts(self, agent_id: str) -> dict[str, int]:
