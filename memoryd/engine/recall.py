@@ -206,8 +206,8 @@ class Recall:
             reader = opened.enter_context(self.indexer.database.reading_any())
             sources = SourceTexts(agent, reader)
             by_words = tables.find(number, query, where, depth)
-            for one in by_words[: narrowing.limit]:
-                sources.text(one)  # most of them are shown, and the model is at work meanwhile
+            for candidate in by_words[: narrowing.limit]:
+                sources.text(candidate)  # most of them are shown, and the model is at work meanwhile
             by_meaning: list[Candidate] = []
             meaning = asked()
             if meaning.vector is not None and tables.model(number) == meaning.model:
