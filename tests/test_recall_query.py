@@ -108,6 +108,9 @@ def test_what_parts_words_in_a_query_parts_them_in_the_index(table):
         ("ภาษาไทย", "ไทย"),
         ("agreed🤝🏽then", "agreed"),
         ("it costs ₺40", "40"),
+        ("rewritten in C++ last year", "c++"),
+        ("a C#, no, an F# program", "F#?"),
+        ("opened with notepad++", "notepad"),
         ("NOT\u0301OR*", "NOT\u0301OR*"),
         ("0\U00040000", "0\U00040000"),
     ],
@@ -122,6 +125,8 @@ def test_it_finds(table, text, query):
         ("early in the day, a bird", '"early bird"'),
         ("我住在北京市", "东京"),
         ("a test", "rest"),
+        ("rewritten in C last year", "C++"),
+        ("rewritten in C++ last year", "C#"),
         ("anything", "+++ ?!"),
     ],
 )

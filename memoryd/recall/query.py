@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from memoryd.recall.words import STOP_WORDS, folded, indexable, inner_words, is_unspaced, runs
+from memoryd.recall.words import STOP_WORDS, folded, indexable, inner_words, is_unspaced, runs, signed_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,7 +86,10 @@ def _terms(text: str) -> Iterator[Term]:
 
 def _of_word(word: str) -> Iterator[Term]:
     bare = _POSSESSIVE.sub(" ", word)
-    parts = runs(bare)
+    signed = signed_names(bare)
+    yield from (Term(Kind.NAME, name, _quoted(one)) for name, one in signed)
+    letters = {name[:1] for name, one in signed if not name[1:2].isalnum()}
+    parts = [part for part in runs(bare) if part not in letters]  # a language named by one letter is not that letter
     if not parts:
         return
     if word.endswith("*") and len(parts[-1]) > 1 and not is_unspaced(parts[-1]):

@@ -24,6 +24,9 @@ _RUN = re.compile(f"[{_UNSPACED}]+|[^\\W_{_UNSPACED}]+(?:[{_ACCENTS}]+[^\\W_{_UN
 _HUMP = re.compile(r"[A-Z](?:(?<=[a-z0-9][A-Z])|[A-Z][a-z])")
 _NAME = re.compile(r"[A-Za-z0-9]{3,64}")
 _BETWEEN = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+# `C++` and `C#` are not `C`: what signs at the end of a name say is a word of its own.
+_SIGNED = re.compile(r"(?<![\w+#])([A-Za-z]\w{0,31})(\+\+|#)(?![\w+#])")
+_SIGNS = {"++": "plusplus", "#": "sharp"}
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 # Words that say nothing about what a text is about: those of English that questions are made of.
@@ -65,12 +68,19 @@ def inner_words(name: str) -> list[str]:
     return _BETWEEN.split(name)
 
 
+def signed_names(text: str) -> list[tuple[str, str]]:
+    """The names in a text that end in `++` or `#`, as they stand there, and each as one word."""
+    if "++" not in text and "#" not in text:
+        return []
+    return [(name + signs, name + _SIGNS[signs]) for name, signs in _SIGNED.findall(text)]
+
+
 def names_in(text: str) -> str:
-    """The words of all names in a text that are written in humps, each name once."""
-    if _HUMP.search(text) is None:
-        return ""
-    names = dict.fromkeys(name for name in _NAME.findall(text) if _HUMP.search(name))
-    return "\n".join(" ".join(inner_words(name)) for name in names)
+    """The words of all names in a text that are written in humps or end in signs, each name once."""
+    names = dict.fromkeys(word for _, word in signed_names(text))
+    if _HUMP.search(text) is not None:
+        names |= dict.fromkeys(" ".join(inner_words(one)) for one in _NAME.findall(text) if _HUMP.search(one))
+    return "\n".join(names)
 
 
 def telling(text: str) -> str:
