@@ -11,6 +11,7 @@ import memoryd
 from memoryd import config
 from memoryd.daemon.once import run_once
 from memoryd.database import reads
+from memoryd.errors import ConfigError
 from memoryd.interfaces import context, status
 from memoryd.ledger.facts import NewFact
 from memoryd.recall.injection import Budget, Part
@@ -62,6 +63,8 @@ def test_the_library_tells_what_fits_without_secrets_as_the_real_tokenizer_count
     yesterday = (datetime.now(UTC) - timedelta(days=1)).date().isoformat()
     (scratch.workspace / "memory" / f"{yesterday}.md").symlink_to(scratch.config)
     made = memoryd.Memory(scratch.workspace, scratch.config).context(query="kumquats")
+    with pytest.raises(ConfigError, match="no -5 tokens"):
+        memoryd.Memory(scratch.workspace, scratch.config).context(-5)
     assert SECRET not in made.text
     assert " - The key is [REDACTED:" in made.text
     assert "memory/2026-01-05.md, lines 1-3:\n The kumquat key is [REDACTED:" in made.text

@@ -14,7 +14,7 @@ from memoryd import config
 from memoryd.database import memories, reads
 from memoryd.engine.excerpt import Span
 from memoryd.engine.recall import LIMIT, Narrowing
-from memoryd.errors import NotFoundError
+from memoryd.errors import ConfigError, NotFoundError
 from memoryd.interfaces import context, flushing, forgetting, grants, recall, work
 from memoryd.jobs import chat as compression
 from memoryd.ledger.facts import Category, NewFact, Store, fact_of
@@ -289,8 +289,11 @@ class Memory:
             query: as `search` takes it; what it finds best is told behind the files, within their budget.
 
         Raises:
+            ConfigError: there is no such number of tokens.
             RefusedError: content is not for whoever runs this.
         """
+        if max_tokens is not None and max_tokens < 0:
+            raise ConfigError(f"a text has no {max_tokens} tokens", "max_tokens", "give 0 or more")
         grants.require(self._settings, self._agent, "python: context")
         return context.inject(self._settings, self._agent, max_tokens, query)
 
