@@ -25,7 +25,7 @@ from memoryd.files.log import Log
 from memoryd.files.token_file import read_or_make
 from memoryd.interfaces.mcp import serving
 from memoryd.interfaces.mcp.calls import Bucket
-from memoryd.interfaces.mcp.loopback import LARGEST_BODY, Loopback, listen
+from memoryd.interfaces.mcp.loopback import LARGEST_BODY, MOST_AT_ONCE, Loopback, listen
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
 SAVE = json.dumps(CALL | {"params": {"name": "memory_save", "arguments": {"text": "planted"}}}).encode()
@@ -272,6 +272,63 @@ def test_who_never_gets_to_the_end_of_a_head_keeps_no_place(monkeypatch):
 
     assert asyncio.run(heard(b"POST /mcp HTTP/1.1\r\nHost: ")) == b""
     assert b"answered" in asyncio.run(heard(b"GET /mcp HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
+
+
+def test_however_many_say_nothing_who_asks_is_answered(monkeypatch):
+    monkeypatch.setattr(serving, "MOST_SILENT", 5)
+
+    async def application(_scope, _receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"answered"})
+
+    async def besieged():
+        state = ServerState()
+        config = uvicorn.Config(application, http=serving.Impatient, log_config=None)
+        config.load()
+        made = partial(serving.Impatient, config=config, server_state=state, app_state={})
+        server = await asyncio.get_running_loop().create_server(made, "127.0.0.1", 0)
+        async with server:
+            address = server.sockets[0].getsockname()
+            silent = [await asyncio.open_connection(*address) for _ in range(12)]
+            for reader, _ in silent[:7]:  # the oldest are let go
+                assert await asyncio.wait_for(reader.read(), 10) == b""
+            assert len(state.connections) == 5
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(b"GET /mcp HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            answer = await asyncio.wait_for(reader.read(), 10)
+            for _, one in [*silent, (reader, writer)]:
+                one.close()
+            return answer
+
+    assert b"answered" in asyncio.run(besieged())
+
+
+def test_of_many_requests_at_once_those_above_a_limit_are_told_to_wait():
+    port, held = 8765, asyncio.Event()
+
+    async def asked(door):
+        head = [(b"host", f"127.0.0.1:{port}".encode()), (b"authorization", b"Bearer right")]
+        told = []
+
+        async def send(message):
+            told.append(message)
+
+        await door({"type": "http", "path": "/mcp", "headers": head}, None, send)
+        return told[0]["status"]
+
+    async def inner(_scope, _receive, send):
+        await held.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def many():
+        door = Loopback(inner, port, "right", Log("test"))
+        first = [asyncio.create_task(asked(door)) for _ in range(MOST_AT_ONCE)]
+        await asyncio.sleep(0)
+        late = await asyncio.wait_for(asked(door), 10)
+        held.set()
+        return late, set(await asyncio.gather(*first)), await asked(door)
+
+    assert asyncio.run(many()) == (503, {200}, 200)
 
 
 def test_only_this_machine_is_served():

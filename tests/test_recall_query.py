@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from memoryd.database.library import library
 from memoryd.recall.documents import COLUMNS, digest_of, of_fact
-from memoryd.recall.query import MOST_TERMS, Kind, expression, parse
+from memoryd.recall.query import LONGEST, MOST_TERMS, MOST_WORDS, Kind, expression, parse
 from memoryd.recall.snippet import LENGTH, held, snippet
 from memoryd.recall.words import folded, indexable, is_unspaced, runs
 
@@ -53,6 +53,35 @@ def test_no_text_is_a_syntax_error(table, text):
         table.execute("SELECT rowid FROM words WHERE words MATCH ?", (expression(terms),)).fetchall()
         for term in terms:
             table.execute("SELECT rowid FROM words WHERE words MATCH ?", (f"{{text near}} : {term.match}",)).fetchall()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'"{"the " * 5000}"',
+        " ".join(f'"{"the " * many}"' for many in range(2, 66)),
+        "the_" * 5000,
+        "getUser" * 2500,
+        "北" * LONGEST,
+        f'"{"北京" * 9000}"',
+        "\ufdfa" * LONGEST,
+        " ".join(f"{one}{other}*" for one in "abcdefgh" for other in "abcdefgh"),
+    ],
+)
+def test_what_is_looked_for_has_a_limit(text):
+    # Each word of a row, and each beginning, has all documents looked through that hold it.
+    terms = parse(text).terms
+    assert terms
+    assert sum(len(runs(term.match)) for term in terms) <= MOST_WORDS == 128
+    assert sum(term.kind is Kind.PREFIX for term in terms) <= 16
+
+
+def test_a_long_quotation_is_found_by_all_of_its_parts(table):
+    verse = " ".join(f"word{number}" for number in range(50))
+    assert found(table, f"He said: {verse}, and left.", f'"{verse}"')
+    phrases = parse(f'"{verse}"').phrases
+    assert " ".join(term.text for term in phrases) == verse
+    assert all(found(table, term.text, f'"{term.text}"') for term in phrases)
 
 
 @given(TEXTS)

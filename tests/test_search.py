@@ -512,6 +512,8 @@ def test_why_names_words_of_few_documents_and_of_many(world, monkeypatch):
         world.turn(f"common {'kumquat' if number == 5 else 'plain'}", session=f"s{number}")
     (hit,) = world.search("kumquat common absent")
     assert (hit.path, hit.why.split("; ")[0]) == ("session:s5", "kumquat, common")
+    (hit,) = world.search("kumq* comm* abs*")
+    assert (hit.path, hit.why.split("; ")[0]) == ("session:s5", "kumq*, comm*")
     quoted = world.search('common "common plain"', limit=20)
     assert quoted
     assert "session:s5" not in {hit.path for hit in quoted}

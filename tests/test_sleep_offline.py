@@ -202,6 +202,11 @@ def test_a_failure_that_was_not_mended_stays_told(later):
     assert "Failed: FAILED tests/test_coupon.py::test_speed - AssertionError: 4.1 > 0.5" in written(step)
 
 
+def test_of_a_line_of_stars_each_is_not_looked_at_to_its_end():
+    far = f"TOOL: 1 passed in 0.30s *** {'* ' * 200} Error 2"
+    assert "Failed:" not in written(slept("Make the coupon page fast.", RUN, FAILED, RUN, far))
+
+
 def test_where_no_command_is_told_only_tests_that_passed_mend_those_that_failed():
     def told(later: str) -> list[str | None]:
         outputs = (FAILED, f"TOOL: {later}")

@@ -16,7 +16,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.recall.documents import COLUMNS, WEIGHTS
-from memoryd.recall.query import expression
+from memoryd.recall.query import Kind, expression
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, KeysView, Sequence
@@ -148,8 +148,9 @@ class Matches:
 
     def holding(self, terms: Sequence[Term], ids: Sequence[int]) -> set[int]:
         """Which of these documents hold all of the terms."""
-        # To look for one document costs what it does to pass over a thousand.
-        rowid = "+rowid" if any(term.match in self._few for term in terms) else "rowid"
+        # To look for one document costs what it does to pass over a thousand; a prefix, what it does to find all words.
+        is_passed = any(term.match in self._few or term.kind is Kind.PREFIX for term in terms)
+        rowid = "+rowid" if is_passed else "rowid"
         rows = self._rows(
             f"SELECT rowid FROM {self._words} WHERE {self._words} MATCH :match"  # noqa: S608
             f" AND {rowid} IN (SELECT value FROM json_each(:ids))",

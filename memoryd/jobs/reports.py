@@ -50,7 +50,7 @@ _PASSES = re.compile(
 )
 _FAILS = re.compile(
     r"\b[1-9]\d* (?:tests? )?(?:failed|failing|failures?|errors?)\b|\bexit(?:ed with)?(?: code| status)?:? [1-9]"
-    r"|^Traceback \(|\*\*\* .*\bError [1-9]|\bbuild fail|\bno tests ran\b|^Killed\b|\bcore dumped\b",
+    r"|^Traceback \(|\*\*\* [^\n]{0,200}\bError [1-9]|\bbuild fail|\bno tests ran\b|^Killed\b|\bcore dumped\b",
     re.IGNORECASE | re.MULTILINE,
 )
 # How agents say that a command has not come to its end: then nothing is known of it.

@@ -271,13 +271,14 @@ def turns_round(text: str, sources: Iterable[tuple[str, str]]) -> bool:
     return any((one.agent, one.patient) not in said_so for one in turned)
 
 
-def _deeds(text: str) -> set[_Deed]:
+@lru_cache(maxsize=1 << 14)  # each line of a reply is held against the same sentences
+def _deeds(text: str) -> frozenset[_Deed]:
     found: set[_Deed] = set()
     for _, group in groupby(_read(text).words, key=lambda word: word.clause):
         words = list(group)
         for i, k in pairwise(at for at, word in enumerate(words) if word.is_anchor):
             found.update(_deeds_between(words[i], words[i + 1 : k], words[k]))
-    return {one for one in found if _USER not in one[:3]} if _NO_USER.match(text) else found
+    return frozenset(one for one in found if _USER not in one[:3] or not _NO_USER.match(text))
 
 
 def _deeds_between(first: _Word, between: Sequence[_Word], other: _Word) -> Iterator[_Deed]:

@@ -7,8 +7,10 @@ document is found by any of the terms, and ranks by how many and how rare ones i
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from memoryd.recall.words import STOP_WORDS, folded, indexable, inner_words, is_unspaced, runs, signed_names
@@ -17,7 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LONGEST = 20_000  # characters of a query that are read …
-MOST_TERMS = 64  # … and terms that are looked for: what is behind them changes no ranking any more
+MOST_TERMS = 64  # … and terms that are looked for: what is behind them changes no ranking any more …
+MOST_WORDS = 128  # … of so many words in all: of a common one each costs a look at all documents
+_ROW = 16  # words of one term; what is quoted and longer is several
+_PREFIX = 8  # words that a prefix counts for, which is looked up anew as one of all that begin so
 _QUOTES = str.maketrans({"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u00ab": '"', "\u00bb": '"', "\u2019": "'"})
 _PART = re.compile(r'"([^"]*)"|([^\s"]+)')
 _POSSESSIVE = re.compile(r"'s\b", re.IGNORECASE)
@@ -55,11 +60,13 @@ class Query:
 def parse(text: str) -> Query:
     """The terms in a text: words, `"phrases"`, `prefix*`, and names such as `snake_case`, `a/path.py`, `camelCase`."""
     found: dict[str, Term] = {}
-    for term in _terms(folded(text[:LONGEST]).translate(_QUOTES)):
+    for term in _terms(folded(text[:LONGEST])[:LONGEST].translate(_QUOTES)):
         found.setdefault(term.match.casefold(), term)
     terms = list(found.values())
     telling = [term for term in terms if not _is_stop(term)]
-    return Query(tuple((telling or terms)[:MOST_TERMS]))
+    words = accumulate(_PREFIX if term.kind is Kind.PREFIX else len(runs(term.match)) for term in telling or terms)
+    most = bisect_right(list(words), MOST_WORDS)
+    return Query(tuple((telling or terms)[: min(most, MOST_TERMS)]))
 
 
 def expression(terms: tuple[Term, ...]) -> str:
@@ -79,7 +86,7 @@ def _terms(text: str) -> Iterator[Term]:
         else:
             parts = runs(quoted)
             if len(parts) > 1 or (parts and is_unspaced(parts[0])):
-                yield Term(Kind.PHRASE, quoted, _quoted(quoted))
+                yield from (Term(Kind.PHRASE, row, _quoted(row)) for row in _rows(quoted))
             else:
                 yield from (Term(Kind.PHRASE, part, _quoted(part)) for part in parts)
 
@@ -96,21 +103,32 @@ def _of_word(word: str) -> Iterator[Term]:
         yield Term(Kind.PREFIX, f"{parts[-1]}*", f"{_quoted(parts[-1])}*")
         parts = parts[:-1]
     elif len(parts) > 1 and "'" not in word:
-        yield Term(Kind.NAME, bare.strip(".,;:!?()[]{}<>"), _quoted(bare))
+        name = next(_rows(bare))
+        yield Term(Kind.NAME, name.strip(".,;:!?()[]{}<>"), _quoted(name))
     for part in parts:
         yield from _of_run(part)
 
 
 def _of_run(run: str) -> Iterator[Term]:
     if is_unspaced(run):
-        yield Term(Kind.NAME if len(run) > 1 else Kind.WORD, run, _quoted(run))
+        row = run[:_ROW]
+        yield Term(Kind.NAME if len(row) > 1 else Kind.WORD, row, _quoted(row))
         if len(run) > 2:  # where its words end is not known: any two characters may be one
             yield from (Term(Kind.NAME, run[at : at + 2], _quoted(run[at : at + 2])) for at in range(len(run) - 1))
         return
     yield Term(Kind.WORD, run, _quoted(run))
     inner = inner_words(run)
     if len(inner) > 1:
-        yield Term(Kind.NAME, run, _quoted(" ".join(inner)))
+        yield Term(Kind.NAME, "".join(inner[:_ROW]), _quoted(" ".join(inner[:_ROW])))
+
+
+def _rows(text: str) -> Iterator[str]:
+    """The text, in parts where it has more words than one term may have."""
+    words = runs(indexable(text))
+    if len(words) <= _ROW:
+        yield text
+    else:
+        yield from (" ".join(words[at : at + _ROW]) for at in range(0, len(words), _ROW))
 
 
 def _quoted(text: str) -> str:

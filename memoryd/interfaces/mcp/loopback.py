@@ -30,6 +30,7 @@ PATH = "/mcp"
 _NUMERIC = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "[::1]": "::1"}
 NAMES = tuple(_NUMERIC)
 LARGEST_BODY = 2 * 1024 * 1024
+MOST_AT_ONCE = 64  # requests with the token
 WRONG_TOKENS = 10  # at once; after that none is looked at …
 WRONG_TOKENS_PER_SECOND = 1.0  # … but as many again in each second
 
@@ -73,6 +74,7 @@ class Loopback:
         self._log = log
         # One for all: on the loopback every address is the same machine.
         self._wrong = bucket or Bucket(WRONG_TOKENS, WRONG_TOKENS_PER_SECOND)
+        self._answering = 0
         self._telling = Bucket(20, 0.2)  # who knocks a thousand times a second must not fill the log
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -82,7 +84,11 @@ class Loopback:
             return
         status, why = self._refusal(scope) if scope["type"] == "http" else (403, "only http is spoken here")
         if not status:
-            await self._inner(scope, receive, send)
+            self._answering += 1
+            try:
+                await self._inner(scope, receive, send)
+            finally:
+                self._answering -= 1
             return
         if self._telling.take():
             self._log.warning("mcp request refused", status=status, why=why)
@@ -93,7 +99,7 @@ class Loopback:
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         headers += [(b"cache-control", b"no-store"), (b"connection", b"close")]
         headers += [(b"www-authenticate", b"Bearer")] if status == 401 else []
-        headers += [(b"retry-after", b"1")] if status == 429 else []
+        headers += [(b"retry-after", b"1")] if status in {429, 503} else []
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
@@ -113,6 +119,8 @@ class Loopback:
             if given:  # to ask without one is how a client learns that one is needed
                 self._wrong.take()
             return 401, "the token is needed: Authorization: Bearer …"
+        if self._answering >= MOST_AT_ONCE:
+            return 503, "too much is asked at once: wait a second"
         return (0, "") if scope["path"] == PATH else (404, f"only {PATH} is here")
 
 

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 GRACE = 5.0  # seconds that what runs may take at the end
 TICK = 30.0
-MOST_CONNECTIONS = 64
+MOST_SILENT = 256  # connections that have not asked yet; who asks does so at once, so the oldest of more goes
+MOST_ACCEPTED = 64  # at one go: several of these come before one that asks is heard
 HEAD_SECONDS = 5.0  # for the head of a connection's first request
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name))
 
@@ -88,7 +89,7 @@ async def over_http(
         log_config=None,
         access_log=False,
         server_header=False,
-        limit_concurrency=MOST_CONNECTIONS,
+        backlog=MOST_ACCEPTED,
         timeout_graceful_shutdown=int(GRACE),
     )
     web = _Web(config)
@@ -101,16 +102,26 @@ async def over_http(
 
 
 class Impatient(H11Protocol):
-    """Lets go of who does not ask: of those places anybody on this machine could keep all, without a token."""
+    """Lets go of who does not ask: anybody on this machine could keep all places, without a token."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait."""
         super().connection_made(transport)
-        self.loop.call_later(HEAD_SECONDS, self._leave)
+        self.since = self.loop.time()
+        self.loop.call_later(HEAD_SECONDS, self.leave)
+        silent = [one for one in self.connections if isinstance(one, Impatient) and one.is_silent]
+        if len(silent) > MOST_SILENT:
+            min(silent, key=lambda one: one.since).leave()
 
-    def _leave(self) -> None:
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing was asked yet."""
         asked: object = self.cycle
-        if asked is None:  # no head has come
+        return asked is None and not self.transport.is_closing()
+
+    def leave(self) -> None:
+        """Close the connection, unless something is asked."""
+        if self.is_silent:
             self.transport.close()
 
 
