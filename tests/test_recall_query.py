@@ -76,6 +76,14 @@ def test_what_is_looked_for_has_a_limit(text):
     assert sum(term.kind is Kind.PREFIX for term in terms) <= 16
 
 
+def test_of_a_long_text_both_ends_are_looked_for_in_whole_words(table):
+    trace = " ".join(f"frame{number}" for number in range(90)) + " E23505 duplicate"
+    assert {"frame0", "E23505", "duplicate"} < {term.text for term in parse(trace).terms}
+    assert found(table, "it was E23505", trace)
+    assert [term.text for term in parse("database " * 5000).terms] == ["database"]
+    assert {term.text for term in parse("first " + "x" * LONGEST + " last").terms} >= {"first", "last"}
+
+
 def test_a_long_quotation_is_found_by_all_of_its_parts(table):
     verse = " ".join(f"word{number}" for number in range(50))
     assert found(table, f"He said: {verse}, and left.", f'"{verse}"')
@@ -137,6 +145,8 @@ def test_what_parts_words_in_a_query_parts_them_in_the_index(table):
         ("ภาษาไทย", "ไทย"),
         ("agreed🤝🏽then", "agreed"),
         ("it costs ₺40", "40"),
+        ("nach Kołobrzeg und Tromsø", "kolobrzeg"),
+        ("nach Kolobrzeg und Tromso", "Tromsø"),
         ("rewritten in C++ last year", "c++"),
         ("a C#, no, an F# program", "F#?"),
         ("opened with notepad++", "notepad"),

@@ -61,6 +61,18 @@ def test_every_source_is_found_with_its_tier_and_its_lines(world):
     assert world.paths("kumquat", tags={"preference"}) == {found["fact"].path}
 
 
+def test_a_turn_is_found_with_whose_words_it_is(world):
+    for origin in ("user", "assistant", "tool"):
+        world.turn(f"a kumquat of the {origin}", origin=origin)
+    world.write("MEMORY.md", "- kumquat\n")
+    assert {hit.snippet: hit.said_by for hit in world.search("kumquat")} == {
+        "a kumquat of the user": "user",
+        "a kumquat of the assistant": "assistant",
+        "a kumquat of the tool": "tool",
+        "- kumquat": None,
+    }
+
+
 def test_what_is_no_evidence_is_not_found(world):
     word = "kumquat"
     for name in ("memory/dreams/2026-05-03.md", "memory/x.md.private", "memory/notes.private", "notes.md",

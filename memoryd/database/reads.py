@@ -462,12 +462,12 @@ def core_by_hash(reader: Reader, agent_id: str, hashes: Sequence[str]) -> dict[s
     return {row["content_hash"]: row for row in rows}
 
 
-def turn_text(reader: Reader, agent_id: str, session_id: str, seq: int) -> str | None:
-    """Read the text of one turn; None where an agent has no such turn, or it has no text."""
+def turn_text(reader: Reader, agent_id: str, session_id: str, seq: int) -> tuple[str, str] | None:
+    """Read the text of one turn, and its origin; None where an agent has no such turn, or it has no text."""
     row = reader.row(
-        "SELECT text FROM turn WHERE session_id = ? AND seq = ? AND agent_id = ?", session_id, seq, agent_id
+        "SELECT text, origin FROM turn WHERE session_id = ? AND seq = ? AND agent_id = ?", session_id, seq, agent_id
     )
-    return None if row is None else str(row["text"]) or None
+    return None if row is None or not row["text"] else (str(row["text"]), str(row["origin"]))
 
 
 def agreed(reader: Reader, agent_id: str) -> str | None:

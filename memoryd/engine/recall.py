@@ -88,6 +88,8 @@ class Hit:
         why: which words stand where, and what else raised its score.
         id: of the memory, where it is one: what `feedback` takes.
         day: YYYY-MM-DD, where it has one.
+        said_by: whose words a turn is: user, assistant, tool for what a tool put out, such as a page from outside,
+            system, subagent; None of what is no turn.
     """
 
     path: str
@@ -99,6 +101,7 @@ class Hit:
     why: str
     id: str | None = None
     day: str | None = None
+    said_by: str | None = None
 
 
 class Meaning(NamedTuple):
@@ -320,6 +323,7 @@ def _hits(
                 _why(text, [word for word in words if word in matched[candidate.id]], one, note),
                 None if one.known is None else one.known.memory_id,
                 candidate.day or (one.known.day if one.known is not None else None),
+                sources.origin(candidate) or None,
             )
         )
     return hits

@@ -26,6 +26,7 @@ class SourceTexts:
         self._reader = reader
         self._files: dict[str, list[bytes]] = {}
         self._texts: dict[int, str | None] = {}
+        self._origins: dict[int, str] = {}
 
     def text(self, candidate: Candidate) -> str | None:
         """The text of a candidate; None where it is another one by now, or gone."""
@@ -34,6 +35,10 @@ class SourceTexts:
             is_same = text is not None and documents.digest_of(text) == candidate.digest
             self._texts[candidate.id] = text if is_same else None
         return self._texts[candidate.id]
+
+    def origin(self, candidate: Candidate) -> str | None:
+        """Where the text of a turn is from, as `Origin` names it; None of all else, and before `text`."""
+        return self._origins.get(candidate.id)
 
     def shown(self, candidate: Candidate) -> str:
         """What may be shown of a candidate: without its secrets, of a long turn its piece; empty where it is gone."""
@@ -45,9 +50,11 @@ class SourceTexts:
     def _text(self, candidate: Candidate) -> str | None:
         name = candidate.path.partition(":")[2]
         if candidate.tier == SESSION:
-            return None if self._reader is None else reads.turn_text(
+            turn = None if self._reader is None else reads.turn_text(
                 self._reader, self._agent.id, name, candidate.first_line
             )  # fmt: skip
+            text, self._origins[candidate.id] = turn or (None, "")
+            return text
         if candidate.tier == FACT:
             row = None if self._reader is None else self._reader.row(
                 "SELECT content FROM memory WHERE agent_id = ? AND id = ? AND kind = 'fact' AND deleted_at IS NULL",

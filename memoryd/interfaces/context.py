@@ -47,6 +47,12 @@ _ELLIPSIS = " …"  # where a snippet was cut
 JOURNAL = "Journal of what was done to this memory"
 JOURNAL_SHOWN = timedelta(days=7)  # an entry is told for so long; it is kept for good
 HITS = 5  # of a search that are told
+_SAID_BY = {
+    "user": "said by the user",
+    "assistant": "said by the assistant",
+    "subagent": "said by a subagent",
+    "tool": "put out by a tool",
+}
 
 
 class Remembered(NamedTuple):
@@ -143,7 +149,12 @@ def redacted(remembered: Remembered, redact: Callable[[Sequence[str]], Sequence[
 def parts_of(hits: Sequence[Hit]) -> tuple[injection.Part, ...]:
     """What was found, as parts of an injection."""
     return tuple(
-        injection.Part(f"{hit.path}, {injection.lines_of(hit.first_line, hit.last_line)}", hit.snippet) for hit in hits
+        injection.Part(
+            f"{hit.path}, {injection.lines_of(hit.first_line, hit.last_line)}"
+            + (f", {_SAID_BY.get(hit.said_by, 'nobody knows by whom')}" if hit.said_by else ""),
+            hit.snippet,
+        )
+        for hit in hits
     )
 
 

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 PROMPT_TOKENS = 500  # of what is told beside a prompt
 PROMPT_HITS = 3
 _LOOKED_AT = 10  # hits of which these are chosen
+# None of what tools put out: it is text from outside, and nobody asked for it. None: what is in files and facts.
+_SAID_BY = frozenset({None, "user", "assistant", "subagent"})
 _INDEX_SECONDS = 0.5  # for what the index has not taken in yet; an agent waits
 _SESSIONS = 200  # of which it is remembered what they were told
 _AT_ONCE = 5.0  # seconds within which the same start comes from two hooks, a user's and a project's
@@ -150,7 +152,8 @@ class Hooked:
         hits = app.recall.search(agent, text, narrowing, lambda: app.clock.monotonic() < until)
         query = parse(text)
         own = f"{SESSION}:{self._own(agent, request)}"
-        about = [hit for hit in hits if hit.path != own and is_about(hit.snippet, query)]
+        said = [hit for hit in hits if hit.path != own and hit.said_by in _SAID_BY]
+        about = [hit for hit in said if is_about(hit.snippet, query)]
         return contexts.untold(contexts.parts_of(about), self._known_to(agent, request))[:PROMPT_HITS]
 
     def _log(self, agent: Agent, request: Mapping[str, Any], made: Injection) -> None:

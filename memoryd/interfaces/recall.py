@@ -134,7 +134,7 @@ def search_command(
 
 def _lines(hit: Hit, most: float) -> list[str]:
     span = str(hit.first_line) if hit.first_line == hit.last_line else f"{hit.first_line}-{hit.last_line}"
-    about = " ".join(part for part in (hit.day, hit.id) if part)
+    about = " ".join(part for part in (hit.day, hit.id, hit.said_by and f"by {hit.said_by}") if part)
     share = f"{hit.score / most:.0%}" if most and hit.score >= most / 100 else "<1%"
     head = f"{one_line(hit.path)}:{span}  {share}  {hit.tier}{'  ' + about if about else ''}"
     return [head, f"    {hit.snippet}", f"    ({one_line(hit.why)})"]

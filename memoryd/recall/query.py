@@ -25,6 +25,7 @@ _ROW = 16  # words of one term; what is quoted and longer is several
 _PREFIX = 8  # words that a prefix counts for, which is looked up anew as one of all that begin so
 _QUOTES = str.maketrans({"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u00ab": '"', "\u00bb": '"', "\u2019": "'"})
 _PART = re.compile(r'"([^"]*)"|([^\s"]+)')
+_BROKEN_END, _BROKEN_START = re.compile(r"\s\S{1,200}\Z"), re.compile(r"\A\S{1,200}\s")
 _POSSESSIVE = re.compile(r"'s\b", re.IGNORECASE)
 
 
@@ -60,13 +61,23 @@ class Query:
 def parse(text: str) -> Query:
     """The terms in a text: words, `"phrases"`, `prefix*`, and names such as `snake_case`, `a/path.py`, `camelCase`."""
     found: dict[str, Term] = {}
-    for term in _terms(folded(text[:LONGEST])[:LONGEST].translate(_QUOTES)):
+    for term in _terms(_ends(folded(_ends(text))).translate(_QUOTES)):
         found.setdefault(term.match.casefold(), term)
     terms = list(found.values())
-    telling = [term for term in terms if not _is_stop(term)]
-    words = accumulate(_PREFIX if term.kind is Kind.PREFIX else len(runs(term.match)) for term in telling or terms)
-    most = bisect_right(list(words), MOST_WORDS)
-    return Query(tuple((telling or terms)[: min(most, MOST_TERMS)]))
+    telling = [term for term in terms if not _is_stop(term)] or terms
+    # From both ends: an error stands at the end of what it is quoted with, a wish often behind what it is about.
+    order = sorted(range(len(telling)), key=lambda at: min(at, len(telling) - 1 - at))
+    words = accumulate(_PREFIX if telling[at].kind is Kind.PREFIX else len(runs(telling[at].match)) for at in order)
+    most = min(bisect_right(list(words), MOST_WORDS), MOST_TERMS)
+    return Query(tuple(telling[at] for at in sorted(order[:most])))
+
+
+def _ends(text: str) -> str:
+    """The text; of a longer one than is read its beginning and its end, in whole words where it has any."""
+    if len(text) <= LONGEST:
+        return text
+    half = LONGEST // 2
+    return f"{_BROKEN_END.sub('', text[:half])} {_BROKEN_START.sub('', text[-half + 1 :])}"
 
 
 def expression(terms: tuple[Term, ...]) -> str:

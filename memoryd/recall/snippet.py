@@ -7,7 +7,7 @@ import unicodedata
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from memoryd.recall.words import plain, runs
+from memoryd.recall.words import STROKES, plain, runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -75,4 +75,4 @@ def _flat(line: str) -> str:
 
 
 def _base(char: str) -> str:
-    return unicodedata.normalize("NFD", unicodedata.normalize("NFKC", char).lower())[:1] or char
+    return unicodedata.normalize("NFD", unicodedata.normalize("NFKC", char).lower())[:1].translate(STROKES) or char

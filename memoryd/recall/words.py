@@ -27,6 +27,7 @@ _BETWEEN = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 # `C++` and `C#` are not `C`: what signs at the end of a name say is a word of its own.
 _SIGNED = re.compile(r"(?<![\w+#])([A-Za-z]\w{0,31})(\+\+|#)(?![\w+#])")
 _SIGNS = {"++": "plusplus", "#": "sharp"}
+STROKES = str.maketrans("ŁłØøĐđĦħŦŧı", "LlOoDdHhTti")  # no accents to Unicode, nor to FTS5
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 # Words that say nothing about what a text is about: those of English that questions are made of.
@@ -42,10 +43,10 @@ STOP_WORDS = frozenset(
 
 
 def folded(text: str) -> str:
-    """The text in its compatibility form (NFKC), without what cannot be stored."""
+    """The text in its compatibility form (NFKC), strokes through letters left out, without what cannot be stored."""
     if text.isascii():
         return text.replace("\0", " ")
-    return unicodedata.normalize("NFKC", _UNSTORABLE.sub(" ", text))
+    return unicodedata.normalize("NFKC", _UNSTORABLE.sub(" ", text)).translate(STROKES)
 
 
 def indexable(text: str) -> str:

@@ -241,6 +241,7 @@ def _hit(hit: Hit) -> values.Hit:
         why=_one_line(hit.why),
         id=hit.id,
         day=hit.day,
+        said_by=hit.said_by,
     )
 
 

@@ -181,6 +181,7 @@ class Hit(BaseModel):
     why: str = Field(description="Which words stand where, and what else raised the score.")
     id: str | None = Field(description="Of the memory, where it is one.")
     day: str | None
+    said_by: str | None = Field(description="Whose words a turn is; tool: what a tool put out, from outside.")
 
 
 class Found(Remembered):
