@@ -291,6 +291,10 @@ def test_what_is_said_above_is_not_told_again():
         f"## Decisions\n\n- {MOVES}\nbut not all of it\n",
         f"## Decisions\n\n1. {MOVES}\n",
         f"## Decisions\n\n```\n- {MOVES}\n- and so on\n```\n",
+        f"## Decisions\n\n````\n```\n- {MOVES}\n- and so on\n```\n````\n",
+        f"## Decisions\n\n```\n~~~\n- {MOVES}\n- and so on\n```\n",
+        f"## Decisions\n\n<!-- no longer so:\n\n- {MOVES}\n- and so on\n-->\n",
+        f"## Decisions\n\n- Ours: <!-- no longer so:\n- {MOVES}\n- and so on -->\n",
     ],
 )
 def test_the_same_words_are_told_again_where_they_may_say_something_else(text):

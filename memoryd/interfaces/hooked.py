@@ -8,6 +8,7 @@ agent, as they could read the files of its workspace; the command refuses to do 
 
 from __future__ import annotations
 
+import re
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -39,6 +40,7 @@ _LOOKED_AT = 10  # hits of which these are chosen
 # None of what tools put out: it is text from outside, and nobody asked for it. None: what is in files and facts.
 _SAID_BY = frozenset({None, "user", "assistant", "subagent"})
 _INDEX_SECONDS = 0.5  # for what the index has not taken in yet; an agent waits
+_PLAIN_ID = re.compile(r"[0-9a-fA-F-]{32,36}|ses_[0-9A-Za-z]{10,40}")  # as agents make them up: no secret, and short
 _SESSIONS = 200  # of which it is remembered what they were told
 _AT_ONCE = 5.0  # seconds within which the same start comes from two hooks, a user's and a project's
 _SHAPES = tuple(dict.fromkeys((dialect.files, dialect.units) for dialect in DIALECTS.values()))
@@ -157,7 +159,10 @@ class Hooked:
         return contexts.untold(contexts.parts_of(about), self._known_to(agent, request))[:PROMPT_HITS]
 
     def _log(self, agent: Agent, request: Mapping[str, Any], made: Injection) -> None:
-        told = {name: request.get(name) for name in ("tool", "session")}
+        session = _session(request)[1]
+        if session is None or _PLAIN_ID.fullmatch(session) is None:
+            session = self._own(agent, request)  # which was looked through for secrets when it was read
+        told = {"tool": request.get("tool"), "session": session}
         self._app.log.info("injected", agent=agent.id, tokens=made.tokens, left_out=len(made.left_out), **told)
 
     def refresh(self) -> None:

@@ -48,7 +48,7 @@ _END = f"{CLOSE}\n"
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*)", re.DOTALL)
 _TOLD_HEADING = re.compile(r" (#{1,6}) ")
 _ALONE = re.compile(r"[-*+][ \t]+(.*)")
-_FENCE = re.compile(r" {0,3}(?:`{3}|~{3})")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 BY_USER = "user: "  # whose words facts are: a bullet that names the speaker says no more
 _ROUNDS = 12
 _NAMINGS = 3  # the room that a name takes may leave no place for another
@@ -299,18 +299,20 @@ def _blocks(parts: Sequence[Part], count: Count) -> list[_Block]:
 
 def _alone(part: Part) -> Iterator[tuple[int, str]]:
     """The bullets that mean the same wherever they stand, by the numbers of their lines."""
-    is_plain = fenced = False
+    is_plain = commented = False
+    fence = ""
     bullet: tuple[int, str] | None = None
     for number, line in enumerate(part.text.split("\n") if part.plain else [], 1):
         heading, item = _HEADING.match(line), _ALONE.match(line)
         if bullet is not None and (heading or item):  # any other line may go on with it
             yield bullet
         bullet = bullet if not line.strip() else None
-        if _FENCE.match(line):
-            fenced = not fenced
-        elif heading and not fenced:
+        commented = (commented or (not fence and "<!--" in line)) and "-->" not in line.rpartition("<!--")[2]
+        if (mark := _FENCE.match(line)) and not commented:
+            fence = "" if fence and mark[1].startswith(fence) else fence or mark[1]
+        elif heading and not fence and not commented:
             is_plain = heading[1] == "##" and heading[2].strip() in part.plain
-        elif item and is_plain and not fenced and len(line.splitlines()) == 1:
+        elif item and is_plain and not fence and not commented and len(line.splitlines()) == 1:
             bullet = number, _said(item[1])
     if bullet is not None:
         yield bullet
