@@ -251,6 +251,17 @@ def test_a_line_may_not_turn_round_who_does_what_to_whom(text, sources):
         ("Bob cheated Anna.", ()),
         ("Bob cheated Anna.", (("Report", "Anna cheated Bob " + "x" * 2000),)),
         ("Bob cheated Carla.", CHEATS),
+        ("Bob called the user back.", (("User", "I called Bob and he called me back."),)),
+        ("The user emailed Bob.", (("User", "Bob emailed me, and so I emailed him."),)),
+        ("Bob sent the user the invoice.", (("User", "I sent Bob the order; then he promptly sent me the invoice."),)),
+        ("Bob wrote the user an email.", (("User", "I wrote Bob twice. Bob wrote an email to me."),)),
+        ("Anna hired Bob.", (("User", "Did Bob hire Anna?"), ("Assistant", "No, the other way round."))),
+        ("Anna hired Bob.", (("User", "Bob did not hire Anna, it was the other way round."),)),
+        ("Bob never hired Anna.", (("User", "Anna hired Bob."),)),
+        ("Bob later called Anna.", (("User", "Anna later hired Bob, who called her."),)),
+        ("Compare Redis vs Kafka.", (("User", "Compare Kafka vs Redis."),)),
+        ("Anna knows Bob.", (("User", "Bob knows Anna."),)),
+        ("Icons are 20 px 10 px.", (("User", "Icons are 10 px 20 px."),)),
     ],
 )
 def test_what_only_reads_as_if_it_were_turned_round_is_let_be(text, sources):

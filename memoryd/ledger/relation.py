@@ -149,9 +149,13 @@ _NO_USER = re.compile(r"(?:Assistant|Agent|Report|Changed|Failed): ", re.IGNOREC
 _MUTUAL_LIST = """
 meet meets met meeting marry marries married marrying wed date dates dated dating divorce divorces divorced equal equals
 match matches matched matching resemble resembles resembled border borders hug hugs hugged kiss kisses kissed fight
-fights fought treffen trifft traf heiratet heiratete rencontre rencontré épouse épousé
+fights fought know knows knew known treffen trifft traf kennt kannte heiratet heiratete
+rencontre rencontré épouse épousé vs versus plus alongside gegen neben
 """
 _MUTUAL = frozenset(map(stem, _MUTUAL_LIST.split()))
+_HIM = frozenset({"him", "her", "them", "it", "ihn", "ihm", "ihr", "ihnen"})
+_AHEAD = 3  # words from a pronoun to its verb: "he had just called"
+_ASKS = ("?", "？")  # noqa: RUF001
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +253,8 @@ class _Deed(NamedTuple):
 def turns_round(text: str, sources: Iterable[tuple[str, str]]) -> bool:
     """Say whether `text` has two change places in what its sources say that one does to the other.
 
-    Only of names, numbers and the user with nothing but a verb between them, in the active or the passive; and not
-    where some source says it as `text` does.
+    Only of names and the user, and of one of these and a number, with nothing but a verb between them, in the active or
+    the passive; and not where some source says it as `text` does, or may do so: with a pronoun, as "he called back".
 
     Args:
         text: one that would be told, with or without its label.
@@ -261,32 +265,73 @@ def turns_round(text: str, sources: Iterable[tuple[str, str]]) -> bool:
         return False
     verbs = {one.verb for one in told}
     held: set[_Deed] = set()
+    said_so: set[tuple[str, str]] = set()
     for speaker, said in sources:
         for sentence in _SENTENCE_ENDS.split(said):
             folded = sentence.casefold()
-            if len(sentence) <= _LONGEST_SENTENCE and any(verb in folded for verb in verbs):
-                held |= _deeds(f"{speaker}: {sentence}" if speaker else sentence)
-    said_so = {(one.agent, one.patient) for one in told & held}
-    turned = (one for one in told if one._replace(agent=one.patient, patient=one.agent) in held)
-    return any((one.agent, one.patient) not in said_so for one in turned)
+            if len(sentence) > _LONGEST_SENTENCE or not any(verb in folded for verb in verbs):
+                continue
+            words = WORD.findall(sentence)
+            verbs -= {verb for verb in verbs if _is_of_pronoun(words, verb)}
+            spoken = f"{speaker}: {sentence}" if speaker else sentence
+            said_so |= {(one.agent, one.patient) for one in _deeds(spoken, loosely=True) if one in told}
+            if not sentence.rstrip("\"')»” ").endswith(_ASKS):
+                held |= _deeds(spoken)
+    pairs = {(one.agent, one.patient) for one in told} - said_so
+    return any(_is_turned(told, held, verbs, *pair) for pair in pairs)
+
+
+def _is_turned(
+    told: AbstractSet[_Deed], held: AbstractSet[_Deed], verbs: AbstractSet[str], agent: str, patient: str
+) -> bool:
+    """Say whether all that stands between two in what is told stands between them the other way round."""
+    between = [one for one in told if (one.agent, one.patient) == (agent, patient)]
+    return all(one.verb in verbs and one._replace(agent=patient, patient=agent) in held for one in between)
+
+
+def _is_of_pronoun(words: Sequence[str], verb: str) -> bool:
+    """Say whether somebody does it who is named by a pronoun only, or it is done to one."""
+    for at, word in enumerate(words):
+        if stem(word.casefold()) != verb:
+            continue
+        if at + 1 < len(words) and words[at + 1].casefold() in _HIM:
+            return True
+        for one in reversed(words[max(0, at - _AHEAD) : at]):
+            if one.casefold() in _PRONOUNS:
+                return True
+            if one[0].isupper():
+                break
+    return False
 
 
 @lru_cache(maxsize=1 << 14)  # each line of a reply is held against the same sentences
-def _deeds(text: str) -> frozenset[_Deed]:
+def _deeds(text: str, *, loosely: bool = False) -> frozenset[_Deed]:
     found: set[_Deed] = set()
     for _, group in groupby(_read(text).words, key=lambda word: word.clause):
         words = list(group)
         for i, k in pairwise(at for at, word in enumerate(words) if word.is_anchor):
-            found.update(_deeds_between(words[i], words[i + 1 : k], words[k]))
+            found.update(_deeds_between(words[i], words[i + 1 : k], words[k], loosely=loosely))
     return frozenset(one for one in found if _USER not in one[:3] or not _NO_USER.match(text))
 
 
-def _deeds_between(first: _Word, between: Sequence[_Word], other: _Word) -> Iterator[_Deed]:
+def _deeds_between(first: _Word, between: Sequence[_Word], other: _Word, *, loosely: bool) -> Iterator[_Deed]:
+    """What one of two does to the other by the words between them.
+
+    Args:
+        first: who is named first.
+        between: the words.
+        other: who is named next.
+        loosely: also where it is done "to" or "for" somebody, as in other words for the same.
+    """
     roles = other.roles & _ROLES
     is_passive = any(word.is_passive for word in between)
     if first.has_preposition or first.is_owner or other.is_owner or first.stem == other.stem:
         return
-    if any(word.has_preposition or word.is_equal for word in between) or other.has_preposition > bool(roles):
+    if any(_NOT in word.roles for word in (*between, other)) or (first.stem[0].isdigit() and other.stem[0].isdigit()):
+        return
+    if any(word.is_equal for word in between):
+        return
+    if not loosely and (any(word.has_preposition for word in between) or other.has_preposition > bool(roles)):
         return
     for word in between:
         if word.stem in _MUTUAL:
