@@ -258,7 +258,7 @@ def test_who_never_gets_to_the_end_of_a_head_keeps_no_place(monkeypatch):
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"answered"})
 
-    async def heard(said):
+    async def heard(said, behind=b""):
         config = uvicorn.Config(application, http=serving.Impatient, log_config=None)
         config.load()
         made = partial(serving.Impatient, config=config, server_state=ServerState(), app_state={})
@@ -266,12 +266,19 @@ def test_who_never_gets_to_the_end_of_a_head_keeps_no_place(monkeypatch):
         async with server:
             reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
             writer.write(said)
+            if behind:
+                assert b"answered" in await reader.readuntil(b"\r\n0\r\n\r\n")
+                writer.write(behind)
             answer = await asyncio.wait_for(reader.read(), 10)
             writer.close()
             return answer
 
     assert asyncio.run(heard(b"POST /mcp HTTP/1.1\r\nHost: ")) == b""
-    assert b"answered" in asyncio.run(heard(b"GET /mcp HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
+    asked = b"GET /mcp HTTP/1.1\r\nHost: x\r\n"
+    assert b"answered" in asyncio.run(heard(asked + b"Connection: close\r\n\r\n"))
+    # Nor who was answered, and begins another request or goes on with the one that is answered.
+    assert asyncio.run(heard(asked + b"\r\n", b"G")) == b""
+    assert asyncio.run(heard(asked + b"Content-Length: 9\r\n\r\n", b"G")) == b""
 
 
 def test_however_many_say_nothing_who_asks_is_answered(monkeypatch):

@@ -33,7 +33,7 @@ GRACE = 5.0  # seconds that what runs may take at the end
 TICK = 30.0
 MOST_SILENT = 256  # connections that have not asked yet; who asks does so at once, so the oldest of more goes
 MOST_ACCEPTED = 64  # at one go: several of these come before one that asks is heard
-HEAD_SECONDS = 5.0  # for the head of a connection's first request
+HEAD_SECONDS = 5.0  # for the head of a request
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name))
 
 
@@ -108,21 +108,24 @@ class Impatient(H11Protocol):
         """Begin to wait."""
         super().connection_made(transport)
         self.since = self.loop.time()
-        self.loop.call_later(HEAD_SECONDS, self.leave)
+        self.loop.call_later(HEAD_SECONDS, self._look, None)
         silent = [one for one in self.connections if isinstance(one, Impatient) and one.is_silent]
         if len(silent) > MOST_SILENT:
-            min(silent, key=lambda one: one.since).leave()
+            min(silent, key=lambda one: one.since).transport.close()
 
     @property
     def is_silent(self) -> bool:
-        """Whether nothing was asked yet."""
-        asked: object = self.cycle
-        return asked is None and not self.transport.is_closing()
+        """Whether nothing was asked yet, or nothing since what was answered."""
+        asked: Any = self.cycle
+        return (asked is None or asked.response_complete) and not self.transport.is_closing()
 
-    def leave(self) -> None:
-        """Close the connection, unless something is asked."""
-        if self.is_silent:
+    def _look(self, answered: object) -> None:
+        """Leave where nothing was asked nor answered since the last look: uvicorn waits on from any byte."""
+        asked: object = self.cycle
+        if self.is_silent and asked is answered:
             self.transport.close()
+        elif not self.transport.is_closing():
+            self.loop.call_later(HEAD_SECONDS, self._look, asked if self.is_silent else self)
 
 
 class _Web(uvicorn.Server):
