@@ -245,6 +245,7 @@ LIKES, MOVES, GREETS = (
     "Greets everybody by the first name, and wants to be greeted so.",
 )
 REASON = "Trimmed Context (09:30)"
+FROM = "From Codex, 09:12-09:30, session:s1"
 
 
 def core_part(*bullets, heading="Decisions"):
@@ -254,9 +255,9 @@ def core_part(*bullets, heading="Decisions"):
     )  # fmt: skip
 
 
-def daily_part(*bullets):
-    text = f"# Daily Memory: 2026-03-04\n\n## {REASON}\n\n" + "".join(f"- {one}\n" for one in bullets)
-    return Part("memory/2026-03-04.md", text, newest_last=True, plain=frozenset({REASON}))
+def daily_part(*bullets, opening=""):
+    text = f"# Daily Memory: 2026-03-04\n\n## {REASON}\n\n{opening}" + "".join(f"- {one}\n" for one in bullets)
+    return Part("memory/2026-03-04.md", text, newest_last=True, plain=frozenset({REASON, FROM}))
 
 
 def test_what_is_said_above_is_not_told_again():
@@ -271,6 +272,8 @@ def test_what_is_said_above_is_not_told_again():
         f" # Daily Memory: 2026-03-04\n ## {REASON}\n - Assistant: {LIKES}\n - Went well.\n{CLOSE}\n"
     )
     assert (made.tokens, made.left_out) == (len(made.text), ())
+    day = daily_part(MOVES, GREETS, opening=f"{FROM}\n")
+    assert render([], [], [core, day], WIDE, characters).text.count(MOVES) == 1
     # A file, or a heading, of which nothing is left is told as that; what is short is told again.
     told = render([], [], [core_part(MOVES, GREETS), daily_part(GREETS, MOVES)], WIDE, characters).text
     assert told.endswith(
@@ -295,6 +298,12 @@ def test_what_is_said_above_is_not_told_again():
         f"## Decisions\n\n```\n~~~\n- {MOVES}\n- and so on\n```\n",
         f"## Decisions\n\n<!-- no longer so:\n\n- {MOVES}\n- and so on\n-->\n",
         f"## Decisions\n\n- Ours: <!-- no longer so:\n- {MOVES}\n- and so on -->\n",
+        f"## Decisions\n\nNo longer true:\n\n- {MOVES}\n",
+        f"## Decisions\n\n No longer true:\n\n- {MOVES}\n",
+        f"## Decisions\n\n- No longer true:\n- {MOVES}\n",
+        f"## Decisions\n\nRejected\n--------\n\n- {MOVES}\n",
+        f"## Decisions\n\n1. Never say this\n- {MOVES}\n",
+        f"## Decisions\n\n- {MOVES}\n- {GREETS}\n\nAll of that was rejected.\n",
     ],
 )
 def test_the_same_words_are_told_again_where_they_may_say_something_else(text):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from memoryd.tiers.daily import (
     attribution,
     block,
+    framing,
     has_content,
     needs_newline,
     new_file,
@@ -106,6 +107,15 @@ def test_a_plain_body_is_written_as_it_is() -> None:
 def test_what_would_break_out_is_escaped() -> None:
     data = block("Note", "23:59", "## a\n---\n<!-- b\n```\n# c").decode()
     assert data == "\n## Note (23:59)\n\n\\## a\n\\---\n&lt;!-- b\n```\n\\# c\n```\n"
+
+
+def test_what_memoryd_wrote_around_a_text_is_known_from_the_text() -> None:
+    attributed = attribution("Codex", "09:12", "09:40", "s1")
+    file = parse(
+        f"# Daily Memory: 2026-03-04\n\n## Note (09:00)\n\nOutdated:\n- a\n\n## Mine\n\n{attributed}\n- b\n\n"
+        f"## Trimmed Context (09:40)\n\n{attributed}\n- c\n".encode()
+    )
+    assert [*framing(file)] == ["Note (09:00)", "Trimmed Context (09:40)", attributed]
 
 
 def test_headings_in_fences_begin_no_block() -> None:

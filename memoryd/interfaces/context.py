@@ -127,7 +127,7 @@ def _files(agent: Agent, now: datetime) -> tuple[list[injection.Part], list[str]
             continue
         if data:
             is_core, text = name == CORE_FILE, data.decode("utf-8", "replace")
-            plain = HEADINGS.values() if is_core else daily.headings(daily.parse(data))
+            plain = HEADINGS.values() if is_core else daily.framing(daily.parse(data))
             parts.append(injection.Part(name, text, newest_last=not is_core, plain=frozenset(plain)))
     return parts, unreadable
 

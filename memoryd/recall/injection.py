@@ -22,8 +22,8 @@ a file begins with a space and is neutral behind its indentation and list mark. 
 another, or speaks in a role. Imports only what a hook can afford to load.
 
 What a fact, or an earlier file, says word for word is not told again, so long as that is told itself: of bullets that
-stand alone below headings which memoryd writes. Below another, such as "Outdated", or within a list or code, the same
-words may say something else.
+stand alone below headings which memoryd writes. Below another, such as "Outdated", beside other lines, such as "No
+longer true:", or within a list or code, the same words may say something else.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Part(NamedTuple):
     text: str
     newest_last: bool = False  # where it is cut, its end stays
     whole: str = "the file"  # what has all of it
-    plain: frozenset[str] = frozenset()  # headings below which a bullet means what it says anywhere
+    plain: frozenset[str] = frozenset()  # headings and other lines below which a bullet means what it says anywhere
 
 
 class Budget(NamedTuple):
@@ -298,24 +298,36 @@ def _blocks(parts: Sequence[Part], count: Count) -> list[_Block]:
 
 
 def _alone(part: Part) -> Iterator[tuple[int, str]]:
-    """The bullets that mean the same wherever they stand, by the numbers of their lines."""
-    is_plain = commented = False
+    """The bullets that mean the same wherever they stand, by the numbers of their lines.
+
+    None of a section with anything beside its bullets, such as "No longer true:".
+    """
+    is_plain = is_listed = commented = False
     fence = ""
     bullet: tuple[int, str] | None = None
+    section: list[tuple[int, str]] = []
     for number, line in enumerate(part.text.split("\n") if part.plain else [], 1):
         heading, item = _HEADING.match(line), _ALONE.match(line)
         if bullet is not None and (heading or item):  # any other line may go on with it
-            yield bullet
+            section.append(bullet)
         bullet = bullet if not line.strip() else None
         commented = (commented or (not fence and "<!--" in line)) and "-->" not in line.rpartition("<!--")[2]
         if (mark := _FENCE.match(line)) and not commented:
-            fence = "" if fence and mark[1].startswith(fence) else fence or mark[1]
-        elif heading and not fence and not commented:
+            fence, is_plain = "" if fence and mark[1].startswith(fence) else fence or mark[1], False
+        elif fence or commented:
+            is_plain = False
+        elif heading:
+            yield from section if is_plain else ()
+            section, is_listed = [], False
             is_plain = heading[1] == "##" and heading[2].strip() in part.plain
-        elif item and is_plain and not fence and not commented and len(line.splitlines()) == 1:
+        elif item and len(line.splitlines()) == 1:
+            is_listed = True
+            is_plain = is_plain and not line.rstrip().endswith((":", "："))  # noqa: RUF001
             bullet = number, _said(item[1])
-    if bullet is not None:
-        yield bullet
+        elif line.strip() and not (is_listed and line[0].isspace()):
+            is_plain = is_plain and not is_listed and line.strip() in part.plain
+    if is_plain:
+        yield from section if bullet is None else (*section, bullet)
 
 
 def _said(text: str) -> str:

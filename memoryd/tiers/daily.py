@@ -166,9 +166,14 @@ def _block(raw: bytes) -> Block:
     return Block(reason.decode(errors="replace").strip(), clock, body.decode(errors="replace").strip(), raw)
 
 
-def headings(file: DailyFile) -> Iterator[str]:
-    """The headings of the blocks that memoryd wrote, without their mark."""
-    return (f"{one.reason} ({one.clock})" for one in file.blocks if one.clock is not None)
+def framing(file: DailyFile) -> Iterator[str]:
+    """What memoryd wrote around the texts of its blocks: headings, without their mark, and whose session it was."""
+    for one in file.blocks:
+        if one.clock is not None:
+            yield f"{one.reason} ({one.clock})"
+            first = one.body.partition("\n")[0]
+            if _ATTRIBUTION.fullmatch(first):
+                yield first
 
 
 def find_block(data: bytes, sha256: str, size: int) -> int | None:
