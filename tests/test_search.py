@@ -602,6 +602,23 @@ def test_what_is_nowhere_is_not_found_among_many(crowded):
     assert crowded.search("absent*") == []
 
 
+def test_of_common_words_what_is_written_down_is_found_however_old(crowded):
+    crowded.write("MEMORY.md", "- Ask before any tree is felled\n- Nothing else\n")
+    crowded.facts().create([NewFact("Sold the oak", "context", 0.9)])
+    crowded.search("tree")  # so that both are the first that come in
+    crowded.said(*["a tree", "an oak"] * 9)
+    assert "MEMORY.md" in {hit.path for hit in crowded.search("tree", limit=5)}
+    assert {"MEMORY.md", "fact"} <= {hit.path.partition(":")[0] for hit in crowded.search("oak tree", limit=7)}
+
+
+def test_a_filter_takes_from_all_that_hold_common_words(crowded, monkeypatch):
+    monkeypatch.setattr("memoryd.index.matches.FILTERED_BUDGET", 4)
+    crowded.turn("an old tree", session="old", at="2026-01-05T12:00:00.000Z")
+    crowded.said("kumquat jam", *["a tree"] * 9)
+    for query in ("tree", "tree kumquat"):  # the rare one stands in none that the filter lets through
+        assert [hit.path for hit in crowded.search(query, before=date(2026, 1, 6))] == ["session:old"]
+
+
 WORDS = ("oak", "tree", "jam", "peel", "grove")
 
 
@@ -610,17 +627,21 @@ WORDS = ("oak", "tree", "jam", "peel", "grove")
     st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join), min_size=1, max_size=25),
     st.lists(st.sampled_from(WORDS), min_size=1, max_size=5, unique=True),
     st.integers(1, 8),
+    st.sampled_from([Where(), Where(tier="session"), Where(after="2026-01-03"), Where(before="2026-01-03")]),
 )
-def test_however_little_may_be_ranked_only_what_matches_is_found_each_once_the_best_first(texts, asked, budget):
+def test_however_little_may_be_ranked_only_what_matches_is_found_each_once_the_best_first(texts, asked, budget, where):
     with in_memory() as tables, pytest.MonkeyPatch.context() as patch:
         number = tables.number("demo")
-        source = tables.put_source(number, "session:s", "session", "")
-        tables.put(number, source, [(documents.of_fact(text, "", None), b"", None) for text in texts])
+        for at, text in enumerate(texts):
+            tier = "session" if at % 3 else "core"
+            source = tables.put_source(number, tier, tier, "")
+            tables.put(number, source, [(documents.of_fact(text, "", f"2026-01-0{1 + at % 5}"), b"", None)])
         query = parse(" ".join(asked))
-        everything = {identity for identity, _ in tables.best(number, query, Where(), 100)}
+        everything = {identity for identity, _ in tables.best(number, query, where, 100)}
         patch.setattr("memoryd.index.matches.FEW", 0)
         patch.setattr("memoryd.index.matches.BUDGET", budget)
-        found = tables.best(number, query, Where(), 100)
+        patch.setattr("memoryd.index.matches.FILTERED_BUDGET", budget)
+        found = tables.best(number, query, where, 100)
         assert {identity for identity, _ in found} <= everything
         assert len({identity for identity, _ in found}) == len(found)
         assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.recall.documents import COLUMNS, WEIGHTS
 from memoryd.recall.query import Kind, expression
+from memoryd.recall.ranking import SESSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, KeysView, Sequence
@@ -59,7 +60,7 @@ class _All(NamedTuple):
 
     def extrapolated(self, count: int, last: int) -> int:
         """About how many there are of what there are `count` of up to the id `last`."""
-        return min(self.size, count * (self.last - self.first + 1) // (last - self.first + 1))
+        return min(self.size, count * (self.last - self.first + 1) // max(1, last - self.first + 1))
 
 
 class _Counted(NamedTuple):
@@ -105,7 +106,7 @@ class Matches:
     def best(self, query: Query, where: Where, limit: int) -> list[tuple[int, float]]:
         """The documents that match best, the best first: the id of each, and its score, of which more is better.
 
-        Of a single word that is nearly everywhere only the newest documents are ranked.
+        Of words that are nearly everywhere only the newest documents are ranked, and files and facts, which are few.
         """
         every = self._all()
         if every.size <= FEW:
@@ -114,13 +115,19 @@ class Matches:
         rare, common = self._parted(query.terms, budget, every)
         if not common:
             return self._ranked(rare, where, limit) if rare else []
-        ranked = rare or (common[0].term,)
-        scores = dict(self._ranked(ranked, where, limit, 0 if rare else self._newest(ranked[0], budget)))
+        scores = dict(self._ranked(rare, where, limit)) if rare else {}
+        if not scores:  # or none that the filter lets through
+            rare = ()
+            common, scores = self._newest(common, where, limit, budget)
         for one, (anywhere, own) in self._standing(rare, common, scores.keys(), where, budget).items():
             worth = one.worth(every.size)
             for ids, share in ((anywhere, _BESIDE), (own, 1 - _BESIDE)):
                 for identity in ids:
                     scores[identity] = scores.get(identity, 0.0) + worth * share
+        if not rare:
+            terms = dict.fromkeys([common[0], *_paired(common)])
+            for identity, score in self._ranked([one.term for one in terms], where, limit, written_down=True):
+                scores[identity] = max(score, scores.get(identity, score))
         return sorted(scores.items(), key=lambda one: (-one[1], one[0]))[:limit]
 
     def _standing(
@@ -197,20 +204,45 @@ class Matches:
     ) -> Iterator[tuple[_Counted, _Counted, set[int]]]:
         """Two terms at a time, with the documents that hold both, where these are not too many; no more in all."""
         left = budget
-        for one, other in combinations([one for one in common[:_PAIRED] if one.holding <= _REACH * BUDGET], 2):
+        for one, other in combinations(_paired(common), 2):
             ids = self._ids(f"{one.term.match} AND {other.term.match}", where, left + 1)
             if ids and len(ids) <= left:
                 left -= len(ids)
                 yield one, other, ids
 
-    def _newest(self, term: Term, most: int) -> int:
-        """The id of the first of so many documents that hold a term, from the end on."""
-        sql = f"SELECT rowid FROM {self._words} WHERE {self._words} MATCH :match"  # noqa: S608
-        rows = self._rows(f"{sql} ORDER BY rowid DESC LIMIT 1 OFFSET :most", {"match": term.match, "most": most})
-        return int(rows[0][0]) if rows else 0
+    def _newest(
+        self, common: list[_Counted], where: Where, limit: int, most: int
+    ) -> tuple[list[_Counted], dict[int, float]]:
+        """The best of the newest documents that hold a common term, the rarest that is found; that one is put first."""
+        sql, values = self._narrowed("1", where)
+        sql += " ORDER BY w.rowid DESC LIMIT 1 OFFSET :most"
+        for one in common[:_PAIRED]:
+            since = self._rows(sql, {"match": one.term.match, "most": most, **values})
+            found = self._ranked((one.term,), where, limit, int(since[0][0]) if since else 0)
+            if found:
+                return [one, *(other for other in common if other is not one)], dict(found)
+        return common, {}
 
-    def _ranked(self, terms: Sequence[Term], where: Where, limit: int, since: int = 0) -> list[tuple[int, float]]:
+    def _ranked(
+        self, terms: Sequence[Term], where: Where, limit: int, since: int = 0, *, written_down: bool = False
+    ) -> list[tuple[int, float]]:
+        """The best of the documents that hold any of the terms.
+
+        Args:
+            terms: which.
+            where: what it is narrowed to.
+            limit: documents at most.
+            since: the id of the first that is looked at.
+            written_down: of files and facts only.
+        """
         sql, values = self._narrowed(f"{_SCORE.format(n=self._number)} AS score", where)
+        if written_down:
+            # By +, so that it is passed over what matches: to look for each costs more.
+            sql += (
+                " AND +w.rowid IN (SELECT e.id FROM source f JOIN document e ON e.source = f.id"
+                " WHERE f.agent = :number AND f.tier <> :session ORDER BY e.id DESC LIMIT :most)"
+            )
+            values |= {"number": self._number, "session": SESSION, "most": _REACH * BUDGET}
         rows = self._rows(
             f"{sql} AND w.rowid >= :since ORDER BY score, w.rowid LIMIT :limit",
             {"match": expression(tuple(terms)), "since": since, "limit": limit, **values},
@@ -231,3 +263,8 @@ class Matches:
         if where.after is not None or where.before is not None:
             sql += " AND (d.day IS NULL OR d.day BETWEEN coalesce(:after, '') AND coalesce(:before, '~'))"
         return sql, {"tier": where.tier, "after": where.after, "before": where.before}
+
+
+def _paired(common: Sequence[_Counted]) -> list[_Counted]:
+    """The rarest of the common terms, where these are not too common."""
+    return [one for one in common[:_PAIRED] if one.holding <= _REACH * BUDGET]
