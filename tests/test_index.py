@@ -76,6 +76,7 @@ def test_tables_that_hold_what_was_never_put_there_are_made_anew(world):
     right = everything(world)
     connection = library().connect(str(world.index.path))
     for change in ("UPDATE document SET digest = 5", "UPDATE source SET tags = 'x'", "UPDATE agent SET waiting = '{'",
+                   "UPDATE agent SET turn_id = 1e308", "UPDATE agent SET waiting = '[9e99]'",
                    "UPDATE document SET day = 'never'", "DROP TABLE document", "DROP TABLE words_1"):  # fmt: skip
         connection = library().connect(str(world.index.path))
         connection.execute(change)

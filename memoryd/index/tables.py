@@ -204,9 +204,12 @@ class Tables:
             return Progress()
         try:
             turn_id, mark, audit_mark, waiting = rows[0]
-            return Progress(int(turn_id), str(mark), str(audit_mark), tuple(map(int, json.loads(waiting))))
-        except (TypeError, ValueError) as error:
+            found = Progress(int(turn_id), str(mark), str(audit_mark), tuple(map(int, json.loads(waiting))))
+        except (TypeError, ValueError, OverflowError) as error:
             raise DamagedError("the progress of an agent cannot be read") from error
+        if any(not 0 <= one < 1 << 63 for one in (found.turn_id, *found.waiting)):  # no row has such an id
+            raise DamagedError("the progress of an agent cannot be read")
+        return found
 
     def set_progress(self, agent_id: str, progress: Progress) -> None:
         """Record how far an agent has been taken in."""
@@ -466,7 +469,11 @@ class Tables:
 def _faults() -> Iterator[None]:
     try:
         yield
-    except (library().DatabaseError, UnicodeDecodeError) as error:  # the latter of a message that quotes bad bytes
+    except (
+        library().DatabaseError,
+        UnicodeDecodeError,
+        OverflowError,
+    ) as error:  # of bad bytes quoted, of an id too large
         raise FaultError(error) from error
 
 
