@@ -43,9 +43,11 @@ def test_what_stands_in_facts_core_and_day_is_told_once_and_is_no_hit_either(scr
     assert made.text.count("PostgreSQL 16 because the reports need window functions.") == 1
     assert (made.left_out, "said above left out: the file has them" in made.text) == ((), True)
     assert "- Assistant: Noted: orders stay in PostgreSQL 16." in made.text
-    hits = (f"User: {said_}", f"- {said_}\n- Assistant: Noted: orders stay in PostgreSQL 16. …", f"Not: {said_}")
-    found = [Part("memory/2026-03-04.md, lines 3-4", one) for one in hits]
-    assert context.untold(found, made.text) == found[2:]
+    hits = (f"User: {said_}", said_.upper(), f"- {said_[:-1]}", f"… {said_[5:]}")
+    assert context.untold([Part("memory/2026-03-04.md, lines 3-4", one) for one in hits], made.text) == []
+    # The same words within another statement say something else.
+    others = [Part("MEMORY.md, line 3", one) for one in (f"Not: {said_}", said_[5:], said_[:20], "PostgreSQL 16")]
+    assert context.untold(others, made.text) == others
 
 
 def test_the_library_tells_what_fits_without_secrets_as_the_real_tokenizer_counts(scratch):

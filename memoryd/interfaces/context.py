@@ -5,6 +5,7 @@ It is redacted once more on the way, since it goes to a model: files are people'
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
@@ -44,6 +45,12 @@ if TYPE_CHECKING:
 OTHERS = 4  # sessions that hand over what they were about
 _ANSWERS = 5  # of a session, of which the last is told that reports something
 _ELLIPSIS = " …"  # where a snippet was cut
+# What stands before a statement in what is told, each a label that leaves it what it is.
+_LABELS = (
+    "user|assistant|agent|decision|learned|event|asked|last answer|reports?"
+    "|work|personal|top of mind|recent|earlier|background"
+)
+_BEGINS = rf"(?:^|[-*\]>.!?] |\b(?:{_LABELS}): )"
 JOURNAL = "Journal of what was done to this memory"
 JOURNAL_SHOWN = timedelta(days=7)  # an entry is told for so long; it is kept for good
 HITS = 5  # of a search that are told
@@ -159,14 +166,17 @@ def parts_of(hits: Sequence[Hit]) -> tuple[injection.Part, ...]:
 
 
 def untold(found: Sequence[injection.Part], text: str) -> list[injection.Part]:
-    """Those of them that hold a line which an agent was not told in a text."""
-    said = " ".join(text.split()).casefold()
+    """Those of them that an agent was not told in a text: "never uses tabs" does not tell "uses tabs"."""
+    said = "\n".join(" ".join(line.split()) for line in text.splitlines()).casefold()
+    return [part for part in found if not _statement(part.text).search(said)]
 
-    def is_told(line: str) -> bool:
-        told = neutral(line).casefold()
-        return told in said or told.removeprefix(injection.BY_USER) in said
 
-    return [part for part in found if not all(map(is_told, part.text.strip(_ELLIPSIS).splitlines()))]
+def _statement(snippet: str) -> re.Pattern[str]:
+    """Finds what a snippet says, by whomever; where it is cut, also within a statement."""
+    words = neutral(snippet.strip(_ELLIPSIS)).casefold().removeprefix("- ").removeprefix(injection.BY_USER)
+    begins = "" if snippet.startswith("…") else _BEGINS
+    ends = "" if snippet.endswith("…") else r"(?:(?<=[.!?])|(?=[.!?]|$))"
+    return re.compile(begins + re.escape(words).replace(r"\ ", r"\s") + ends, re.MULTILINE)
 
 
 def told(remembered: Remembered, budget: injection.Budget, count: injection.Count) -> Injection:
