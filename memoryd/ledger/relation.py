@@ -271,8 +271,7 @@ def turns_round(text: str, sources: Iterable[tuple[str, str]]) -> bool:
             folded = sentence.casefold()
             if len(sentence) > _LONGEST_SENTENCE or not any(verb in folded for verb in verbs):
                 continue
-            words = WORD.findall(sentence)
-            verbs -= {verb for verb in verbs if _is_of_pronoun(words, verb)}
+            verbs -= _of_pronouns(sentence)
             spoken = f"{speaker}: {sentence}" if speaker else sentence
             said_so |= {(one.agent, one.patient) for one in _deeds(spoken, loosely=True) if one in told}
             if not sentence.rstrip("\"')»” ").endswith(_ASKS):
@@ -289,19 +288,17 @@ def _is_turned(
     return all(one.verb in verbs and one._replace(agent=patient, patient=agent) in held for one in between)
 
 
-def _is_of_pronoun(words: Sequence[str], verb: str) -> bool:
-    """Say whether somebody does it who is named by a pronoun only, or it is done to one."""
+@lru_cache(maxsize=1 << 14)
+def _of_pronouns(sentence: str) -> frozenset[str]:
+    """The stems of what somebody does who is named by a pronoun only, or what is done to one."""
+    words = WORD.findall(sentence)
+    found: set[str] = set()
+    ahead = 0  # words that a pronoun may still belong to
     for at, word in enumerate(words):
-        if stem(word.casefold()) != verb:
-            continue
-        if at + 1 < len(words) and words[at + 1].casefold() in _HIM:
-            return True
-        for one in reversed(words[max(0, at - _AHEAD) : at]):
-            if one.casefold() in _PRONOUNS:
-                return True
-            if one[0].isupper():
-                break
-    return False
+        if ahead > 0 or (at + 1 < len(words) and words[at + 1].casefold() in _HIM):
+            found.add(stem(word.casefold()))
+        ahead = _AHEAD if word.casefold() in _PRONOUNS else 0 if word[0].isupper() else ahead - 1
+    return frozenset(found)
 
 
 @lru_cache(maxsize=1 << 14)  # each line of a reply is held against the same sentences
