@@ -168,6 +168,15 @@ def test_what_others_read_while_it_is_erased_is_gone_as_well(world):
     other.close()
 
 
+def test_a_transaction_within_another_is_a_defect_and_no_damage(world):
+    world.turn("a kumquat tree")
+    assert world.places("kumquat")
+    with world.index.reading(), pytest.raises(RuntimeError, match="within another"), world.index.reading():
+        pass
+    assert world.index.why_damaged() is None
+    assert world.places("kumquat")
+
+
 def test_an_index_from_which_much_was_removed_is_made_anew(world, monkeypatch):
     monkeypatch.setattr("memoryd.index.tables.FEW", 10)
     everything(world)

@@ -154,6 +154,8 @@ class Index:
     def _transaction(self, how: str) -> Iterator[Tables]:
         with self._lock:
             self._open()
+            if self._connection.in_transaction:  # SQLite's own error would pass for damage
+                raise RuntimeError("one transaction of the index within another")
             with self._damage():
                 self._connection.execute(f"BEGIN {how}")
                 try:
