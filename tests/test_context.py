@@ -48,6 +48,9 @@ def test_what_stands_in_facts_core_and_day_is_told_once_and_is_no_hit_either(scr
     # The same words within another statement say something else.
     others = [Part("MEMORY.md, line 3", one) for one in (f"Not: {said_}", said_[5:], said_[:20], "PostgreSQL 16")]
     assert context.untold(others, made.text) == others
+    rule = "Deploy on no Friday."
+    thrice = [Part("MEMORY.md, line 3", one) for one in (f"- {rule}", f"- User: {rule}", f"Well: {rule}", rule)]
+    assert context.untold(thrice, made.text) == [thrice[0], thrice[2]]
 
 
 def test_the_library_tells_what_fits_without_secrets_as_the_real_tokenizer_counts(scratch):

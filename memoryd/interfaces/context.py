@@ -166,9 +166,20 @@ def parts_of(hits: Sequence[Hit]) -> tuple[injection.Part, ...]:
 
 
 def untold(found: Sequence[injection.Part], text: str) -> list[injection.Part]:
-    """Those of them that an agent was not told in a text: "never uses tabs" does not tell "uses tabs"."""
-    said = "\n".join(" ".join(line.split()) for line in text.splitlines()).casefold()
-    return [part for part in found if not _statement(part.text).search(said)]
+    """Those of them that an agent was told neither in a text nor by one before.
+
+    "Never uses tabs" does not tell "uses tabs".
+    """
+    said, more = _lines_of(text), []
+    for part in found:
+        if not _statement(part.text).search(said):
+            more.append(part)
+            said += "\n" + _lines_of(neutral(part.text))
+    return more
+
+
+def _lines_of(text: str) -> str:
+    return "\n".join(" ".join(line.split()) for line in text.splitlines()).casefold()
 
 
 def _statement(snippet: str) -> re.Pattern[str]:
