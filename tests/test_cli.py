@@ -299,6 +299,14 @@ def test_a_bad_configuration_is_told_with_its_line_and_a_remedy(tmp_path, capsys
     assert "timezone" in error["hint"]
 
 
+def test_a_tool_that_nobody_knows_is_told_ahead_of_the_question_which_agent(tmp_path, capsys):
+    scratch = Scratch(tmp_path / "scratch")
+    scratch.agents.append(Scratch.agent("other", tmp_path))
+    scratch.write_config()
+    error = data(scratch, capsys, "connect", "foo", code=2)
+    assert error["message"] == "memoryd does not know 'foo'"
+
+
 def test_no_configuration_at_all(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "memoryd", "--json", "--config", str(tmp_path / "none.yaml"), "status"],

@@ -1,5 +1,6 @@
 """Connecting agents: what is written into their configuration, into nothing else, and how it is taken back."""
 
+import itertools
 import json
 import os
 import shlex
@@ -411,6 +412,27 @@ def test_sessions_of_other_projects_get_no_tools(place, tmp_path):
     assert len(paths("claude-code", replace(bound, project=tmp_path))) == 1
 
 
+def test_sessions_of_other_projects_do_not_load_the_memory_and_each_tool_says_what_it_can(place, tmp_path):
+    shop = tmp_path / "shop"
+    shop.mkdir()
+    bound = replace(place, agent=replace(place.agent, transcripts=(TranscriptSource(path="x", project=shop),)))
+    for write in (False, True):
+        for where in (bound, replace(bound, project=tmp_path)):
+            with pytest.raises(RefusedError, match="sessions of other projects would be told") as refused:
+                connect("aider", where, NOW, write=write, remove=False)
+            assert "--project" in refused.value.hint
+    assert not list(place.home.iterdir())
+    written("aider", place)
+    written("aider", bound, remove=True)
+    assert not list(place.home.iterdir()), "what was connected once can be taken away"
+    assert written("aider", replace(bound, project=shop))["written"]
+    elsewhere = connect("claude-code", replace(bound, project=tmp_path), NOW, **LOOK)["next"]
+    assert len(elsewhere) == 1
+    assert elsewhere[0].startswith(f"{tmp_path} is no folder of agent demo's")
+    assert elsewhere[0].endswith(f"use --project in {shop}")
+    assert "--project" not in " ".join(connect("openclaw", bound, NOW, **LOOK)["next"])
+
+
 def test_a_second_agent_gets_a_name_of_its_own_and_a_moved_configuration_the_old_one(place, tmp_path):
     second = replace(place, agent=Agent(id="second", workspace=tmp_path))
     for tool in ("claude-code", "codex", "opencode"):
@@ -774,6 +796,23 @@ def test_the_memory_is_named_in_instructions_when_asked_and_goes_to_the_byte(too
         assert str(path) in [one["path"] for one in again["files"]]
     written(tool, plain, remove=True)
     assert {one: one.read_bytes() for one in plain.home.rglob("*") if one.is_file()} == before
+
+
+@pytest.mark.parametrize("text", [None, "", "\n", "# Mine\n", "# Mine\r\n", "no end of line"])
+def test_one_file_of_instructions_for_several_tools_goes_with_the_last(text, plain, tmp_path):
+    project = tmp_path / "p"
+    project.mkdir()
+    inside = replace(plain, project=project)
+    for order in itertools.permutations(("codex", "opencode", "pi")):
+        if text is not None:
+            (project / "AGENTS.md").write_bytes(text.encode())
+        for tool in ("codex", "opencode", "pi"):
+            instructed(tool, inside)
+        for tool in order:
+            written(tool, inside, remove=True)
+        left = {path.name: path.read_bytes() for path in project.rglob("*") if path.is_file()}
+        assert left == ({} if text is None else {"AGENTS.md": text.encode()}), order
+        shutil.rmtree(plain.settings.state_dir / "connect")
 
 
 def test_what_a_person_wrote_since_into_instructions_stays(plain):

@@ -58,6 +58,7 @@ def connect(
     from memoryd.engine.clock import Clock
     from memoryd.interfaces import connect as connecting
 
+    connecting.tool_of(tool)  # ahead of the question which agent is meant
     settings = call.settings()
     agent = call.agent(settings, agent_id)
     place = connecting.Place(settings, agent, Path.home(), os.environ, Path.cwd() if project else None)

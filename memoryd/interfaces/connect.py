@@ -169,7 +169,7 @@ class Place:
 
     def server(self) -> McpServer | None:
         """What gives a session the memory's tools; None where sessions would get them that are none of this agent's."""
-        if not is_within(self.agent, None if self.project is None else str(self.project)):
+        if not _is_own(self):
             return None
         return McpServer(service.program(), self.settings.source.absolute(), self.agent.id)
 
@@ -181,6 +181,11 @@ class Place:
         program, options = (json.dumps(words) for words in ([*service.program(), "hook", tool], self.options()))
         call = call.replace('"@PROGRAM@"', program).replace('"@OPTIONS@"', options)
         return (folder / name).read_text("utf-8").replace("@CALL@", call)
+
+
+def _is_own(place: Place) -> bool:
+    """Whether all sessions that find the configuration are this agent's."""
+    return is_within(place.agent, None if place.project is None else str(place.project))
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +200,7 @@ class Tool:
         shared: for an MCP server that a project's own file names.
         instructions: the block of the file that it loads by itself; None where it needs none.
         doubts: what a person looks at once it is taken away, since nobody knows how it was before.
+        loads: whether its own file has the memory loaded, with no hook that asks whose session it is.
     """
 
     edits: Callable[[Place], Sequence[Edit]]
@@ -204,14 +210,21 @@ class Tool:
     shared: tuple[str, ...] = ()
     instructions: Callable[[Place], Instructions] | None = None
     doubts: Callable[[Place], Sequence[str]] = lambda _: ()
+    loads: bool = False
 
     def steps(self, place: Place) -> list[str]:
         """What a person does next."""
+        is_own = _is_own(place)
+        if place.project is not None and not is_own:
+            folders = ", ".join(map(str, folders_of(place.agent)))
+            what = f"{place.project} is no folder of agent {place.agent.id}'s: sessions in it are told nothing"
+            return [f"{what}, and get no tools; use --project in {folders}"]
         if not self.served:
             return list(self.next)
-        if place.server() is None:
-            tools = "the tools of memory are not in it, for sessions of other projects would get them: --project, there"
-            return [*self.next, tools]
+        if not is_own:
+            tools = "the tools of memory are not in it, for sessions of other projects would get them"
+            way = "--project, there" if self.in_project else "it has no configuration of a project"
+            return [*self.next, f"{tools}: {way}"]
         return [*self.next, *self.served, *(self.shared if place.project is not None else ())]
 
 
@@ -410,9 +423,22 @@ TOOLS = {
     ),
     "pi": Tool(_pi, ("start pi anew, or /reload in it",), instructions=_pi_md),
     "aider": Tool(
-        _aider, (_ANEW.format("Aider"), "it has no hooks: it reads MEMORY.md at its start, and no more than that")
+        _aider,
+        (_ANEW.format("Aider"), "it has no hooks: it reads MEMORY.md at its start, and no more than that"),
+        loads=True,
     ),
 }
+
+
+def tool_of(name: str) -> Tool:
+    """The tool of a name.
+
+    Raises:
+        ConfigError: there is no such tool.
+    """
+    if name not in TOOLS:
+        raise ConfigError(f"memoryd does not know {name!r}", hint=f"one of {', '.join(TOOLS)}")
+    return TOOLS[name]
 
 
 def connect(tool: str, place: Place, now: str, *, write: bool, remove: bool, instruct: bool = False) -> dict[str, Any]:
@@ -432,14 +458,15 @@ def connect(tool: str, place: Place, now: str, *, write: bool, remove: bool, ins
 
     Raises:
         ConfigError: there is no such tool.
-        RefusedError: a file is of a shape that cannot be edited without loss; nothing is written.
+        RefusedError: a file is of a shape that cannot be edited without loss, or sessions of other projects would load
+            the memory; nothing is written.
         StateError: a file cannot be read or written.
     """
-    if tool not in TOOLS:
-        raise ConfigError(f"memoryd does not know {tool!r}", hint=f"one of {', '.join(TOOLS)}")
-    known = TOOLS[tool]
+    known = tool_of(tool)
     if place.project is not None and not known.in_project:
         raise RefusedError(f"{tool} has no configuration of a project", hint="leave out --project")
+    if known.loads and not remove:
+        _require_own(tool, place)
     keep = place.settings.state_dir / KEPT
     doubts = known.doubts(place) if remove else ()
     planned = []
@@ -493,10 +520,14 @@ def _instructions(tool: str, place: Place) -> Instructions:
     make = TOOLS[tool].instructions
     if make is None:
         raise RefusedError(f"{tool} loads MEMORY.md already", hint="leave out --instructions")
-    if not is_within(place.agent, None if place.project is None else str(place.project)):
+    _require_own(tool, place)
+    return make(place)
+
+
+def _require_own(tool: str, place: Place) -> None:
+    if not _is_own(place):
         what = "sessions of other projects would be told this agent's memory"
         raise RefusedError(what, tool, "use --project in a folder of this agent's")
-    return make(place)
 
 
 def _without(edit: Edit, old: bytes | None, before: Sequence[bytes]) -> bytes | None:
