@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 SAID = "What earlier sessions found out is in MEMORY.md"
+_ANOTHER = re.compile(r"\r?\n(?=<!-- memoryd connect: )")
 _WRITTEN = re.compile(rf"(?:@\S*MEMORY\.md|{re.escape(SAID)}[^\r\n]*)?(?:\r?\n)?")
 
 
@@ -66,7 +67,10 @@ class Instructions:
         found = self._find(text)
         if found is None:
             return old
-        return (text[: found.start()] + text[found.end() :]).encode() or None
+        above, below = text[: found.start()], text[found.end() :]
+        if not above and (line := _ANOTHER.match(below)):
+            below = below[line.end() :]  # it parted the two blocks: nobody else wrote it
+        return (above + below).encode() or None
 
     def is_in(self, old: bytes | None) -> bool:
         """Whether the block is there, or at least its beginning."""
