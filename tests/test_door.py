@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from datetime import UTC, date, datetime
 
 import pytest
 from scratch import Scratch, filler, recent, said
@@ -61,6 +62,31 @@ def test_what_is_not_configured_is_told(scratch, tmp_path):
         memoryd.Memory(scratch.workspace, tmp_path / "none.yaml")
     with pytest.raises(AttributeError, match="Remembrance"):
         memoryd.Remembrance  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("query", "how", "where"),
+    [
+        ("", {}, "query"),
+        ("--", {}, "query"),
+        ("tea", {"after": "x"}, "after"),
+        ("tea", {"before": datetime(2026, 3, 4, 23, 59, tzinfo=UTC)}, "before"),
+        ("tea", {"after": date(2026, 3, 5), "before": date(2026, 3, 4)}, "after, before"),
+        ("tea", {"tier": "attic"}, "tier"),
+    ],
+)
+def test_a_search_that_cannot_be_meant_is_refused(scratch, query, how, where):
+    with pytest.raises(ConfigError) as refused:
+        door(scratch).search(query, **how)
+    assert refused.value.where == where
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize("day", ["2026-11-21T23:59", "2026-W47", "20261121", "soon", ""])
+def test_the_command_takes_days_alone(scratch, day):
+    for option in ("--after", "--before"):
+        done = scratch.run("search", "tea", option, day)
+        assert (done.returncode, f"{option}: {day!r} is no day: write 2026-03-04" in done.stderr) == (2, True)
 
 
 def test_a_silo_is_a_silo_by_this_door_too(tmp_path):

@@ -235,14 +235,15 @@ class Memory:
         Args:
             query: any text: words, `"phrases"`, `prefix*`, names such as `snake_case`.
             tier: core, daily, recent, archive, fact or session; by default all.
-            tags: all of which a hit has.
+            tags: all of which a hit has: of a memory, of a file's front matter, or `#so` in its text.
             after: not older than this day.
             before: not younger than this day.
             limit: hits at most, 200 being the most there are.
 
         Raises:
             RefusedError: content is not for whoever runs this.
-            ConfigError: there is no such tier, or the limit is none.
+            ConfigError: there is no word in the query, no such tier, the limit is none, or `after` and `before` are no
+                days (`datetime.date`) or not in their order.
         """
         narrowing = Narrowing(tier, frozenset(tags), after, before, limit)
         return recall.search(self._settings, self._agent, query, narrowing, "python: search")

@@ -5,18 +5,18 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from dataclasses import asdict
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from memoryd.errors import MemorydError, NotFoundError
+from memoryd.errors import ConfigError, MemorydError, NotFoundError
 from memoryd.interfaces import grants
 from memoryd.interfaces.output import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import date
 
     from memoryd.config import Agent, Settings
     from memoryd.engine.excerpt import Excerpt, Span
@@ -34,11 +34,31 @@ def search(settings: Settings, agent: Agent, text: str, narrowing: Narrowing, wh
 
     Raises:
         RefusedError: content is not for whoever runs this.
-        ConfigError: the narrowing cannot be meant.
+        ConfigError: there is no word in the query, or the narrowing cannot be meant.
     """
+    from memoryd.recall.query import parse
+
+    if not parse(text).terms:
+        raise ConfigError("there is no word in it", "query", "give at least one letter or digit")
+    require_days(narrowing)
     grants.require(settings, agent, what)
     with scrubbing(settings) as scrubber, opened(settings, scrubber) as recall:
         return recall.search(agent, text, narrowing)
+
+
+def require_days(narrowing: Narrowing) -> None:
+    """Make sure that a search is narrowed to days, in their order.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    for name, day in (("after", narrowing.after), ("before", narrowing.before)):
+        # A datetime is a date, too, and its time would count for nothing.
+        if day is not None and (not isinstance(day, date) or isinstance(day, datetime)):
+            raise ConfigError(f"{str(day)!r} is no day", name, "give a datetime.date, such as date(2026, 3, 4)")
+    if narrowing.after is not None and narrowing.before is not None and narrowing.after > narrowing.before:
+        what = f"{narrowing.after} is later than {narrowing.before}: no day is in between"
+        raise ConfigError(what, "after, before", "give the earlier day as after")
 
 
 def get(settings: Settings, agent: Agent, path: str, span: Span, what: str) -> Excerpt:
@@ -96,7 +116,12 @@ def scrubbing(settings: Settings) -> Iterator[Scrubber]:
 @click.argument("query", nargs=-1, required=True)
 @_agent
 @click.option("--tier", metavar="T", help="Only: core, daily, recent, archive, fact, session.")
-@click.option("--tags", metavar="A,B", default="", help="Only what has all of these tags.")
+@click.option(
+    "--tags",
+    metavar="A,B",
+    default="",
+    help="Only what has all of these tags: of a memory, of a file's front matter (tags: [a]), or #a in its text.",
+)
 @click.option("--after", metavar="DAY", help="Not older than this day, such as 2026-03-04.")
 @click.option("--before", metavar="DAY", help="Not younger than this day.")
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 200))
@@ -117,16 +142,12 @@ def search_command(
     the most relevant one.
     """
     from memoryd.engine.recall import Narrowing
-    from memoryd.recall.query import parse
 
     settings = call.settings()
     agent = call.agent(settings, agent_id)
-    text = " ".join(query)
-    if not parse(text).terms:
-        raise click.UsageError("there is no word in the query: give at least one letter or digit")
     wanted = frozenset(tag.strip() for tag in tags.split(",") if tag.strip())
     narrowing = Narrowing(tier, wanted, _day(after, "--after"), _day(before, "--before"), limit)
-    hits = search(settings, agent, text, narrowing, "search")
+    hits = search(settings, agent, " ".join(query), narrowing, "search")
     most = max((hit.score for hit in hits), default=0.0)
     lines = [line for hit in hits for line in _lines(hit, most)]
     call.output.result([asdict(hit) for hit in hits], "\n".join(lines) or "nothing found")
@@ -141,12 +162,15 @@ def _lines(hit: Hit, most: float) -> list[str]:
 
 
 def _day(text: str | None, option: str) -> date | None:
-    from datetime import date
-
+    if text is None:
+        return None
     try:
-        return None if text is None else date.fromisoformat(text[:10])
+        day = date.fromisoformat(text)
     except ValueError:
-        raise click.BadParameter(f"{text!r} is no day: write 2026-03-04", param_hint=option) from None
+        day = None
+    if day is None or day.isoformat() != text:  # a week, or the digits alone
+        raise click.BadParameter(f"{text!r} is no day: write 2026-03-04", param_hint=option)
+    return day
 
 
 @click.command("get")

@@ -74,10 +74,12 @@ class Memory:
         """Find what is remembered.
 
         Raises:
+            ConfigError: the days are not in their order.
             StateError: the index or the database cannot be used.
         """
         after, before = (None if day is None else date.fromisoformat(day) for day in (asked.after, asked.before))
         narrowing = Narrowing(asked.tier, frozenset(asked.tags), after, before, asked.limit)
+        recall.require_days(narrowing)
         hits = self._recall.search(self.agent, asked.query, narrowing)
         return values.Found(hits=list(map(_hit, hits)))
 

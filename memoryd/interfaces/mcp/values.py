@@ -49,7 +49,7 @@ class Search(Arguments):
         default=None, description="Only what lies there; everywhere by default."
     )
     tags: list[Annotated[str, Field(min_length=1, max_length=64)]] = Field(
-        default_factory=list, max_length=16, description="Only what has all of these tags."
+        default_factory=list, max_length=16, description="Only with all of these tags, such as #so in a text."
     )
     after: Day | None = Field(default=None, description="Not older than this day, such as 2026-03-04.")
     before: Day | None = Field(default=None, description="Not younger than this day.")
