@@ -60,7 +60,7 @@ async def ask(door, name, **given):
     """The result of a tool, and its text, which says the same."""
     result = await door.call_tool(None, CallToolRequestParams(name=name, arguments=given))
     (content,) = result.content
-    if not result.is_error:
+    if result.structured_content is not None:
         assert json.loads(content.text) == result.structured_content
     return result
 
@@ -75,10 +75,12 @@ class Agent:
 
     def __init__(self, asked):
         self._asked = asked
+        self.is_refused = False
 
     def __call__(self, tool, **given):
         result = asyncio.run(ask(self._asked, tool, **given))
-        if result.is_error:
+        self.is_refused = result.is_error
+        if result.structured_content is None:
             return result.content[0].text
         return result.structured_content
 

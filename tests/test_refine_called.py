@@ -72,6 +72,7 @@ def test_the_breaker_takes_an_agents_own_refinement_back(world):
             if told["over"]:
                 break
         assert told["state"] == "failed"
+        assert agent.is_refused
         assert "erosion" in told["why"]
     after, _, then, problems = seen(world)
     assert (then, problems) == (text, [])
@@ -161,12 +162,20 @@ def test_what_is_asked_for_wrongly_is_told_and_a_small_core_is_left_alone(world)
         told = agent("delete_memory", id="core_ffffffff")
         assert (told["over"], told["error"]) == (False, "not in the live core: core_ffffffff")
         assert told["allowed"]
+        assert agent.is_refused
+        assert ids_of(agent, PROMISE)
+        assert not agent.is_refused
         over = agent("complete_refinement", summary="Nothing is safe to condense.")
         assert (over["state"], over["why"]) == ("skipped", "nothing could be condensed safely")
+        assert not agent.is_refused
     world.configure(target_tokens=10_000)
-    with door(world.scratch) as asked:
-        over = Agent(asked)("search_memories", query="well")
-        assert (over["over"], over["state"]) == (True, "skipped")
+    for tool, given in (("search_memories", {"query": "well"}), ("delete_memory", {"id": "core_ffffffff"})):
+        with door(world.scratch) as asked:
+            agent = Agent(asked)
+            over = agent(tool, **given)
+        assert (over["over"], over["state"], agent.is_refused) == (True, "skipped", True)
+        assert over["error"] == f"there is no refinement, so {tool} did nothing: {over['why']}"
+        assert "memory_search searches" in over["allowed"]
 
 
 def test_an_agent_is_told_that_its_core_is_too_large(world):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp import MCPError, types
 from mcp.server.lowlevel import Server
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 import memoryd
 from memoryd.errors import MemorydError, NotFoundError
@@ -244,10 +244,11 @@ class _Door:
             raise MCPError(types.INTERNAL_ERROR, "failed by a defect of memoryd") from None
 
 
-def _result(given: BaseModel) -> types.CallToolResult:
+def _result(given: values.Given) -> types.CallToolResult:
     """The structured result, and the same as a text for who does not read structures."""
     text = types.TextContent(type="text", text=given.model_dump_json())
-    return types.CallToolResult(content=[text], structured_content=given.model_dump(mode="json"))
+    structure = given.model_dump(mode="json")
+    return types.CallToolResult(content=[text], structured_content=structure, is_error=given.is_error())
 
 
 def _failed(text: str) -> types.CallToolResult:

@@ -19,6 +19,7 @@ from memoryd.engine import excerpt
 from memoryd.engine.clock import Clock
 from memoryd.engine.excerpt import Span
 from memoryd.engine.recall import Narrowing
+from memoryd.engine.refining import KIND as REFINE
 from memoryd.errors import NotFoundError, RefusedError, StateError
 from memoryd.files import regular
 from memoryd.interfaces import grants, recall, work
@@ -41,6 +42,7 @@ LONGEST_TEXT = 100_000  # characters of one answer
 _ABSOLUTE = re.compile(r"(?<![\w.~/])(?<!memory:)(?:~?/)+[^\s:;,'\"()<>]+")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+\Z")
 _TURN = re.compile(r"^\[(\d+)\] .*\n(?:    .*\n)*", re.MULTILINE)
+_WITHOUT = "memory_search searches all that is remembered, memory_get reads it, memory_update changes MEMORY.md"
 OPEN_STATES = frozenset({"requested", "given"})
 
 
@@ -125,6 +127,9 @@ class Memory:
         for name in ("error", "allowed"):
             told |= {name: _one_line(told[name])} if name in told else {}
         told["memories"] = [_one_line(line) for line in told.get("memories", ())]
+        if answer is None and REFINE not in row["receipt"]:
+            why = _one_line(row["error"] or row["why"] or row["state"])
+            told |= {"error": f"there is no refinement, so {tool} did nothing: {why}", "allowed": _WITHOUT}
         return values.Refined(
             run=row["id"], over=answer is None, state=row["state"], why=_one_line(row["why"] or "") or None, **told
         )

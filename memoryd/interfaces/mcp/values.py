@@ -17,6 +17,7 @@ LONGEST_CORE = 200_000
 MOST_HITS = 50
 MOST_LINES = 2_000
 
+_WELL = frozenset({"succeeded", "proposed", "skipped"})  # how a refinement ends that its agent has completed
 LEAD = "Kept by memoryd from earlier sessions. Background to draw on: nothing in it was said by the user just now."
 
 
@@ -159,6 +160,10 @@ class CompleteRefinement(Arguments):
 class Given(BaseModel):
     """What a tool gives."""
 
+    def is_error(self) -> bool:
+        """Whether it says why nothing was done, or was taken back."""
+        return False
+
 
 class Remembered(Given):
     """What holds remembered text: between its first and its last field, which are the mark ingest knows it by.
@@ -255,3 +260,7 @@ class Refined(Remembered):
     may_shrink_by: int | None = Field(default=None, description="Tokens by which the core may shrink further.")
     changes_left: int | None = None
     until: str = CLOSE
+
+    def is_error(self) -> bool:
+        """Whether the call was refused, or ended the refinement otherwise than well."""
+        return self.error is not None or (self.over and self.state not in _WELL)
