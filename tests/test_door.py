@@ -89,6 +89,34 @@ def test_the_command_takes_days_alone(scratch, day):
         assert (done.returncode, f"{option}: {day!r} is no day: write 2026-03-04" in done.stderr) == (2, True)
 
 
+def test_each_id_that_a_search_prints_can_be_read(scratch):
+    memory, file = door(scratch), scratch.workspace / "MEMORY.md"
+    old = "" if not file.exists() else file.read_text(encoding="utf-8")
+    stands = "- The gauge stands\n  at the old pier.\n\n  ```\n  gauge read\n  ```\n"
+    more = f"\n## Tide\n\n{stands}\n## Old\n\n- The gauge rusts.\n"
+    file.write_text(f"{old}{more}", encoding="utf-8")
+    fact = memory.facts.add("Reads the gauge at noon.").fact
+    scratch.json("run", "--once")  # takes the edit over
+    hits = {hit.id: hit for hit in memory.search("gauge", limit=50) if hit.id}
+    assert fact.id in hits
+    assert [hit.tier for hit in hits.values()].count("core") == 2
+    for memory_id, hit in hits.items():
+        found = memory.get(memory_id)
+        assert found.path == hit.path
+        assert hit.first_line <= found.first_line <= found.last_line <= hit.last_line, "a hit begins at its heading"
+        assert memory.get(found.path, found.first_line, found.last_line + 1 - found.first_line).text == found.text
+    memory_id = next(one for one in hits if memory.get(one).text == stands)
+    assert memory.get(memory_id, 2, 1).text == "  at the old pier.\n"
+    with pytest.raises(NotFoundError, match="it has 6 lines"):
+        memory.get(memory_id, 7)
+    file.write_text(old + more.replace("- The gauge stands", "- The lamp stands"), encoding="utf-8")
+    with pytest.raises(NotFoundError, match=rf"does not stand in MEMORY.md now \(memoryd core history {memory_id}"):
+        memory.get(memory_id)
+    for unknown in ("core_ffffffff", "fact_ffffffff"):
+        with pytest.raises(NotFoundError):
+            memory.get(unknown)
+
+
 def test_a_silo_is_a_silo_by_this_door_too(tmp_path):
     made = Scratch(tmp_path / "scratch")
     made.agents[0]["privacy"] = "silo"

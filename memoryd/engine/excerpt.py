@@ -8,6 +8,7 @@ or proposals.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -16,9 +17,10 @@ from memoryd.database import reads
 from memoryd.engine.indexing import CORE_FILE, PRIVATE
 from memoryd.errors import ConfigError, NotFoundError, RefusedError
 from memoryd.files import regular
+from memoryd.ledger.memory import hash_of
 from memoryd.recall.ranking import FACT, SESSION
 from memoryd.scrub.hidden import masked
-from memoryd.tiers import proposal
+from memoryd.tiers import core, proposal
 from memoryd.tiers.lines import lines_of
 
 if TYPE_CHECKING:
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
     from memoryd.config import Agent
 
 LONGEST_PATH = 1024
-_HINT = "name a memory file: MEMORY.md, memory/2026-03-04.md or another that memory search names"
+_HINT = "name a memory file: MEMORY.md, memory/2026-03-04.md or another that memory search names, or an id of one"
+_MEMORY = re.compile(r"(core|fact)_[0-9a-f]+")
 _FOLDERS = (PurePosixPath("memory"), PurePosixPath(".continuum/memory"))
 _UNTOLD = frozenset({"backup", PurePosixPath(proposal.FOLDER).name})  # old versions, and what nobody has agreed to
 
@@ -80,8 +83,8 @@ def get(
 
     Args:
         agent: whose memory.
-        path: of a file, from the workspace on; or as a hit names a session or a fact.
-        span: which lines, or turns.
+        path: of a file, from the workspace on; or as a hit names a session, a fact, or the memory that it is.
+        span: which lines, or turns; of a core memory those of `MEMORY.md` that it takes.
         database: the state database.
         redact: gives texts of files without their secrets.
 
@@ -97,15 +100,24 @@ def get(
         return _of_session(agent.id, name, span, database)
     if kind == FACT and name:
         return _of_fact(agent.id, path, name, database)
+    if memory := _MEMORY.fullmatch(path):
+        if memory[1] == FACT:
+            return _of_fact(agent.id, path, path, database)
+        return _of_core(agent, path, span, database, redact)
     relative = inside(path)
     data = regular.read_in(agent.workspace, relative)
     if data is None:
         raise NotFoundError("there is no such file", path, _HINT)
     lines = lines_of(masked(data))
     _require(path, span, len(lines))
-    last = span.last(len(lines))
-    text = b"".join(lines[span.first - 1 : last]).decode(errors="replace")
-    return Excerpt(relative, span.first, last, len(lines), redact([text])[0] if text else "")
+    return _lines(relative, lines, span.first, span.last(len(lines)), redact)
+
+
+def _lines(
+    path: str, lines: Sequence[bytes], first: int, last: int, redact: Callable[[Sequence[str]], list[str]]
+) -> Excerpt:
+    text = b"".join(lines[first - 1 : last]).decode(errors="replace")
+    return Excerpt(path, first, last, len(lines), redact([text])[0] if text else "")
 
 
 def inside(path: str) -> str:
@@ -160,3 +172,33 @@ def _of_fact(agent_id: str, path: str, fact_id: str, database: Path) -> Excerpt:
     if found["kind"] != FACT or found["deleted_at"] is not None:
         raise NotFoundError("there is no such fact", path, "memoryd facts list shows them")
     return Excerpt(f"{FACT}:{found['id']}", 1, 1, 1, str(found["content"]))
+
+
+def _of_core(
+    agent: Agent, memory_id: str, span: Span, database: Path, redact: Callable[[Sequence[str]], list[str]]
+) -> Excerpt:
+    """The lines of `MEMORY.md` where a memory stands now, counted from the first of them."""
+    with reads.open_reader(database) as reader:
+        found = reads.find_memory(reader, agent.id, memory_id)
+    data = regular.read_in(agent.workspace, CORE_FILE) or b""
+    place = None if found["deleted_at"] is not None else _place(data, found["content_hash"], found["heading"] or "")
+    if place is None:
+        history = f"memoryd core history {found['id']} shows what became of it"
+        raise NotFoundError("this memory does not stand in MEMORY.md now", memory_id, history)
+    first, count = place
+    _require(memory_id, span, count)
+    return _lines(CORE_FILE, lines_of(masked(data)), first + span.first - 1, first + span.last(count) - 1, redact)
+
+
+def _place(data: bytes, said: str, heading: str) -> tuple[int, int] | None:
+    """The line at which a bullet of this hash begins, and how many it takes; rather one below its heading."""
+    file = core.parse(data)
+    known = iter(file.bullets)
+    line, found = 1, []
+    for piece in file.pieces:
+        if piece.kind is core.Kind.BULLET:
+            bullet = next(known)
+            if hash_of(core.unescaped(bullet.text)) == said:
+                found.append((bullet.heading != heading, line, len(lines_of(piece.raw.rstrip()))))
+        line += piece.raw.count(b"\n")
+    return min(found)[1:] if found else None

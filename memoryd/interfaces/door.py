@@ -249,11 +249,11 @@ class Memory:
         return recall.search(self._settings, self._agent, query, narrowing, "python: search")
 
     def get(self, path: str, first: int = 1, lines: int | None = None) -> Excerpt:
-        """Return lines of a file of the workspace, or of what a hit names: `session:ID`, `fact:ID`.
+        """Return lines of a file of the workspace, or of what a hit names: `session:ID`, `fact:ID`, the id of a memory.
 
         Args:
-            path: from the workspace on.
-            first: the first line, counted from 1; of a session the number of the turn.
+            path: from the workspace on; for the id of a core memory the lines of `MEMORY.md` are told where it stands.
+            first: the first line, counted from 1; of a session the number of the turn, of a memory a line of its own.
             lines: how many at most; by default all.
 
         Raises:

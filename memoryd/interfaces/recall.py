@@ -180,7 +180,7 @@ def _day(text: str | None, option: str) -> date | None:
 @click.option("--lines", "count", type=click.IntRange(1), help="How many lines; all by default.")
 @click.pass_obj
 def get_command(call: Call, path: str, agent_id: str | None, first: int, count: int | None) -> None:
-    """Show lines of a memory file, turns of session:ID, or fact:ID."""
+    """Show lines of a memory file, turns of session:ID, fact:ID, or what an id stands for that search shows."""
     from memoryd.engine.excerpt import Span
 
     settings = call.settings()

@@ -63,7 +63,7 @@ class Get(Arguments):
     path: str = Field(
         min_length=1,
         max_length=LONGEST_PATH,
-        description="A memory file, such as MEMORY.md or memory/2026-03-04.md; session:ID, fact:ID.",
+        description="A memory file, such as MEMORY.md or memory/2026-03-04.md; session:ID, fact:ID; the id of a hit.",
     )
     first_line: int = Field(default=1, ge=1, le=1_000_000_000, description="The first line; of a session, the turn.")
     lines: int = Field(default=200, ge=1, le=MOST_LINES, description="How many lines at most.")
