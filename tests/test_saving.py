@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from scratch import Scratch, filler, in_process, recent, said, until
@@ -213,9 +214,20 @@ def test_one_replacement_after_another_meets_the_erosion_guard(scratch):
         try:
             memory.update(replace="".join(lines[:-1]))
         except RefusedError as error:
-            assert "erosion" in str(error)  # noqa: PT017
+            told = re.search(
+                r"erosion: .* takes about ([\d,]+) tokens, ([\d,]+) of the ([\d,]+) that may go in 30 days are used"
+                r" \(30 %\); with no other loss it fits from (\d{4}-\d\d-\d\d \d\d:\d\d) UTC on",
+                str(error),
+            )
+            assert told, error  # noqa: PT017
+            lost, used, most = (int(number.replace(",", "")) for number in told.groups()[:3])
+            assert 0 < used <= most < used + lost
+            ahead = datetime.fromisoformat(told[4]).replace(tzinfo=UTC) - datetime.now(UTC)
+            assert timedelta(days=29, hours=23) < ahead <= timedelta(days=30, minutes=1)
             refused += 1
     assert refused
+    with pytest.raises(RefusedError, match="too much at any time"):
+        memory.update(replace=lines[-1])
 
 
 def test_feedback_is_audited_and_takes_nothing_from_a_rollback(scratch, memory, capsys):

@@ -7,6 +7,7 @@ and without a tokenizer at hand.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from memoryd.database import audit, memories
@@ -35,10 +36,11 @@ AGENT_TOOL = "agent-tool"  # … and a tool that agents use
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What came through the gate, and what did not."""
+    """What came through the gate, and what did not; where that is too much at once, how much it is and what may be."""
 
     changes: tuple[Change, ...]
     refusals: tuple[Refusal, ...]
+    allowance: str = ""
 
 
 def judge(
@@ -96,7 +98,21 @@ def judge(
         new_hex=new_hex,
         taken=memories.Taken(connection),
     )
-    return Passed(tuple(changes), judged.refusals)
+    too_much = next((one for one in judged.refusals if one.guard is Guard.EROSION), None)
+    return Passed(tuple(changes), judged.refusals, "" if too_much is None else _allowance(context, too_much))
+
+
+def _allowance(context: Context, too_much: Refusal) -> str:
+    """What erosion goes by, in words."""
+    lost, used, base, percent = (too_much.numbers[name] for name in ("lost", "before", "base", "percent"))
+    most = int(base * percent / 100)
+    behind = guards.fits_behind(context, too_much)
+    ends = (
+        None if behind is None else moment_of(behind) + erosion.WINDOW + timedelta(minutes=1)
+    )  # it is told to the minute
+    when = "that is too much at any time" if ends is None else f"with no other loss it fits from {ends:%F %H:%M} UTC on"
+    told = f"this takes about {lost:,} tokens, {used:,} of the {most:,} that may go in 30 days are used ({percent:g} %)"
+    return f"{told}; {when}"
 
 
 def context_of(
@@ -154,7 +170,8 @@ def require_passed(passed: Passed) -> None:
         RefusedError: something was; by which guard, of which memories.
     """
     if passed.refusals:
-        why = "; ".join(f"{one.guard}: {one.why}" for one in passed.refusals)
+        told = {Guard.EROSION: f": {passed.allowance}"}
+        why = "; ".join(f"{one.guard}: {one.why}{told.get(one.guard, '')}" for one in passed.refusals)
         named = dict.fromkeys(memory_id for one in passed.refusals for memory_id in one.memory_ids)
         hints = dict.fromkeys(_HINTS[one.guard] for one in passed.refusals if one.guard in _HINTS)
         raise RefusedError(why, ", ".join(named), "; ".join(hints))

@@ -419,6 +419,27 @@ def erode(context: Context, changes: Sequence[Change]) -> Erosion:
     return Erosion(before, lost, base, _exact(context.limits.erosion_percent) * base / 100, drops)
 
 
+def fits_behind(context: Context, refused: Refusal) -> str | None:
+    """The time of the loss that has to be 30 days old for what erosion refused to be let through, with none besides.
+
+    Args:
+        context: what the guards went by.
+        refused: by erosion.
+
+    Returns:
+        UTC, ISO 8601; None where it is too much at any time.
+    """
+    live = _core_texts(context.memories.values())
+    tokens = core_tokens(context.memories.values(), context.count_tokens)
+    lost, percent = _exact(refused.numbers["lost"]), _exact(refused.numbers["percent"])
+    drops = sorted(context.drops, key=lambda drop: drop.at)
+    for gone, drop in enumerate(drops, 1):
+        left = erosion.lost(drops[gone:], live, context.count_tokens)
+        if left + lost <= percent * (tokens + left) / 100:
+            return drop.at
+    return None
+
+
 def _after(context: Context, changes: Iterable[Change]) -> dict[str, Memory]:
     return {**context.memories, **{change.memory_id: change.after for change in changes}}
 
