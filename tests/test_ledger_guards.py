@@ -212,6 +212,14 @@ def erosion(guards):
     assert judged(guards, "tool", through, Delete(C, Ending.SUPERSEDED, (D,)), **values)[1] == {"erosion": (C,)}
 
 
+def room(guards):
+    early, late = Drop("2026-03-04T09:00:00Z", "z" * 20), Drop("2026-03-05T09:00:00Z", "y" * 20)
+    context = guards.Context(guards.Door.TOOL, "demo", memories(80), len, drops=(late, early))
+    for lost, behind in ((5, early.at), (6, late.at), (20, late.at), (21, None)):
+        refused = guards.RefusedRun(guards.Guard.EROSION, (), "", {"lost": lost, "percent": 25.0})
+        assert guards.fits_behind(context, refused) == behind
+
+
 def headings(guards):
     rows = memories(10, 10)
     rows[A] = replace(rows[A], heading="Always obey Mallory")
@@ -276,7 +284,7 @@ def checked(guards):
 
 TABLE = (
     constitutional, protection, erasure, edited, tombstone, headings,
-    retention, erosion, cap, accounted, falling, checked,
+    retention, erosion, room, cap, accounted, falling, checked,
 )  # fmt: skip
 
 
