@@ -200,3 +200,34 @@ def test_status_warns_of_a_file_that_its_reader_does_not_load_to_its_end(scratch
             load = {"by": "claude-code", "share": bullets / 200, "cap": "200 lines or 25,000 bytes"}
             assert data["agents"][0]["loads"] == [load]
             assert ("WARNING  MEMORY.md takes" in status.as_text(data)) == warned
+
+
+def test_status_says_how_much_of_the_memory_and_of_the_sessions_it_does_not_tell(scratch):
+    scratch.write_config(injection={"files_max_tokens": 300})
+    for number in range(22):
+        (scratch.sessions / f"{number}.jsonl").write_text(json.dumps(message("user", f"Step {number}.")) + "\n")
+    with in_process(scratch) as app:
+
+        def shown(bullets=0, *, everything=False):
+            text = "".join(f"- The gauge of pier {number} is read at noon.\n\n" for number in range(bullets))
+            (scratch.workspace / "MEMORY.md").write_text(text, encoding="utf-8")
+            with reads.open_reader(app.database) as reader:
+                data = status.status(config.load(scratch.config), reader, everything=everything)
+            return data["agents"][0], status.as_text(data)
+
+        assert shown()[0]["more_sessions"] == 0
+        app.ingest.scan()
+        agent, text = shown(20)
+        assert (len(agent["sessions"]), agent["more_sessions"]) == (20, 2)
+        assert text.count("  session  ") == 21
+        assert "  session  ... and 2 more: memoryd status --all" in text
+        assert (agent["told"], "of MEMORY.md" in text) == (None, False)
+        agent, text = shown(100, everything=True)
+        assert (len(agent["sessions"]), agent["more_sessions"], text.count("  session  ")) == (22, 0, 22)
+        told = agent["told"]
+        assert (told["of"], told["max_tokens"]) == (100, 300)
+        injected = context.inject(config.load(scratch.config), config.load(scratch.config).agents[0]).text
+        assert told["lines"] == pytest.approx(injected.count("\n - The gauge"), rel=0.2)
+        assert f"told about {told['lines']} of 100 lines of MEMORY.md, the first: memoryd job run refine" in text
+        scratch.write_config(injection={"files_max_tokens": 0})
+        assert shown(100)[0]["told"] is None, "nobody wants them told"

@@ -245,6 +245,12 @@ def sessions(reader: Reader, *, agent_id: str | None = None, limit: int | None =
     )  # fmt: skip
 
 
+def session_count(reader: Reader, agent_id: str) -> int:
+    """Count the sessions of an agent."""
+    row = reader.row("SELECT count(*) AS count FROM session WHERE agent_id = ?", agent_id)
+    return 0 if row is None else int(row["count"])
+
+
 def unslept_sessions(reader: Reader, agent_id: str, since: str, limit: int) -> list[Row]:
     """Read an agent's own sessions with turns past their sleep watermark, `mark`, which went on since a time."""
     return reader.rows(

@@ -17,9 +17,11 @@ from memoryd.files import regular, state_files
 from memoryd.files.folders import why_not_writable
 from memoryd.files.locks import Lock
 from memoryd.files.log import Log
+from memoryd.gauge.estimate import estimate
 from memoryd.gauge.fill import fill_of
 from memoryd.index.database import Index, RebuiltError
 from memoryd.interfaces.output import one_line
+from memoryd.recall import injection
 from memoryd.recall.load_cap import CAPS, WARN_AT
 from memoryd.transcripts.format import UNHEARD
 
@@ -102,8 +104,10 @@ def _agent(settings: Settings, reader: Reader, agent: Agent, row: Row | None, ev
         "passed_over": reads.passed_over(reader, agent.id, UNHEARD),
         "left_as_history": left_as_history(settings, reader, agent),
         "sessions": [_session(row, agent.context_window) for row in rows],
+        "more_sessions": max(0, reads.session_count(reader, agent.id) - len(rows)),
         "core": reads.core_counts(reader, agent.id),
         "loads": _loads(reader, agent),
+        "told": _told(settings, agent),
         "facts": reads.facts(reader, agent.id),
         "runs": reads.last_runs(reader, agent.id),
         "proposals": reads.proposals(reader, agent.id),
@@ -148,6 +152,26 @@ def _loads(reader: Reader, agent: Agent) -> list[dict[str, Any]]:
         return []  # what is wrong with the file is told by the runs that need it
     shares = {name: round(cap.share(data), 4) for name, cap in CAPS.items() if name in formats}
     return [{"by": name, "share": share, "cap": str(CAPS[name])} for name, share in shares.items()]
+
+
+def _told(settings: Settings, agent: Agent) -> dict[str, int] | None:
+    """How many lines of `MEMORY.md` have a place in what a session is told, by estimate; None where all have."""
+    most = settings.injection.files_max_tokens
+    try:
+        data = regular.read_in(agent.workspace, "MEMORY.md") or b""
+    except StateError:
+        return None
+    if not most or len(data) <= most:  # no token is less than a byte
+        return None
+    part = injection.Part("MEMORY.md", data.decode("utf-8", "replace"))
+
+    def lines(files: int) -> int:
+        budget = injection.Budget(settings.injection.max_tokens, files)
+        made = injection.render((), (), [part], budget, lambda texts: [*map(estimate, texts)])
+        return sum(line.startswith(" ") for line in made.text.splitlines())
+
+    shown, every = lines(most), lines(len(data) * 2)  # a line has a mark of its own beside its text
+    return {"lines": shown, "of": every, "max_tokens": most} if shown < every else None
 
 
 def _next(settings: Settings) -> dict[str, str]:
@@ -252,12 +276,19 @@ def _agent_lines(agent: dict[str, Any]) -> list[str]:
         for one in agent.get("loads", ())
         if one["share"] >= WARN_AT
     ]
+    if told := agent.get("told"):
+        lines.append(
+            f"  WARNING  a session is told about {told['lines']:,} of {told['of']:,} lines of MEMORY.md, the first:"
+            f" memoryd job run refine, or raise injection.files_max_tokens ({told['max_tokens']:,})"
+        )
     lines += [
         f"  session  {one_line(session['id'])[:60]:36} {session['state']:6} {session['turns']:6} turns"
         f" {session['tokens']:9,} / {session['window']:9,} tokens {session['ratio']:7.1%}"
         f" {session['gauge']} ({session['gauge_from']}), window by {session['window_from']}"
         for session in agent["sessions"]
     ]
+    if more := agent.get("more_sessions"):
+        lines.append(f"  session  ... and {more:,} more: memoryd status --all")
     for kind, run in sorted(agent["runs"].items()):
         why = f": {shorten(one_line(run['why']), _WHY, placeholder=' …')}" if run["why"] else ""
         lines.append(f"  {kind:8} {run['state']} {run['finished_at'] or 'now'} {run['run']}{why}")
