@@ -58,6 +58,11 @@ def label(text: str) -> str | None:
     return found[0] if found else None
 
 
+def is_label(text: str) -> bool:
+    """Say whether `text` is a label and no more, so that what comes after it is open."""
+    return label(text) == text
+
+
 def with_labels(text: str) -> str:
     """Return `text` with headings that are such labels as lines of prose, so that what follows is known as open."""
     return _HEADED.sub(r"\g<label>:", text)

@@ -101,7 +101,7 @@ def _told(text: str) -> list[_Told]:
                 told.append(_Told(_item(sentence) if is_list else sentence, is_open or unfinished.is_left(sentence)))
             elif is_open:
                 told.append(_Told(label + _LEFT_OUT, is_left=True))
-            is_list = is_list or sentence == label
+            is_list = is_list or unfinished.is_label(sentence)
     return told
 
 
