@@ -27,8 +27,9 @@ _HEADED = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _STILL = re.compile(
-    r"\b(?:to-?dos?|next steps?|still (?:needs?|has|have|must) to|still (?:open|missing|fails|failing|red|broken)|"
-    r"remains to be|left to do|not yet|(?:noch|weiterhin) (?:offen|nicht)|schl[aä]gt? (?:noch|weiterhin) fehl)\b",
+    r"\b(?:to-?dos?(?! lists?\b)|next steps?|still (?:needs?|has|have|must) to|"
+    r"still (?:open|missing|fails|failing|red|broken)|remains to be|left to do|not yet|"
+    r"(?:noch|weiterhin) (?:offen|nicht)|schl[aä]gt? (?:noch|weiterhin) fehl)\b",
     re.IGNORECASE,
 )
 _KEPT = r"(?:committed|pushed|merged|deployed|released|staged|committet|gepusht|gemergt|eingecheckt|übernommen)"
