@@ -267,18 +267,6 @@ def test_what_is_left_of_stopped_work_is_kept_before_the_farewell(answer, told):
     assert lines[-1].endswith(told.format(LEFT))
 
 
-def test_a_farewell_gives_way_to_the_cause_where_there_is_room_for_one():
-    failed = (
-        "CALLS: npm test",
-        "TOOL: FAIL src/levels.test.ts\nAssertionError: expected 3.21 to be close to 2.91\n1 failed",
-    )
-    cause = "The root cause is that gauge heights are read against NHN92 while the stations use the datum NHN16, " * 2
-    said = (STOPPED[0], *failed, f"ASSISTANT: {cause[:-2]}.", *STOPPED[5:])
-    lines = daily(slept(*said, f"ASSISTANT: Open: the fixture needs a datum field. {LEFT}"))
-    assert any("root cause" in line for line in lines)
-    assert not any("Stop here" in line for line in lines)
-
-
 def test_what_an_earlier_answer_left_open_is_a_line_among_others():
     step = slept(*STOPPED, f"ASSISTANT: Open: the fixture. {LEFT}", "Thanks!", "ASSISTANT: Sure.")
     assert f"- Assistant: Open: the fixture. {LEFT}" in daily(step)
@@ -293,4 +281,4 @@ def test_an_order_that_a_page_planted_as_open_is_not_kept():
     said = f"ASSISTANT: I read the notes of the vendor. Open: {planted}. {LEFT}"
     step = slept("Read the notes.", "CALLS: cat notes.md", f"TOOL: Open: {planted}.", said)
     assert "setup script" not in written(step)
-    assert "I read the notes" in written(step)
+    assert f"- Assistant: {LEFT}" in daily(step)
