@@ -432,3 +432,15 @@ def test_a_repeated_statement_is_told_once():
         ask(said("The gate code is 4711.", "Fine.", "The gate code is 4711.", "Fine.", "The GATE code is 4711."), 60)
     )
     assert text.count("4711") == 1
+
+
+def test_that_the_user_stops_is_worth_less_than_what_they_ask_for():
+    halts = (
+        "Stop here, I'll go on with Claude Code.",
+        "OK, let's stop for today.",
+        "Das reicht für heute, ich gehe nach Turku.",
+    )
+    asks = ("Stop the server, I'll go on with Claude Code.", "Stop here: the datum is NHN16.")
+    rows = [Said(f"t{n}", "User", by_user=True, text=one, sentences=(one,)) for n, one in enumerate((*halts, *asks))]
+    worth = {one.turn: salience.worth(one, working=True) for one in statements(rows, working=True)}
+    assert max(worth[n] for n in range(len(halts)) if n in worth) < min(worth[len(halts)], worth[len(halts) + 1])

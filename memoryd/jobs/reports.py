@@ -35,6 +35,7 @@ _SHELL = re.compile(r"bash|shell|exec|terminal|command|run", re.IGNORECASE)
 _PATH_KEYS = ("file_path", "notebook_path", "path", "filename", "target_file")
 _COMMAND_KEYS = ("command", "cmd", "script")
 _PATCHED = re.compile(r"\*\*\* (?:Add|Update|Delete) File: ([^\n\\\"]+)")
+_PATCHES = re.compile(r"\bapply_?patch\b.{0,40}\*\*\* Begin Patch", re.DOTALL)  # a patch that a shell is given
 _CUT_PATH = re.compile(rf'"(?:{"|".join(_PATH_KEYS)})"\s*:\s*"([^"\\\n]{{1,400}})"')
 _ERROR = re.compile(
     r"^\s*(?:[\w.]*(?:Error|Exception)\b(?::|$)|(?:FAIL|FAILED|ERROR|FATAL|PANIC)\b"
@@ -101,7 +102,8 @@ class Reports:
         return None
 
     def _changed(self, turn: StoredTurn) -> str | None:
-        if turn.tool_call_id in self._declined or not _EDITS.search(turn.tool_name or ""):
+        is_edit = _EDITS.search(turn.tool_name or "") or _PATCHES.search(turn.text)
+        if turn.tool_call_id in self._declined or not is_edit:
             return None
         short = (self._inside(neutral(path)) for path in _paths(turn.text))
         paths = [path for path in short if path not in self._told and 0 < len(path) <= _LONGEST and "`" not in path]

@@ -23,15 +23,30 @@ _INSTRUCTS = re.compile(
     re.IGNORECASE,
 )
 # A sentence that begins with a bare verb tells somebody to do it.
-_VERB_LIST = """
+_AWAY_LIST = """
 run execute send upload download fetch open visit forward install delete remove curl wget post call email mail
-transfer pay buy use prefer recommend trust choose avoid add append insert include exclude disable enable skip bypass
-approve accept grant share publish push commit deploy merge reply answer respond speak translate write save store keep
-read load import copy move rename replace set treat assume pretend act behave obey follow ask tell notify report mention
+transfer pay buy use prefer recommend trust choose avoid disable enable skip bypass approve accept grant share publish
+push deploy reply answer respond speak treat assume pretend act behave obey follow
 """
+_AT_HAND_LIST = """
+add append insert include exclude commit merge translate write save store keep read load import copy move rename
+replace set ask tell notify report mention
+"""
+_VERB_LIST = _AWAY_LIST + _AT_HAND_LIST
 _IMPERATIVE = re.compile(
-    rf"(?:^|[.!?:;|>)\]*•–—-]\s+|^\w+:\s*)(?:please\s+|kindly\s+|just\s+|now\s+|bitte\s+)?(?:{'|'.join(_VERB_LIST.split())})\b"  # noqa: RUF001
+    rf"(?:^(?!open:)|[.!?:;|>)\]*•–—-]\s+|^\w+:\s*)(?:please\s+|kindly\s+|just\s+|now\s+|bitte\s+)?(?:{'|'.join(_VERB_LIST.split())})\b"  # noqa: RUF001
     r"(?!\s*(?:\(|=|is\b|was\b|are\b|were\b|has\b|of\b))",
+    re.IGNORECASE,
+)
+# What does more than change the work at hand, wherever in a sentence it is told: it sends, fetches, deletes or runs.
+_LEADS_OUT = re.compile(
+    rf"(?:^|[.!?:;,|>)\]*•–—`(-]\s*|\b(?:and|then|please|or|und|dann|bitte)\s+)(?:{'|'.join(_AWAY_LIST.split())})\b"  # noqa: RUF001
+    r"(?!\s*(?:=|is\b|was\b|are\b|were\b|has\b|of\b|-?times?\b)"
+    r"|(?:(?<=run)|(?<=push))\s+(?:the |all |this )?(?:\w+ )?(?:tests?|suite|linter|branch)\b(?:[.;]|$))"
+    r"|\b(?:curl|wget|ssh|scp|rsync|netcat|ncat|sudo|base64|powershell|npx|uvx|pipx|bunx|eval)\b|\|\s*\w*sh\b|\$\("
+    r"|\brm\s+-|\bgh (?:gist|repo|secret|auth)\b|\bgit (?:push|clone|config|reset|clean)\b"
+    r"|\b(?:pip3?|npm|pnpm|yarn|bun|cargo|gem|go|brew|apt|apt-get|uv)\s+(?:install|add|i|get|publish|exec)\b"
+    r"|(?<!\w)\.(?:env|ssh|aws|netrc|npmrc|pypirc)\b|\bid_(?:rsa|ed25519)\b|/etc/",
     re.IGNORECASE,
 )
 _VERBS = rf"(?:{'|'.join(_VERB_LIST.split())})"
@@ -124,6 +139,17 @@ def _found(cue: re.Pattern[str], text: str) -> bool:
 def instructs(text: str) -> bool:
     """Say whether `text` reads as an order or a rule for somebody."""
     return orders(text) or _found(_IMPERATIVE, text) or _found(_AGENTS, text)
+
+
+def leads_out(text: str) -> bool:
+    """Say whether `text`, told as work that is left, is an order to more than change the work at hand.
+
+    To add, write, rename or tell somebody something is what is left of most work; to run, send, fetch or delete
+    something, and any rule, may have been planted. So may have been words for all agents,
+    or what is to be done with the user.
+    """
+    of_work = _found(_LEADS_OUT, text) or _found(_AGENTS, text) or (of_user(text) and _found(_IMPERATIVE, text))
+    return of_work or orders(text)
 
 
 def orders(text: str) -> bool:

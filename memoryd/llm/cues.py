@@ -105,4 +105,11 @@ OUTCOME = re.compile(
     r"left to do|missing|"
     r"limitation|trade-?off|workaround|turns out|never|always|must|won't|cannot|can't|doesn't|does not)\b"
 )
+# That the user ends the work for now, and perhaps goes on elsewhere, for lowered text: it tells nothing of the work.
+HALTS = re.compile(
+    r"^(?:(?:ok(?:ay)?|thanks|danke|gut)[,.!]? )?(?:please |bitte )?"
+    r"(?:(?:let's |we )?stopp?|pause|leave it|that's (?:it|all|enough)|enough|hör auf|das (?:reicht|war's)|schluss)"
+    r"(?: (?:here|now|there|at that|for now|for today|today|hier|jetzt|für heute))*[,;.!]?"
+    r"(?: (?:and |und )?(?:i'll|i will|we'll|i'm|ich)\b[^.;!?]{0,60})?[.!]*$"
+)
 IDENTIFIER = re.compile(r"`[^`]+`|\b\w+[./_]\w+|\b[a-z]+[A-Z]\w+|--\w+")

@@ -17,13 +17,13 @@ from memoryd.jobs.duplicates import Known, fold
 from memoryd.jobs.evidence import REPORT
 from memoryd.jobs.job import Ask, MemoryType, NewMemory, Quoted, Reply
 from memoryd.jobs.reports import CHANGED, FAILED, MENDED
-from memoryd.jobs.signals import Signal
-from memoryd.ledger import dates, prose
+from memoryd.jobs.signals import Signal, says_nothing
+from memoryd.ledger import dates, prose, steering, unfinished
 from memoryd.ledger.facts import Category
 from memoryd.ledger.neutral import neutral
 from memoryd.llm import condense, cues, dreaming, lasting, salience, words
-from memoryd.llm.sentences import alone, sentences
-from memoryd.llm.statements import UNIT_WORDS, Said, Statement, statements
+from memoryd.llm.sentences import alone, is_question, sentences
+from memoryd.llm.statements import LABEL_WORDS, UNIT_WORDS, Said, Statement, statements
 from memoryd.transcripts.turn import Origin
 
 if TYPE_CHECKING:
@@ -75,11 +75,12 @@ def _sleep(ask: Ask) -> str:
     found = _memories(said, days, Known(given.get("known", "").splitlines()), working=deciding)
     memories = _foremost(found, limit // 3)
     limit -= min(limit // 3, sum(prose.words(memory.text) + 1 for memory in memories))
+    rest, left = _left(said, days, limit // 2)
     reports = _reports(_still_failing(facts, said), limit // 3)
-    limit -= sum(prose.words(told.text) + 1 for told in reports)
-    lines = [told for told in (*_summary(said, days, limit, working=working), *reports) if told.text]
+    limit -= _words((*left, *reports))
+    lines = [told for told in (*_summary(rest, days, limit, working=working), *left, *reports) if told.text]
     told = sorted(lines, key=lambda one: one.sources[0])
-    return reply.render(told, memories)
+    return reply.render(_with_left(told, left), memories)
 
 
 def _facts(ask: Ask) -> str:
@@ -150,6 +151,73 @@ def _summary(said: Sequence[Said], days: dict[str, date | None], limit: int, *, 
 
 def _worded(line: Statement, day: date | None) -> Statement:
     return line._replace(text=neutral(f"{line.speaker}: {_with_date(line.text, day)}{_asked(line)}"))
+
+
+def _left(said: Sequence[Said], days: dict[str, date | None], limit: int) -> tuple[Sequence[Said], list[reply.Told]]:
+    """Return the lines of what the last answer tells as open or not kept, within `limit` words, and the rest of `said`.
+
+    An earlier answer's may be done by now. Each label with what follows it is a line, and so is what may be an order:
+    it is looked for by itself in what came from outside.
+    """
+    spoken = (at for at, one in enumerate(said) if not one.by_user and one.speaker != _REPORTER)
+    last = max((at for at in spoken if not says_nothing(said[at].text)), default=None)
+    if last is None:
+        return said, []
+    one = said[last]
+    found = _open_sentences(one)
+    groups: list[str] = []
+    is_apart = True
+    for sentence in found:
+        text = _with_date(sentence if sentence[-1:] in cues.ENDS else f"{sentence}.", days[one.id])
+        label = unfinished.label(sentence)
+        is_order = steering.leads_out(sentence.removeprefix(label or ""))
+        begins = is_apart or is_order or label is not None
+        cost = prose.words(text) + (LABEL_WORDS + 1 if begins else 0)
+        if cost > limit:
+            continue
+        limit -= cost
+        is_apart = is_order
+        groups[len(groups) - (not begins) :] = [text if begins else f"{groups[-1]} {text}"]
+    rest = one._replace(sentences=tuple(sentence for sentence in one.sentences if sentence not in found))
+    told = [reply.Told((int(one.id[1:]),), neutral(f"{one.speaker}: {text}")) for text in groups]
+    return [*said[:last], rest, *said[last + 1 :]], told
+
+
+def _with_left(told: Sequence[reply.Told], left: Sequence[reply.Told]) -> list[reply.Told]:
+    """Return `told` with what is left on the line that has the rest of its answer.
+
+    What reads as an order stays a line of its own: it may be refused.
+    """
+    lines: list[reply.Told] = []
+    for one in told:
+        speaker, _, text = one.text.partition(": ")
+        before = lines[-1] if lines else None
+        if (
+            before
+            and one in left
+            and one.sources[-1] == before.sources[-1]
+            and before.text.startswith(f"{speaker}: ")
+            and len(before.text) + len(text) < _LONGEST_LINE
+            and not (_may_order(text) or _may_order(before.text.removeprefix(f"{speaker}: ")))
+        ):
+            lines[-1] = reply.Told(before.sources, f"{before.text} {text}")
+        else:
+            lines.append(one)
+    return lines
+
+
+def _may_order(text: str) -> bool:
+    return steering.instructs(text) or steering.leads_out(text)
+
+
+def _open_sentences(one: Said) -> list[str]:
+    found: list[str] = []
+    is_list = False  # a line that is only a label begins what is open
+    for sentence in sentences(unfinished.with_labels(one.text)):
+        if (is_list or unfinished.is_left(sentence)) and not is_question(sentence):
+            found.append(sentence)
+        is_list = is_list or unfinished.is_label(sentence)
+    return found
 
 
 def _joined(chosen: Sequence[Statement]) -> list[reply.Told]:
@@ -231,7 +299,8 @@ def _reports(material: Sequence[Quoted], limit: int) -> list[reply.Told]:
             files |= {path: files.get(path, seq) for path in re.findall(r"`([^`]+)`", quoted.text)}
         elif quoted.text.startswith(FAILED):
             failures.append(reply.Told((seq,), f"Failed: {quoted.text.removeprefix(FAILED)}"))
-    told = []
+    last = failures[-_MOST_FAILURES:][::-1]
+    told = last[:1] if _words(last[:1]) <= limit else []
     if files:
         shown = list(files)[:_MOST_FILES]
         told.append(
@@ -240,10 +309,14 @@ def _reports(material: Sequence[Quoted], limit: int) -> list[reply.Told]:
                 "Changed: " + ", ".join(f"`{path}`" for path in shown),
             )
         )
-    for failure in reversed(failures[-_MOST_FAILURES:]):
-        if sum(prose.words(one.text) + 1 for one in (*told, failure)) <= limit:
+    for failure in last[1:]:
+        if _words((*told, failure)) <= limit:
             told.append(failure)
     return told
+
+
+def _words(told: Sequence[reply.Told]) -> int:
+    return sum(prose.words(one.text) + 1 for one in told)
 
 
 _ANSWERS = {FACTS: _facts, DREAM: dreaming.dream}

@@ -13,7 +13,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.jobs.job import MemoryType
-from memoryd.ledger import steering
+from memoryd.ledger import steering, unfinished
 from memoryd.ledger.neutral import neutral
 from memoryd.ledger.replacement import claims
 from memoryd.ledger.reversal import negations
@@ -34,11 +34,7 @@ LONGEST = 400  # characters; more is a text, not a memory
 _SPOKEN = re.compile(r"^([^\W\d_][^\W\d_'’.-]*(?: [^\W\d_][\w'’.-]*){0,2}):\s+(?=\S)")  # noqa: RUF001
 _REPORTED = re.compile(r"^(?:Report|Changed|Failed)\b:?", re.IGNORECASE)
 _ASKED = re.compile(r" \(asked: [^()]*\)$")
-_OPEN = re.compile(
-    r"^(?:to-?do|next steps?|open|remaining|pending)\b|\b(?:to-?dos?|next steps?|still (?:needs?|has|have|must) to|"
-    r"still (?:open|missing|failing)|remains to be|left to do|not yet)\b",
-    re.IGNORECASE,
-)
+_OPEN = re.compile(r"^(?:to-?do|next steps?|open|remaining|pending)\b|\bto-?do lists?\b", re.IGNORECASE)
 _ERRAND = re.compile(
     r"\b(?:remember|forget) to\b(?!.*\b(?:always|never|every|each)\b).*\b(?:today|tonight|tomorrow|later|soon|this|"
     r"next|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b",
@@ -117,7 +113,7 @@ def entries(material: Iterable[Quoted]) -> list[Entry]:
 
 def is_open(text: str) -> bool:
     """Say whether `text` tells what somebody still has to do, which is of the day and not of the core."""
-    return _OPEN.search(text) is not None or _ERRAND.search(text) is not None
+    return unfinished.is_left(text) or _OPEN.search(text) is not None or _ERRAND.search(text) is not None
 
 
 def is_working(given: Sequence[Entry], *, reported: bool) -> bool:

@@ -143,7 +143,7 @@ def _features(statement: Statement) -> tuple[float, ...]:
 
 def _at_work(statement: Statement) -> float:
     if statement.by_user:
-        return _WORKING_USER
+        return 0.0 if cues.HALTS.search(statement.text.lower()) else _WORKING_USER
     outcomes = min(3, len(cues.OUTCOME.findall(statement.text.lower())))
     named = min(3, len(cues.IDENTIFIER.findall(statement.text)))
     bonus = _WORKING_OUTCOME * outcomes + _WORKING_IDENTIFIER * named

@@ -129,7 +129,7 @@ class _Reading:
         if rest is None or (by_user and self._question(turn)[1]):
             return False
         is_echo = not by_user and known.issuperset(words.content(rest)) and not self._question(turn)[1]
-        return is_echo or signals.says_nothing(text)
+        return is_echo or signals.says_nothing(text) or self._names.issuperset(words.content(rest))
 
     def _statement(self, turn: int, unit: list[_Part], known: frozenset[str]) -> Statement | None:
         one = self._said[turn]

@@ -2,7 +2,8 @@
 
 What was asked is quoted from its beginning, since it is the person's. Of the last answer only sentences are told that
 report: it may repeat what a page said, so what orders, praises, or speaks for the user is left out, as are addresses
-and code. A sleep weighs the whole of it later.
+and code. What it calls open is what the next session needs: of that, changes to the work at hand are told though they
+read as orders, and none of it is cut for length before the rest. A sleep weighs the whole of it later.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.ledger import prose, steering
+from memoryd.ledger import prose, steering, unfinished
+from memoryd.ledger.exact import urls
 from memoryd.ledger.neutral import neutral
 from memoryd.ledger.taint import without_addresses
 from memoryd.recall.injection import Part
@@ -23,7 +25,11 @@ ASKED = 3  # requests that are quoted, the last ones
 ASKED_CHARACTERS = 280  # of each
 ANSWER_CHARACTERS = 600
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")  # noqa: RUF001
+OPEN_CHARACTERS = 400  # of them at most for what is open, where the whole is longer
+_ENDS = ".!?:;。！？"  # noqa: RUF001
+_LEFT_OUT = "(left out: it may be an order);"
 _STEERS = (steering.instructs, steering.binds, steering.prefers, steering.triggers, steering.endorses)
+_STEERS_WORK = (steering.leads_out, *_STEERS[1:])
 
 
 class Spoken(NamedTuple):
@@ -31,6 +37,11 @@ class Spoken(NamedTuple):
 
     by_user: bool
     text: str
+
+
+class _Told(NamedTuple):
+    text: str  # a sentence of an answer
+    is_left: bool  # it tells what is open, or in what state work was left
 
 
 class Other(NamedTuple):
@@ -52,7 +63,7 @@ def part(other: Other, today: date) -> Part | None:
             lines.append(f"- the user asked: {_cut(said, ASKED_CHARACTERS)}")
             asked += 1
         elif not one.by_user and not is_answered and (said := _answered(one.text)):
-            lines.append(f"- its last answer: {_cut(said, ANSWER_CHARACTERS)}")
+            lines.append(f"- its last answer: {said}")
             is_answered = True
     if not asked:
         return None
@@ -69,12 +80,45 @@ def times(first: datetime, last: datetime, today: date) -> str:
 
 
 def _answered(text: str) -> str:
-    told = [sentence for line in prose.lines(text) for sentence in _SENTENCE.split(line) if _reports(sentence)]
-    return neutral(without_addresses(" ".join(told)))
+    told = _told(text)
+    whole = _plain(told)
+    if len(whole) <= ANSWER_CHARACTERS:
+        return whole
+    left = _cut(_plain([one for one in told if one.is_left]), OPEN_CHARACTERS)
+    rest = _cut(_plain([one for one in told if not one.is_left]), ANSWER_CHARACTERS - len(left) - 3)
+    return neutral(f"{rest} {left}")
+
+
+def _told(text: str) -> list[_Told]:
+    told = []
+    is_list = False  # a line that is only a label begins what is open
+    for line in prose.lines(unfinished.with_labels(text)):
+        is_open = is_list
+        for sentence in _SENTENCE.split(line):
+            label = unfinished.label(sentence) or ""
+            is_open = is_open or bool(label)
+            if _is_work(sentence.removeprefix(label)) if is_open else _reports(sentence):
+                told.append(_Told(_item(sentence) if is_list else sentence, is_open or unfinished.is_left(sentence)))
+            elif is_open:
+                told.append(_Told(label + _LEFT_OUT, is_left=True))
+            is_list = is_list or unfinished.is_label(sentence)
+    return told
+
+
+def _item(text: str) -> str:
+    return text if text[-1:] in _ENDS else f"{text};"
+
+
+def _plain(told: Sequence[_Told]) -> str:
+    return neutral(without_addresses(" ".join(one.text for one in told))).removesuffix(";")
 
 
 def _reports(sentence: str) -> bool:
     return not any(steers(sentence) for steers in _STEERS)
+
+
+def _is_work(told: str) -> bool:
+    return not (any(steers(told) for steers in _STEERS_WORK) or urls(told))
 
 
 def _cut(text: str, most: int) -> str:

@@ -1,0 +1,69 @@
+"""Unfinished: wording by which a text tells what is still to be done, or in what state work was left.
+
+Such sentences are what the next session needs most. English and German first, the labels also in other languages.
+"""
+
+from __future__ import annotations
+
+import re
+
+_LABELS = (
+    r"(?:still |currently |noch )?open(?: (?:items?|points?|tasks?|issues?|work|questions?|todos?))?",
+    r"(?:still )?to[- ]?dos?|(?:still |left )?to (?:be done|do)|left(?: to do| over| open)?|what(?:'s| is) left",
+    r"(?:still )?(?:not|un)[- ]?(?:yet )?(?:done|finished|started|tested|committed|pushed|merged)(?: yet)?",
+    r"remaining(?: (?:work|tasks?|steps?|items?|points?|issues?|todos?))?|still remaining|remains|remains to be done",
+    r"next(?: (?:steps?|up|tasks?|actions?))?|pending|outstanding|(?:still )?missing|follow-?ups?",
+    r"(?:noch |weiterhin )?offen(?:e (?:punkte|aufgaben|fragen))?|(?:noch )?zu (?:tun|erledigen)|als nächstes",
+    r"nächste[rs]? schritte?|(?:noch )?nicht (?:erledigt|fertig|getestet|committet)|(?:es )?fehlt(?: noch)?|ausstehend",
+    r"(?:reste )?à faire|reste|en suspens|(?:queda )?pendientes?|por hacer|falta|(?:ancora )?da fare|in sospeso",
+    r"por fazer|pendências|nog te doen",
+    r"осталось(?: сделать)?|待办(?:事项)?|待辦|未完成|剩余|剩下|残り|未完了|残作業|남은 작업",
+)
+_LABEL = rf"(?:{'|'.join(_LABELS)})"
+_COUNT = r"(?:\s{0,2}\(\d{1,3}\))?"
+_LABELLED = re.compile(rf"^(?P<label>{_LABEL}){_COUNT}\s{{0,2}}(?:[:：]|[–—-](?=\s))\s*", re.IGNORECASE)  # noqa: RUF001
+_HEADED = re.compile(
+    rf"^[ \t]{{0,3}}(?:#{{1,6}}[ \t]+|\*\*)(?P<label>{_LABEL}){_COUNT}[ \t]*:?[ \t]*(?:\*\*)?:?[ \t]*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_STILL = re.compile(
+    r"\b(?:to-?dos?(?! lists?\b)|next steps?|still (?:needs?|has|have|must) to|"
+    r"still (?:open|missing|fails|failing|red|broken)|remains to be|left to do|not yet|"
+    r"(?:noch|weiterhin) (?:offen|nicht)|schl[aä]gt? (?:noch|weiterhin) fehl)\b",
+    re.IGNORECASE,
+)
+_KEPT = r"(?:committed|pushed|merged|deployed|released|staged|committet|gepusht|gemergt|eingecheckt|übernommen)"
+_STATE = re.compile(
+    rf"\b(?:nothing|not|none|never|isn't|aren't|hasn't|haven't|wasn't|nichts?|keine?r?)\b[^.;!?\n]{{0,40}}?\b{_KEPT}\b"
+    rf"|\b(?:un(?:committed|pushed|merged|staged)|stashed)\b|\bonly (?:local|locally)\b"
+    rf"|\b(?:everything|all(?: of it)?|alles)\b[^.;!?\n]{{0,20}}?\b{_KEPT}\b"
+    r"|\b(?:the|my|this|der) branch (?:is|heißt|ist)\b|\b(?:on|auf|im) (?:(?:the|dem) )?branch [\w`]"
+    r"|\b(?:on|auf) (?:the |dem )?`?[\w.-]+/[\w./-]+`? branch\b|^branch:? [\w`]",
+    re.IGNORECASE,
+)
+
+
+def is_open(text: str) -> bool:
+    """Say whether `text`, a sentence, tells what somebody still has to do."""
+    return _LABELLED.match(text) is not None or _STILL.search(text) is not None
+
+
+def is_left(text: str) -> bool:
+    """Say whether `text`, a sentence, tells what is open, or in what state work was left: its branch, no commit."""
+    return is_open(text) or _STATE.search(text) is not None
+
+
+def label(text: str) -> str | None:
+    """Return the label of an open item that begins `text`, "Open: " of "Open: the docs"; None where none does."""
+    found = _LABELLED.match(text)
+    return found[0] if found else None
+
+
+def is_label(text: str) -> bool:
+    """Say whether `text` is a label and no more, so that what comes after it is open."""
+    return label(text) == text
+
+
+def with_labels(text: str) -> str:
+    """Return `text` with headings that are such labels as lines of prose, so that what follows is known as open."""
+    return _HEADED.sub(r"\g<label>:", text)
