@@ -397,14 +397,18 @@ class Trial:
 
     def compacts(self):
         """A compaction is announced ahead of it, and what is remembered is told anew behind it."""
-        before = {one["id"] for one in self.sessions()}
         short = Use("memory_get", {"path": "MEMORY.md"})
         script = [short, short, short._replace(tokens=self.agent.window * 9 // 10), "The door is painted.", "All done."]
         asked = self.session("We decided to paint the door of the shop green.", *script)
         text = "\n".join(asked[-1].strings())
         assert "The door is painted." in text, f"it did not compact: {[one.text()[-300:] for one in asked]}"
         assert text.count(" - Deploys happen on Mondays.\n") == 1, "it is not told once what MEMORY.md holds"
-        (own,) = until(lambda: {one["id"] for one in self.sessions()} - before, 30, "its session is not read")
+
+        def read():
+            of = {one["id"]: self.world.memoryd("session", "messages", one["id"]) for one in self.sessions()}
+            return next((id_ for id_, turns in of.items() if any("to paint" in one["text"] for one in turns)), None)
+
+        own = until(read, 30, "its session is not read")
 
         def announced():
             found = [one for one in self.world.log() if one["event"] == "announced" and one["session"] == own]
