@@ -253,15 +253,24 @@ def test_tokens_are_guessed_ten_times_and_then_once_a_second(monkeypatch):
 def test_who_never_gets_to_the_end_of_a_head_keeps_no_place(monkeypatch):
     monkeypatch.setattr(serving, "HEAD_SECONDS", 0.05)
 
-    async def application(_scope, _receive, send):
-        await asyncio.sleep(0.2)  # an answer may take longer than a head
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b"answered"})
-
     async def heard(said, behind=b""):
-        config = uvicorn.Config(application, http=serving.Impatient, log_config=None)
+        looked = asyncio.Event()
+
+        class Looked(serving.Impatient):
+            def _look(self, answered):
+                super()._look(answered)
+                looked.set()
+
+        async def application(_scope, _receive, send):
+            for _ in range(2):  # an answer may take longer than a head
+                looked.clear()
+                await looked.wait()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"answered"})
+
+        config = uvicorn.Config(application, http=Looked, log_config=None)
         config.load()
-        made = partial(serving.Impatient, config=config, server_state=ServerState(), app_state={})
+        made = partial(Looked, config=config, server_state=ServerState(), app_state={})
         server = await asyncio.get_running_loop().create_server(made, "127.0.0.1", 0)
         async with server:
             reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
@@ -311,7 +320,7 @@ def test_however_many_say_nothing_who_asks_is_answered(monkeypatch):
 
 
 def test_of_many_requests_at_once_those_above_a_limit_are_told_to_wait():
-    port, held = 8765, asyncio.Event()
+    port, held, full = 8765, asyncio.Event(), asyncio.Barrier(MOST_AT_ONCE + 1)
 
     async def asked(door):
         head = [(b"host", f"127.0.0.1:{port}".encode()), (b"authorization", b"Bearer right")]
@@ -324,13 +333,15 @@ def test_of_many_requests_at_once_those_above_a_limit_are_told_to_wait():
         return told[0]["status"]
 
     async def inner(_scope, _receive, send):
-        await held.wait()
+        if not held.is_set():
+            await full.wait()
+            await held.wait()
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
     async def many():
         door = Loopback(inner, port, "right", Log("test"))
         first = [asyncio.create_task(asked(door)) for _ in range(MOST_AT_ONCE)]
-        await asyncio.sleep(0)
+        await asyncio.wait_for(full.wait(), 10)
         late = await asyncio.wait_for(asked(door), 10)
         held.set()
         return late, set(await asyncio.gather(*first)), await asked(door)

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 PROMPT_TOKENS = 500  # of what is told beside a prompt
 PROMPT_HITS = 3
 _LOOKED_AT = 10  # hits of which these are chosen
-# None of what tools put out: it is text from outside, and nobody asked for it. None: what is in files and facts.
-_SAID_BY = frozenset({None, "user", "assistant", "subagent"})
+# Whose words are told unasked; not what tools put out, which is text from outside. None: what is in files and facts.
+_UNASKED = frozenset({None, "user", "assistant", "subagent"})
 _INDEX_SECONDS = 0.5  # for what the index has not taken in yet; an agent waits
 _PLAIN_ID = re.compile(r"[0-9a-fA-F-]{32,36}|ses_[0-9A-Za-z]{10,40}")  # as agents make them up: no secret, and short
 _SESSIONS = 200  # of which it is remembered what they were told
@@ -154,7 +154,7 @@ class Hooked:
         hits = app.recall.search(agent, text, narrowing, lambda: app.clock.monotonic() < until)
         query = parse(text)
         own = f"{SESSION}:{self._own(agent, request)}"
-        said = [hit for hit in hits if hit.path != own and hit.said_by in _SAID_BY]
+        said = [hit for hit in hits if hit.path != own and hit.said_by in _UNASKED]
         about = [hit for hit in said if is_about(hit.snippet, query)]
         return contexts.untold(contexts.parts_of(about), self._known_to(agent, request))[:PROMPT_HITS]
 
