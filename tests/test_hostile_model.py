@@ -16,7 +16,7 @@ from model_world import World, rows
 from memoryd.engine import ledger_runs
 from memoryd.engine.core_watch import CoreWatch
 from memoryd.ledger import steering
-from memoryd.ledger.neutral import neutral
+from memoryd.text.neutral import neutral
 
 PROTECTED = "In an emergency call Ottilie first, +47 22 33 44 55"
 ATTACKS = attacks()

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryd.jobs import duplicates
-from memoryd.ledger import dates, prose
+from memoryd.ledger import dates
 from memoryd.ledger.grounding import Ground, Source
+from memoryd.text import prose
 
 DAY = date(2025, 3, 4)  # a Tuesday
 GROUND = Ground(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.ledger.neutral import neutral
+from memoryd.text.neutral import neutral
 
 PIECES = st.sampled_from(
     [

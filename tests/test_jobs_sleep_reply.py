@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from memoryd.jobs.job import MemoryType, NewMemory, Rejected, Reply
 from memoryd.jobs.reply import NOTHING, Parsed, Told, parse, render
-from memoryd.ledger.neutral import neutral
+from memoryd.text.neutral import neutral
 
 PLAIN = "[SUMMARY]\n- [t3] User: asked for a parser.\n[MEMORIES]\n- preference 0.90 [t12,t15] User: tabs, always."
 MEANT = Parsed(

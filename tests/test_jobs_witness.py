@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryd.jobs.witness import Heard, Witness
-from memoryd.ledger.neutral import neutral_lines
 from memoryd.ledger.taint import Place
+from memoryd.text.neutral import neutral_lines
 from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=timezone(timedelta(hours=2)))

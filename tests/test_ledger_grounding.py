@@ -8,10 +8,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from memoryd.ledger import amounts, calendar, wording
+from memoryd.ledger import amounts, calendar
 from memoryd.ledger.exact import Kind
 from memoryd.ledger.grounding import Ground, Source
 from memoryd.ledger.reversal import reversals
+from memoryd.text import wording
 
 DAY = date(2025, 3, 4)
 TEXT = (

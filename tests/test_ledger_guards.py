@@ -33,7 +33,7 @@ from memoryd.ledger.operation import (
     apply,
     text_of,
 )
-from memoryd.ledger.wording import fold, stem, units
+from memoryd.text.wording import fold, stem, units
 
 A, B, C, D = (f"core_{number:08x}" for number in range(4))
 NEW = "core_000000ff"

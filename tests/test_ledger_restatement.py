@@ -9,11 +9,11 @@ from honest_statements import STATEMENTS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.ledger import prose
 from memoryd.ledger.restatement import restates
 from memoryd.ledger.reversal import distances
 from memoryd.ledger.taint import Bench, Candidate, Place, Record, Standing
 from memoryd.ledger.voice import own
+from memoryd.text import prose
 
 DAY = date(2025, 3, 4)
 

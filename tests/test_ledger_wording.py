@@ -2,7 +2,7 @@
 
 import pytest
 
-from memoryd.ledger.wording import stem
+from memoryd.text.wording import stem
 
 FORMS = """
 build builds building

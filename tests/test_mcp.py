@@ -32,7 +32,7 @@ from memoryd.interfaces.mcp.calls import Bound, Bucket, Calls, Kind
 from memoryd.interfaces.mcp.server import INSTRUCTIONS
 from memoryd.interfaces.mcp.tools import LONGEST_TEXT, Memory
 from memoryd.interfaces.mcp.unanswered import Input, Unanswered
-from memoryd.ledger.neutral import neutral_markdown
+from memoryd.text.neutral import neutral_markdown
 from memoryd.transcripts.injected import CLOSE, OPEN, unmarked
 
 TOOLS = {

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from memoryd.jobs.job import Ask, MemoryType, Quoted
 from memoryd.jobs.reply import Parsed, parse
-from memoryd.ledger import prose
-from memoryd.ledger.neutral import neutral
 from memoryd.llm import lasting, offline, salience, sentences, words
 from memoryd.llm.statements import Said, statements
+from memoryd.text import prose
+from memoryd.text.neutral import neutral
 
 AT = "2025-03-04T10:00+01:00"
 

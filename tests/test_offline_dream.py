@@ -17,9 +17,9 @@ from memoryd.daemon.once import run_once
 from memoryd.jobs import dream, dream_reply
 from memoryd.jobs.dream_reply import LetGo
 from memoryd.jobs.job import Ask, Done, Quoted, Reply
-from memoryd.ledger import prose
 from memoryd.ledger.grounding import Ground, Source
 from memoryd.llm import offline, sameness
+from memoryd.text import prose
 from memoryd.tiers.core import normal
 
 TODAY = date(2026, 11, 22)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.ledger.neutral import neutral
 from memoryd.recall.handover import ANSWER_CHARACTERS, ASKED, ASKED_CHARACTERS, Other, Spoken, part, times
 from memoryd.recall.injection import Part
+from memoryd.text.neutral import neutral
 
 FIRST = datetime(2026, 3, 4, 9, 12, tzinfo=UTC)
 TODAY = date(2026, 3, 4)

@@ -23,10 +23,10 @@ from memoryd.jobs.witness import Heard, Witness
 from memoryd.ledger.guards import Door, Guard
 from memoryd.ledger.matching import match
 from memoryd.ledger.memory import Ending, Kind, draw_id, hash_of
-from memoryd.ledger.neutral import neutral, neutral_lines
 from memoryd.ledger.operation import Add, Delete, Update, text_of
 from memoryd.ledger.taint import Place
 from memoryd.scrub.hidden import hidden
+from memoryd.text.neutral import neutral, neutral_lines
 from memoryd.tiers import core
 
 if TYPE_CHECKING:

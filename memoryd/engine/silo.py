@@ -28,7 +28,7 @@ from memoryd.engine.commit import held
 from memoryd.errors import NotFoundError, RefusedError
 from memoryd.files import appends, regular
 from memoryd.files.trust import is_owner
-from memoryd.ledger.neutral import neutral
+from memoryd.text.neutral import neutral
 
 if TYPE_CHECKING:
     from collections.abc import Callable

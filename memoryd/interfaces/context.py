@@ -24,10 +24,10 @@ from memoryd.jobs.evidence import moment
 from memoryd.jobs.job import HEADINGS
 from memoryd.jobs.tally import counted
 from memoryd.ledger import facts, profile
-from memoryd.ledger.neutral import neutral
 from memoryd.ledger.profile import Entry, Section
 from memoryd.recall import handover, injection
 from memoryd.recall.handover import ASKED, Other, Spoken
+from memoryd.text.neutral import neutral
 from memoryd.tiers import daily
 from memoryd.transcripts.registry import program_of
 from memoryd.worker.client import Worker

@@ -12,7 +12,7 @@ from memoryd.ledger import steering
 from memoryd.ledger.grounding import Ground, Source
 from memoryd.ledger.relation import relates
 from memoryd.ledger.taint import TURNED, UNGROUNDED, UNSAID, Bench, Candidate, Place, Record, Standing, Verdict
-from memoryd.ledger.wording import CLAUSE
+from memoryd.text.wording import CLAUSE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

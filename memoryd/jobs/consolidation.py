@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING
 from memoryd.jobs.condensation import HELD, condensed, says_no_more
 from memoryd.jobs.dream_reply import Bullet, LetGo
 from memoryd.jobs.duplicates import Known
-from memoryd.ledger import prose, steering
+from memoryd.ledger import steering
 from memoryd.ledger.grounding import Ground, content
 from memoryd.ledger.grounding import Source as Said
 from memoryd.ledger.guards import Guard, RefusedOperation
 from memoryd.ledger.heading import NO_THEME, is_theme
 from memoryd.ledger.memory import Ending, Kind, hash_of, united
-from memoryd.ledger.neutral import neutral
 from memoryd.ledger.operation import Add, Delete, Merge, Update, ids_of
 from memoryd.ledger.relation import relates
 from memoryd.ledger.replacement import is_replaced
@@ -39,7 +38,9 @@ from memoryd.ledger.taint import (
     Verdict,
     standing_of,
 )
-from memoryd.ledger.wording import STOP, stem
+from memoryd.text import prose
+from memoryd.text.neutral import neutral
+from memoryd.text.wording import STOP, stem
 from memoryd.tiers.core import normal
 
 if TYPE_CHECKING:

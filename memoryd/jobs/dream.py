@@ -19,10 +19,10 @@ from memoryd.ledger import forgetting, guards
 from memoryd.ledger.accounting import Rewrite, Unmentioned, archiving, dispositions
 from memoryd.ledger.guards import Guard, Judged, RefusedOperation, RefusedRun
 from memoryd.ledger.memory import Ending, Kind
-from memoryd.ledger.neutral import neutral, neutral_lines
 from memoryd.ledger.operation import Add, Delete, Disposition, Merge, Update, apply, ids_of
 from memoryd.ledger.places import placed
 from memoryd.recall import answerable
+from memoryd.text.neutral import neutral, neutral_lines
 from memoryd.tiers import core, diary
 from memoryd.tiers.arrangement import Slot, arrange
 

@@ -11,8 +11,8 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
-from memoryd.ledger import prose
 from memoryd.ledger.reversal import negations
+from memoryd.text import prose
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from memoryd.jobs.job import Quoted
 from memoryd.jobs.reports import Reports
-from memoryd.ledger import prose
 from memoryd.ledger.taint import Record, Standing, standing
+from memoryd.text import prose
 from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from memoryd.ledger import forgetting, taint
 from memoryd.ledger.grounding import content
 from memoryd.ledger.profile import LONGEST, PASSING, Entry, Section
 from memoryd.ledger.taint import UNGROUNDED, UNKNOWN, Bench, Candidate, Place, Record
-from memoryd.ledger.wording import fold, stem
+from memoryd.text.wording import fold, stem
 from memoryd.transcripts.turn import Origin
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from memoryd.jobs import evidence
 from memoryd.jobs.judge import record_of
 from memoryd.ledger.grounding import Ground, Source, content
-from memoryd.ledger.wording import stem
+from memoryd.text.wording import stem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,9 +18,9 @@ from memoryd.jobs.condensation import condensed
 from memoryd.jobs.job import Tool, ToolCall
 from memoryd.ledger.guards import Guard
 from memoryd.ledger.memory import hash_of
-from memoryd.ledger.neutral import neutral
 from memoryd.ledger.operation import Delete, Merge, Protect, Update
 from memoryd.ledger.taint import UNGROUNDED, Place
+from memoryd.text.neutral import neutral
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

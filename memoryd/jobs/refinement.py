@@ -16,7 +16,7 @@ from memoryd.jobs import knife
 from memoryd.jobs.job import Operate
 from memoryd.jobs.knife import Complete, Cut, Look, Misuse
 from memoryd.ledger.guards import Begun, Door, Guard, core_tokens
-from memoryd.ledger.neutral import neutral
+from memoryd.text.neutral import neutral
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

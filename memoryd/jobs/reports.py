@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from memoryd.ledger.neutral import neutral
+from memoryd.text.neutral import neutral
 from memoryd.transcripts.turn import Kind, Origin
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-from memoryd.ledger.wording import fold
+from memoryd.text.wording import fold
 
 _LONGEST_ACK = 60  # characters
 _UPLOADS = re.compile(

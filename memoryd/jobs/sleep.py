@@ -32,9 +32,9 @@ from memoryd.jobs.job import (
     Step,
 )
 from memoryd.jobs.judge import Judge
-from memoryd.ledger import prose
-from memoryd.ledger.neutral import neutral
 from memoryd.ledger.taint import UNGROUNDED, UNKNOWN
+from memoryd.text import prose
+from memoryd.text.neutral import neutral
 from memoryd.tiers import daily
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.gauge.estimate import estimate
 from memoryd.ledger.memory import Ending, Kind, from_json, to_json
-from memoryd.ledger.neutral import neutral
+from memoryd.text.neutral import neutral
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

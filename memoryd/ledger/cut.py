@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ahocorasick_rs import AhoCorasick
 
-from memoryd.ledger import prose
 from memoryd.ledger.grounding import LABELS
+from memoryd.text import prose
 from memoryd.tiers import core, daily
 
 if TYPE_CHECKING:

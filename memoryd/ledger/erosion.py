@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.ledger.memory import Ending, Kind
 from memoryd.ledger.replacement import is_replaced
-from memoryd.ledger.wording import CLAUSE, STOP, fold, plain, stem, units
+from memoryd.text.wording import CLAUSE, STOP, fold, plain, stem, units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from memoryd.ledger import amounts, calendar, prose
+from memoryd.ledger import amounts, calendar
+from memoryd.text import prose
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,8 +13,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from memoryd.ledger.memory import Ending, Kind, Memory, Source
-from memoryd.ledger.neutral import neutral
 from memoryd.ledger.operation import Add, Delete, Operation, Update
+from memoryd.text.neutral import neutral
 from memoryd.tiers.core import normal
 
 if TYPE_CHECKING:

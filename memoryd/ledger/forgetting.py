@@ -19,7 +19,7 @@ from memoryd.ledger.grounding import LABELS, Ground, content
 from memoryd.ledger.grounding import Source as Record
 from memoryd.ledger.memory import Ending, erased, hash_of
 from memoryd.ledger.operation import Change, text_of
-from memoryd.ledger.wording import stem
+from memoryd.text.wording import stem
 from memoryd.tiers.core import normal
 
 if TYPE_CHECKING:

@@ -13,13 +13,14 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from memoryd.ledger import amounts, calendar, dates, prose, relation
+from memoryd.ledger import amounts, calendar, dates, relation
 from memoryd.ledger.exact import Kind, digits, emails, exact, phones, urls
-from memoryd.ledger.neutral import neutral
 from memoryd.ledger.restatement import restates
 from memoryd.ledger.reversal import distances, reversals
 from memoryd.ledger.voice import own
-from memoryd.ledger.wording import STOP, WORD, fold, full, occurs, plain, stem, units
+from memoryd.text import prose
+from memoryd.text.neutral import neutral
+from memoryd.text.wording import STOP, WORD, fold, full, occurs, plain, stem, units
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

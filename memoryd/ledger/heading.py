@@ -10,7 +10,7 @@ import re
 from memoryd.ledger import steering
 from memoryd.ledger.exact import exact
 from memoryd.ledger.grounding import content
-from memoryd.ledger.neutral import neutral
+from memoryd.text.neutral import neutral
 
 NO_THEME = "a heading names a theme and says nothing"
 _MOST_WORDS = 6

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from memoryd.ledger.neutral import neutral
+from memoryd.text.neutral import neutral
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -22,9 +22,9 @@ from functools import lru_cache
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.ledger import prose
 from memoryd.ledger.reversal import REVERSES, negations
-from memoryd.ledger.wording import STOP, WORD, plain, stem, units
+from memoryd.text import prose
+from memoryd.text.wording import STOP, WORD, plain, stem, units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from memoryd.ledger.grounding import content, sentences
 from memoryd.ledger.reversal import distances, negations, reversals
-from memoryd.ledger.wording import plain, stem
+from memoryd.text.wording import plain, stem
 
 _NAME = r"[^\W\d_][\w'.-]*(?: [^\W\d_][\w'.-]*){0,2}"
 _LABEL = re.compile(rf"^(?:(?:User|Assistant|Agent|Decision|Learned|Event)|({_NAME})):\s+")

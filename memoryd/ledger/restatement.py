@@ -14,9 +14,9 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from memoryd.ledger import prose
 from memoryd.ledger.reversal import REVERSES, reversals
-from memoryd.ledger.wording import STOP, fold, is_form, units
+from memoryd.text import prose
+from memoryd.text.wording import STOP, fold, is_form, units
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

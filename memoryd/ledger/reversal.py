@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from memoryd.ledger.wording import WORD, fold
+from memoryd.text.wording import WORD, fold
 
 _NOT = re.compile(
     r"^(?:not|no|never|none|without|cannot|nicht|kein\w*|nie|niemals|ohne|ne|pas|jamais|sans|nunca|jamás|sin|non|mai|"

@@ -21,10 +21,10 @@ from memoryd.ledger import steering
 from memoryd.ledger.cut import MARK
 from memoryd.ledger.exact import urls
 from memoryd.ledger.grounding import Ground, Source, content, sentences
-from memoryd.ledger.neutral import neutral, visible
 from memoryd.ledger.reversal import distances, negations, reversals
 from memoryd.ledger.voice import handed_on
-from memoryd.ledger.wording import fold, plain, stem
+from memoryd.text.neutral import neutral, visible
+from memoryd.text.wording import fold, plain, stem
 from memoryd.transcripts.turn import Origin
 
 if TYPE_CHECKING:

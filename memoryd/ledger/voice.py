@@ -11,7 +11,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 
-from memoryd.ledger import prose
+from memoryd.text import prose
 
 _FEWEST_QUOTED = 4  # words from which on a quotation is a statement, not a name or a phrase
 _FEWEST_WIDE = 8  # characters of a script without spaces

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from memoryd.jobs import dream_reply
 from memoryd.jobs.dream_reply import Bullet, Declared, LetGo, Section
 from memoryd.jobs.job import HEADINGS, MemoryType
-from memoryd.ledger import prose
 from memoryd.ledger.grounding import content
 from memoryd.ledger.replacement import claims, replaces
 from memoryd.ledger.taint import Bench, Candidate, Place, Record, Standing
@@ -27,6 +26,7 @@ from memoryd.llm import promotion, salience, sameness, words
 from memoryd.llm.promotion import Entry, Offer
 from memoryd.llm.sentences import alone, sentences
 from memoryd.llm.statements import Said, Statement, statements
+from memoryd.text import prose
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -18,12 +18,13 @@ from memoryd.jobs.evidence import REPORT
 from memoryd.jobs.job import Ask, MemoryType, NewMemory, Quoted, Reply
 from memoryd.jobs.reports import CHANGED, FAILED, MENDED
 from memoryd.jobs.signals import Signal, says_nothing
-from memoryd.ledger import dates, prose, steering, unfinished
+from memoryd.ledger import dates, steering, unfinished
 from memoryd.ledger.facts import Category
-from memoryd.ledger.neutral import neutral
 from memoryd.llm import condense, cues, dreaming, lasting, salience, words
 from memoryd.llm.sentences import alone, is_question, sentences
 from memoryd.llm.statements import LABEL_WORDS, UNIT_WORDS, Said, Statement, statements
+from memoryd.text import prose
+from memoryd.text.neutral import neutral
 from memoryd.transcripts.turn import Origin
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.jobs.job import MemoryType
 from memoryd.ledger import steering, unfinished
-from memoryd.ledger.neutral import neutral
 from memoryd.ledger.replacement import claims
 from memoryd.ledger.reversal import negations
 from memoryd.llm import cues, lasting, words
 from memoryd.llm.sameness import Form, form
 from memoryd.llm.sentences import alone, is_question, sentences
 from memoryd.llm.statements import Said
+from memoryd.text.neutral import neutral
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from memoryd.ledger import prose
 from memoryd.llm import cues
+from memoryd.text import prose
 
 _ABBREVIATION_LIST = "dr mr mrs ms prof st vs etc e.g i.e approx fig inc ltd jr sr z.b ca"
 _ABBREVIATIONS = frozenset(_ABBREVIATION_LIST.split())

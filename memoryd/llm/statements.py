@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.jobs import signals
 from memoryd.jobs.duplicates import Known
-from memoryd.ledger import prose
 from memoryd.llm import cues, words
 from memoryd.llm.sentences import alone, capitalised, is_question
+from memoryd.text import prose
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from memoryd.ledger import prose
-from memoryd.ledger.wording import STOP
+from memoryd.text import prose
+from memoryd.text.wording import STOP
 
 # What people say to be kind or to keep a talk going. It has content, but seldom any worth keeping.
 _CHATTER_LIST = """

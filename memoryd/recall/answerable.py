@@ -16,8 +16,8 @@ from heapq import nsmallest
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from memoryd.ledger.grounding import Ground, Source, content
-from memoryd.ledger.wording import fold, occurs, stem
 from memoryd.recall.query import parse
+from memoryd.text.wording import fold, occurs, stem
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from memoryd.gauge.estimate import estimate
 from memoryd.ledger.grounding import content
 from memoryd.ledger.voice import own
-from memoryd.ledger.wording import stem
+from memoryd.text.wording import stem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -11,11 +11,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.ledger import prose, steering, unfinished
+from memoryd.ledger import steering, unfinished
 from memoryd.ledger.exact import urls
-from memoryd.ledger.neutral import neutral
 from memoryd.ledger.taint import without_addresses
 from memoryd.recall.injection import Part
+from memoryd.text import prose
+from memoryd.text.neutral import neutral
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -33,7 +33,7 @@ import unicodedata
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.counted import counted
-from memoryd.ledger.neutral import neutral
+from memoryd.text.neutral import neutral
 from memoryd.transcripts.injected import CLOSE, OPEN
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from memoryd.errors import MemorydError, NotFoundError
 from memoryd.interfaces.mcp import values
 from memoryd.interfaces.mcp.calls import Kind
 from memoryd.jobs import knife
-from memoryd.ledger.neutral import neutral
+from memoryd.text.neutral import neutral
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

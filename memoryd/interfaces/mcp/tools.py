@@ -24,8 +24,8 @@ from memoryd.errors import NotFoundError, RefusedError, StateError
 from memoryd.files import regular
 from memoryd.interfaces import grants, recall, work
 from memoryd.interfaces.mcp import values
-from memoryd.ledger.neutral import neutral, neutral_markdown
 from memoryd.recall.ranking import SESSION
+from memoryd.text.neutral import neutral, neutral_markdown
 from memoryd.transcripts.injected import unmarked
 
 if TYPE_CHECKING:

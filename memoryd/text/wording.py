@@ -10,7 +10,7 @@ import unicodedata
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from memoryd.ledger import prose
+from memoryd.text import prose
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,0 +1,1 @@
+"""Read text: sentences, fences and normal forms, one implementation of each; the lowest level, pure."""
