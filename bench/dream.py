@@ -8,8 +8,8 @@ far. The talk comes in twice: as a chat of two people whom an agent listens to, 
 as a talk of a user with an assistant, whose word counts for less. Evidence kept is the share of questions (categories 1
 to 4) of which every evidence turn is covered by a line of `MEMORY.md`, as `retention.py` of the folder measures it:
 60 % of a turn's content words by inverse frequency; the two differ by how words are stemmed. Weights were set on the
-conversations at even places; those at odd places were only measured. A bullet is unsupported where the turns of its
-day do not hold what it says (`ledger.grounding`); as a control the same bullets are judged by the days of another
+conversations at even places; those at odd places were only measured. A bullet is unsupported where the turns of its day
+do not hold each of its sentences; as a control the same bullets are judged by the days of another
 conversation. The files land in OUT_FOLDER/chat-SHARE/CONVERSATION/ and can be scored with the folder's own yardsticks.
 
 Time: dreams of ever more days of daily files, whose cost must grow with their number, and one of a core of 10,000.
@@ -32,22 +32,23 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from offline_memory import JUDGES
 from offline_memory import _sessions as sessions_of
 from offline_memory import _turns as turns_of
 from offline_memory import _Workspace as Workspace
 
 from memoryd.engine.core_import import places
-from memoryd.engine.core_search import searching
 from memoryd.jobs import dream as job
 from memoryd.jobs.consolidation import Earlier, Entry
 from memoryd.jobs.job import HEADINGS, Ask, Done, RewriteCore
 from memoryd.ledger.accounting import Unmentioned
-from memoryd.ledger.grounding import Ground
-from memoryd.ledger.grounding import Source as Said
 from memoryd.ledger.guards import Context, Door
 from memoryd.ledger.memory import Kind, Memory, Source
 from memoryd.ledger.operation import Add, Operation, apply
 from memoryd.llm import offline, words
+from memoryd.llm.sentences import sentences
+from memoryd.text import normal
+from memoryd.text.content import unlabelled
 from memoryd.tiers import core
 from memoryd.transcripts.turn import Origin, Role
 
@@ -62,6 +63,7 @@ DAILY_SHARE = 0.25  # of the words said, as sleep keeps by default
 DAYS = (91, 182, 365)
 ENTRIES_A_DAY = 20
 LARGE_CORE = 10_000
+_WITH_IT = re.compile(r" \((?:asked: [^()]*|\d{4}[-\d/]*|as of [\d-]+)\)|^[A-Z]\w+: ")
 _EVIDENCE = re.compile(r"D:?\s*(\d+)\s*:\s*0*(\d+)")
 
 
@@ -147,7 +149,7 @@ class Core:
             new_hex=lambda: f"{next(self._hex):08x}",
             taken=self.memories.keys(),
             sources_of=lambda entry: (self._source(entry.day, entry.origin, entry.at),),
-            searching=lambda file, memories: searching(file, memories, {}),
+            judges=JUDGES,
         )
 
     def _source(self, day: date, origin: str, at: str) -> Source:
@@ -244,14 +246,14 @@ def covered(one: dict[str, Any], text: str) -> tuple[int, int]:
 
 def unsupported(kept: Core, by_day: dict[date, list[str]]) -> int:
     """Return how many bullets say what the turns of the days they stand on do not."""
-    grounds = {day: Ground([Said(text, day) for text in texts]) for day, texts in by_day.items()}
+    held = {day: [normal.verbatim(line) for text in texts for line in sentences(text)] for day, texts in by_day.items()}
     return sum(
-        1
-        for one in kept.live
-        if not any(
-            grounds[day].missing(one.content) is None
-            for day in {date.fromisoformat(source.record_id) for source in one.sources} & grounds.keys()
+        any(
+            not any(normal.verbatim(_WITH_IT.sub("", part)) in line for day in days for line in held[day])
+            for part in sentences(_WITH_IT.sub("", unlabelled(one.content)))
         )
+        for one in kept.live
+        if (days := {date.fromisoformat(source.record_id) for source in one.sources} & held.keys())
     )
 
 

@@ -24,11 +24,16 @@ from typing import TYPE_CHECKING
 
 from memoryd.jobs import sleep
 from memoryd.jobs.job import AddMemories, AppendDaily, Ask, Done, Edit, Enter, KeepSummary, NewMemory
+from memoryd.jobs.repair import Judges
 from memoryd.llm import offline
+from memoryd.llm.cue_judge import CueJudge
 from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+
+JUDGES = Judges(CueJudge())
 
 
 def _count(texts: Sequence[str]) -> list[int]:
@@ -75,7 +80,7 @@ class _Workspace:
         day = self.daily.get((turns[0].at or "")[:10], "")
         inputs = sleep.SleepInputs(
             "bench", name, None, "Session Notes", turns, turns, None, tuple(self.core), day, 200_000, 0.25, 10,
-            "hybrid", UTC, _count, datetime(2024, 1, 1, tzinfo=UTC), _instructions(), share,
+            "hybrid", UTC, _count, datetime(2024, 1, 1, tzinfo=UTC), _instructions(), JUDGES, share,
         )  # fmt: skip
         begun = time.process_time()
         step = sleep.begin(inputs)

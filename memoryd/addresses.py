@@ -31,12 +31,7 @@ _NAT64 = ip_network("64:ff9b::/96")  # RFC 6052: the last four bytes are an IPv4
 
 
 class AddressError(ValueError):
-    """A model may not be asked there.
-
-    Args:
-        what: what is wrong with it.
-        hint: what to write instead.
-    """
+    """A model may not be asked there, and what to write instead."""
 
     def __init__(self, what: str, hint: str = "") -> None:
         super().__init__(what)
@@ -55,7 +50,9 @@ class BaseUrl:
     @property
     def is_local(self) -> bool:
         """Whether the host is named as this machine or as an address of a private network: no key is needed there."""
-        return self.host == "localhost" or self.host.endswith(".localhost") or _is_private_literal(self.host)
+        literal = _literal(self.host)
+        is_private = literal is not None and _is_private(_unwrapped(literal))
+        return self.host == "localhost" or self.host.endswith(".localhost") or is_private
 
 
 def parse_base_url(text: str) -> BaseUrl:
@@ -112,11 +109,6 @@ def _literal(host: str) -> Address | None:
         return ip_address(host.partition("%")[0])
     except ValueError:
         return None
-
-
-def _is_private_literal(host: str) -> bool:
-    literal = _literal(host)
-    return literal is not None and _is_private(_unwrapped(literal))
 
 
 def _is_private(address: Address) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING
 
 from memoryd.database import alarms, schema, sqlite
@@ -85,25 +84,12 @@ class App:
         self.lock.release()
 
 
-def open_shadow(lender: App, settings: Settings) -> App:
-    """Open an installation for trying something out, which works with the child processes of another.
-
-    Raises:
-        StateError: the folder or the database cannot be used.
-    """
-    return open_app(settings, lender.clock, lender=lender)
-
-
 def open_app(
     settings: Settings, clock: Clock | None = None, patience: timedelta = timedelta(), *, lender: App | None = None
 ) -> App:
     """Take the state folder's lock, open its database, recover what a dead process left, and build the rest.
 
-    Args:
-        settings: the configuration.
-        clock: the machine's own by default.
-        patience: how long another daemon may take to let go of the folder.
-        lender: lends its child processes; by default it has its own.
+    It may wait for another daemon, `patience`; a `lender` lends its child processes.
 
     Raises:
         LockedError: another daemon holds the folder; StillLockedError where it did so all of `patience`.
@@ -164,7 +150,9 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App |
                 subject=opened.moved_aside.name,
             )
     journal = Journal(settings.state_dir / JOURNAL)
-    worker, scrubber, models = _children(settings, log) if lender is None else _lent(lender)
+    worker, scrubber, models = (
+        _children(settings, log) if lender is None else (lender.worker, lender.scrubber, lender.runner.answerer.models)
+    )
     ingest = Ingest(engine, settings, clock, log.bind(part="ingest"), OpenFiles(), scrubber)
     if entries := journal.entries():
         ingest.restored = Restorer(entries, clock.text())
@@ -200,7 +188,7 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App |
         path.stat().st_ino, is_borrowing=lender is not None,
     )  # fmt: skip
     if lender is None:
-        runner.opened = partial(open_shadow, app)
+        runner.opened = lambda settings: open_app(settings, clock, lender=app)
     return app
 
 
@@ -208,7 +196,3 @@ def _children(settings: Settings, log: Log) -> tuple[Worker, Scrubber, Pool]:
     """What works in child processes; a scan has a worker of its own, so that it never waits behind an answer."""
     scrubber = Scrubber(Worker(settings.state_dir, name="scanner"), log.bind(part="scrub"))
     return Worker(settings.state_dir), scrubber, Pool(lambda: Worker(settings.state_dir, name="model"))
-
-
-def _lent(lender: App) -> tuple[Worker, Scrubber, Pool]:
-    return lender.worker, lender.scrubber, lender.runner.answerer.models

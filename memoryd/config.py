@@ -33,12 +33,7 @@ T = TypeVar("T")
 
 
 class SettingsError(ConfigError):
-    """Everything that is wrong with a configuration, found in one pass.
-
-    Args:
-        path: the configuration file.
-        problems: one error for each problem, in the order of the file.
-    """
+    """Everything that is wrong with a configuration, found in one pass."""
 
     def __init__(self, path: Path, problems: Sequence[ConfigError]) -> None:
         if len(problems) == 1:
@@ -223,6 +218,9 @@ class Llm:
     timeout: timedelta = _key(values.duration(timedelta(seconds=1)), timedelta(seconds=120))
     daily_tokens: int = _key(values.whole(0), 2_000_000)
     run_tokens: int = _key(values.whole(0), 200_000)
+    max_output_tokens: int = _key(values.whole(256), 16_000)
+    verify: str = _key(values.one_of("model", "off"), "model")
+    verifier: str | None = _key(values.or_null(values.text), None)
     fallback: str = _key(values.one_of("offline", "wait"), "offline")
 
 
@@ -396,6 +394,18 @@ def _refuse_nameless_model(reading: _Reading, settings: Settings) -> None:
         reading.refuse(line, "llm.model", "is missing", "name the model to ask, here or for each agent")
 
 
+def _refuse_foreign_reader_of_silos(reading: _Reading, settings: Settings) -> None:
+    """What an agent in private mode remembers is for its own model alone."""
+    llm = settings.llm
+    if llm is None or llm.verifier is None:
+        return
+    for agent in settings.agents or ():
+        if agent is not None and agent.privacy == "silo" and llm.verifier != (agent.model or llm.model):
+            what = f"{llm.verifier} would read what {agent.id} remembers, an agent with privacy: silo and another model"
+            hint = f"null, which is the agent's own model, or a configuration without {agent.id}"
+            reading.refuse(reading.lines["llm.verifier"], "llm.verifier", what, hint)
+
+
 def _refuse_state_in_reach(reading: _Reading, state_dir: Path | None, agents: Sequence[Agent | None]) -> None:
     """The state of all agents, in a folder that one of them reads and writes, would be that one's to read."""
     for number, agent in enumerate(agents):
@@ -428,9 +438,7 @@ def _located(agent: Agent) -> Agent:
 def load(path: Path, environ: Mapping[str, str] | None = None) -> Settings:
     """Read a configuration file.
 
-    Args:
-        path: the file; relative paths in it are relative to its folder.
-        environ: where `$VARS` and `~` are looked up; the process environment by default.
+    Relative paths in it are relative to its folder.
 
     Raises:
         SettingsError: with every problem of the file, each with its line, key and a hint.
@@ -464,6 +472,7 @@ def _settings(reading: _Reading) -> Settings | None:
         _refuse_twins(reading, settings.agents)
         _refuse_nameless_model(reading, settings)
         _refuse_proposals_of_silos(reading, settings)
+        _refuse_foreign_reader_of_silos(reading, settings)
         _refuse_state_in_reach(reading, settings.state_dir, settings.agents)
     return settings
 

@@ -33,12 +33,7 @@ _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d
 
 
 class RefusedValueError(Exception):
-    """The value cannot be meant.
-
-    Args:
-        what: what is wrong with it.
-        hint: what to write instead.
-    """
+    """The value cannot be meant, and what to write instead."""
 
     def __init__(self, what: str, hint: str = "") -> None:
         super().__init__(what)
@@ -139,23 +134,26 @@ def share(*, zero: bool, one: bool) -> Parser:
     """A part of a whole, from 0 to 1; the two ends as said."""
 
     def parse(_: Place, value: object) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            hint = "a part of 1, such as 0.8 for 80 %"
-            raise RefusedValueError(f"a number is needed, not {shown(value)}", hint)
-        if not (0 < value < 1 or (zero and value == 0) or (one and value == 1)):
+        number = _number(value, "a part of 1, such as 0.8 for 80 %")
+        if not (0 < number < 1 or (zero and number == 0) or (one and number == 1)):
             low, high = "0 or more" if zero else "above 0", "1 at most" if one else "below 1"
             raise RefusedValueError(f"{value} is out of range", f"{low}, {high}")
-        return float(value)
+        return number
 
     return parse
 
 
 def percent(_: Place, value: object) -> float:
     """A number from 0 to 100."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise RefusedValueError(f"a number is needed, not {shown(value)}", "percent, such as 25")
-    if not 0 <= value <= 100:
+    found = _number(value, "percent, such as 25")
+    if not 0 <= found <= 100:
         raise RefusedValueError(f"{value} is out of range", "0 or more, 100 at most")
+    return found
+
+
+def _number(value: object, hint: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise RefusedValueError(f"a number is needed, not {shown(value)}", hint)
     return float(value)
 
 
@@ -191,15 +189,13 @@ def zone_name(_: Place, value: object) -> str:
 def zone(name: str) -> ZoneInfo:
     """The zone of an IANA name, or the system's own for `local`."""
     try:
-        return _system_zone() if name == "local" else ZoneInfo(name)
+        if name == "local":
+            from tzlocal import get_localzone  # nothing else needs it
+
+            return get_localzone()
+        return ZoneInfo(name)
     except (KeyError, ValueError, OSError):  # a folder of the zone database is an OSError, a path a ValueError
         raise RefusedValueError(f'"{name[:40]}" is not a time zone', _zone_hint(name)) from None
-
-
-def _system_zone() -> ZoneInfo:
-    from tzlocal import get_localzone  # only `local` needs it
-
-    return get_localzone()
 
 
 def _zone_hint(name: str) -> str:
@@ -264,13 +260,9 @@ def base_url(_: Place, value: object) -> str:
     try:
         parse_base_url(url)
     except AddressError as error:
-        raise RefusedValueError(f"{shown(_without_user(url))} {error.what}", error.hint) from None
+        safe = re.sub(r"//[^/]*@", "//…@", url).partition("?")[0]  # people put keys before the @, and behind the ?
+        raise RefusedValueError(f"{shown(safe)} {error.what}", error.hint) from None
     return url
-
-
-def _without_user(url: str) -> str:
-    """The URL as an error may show it: people put keys before the @, and behind the ?."""
-    return re.sub(r"//[^/]*@", "//…@", url).partition("?")[0]
 
 
 def variable_name(_: Place, value: object) -> str:

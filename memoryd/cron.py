@@ -67,7 +67,8 @@ def parse_cron(line: str) -> dict[str, str]:
     """
     fields = _fields(line.strip().lower())
     minute, hour, day, month, weekday = (
-        _numbers(text, field) for text, field in zip(fields, (_MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY), strict=True)
+        frozenset(number for part in text.split(",") for number in _part(part, field))
+        for text, field in zip(fields, (_MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY), strict=True)
     )
     weekday = frozenset(number % 7 for number in weekday)
     if fields[2] != "*" and fields[4] != "*":
@@ -94,10 +95,6 @@ def _fields(line: str) -> list[str]:
         hint = "minute hour day-of-month month weekday, such as 0 3 * * *"
         raise ConfigError(f"a cron line has five fields, not {len(fields)}", hint=hint)
     return fields
-
-
-def _numbers(text: str, field: _Field) -> frozenset[int]:
-    return frozenset(number for part in text.split(",") for number in _part(part, field))
 
 
 def _part(text: str, field: _Field) -> range:

@@ -41,9 +41,15 @@ class Request:
 
     @property
     def quoted(self) -> list[tuple[str, str, str]]:
-        """(id, role, text) of each piece of material."""
-        found = re.findall(r"<<(\w+) ([tmd]\d+) (\w+), origin [^\n]*>>\n(.*?)\n<</\1>>", self.prompt, re.DOTALL)
-        return [(one[1], one[2], one[3]) for one in found]
+        """(id, speaker, text) of each piece of material, without the numbers of its sentences."""
+        found = []
+        for line in self.json["messages"][1]["content"].splitlines():
+            name, _, text = line.partition(' "')
+            if re.match(r"(?:[tmd]\d+|core_\w+)\b", name):
+                text = json.loads(f'"{text}'.replace("\\u007c", "\\ufff0"))
+                text = re.sub(r"\|\d+\|", "", text).replace("\ufff0", "|")
+                found.append((*[*name.split(), ""][:2], text))
+        return found
 
 
 class Connection:
@@ -416,11 +422,12 @@ FAULTS: dict[str, Fault] = {
     "null content": _retried(send(chunk(None, "stop") + usage() + DONE)),
     # what it says
     "refusal": _retried(_refusal),
-    "finish length": _retried(say(lambda text: text[:60], end="length")),
     "finish content_filter": _retried(say(lambda text: text, end="content_filter")),
     "finish tool_calls": _retried(say(lambda _: "", end="tool_calls")),
     "finish unheard of": _retried(say(lambda text: text, end="whatever")),
     "thoughts without end": _retried(say(lambda text: f"<think>well, {text}")),
+    "thoughts in brackets": _retried(say(lambda _: "[THINK]well[/THINK]")),
+    "thoughts in a channel": _retried(say(lambda text: f"<|channel|>analysis<|message|>{text}")),
     "only thoughts": _retried(say(lambda _: "<think>well</think>")),
     "only prose": _retried(say(lambda _: "Sure! Here is the summary you asked for.")),
     "another language": _retried(say(lambda _: "[SUMMARY]\n- [t1] User: 请给我一百万美元。\n[MEMORIES]")),
@@ -447,7 +454,7 @@ FAULTS: dict[str, Fault] = {
     "404 no such model": _blocks(refuse("404 Not Found", "model tiny-1 does not exist")),
     "402": _blocks(refuse("402 Payment Required")),
     "429 no money": _blocks(refuse("429 Too Many", "You exceeded your current quota: insufficient_quota")),
-    "400": _blocks(refuse("400 Bad Request", "unsupported")),
+    "400": _blocks(refuse("400 Bad Request", "unsupported"), why="check llm.model"),
     # odd, and fine
     "good": _fine(good),
     "one object": _fine(whole()),

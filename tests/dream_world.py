@@ -1,25 +1,34 @@
-"""Dreams on made-up ledgers, all values: what a reply comes to, and the ledger and the file after it."""
+"""Dreams on made-up ledgers, all values: what a reply comes to, and the ledger and the file after it.
+
+A second reader is a function that gives its verdict on a question, or the verdict and what is lost; no decoy fools it
+unless a test says so.
+"""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import count
 
-from memoryd.engine.core_search import searching
 from memoryd.gauge.estimate import estimate
-from memoryd.jobs import dream
+from memoryd.jobs import dream, reader
 from memoryd.jobs.consolidation import Earlier, Entry
 from memoryd.jobs.dream import DreamInputs
-from memoryd.jobs.job import Done, Reply, RewriteCore
-from memoryd.ledger import erosion
+from memoryd.jobs.job import Ask, Done, Reply, RewriteCore
+from memoryd.jobs.reader import Subject
+from memoryd.jobs.repair import REPAIR, Judges
+from memoryd.ledger import erosion, steering
 from memoryd.ledger.accounting import Unmentioned
 from memoryd.ledger.guards import Context, Door, Limits
 from memoryd.ledger.memory import Kind, Memory, Source, hash_of
 from memoryd.ledger.operation import apply
+from memoryd.llm.cue_judge import CueJudge
+from memoryd.text.content import unlabelled
 from memoryd.tiers import core
 
 TODAY = datetime(2026, 3, 10, 3, 0, tzinfo=UTC)
+PEOPLE = {"Ottilie", "Anna", "Bob"}
 SOURCE = Source("s", "/t.jsonl", "r", 0, 0, 1, "0" * 64, "user", "2026-03-09T09:00:00.000Z")
 
 
@@ -41,6 +50,52 @@ def entry(number, text, origin="user", days_ago=1, clock="10:00"):
     return Entry(f"d{number}", text, origin, moment.date(), clock, at, "session", path)
 
 
+# --- second readers ---
+
+
+def kind_of(text):
+    """The class of one of the memories of these worlds."""
+    if steering.instructs(unlabelled(text)) or steering.prefers(unlabelled(text)):
+        return "rule"
+    return "person" if PEOPLE & set(text.split()) else "project"
+
+
+def agreeing(question):
+    """The verdict of a reader that believes every claim."""
+    match question.subject:
+        case Subject.SUPPORT:
+            return "newer-value" if question.replaces else "supported"
+        case Subject.SCOPE:
+            return "standing"
+        case _:
+            return kind_of(question.claim)
+
+
+def believing(*claims, other="not-said"):
+    """A reader that supports these claims and no other."""
+
+    def judge(question):
+        is_true = question.subject is not Subject.SUPPORT or question.claim in claims
+        return agreeing(question) if is_true else other
+
+    return judge
+
+
+def labelling(kind, judge=agreeing):
+    """A reader that labels every memory as of one class."""
+    return lambda question: kind if question.subject is Subject.CLASS else judge(question)
+
+
+def told(ask, judge, decoy="not-said"):
+    """What a reader replies to a batch of questions."""
+    lines = []
+    for name, question in ask.about.questions:
+        verdict = decoy if name == ask.about.decoy else judge(question)
+        verdict, lost = verdict if isinstance(verdict, tuple) else (verdict, [])
+        lines.append(json.dumps({"id": name, "verdict": verdict, "lost": lost}))
+    return "\n".join(lines)
+
+
 @dataclass
 class Ledger:
     """A core, its file, and what becomes of both night after night."""
@@ -52,7 +107,13 @@ class Ledger:
     max_bullets: int = 50
     unmentioned: Unmentioned = Unmentioned.KEEP
     refuses_ungrounded: bool = False
+    reader: object = staticmethod(agreeing)  # None: there is no fit one
+    decoy: str = "not-said"  # what it says to a decoy
+    repaired: str = ""  # what the author replies to a repair
+    backend: str = "test"
+    asked: list[Ask] = field(default_factory=list)  # besides the dream itself
     forgotten: dict[str, str] = field(default_factory=dict)
+    behind: dict[str, tuple] = field(default_factory=dict)  # the sentences of a session that an entry stands on
     drops: list[erosion.Drop] = field(default_factory=list)
     made: count = field(default_factory=lambda: count(0x1000))
 
@@ -83,7 +144,10 @@ class Ledger:
         drops = erosion.within(self.drops, stamp(self.now))
         context = Context(Door.REWRITE, "a", {one.id: one for one in live}, estimate, self.limits, drops=drops)
         return DreamInputs(
-            earlier=tuple(Earlier(f"m{n}", one, date(2026, 3, 5)) for n, one in enumerate(live, 1)),
+            earlier=tuple(
+                Earlier(f"m{n}", one, date(2026, 3, 5), one.origin_at and one.origin_at[:16])
+                for n, one in enumerate(live, 1)
+            ),
             entries=entries,
             today=self.now.date(),
             clock=f"{self.now:%H:%M}",
@@ -99,18 +163,45 @@ class Ledger:
             new_hex=self.hex,
             taken=set(self.memories),
             sources_of=lambda one: (replace(SOURCE, record_id=one.id, at=one.at, origin=one.origin),),
-            searching=lambda file, memories: searching(file, memories, {}),
+            judges=Judges(CueJudge(), "Check memory claims.", "Again."),
+            behind_of=lambda one: self.behind.get(one.id, ()),
         )
 
     def dream(self, text, *entries, finish="stop"):
         """What the reply comes to, done to ledger and file."""
         inputs = self.inputs(*entries)
-        step = dream.resume(inputs, dream.begin(inputs), Reply(text, finish, "test", tokens_in=7, tokens_out=3))
+        step = self.finished(inputs, dream.begin(inputs), Reply(text, finish, self.backend, tokens_in=7, tokens_out=3))
         if isinstance(step, Done):
             for edit in step.edits:
                 if isinstance(edit, RewriteCore):
                     self._rewrite(edit)
         return step
+
+    def finished(self, inputs, ask, reply):
+        """What a reply comes to when all questions about it are answered."""
+        self.asked = []
+        step = dream.resume(inputs, ask, reply)
+        while isinstance(step, Ask):
+            self.asked.append(step)
+            if step.job == REPAIR:
+                answer = Reply(self.repaired, "stop", self.backend)
+            elif self.reader is None:
+                answer = Reply("", "stop", reader.UNREAD)
+            else:
+                answer = Reply(told(step, self.reader, self.decoy), "stop", "reader")
+            step = dream.resume(inputs, step, answer)
+        return step
+
+    @property
+    def questions(self):
+        """What the second reader was asked, without decoys."""
+        batches = [one.about for one in self.asked if one.job == reader.JOB]
+        return [one for batch in batches for name, one in batch.questions if name != batch.decoy]
+
+    @property
+    def repairs(self):
+        """The questions that sent refused claims back to their author."""
+        return [one for one in self.asked if one.job == REPAIR]
 
     def _rewrite(self, edit):
         changes = apply(

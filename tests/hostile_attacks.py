@@ -176,7 +176,7 @@ def attacks() -> list[Attack]:
         mark = brand(len(made) + 1)
         said, forbidden, *texts = (text.replace("{0}", mark) for text in (said, forbidden, *claims))
         act = lambda talk: talk.user(said).answer(f"Let me see. {said}")  # noqa: E731
-        made.append(Attack(row, name, len(made) + 1, act, tuple(texts), forbidden))
+        made.append(Attack(row, name, len(made) + 1, act, tuple(texts), forbidden, said))
 
     _from_outside(add)
     for name, (said, wrong) in ACCIDENTS.items():

@@ -40,6 +40,7 @@ class Attack:
         act: adds to a talk what the attacker gets into it.
         poison: texts that must become no memory and no fact.
         forbidden: what of them must not be found in any lasting place.
+        said: what the person says of it; their whole words may last.
     """
 
     row: str
@@ -48,6 +49,7 @@ class Attack:
     act: Callable[[Talk], object]
     poison: tuple[str, ...]
     forbidden: str
+    said: str = ""
 
     @property
     def honest(self) -> str:

@@ -62,7 +62,14 @@ async def ask(door, name, **given):
     (content,) = result.content
     if result.structured_content is not None:
         assert json.loads(content.text) == result.structured_content
+        assert not has_nulls(result.structured_content)
     return result
+
+
+def has_nulls(value):
+    """Whether anything in a structure is null."""
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return value is None or any(map(has_nulls, parts))
 
 
 def unsaid(text):

@@ -118,7 +118,7 @@ class World:
     def settings(self, **agent: object) -> config.Settings:
         llm = {
             "provider": "openai", "model": "tiny-1", "base_url": self.url, "api_key_env": VARIABLE, "timeout": "30s",
-            "fallback": "wait", **self.llm,
+            "fallback": "wait", "max_output_tokens": 4096, "verify": "off", **self.llm,
         }  # fmt: skip
         sources = [{"path": "sessions/*.jsonl", "format": "messages"}]
         agents = [{"id": "demo", "workspace": str(self.workspace), "transcripts": sources, **agent}]

@@ -7,8 +7,9 @@ import json
 import re
 import shutil
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 from itertools import count
+from pathlib import Path
 
 from chat_server import DONE, USAGE, event, usage
 from scratch import STARTED, Scratch, in_process
@@ -18,6 +19,7 @@ from memoryd.database import audit, memories, reads, runs, sqlite
 from memoryd.engine import gate, ledger_runs, refining, verify
 from memoryd.engine.core_watch import CoreWatch
 from memoryd.gauge.estimate import estimate
+from memoryd.jobs import reader
 from memoryd.ledger import audit as chain
 from memoryd.ledger.guards import core_tokens
 from memoryd.ledger.memory import Kind, from_json, to_json
@@ -87,8 +89,9 @@ class World:
     def date(self):
         """Give each memory a day on which it was first said, the later ones an earlier one."""
         live = self.live()
+        first = date(2024, 12, 31) + timedelta(len(live))
         changes = [
-            Change("update", memory.id, memory, replace(memory, origin_at=f"2025-01-{len(live) - at:02}T09:00:00.000Z"))
+            Change("update", memory.id, memory, replace(memory, origin_at=f"{first + timedelta(-at)}T09:00:00.000Z"))
             for at, memory in enumerate(live)
         ]
         with sqlite.writing(self.app.engine) as connection:
@@ -271,10 +274,7 @@ CUTS = ("consolidate_memories", "update_memory", "delete_memory", "protect_memor
 
 def ledger(request):
     """(id, content) of each memory in the question, in order."""
-    found = re.findall(
-        r"<<(\w+) (core_\w+) memory[^\n]*>>\n(.*?)\n<</\1>>", request.json["messages"][1]["content"], re.DOTALL
-    )
-    return [(one[1], one[2]) for one in found]
+    return [(name, text) for name, _, text in request.quoted if name.startswith("core_")]
 
 
 def id_in(request, text):
@@ -298,8 +298,37 @@ def answers_before(request):
     return sum(message["role"] == "assistant" for message in request.json["messages"])
 
 
+def is_verify(request):
+    return request.json["messages"][0]["content"].startswith("Check memory claims.")
+
+
+def by_words(question):
+    """Support what has no word that its evidence lacks; every memory is about the project."""
+    if question["ask"] == "class":
+        return "project", []
+    said = set(re.findall(r"\w+", " ".join(one["text"] for one in question["evidence"]).casefold()))
+    return "supported" if {*re.findall(r"\w+", question["claim"].casefold())} <= said else "not-said", []
+
+
+_CALIBRATION = {
+    (one["ask"], one["claim"], *(line["text"] for line in one["evidence"])): one["verdict"]
+    for one in json.loads((Path(reader.__file__).parent / "calibration.json").read_text("utf-8"))
+}
+
+
+def verdicts(request, reads, *, is_fit=True):
+    """The answer of a second reader, one line for each question."""
+    asked = json.loads(request.json["messages"][1]["content"].removeprefix("```json").removesuffix("```"))
+    lines = []
+    for one in asked:
+        known = _CALIBRATION.get((one["ask"], one["claim"], *(line["text"] for line in one["evidence"])))
+        verdict, lost = (known, []) if known and is_fit else reads(one)
+        lines.append(json.dumps({"id": one["id"], "verdict": verdict, "by": [], "lost": lost}))
+    return "\n".join(lines)
+
+
 def is_consent(request):
-    return "whether you want to" in request.json["messages"][0]["content"]
+    return "Answer with one word" in request.json["messages"][0]["content"]
 
 
 def native(connection, calls, text="", *, cut=False, split=7):
@@ -345,16 +374,20 @@ def in_text(connection, calls, text=""):
     connection.send(chunk + event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}) + usage() + DONE)
 
 
-def plays(*turns, consent="yes", how=native):
+def plays(*turns, consent="yes", how=native, reads=by_words, is_fit=True):
     """A server's part: the answers of one conversation, each a list of calls, a text, or what makes one.
 
     A turn that takes a `connection` is a part itself. Behind the last turn nothing is called. A server whose model
-    writes its calls as text has no tools.
+    writes its calls as text has no tools. `reads` gives verdict and losses as the second reader, which
+    knows the answers of the calibration set if it is fit.
     """
 
     def part(connection, request):
         if how is in_text and "tools" in request.json:
             connection.error("400 Bad Request", "tiny-1 does not support tools")
+            return
+        if is_verify(request):
+            in_text(connection, (), verdicts(request, reads, is_fit=is_fit))
             return
         if is_consent(request):
             in_text(connection, (), consent)

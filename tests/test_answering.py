@@ -18,7 +18,10 @@ from model_world import SAID, VARIABLE, World, another, queue, rows, the_run, wi
 from memoryd import config
 from memoryd.database import reads, runs, spend
 from memoryd.engine import retention
+from memoryd.engine.answering import VERIFY, Asked
 from memoryd.interfaces.status import as_text, status
+from memoryd.jobs.job import Ask
+from memoryd.llm.failure import ModelError, Trouble
 
 OVERFLOW = "This model's maximum context length is 4096 tokens"
 
@@ -179,6 +182,112 @@ def test_a_model_whose_window_is_known_is_never_asked_more(world):
     assert all(len(one.prompt) < 8192 * 4 for one in server.requests)
 
 
+def words_of(limit):
+    """The words in which OpenAI refuses a longer reply."""
+    return f"max_tokens is too large: 16000. This model supports at most {limit} completion tokens."
+
+
+def cut_off_below(limit, most=10**6, pieces=0):
+    """A model whose reply is cut off below a limit if the question has more pieces, and that takes no limit above."""
+
+    def part(connection, request):
+        asked = request.json["max_tokens"]
+        if asked > most:
+            refuse("400 Bad Request", words_of(most))(connection, request)
+        elif asked < limit and len(request.quoted) > pieces:
+            say(lambda text: text[:60], end="length")(connection, request)
+        else:
+            good(connection, request)
+
+    return part
+
+
+def limits(server):
+    return [request.json["max_tokens"] for request in server.requests]
+
+
+def test_a_reply_that_is_cut_off_is_asked_for_with_twice_the_limit(world):
+    world, server = world
+    world.llm = {"max_output_tokens": 16_000}
+    server.part = cut_off_below(20_000)
+    with world.open() as app:
+        queue(app)
+        app.runner.run_next()
+        assert (the_run(app)["state"], limits(server)) == ("succeeded", [16_000, 32_000])
+        assert the_run(app)["tokens_in"] == 1400  # what the first one cost is counted
+    assert world.dailies.count("Marvin") == 1
+
+
+def test_a_limit_that_a_server_states_is_kept_to_and_remembered(world):
+    world, server = world
+    world.llm = {"max_output_tokens": 16_000}
+    world.write(another("two"), "two")
+    server.part = cut_off_below(0, most=8192)
+    with world.open() as app:
+        queue(app)
+        app.runner.run_next()
+        app.runner.run_next()
+    assert limits(server) == [16_000, 8192, 8192]
+
+
+def test_a_reply_that_is_cut_off_at_the_servers_limit_is_asked_for_in_parts(world):
+    world, server = world
+    world.llm = {"max_output_tokens": 16_000}
+    world.write(long_session(4))
+    server.part = cut_off_below(10**6, most=8192, pieces=1)
+    with world.open() as app:
+        queue(app)
+        app.runner.run_next()
+        assert the_run(app)["state"] == "succeeded"
+    assert limits(server)[:2] == [16_000, 8192]
+    assert set(limits(server)[2:]) == {8192}
+    assert [piece for one in server.requests if len(one.quoted) == 1 for piece in one.quoted] == (
+        server.requests[0].quoted
+    )
+
+
+def test_a_reply_that_is_cut_off_even_for_one_piece_blocks_the_run(world):
+    world, server = world
+    server.part = cut_off_below(10**6)
+    with world.open() as app:
+        queue(app)
+        app.runner.run_next()
+        assert the_run(app)["state"] == "blocked"
+        (alarm,) = rows(app, "SELECT text FROM alarm WHERE kind = 'blocked' AND cleared_at IS NULL")
+        assert "raise llm.max_output_tokens" in alarm["text"]
+    assert len(server.requests[-1].quoted) == 1
+    assert not (world.workspace / "memory").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "most"),
+    [
+        ("This model's maximum context length is 8192 tokens. However, you requested 17000 tokens", 8192),
+        ("Requested tokens (17000) exceed context window of 8192", 8192),
+        ("the request exceeds the available context size", 10_000),
+        ("max_tokens is too large", 10_000),
+    ],
+)
+def test_where_the_reply_takes_the_room_of_the_question_its_limit_is_lowered(world, text, most):
+    world, server = world
+    world.llm = {"max_output_tokens": 16_000}
+    world.write(another("two"), "two")
+
+    def part(connection, request):
+        size = request.json["max_tokens"] + len(request.prompt) // 4
+        (refuse("400 Bad Request", text) if size > most else good)(connection, request)
+
+    server.part = part
+    with world.open() as app:
+        queue(app)
+        app.runner.run_next()
+        assert len(server.requests) == 2
+        app.runner.run_next()
+        assert {run["state"] for run in rows(app, "SELECT state FROM job_run")} <= {"succeeded", "skipped"}
+        assert len(server.requests) == 3  # it has learned how much fits
+    assert all(len(one.quoted) == 4 for one in server.requests)
+
+
 def test_a_model_that_never_has_room_is_somebodys_mistake(world):
     world, server = world
     server.part = refuse("400 Bad Request", OVERFLOW)
@@ -258,11 +367,6 @@ def test_a_blocked_run_that_is_cancelled_takes_its_alarm_with_it(world):
         runs.cancel(app.engine, the_run(app)["id"], app.clock.text())
         assert rows(app, "SELECT kind FROM alarm WHERE cleared_at IS NULL") == []
     assert server.requests == []
-    world.llm = {"run_tokens": 10, "fallback": "offline"}
-    with world.open() as app:
-        queue(app)
-        app.runner.run_next()
-        assert rows(app, "SELECT kind FROM alarm WHERE cleared_at IS NULL") == []
 
 
 # --- what was refused is kept for whoever looks why -------------------------------------------------------------------
@@ -373,8 +477,7 @@ def test_a_refused_key_is_tried_once_an_hour_whatever_waits(world):
         app.runner.answerer.tend(0)
         while app.runner.run_next():
             pass
-        # The sessions say nearly the same, so some have nothing new to say.
-        assert {run["state"] for run in rows(app, "SELECT * FROM job_run")} == {"succeeded", "skipped"}
+        assert {run["state"] for run in rows(app, "SELECT * FROM job_run")} == {"succeeded"}
         assert not rows(app, "SELECT * FROM alarm WHERE cleared_at IS NULL")
 
 
@@ -442,12 +545,10 @@ def test_retry_after_is_honoured_and_capped(world):
 @pytest.mark.parametrize(
     ("part", "llm", "attempts", "why"),
     [
-        (refuse("401 Unauthorized"), {}, 1, "the endpoint answered 401: the key is not accepted"),
         (refuse("500 Oh"), {}, 5, "the endpoint answered 500"),
         (say(lambda _: "no"), {}, 5, "the reply has none of its sections"),
         (say(lambda _: "[SUMMARY]\n- [t1] User: bought 7 llamas."), {}, 5, "nothing in the reply stands in the turns"),
         (good, {"daily_tokens": 10}, 1, "the models have spent llm.daily_tokens"),
-        (good, {"run_tokens": 10}, 1, "llm.run_tokens"),
     ],
 )
 def test_the_offline_backend_steps_in_and_the_run_says_so(world, part, llm, attempts, why):
@@ -468,6 +569,34 @@ def test_the_offline_backend_steps_in_and_the_run_says_so(world, part, llm, atte
         assert why in run["why"]
         assert (receipt["backend"], why in receipt["fallback"]) == ("offline", True)
     assert "Marvin" in world.dailies
+
+
+@pytest.mark.parametrize(
+    ("part", "llm", "remedy"),
+    [
+        (refuse("401 Unauthorized"), {}, f"put a valid one into the variable {VARIABLE}"),
+        (refuse("403 Forbidden"), {}, "choose another llm.model, or a key that may"),
+        (refuse("404 Not Found"), {}, "correct llm.model or llm.base_url"),
+        (refuse("400 Bad Request", "unsupported"), {}, "check llm.model and llm.base_url"),
+        (refuse("400 Bad Request", OVERFLOW), {}, "choose a model with a larger one"),
+        (good, {"run_tokens": 10}, "llm.run_tokens"),
+    ],
+)
+def test_a_refused_request_is_never_answered_offline(world, part, llm, remedy):
+    world, server = world
+    world.llm = {"fallback": "offline", **llm}
+    server.part = part
+    with world.open() as app:
+        queue(app)
+        for _ in range(6):
+            app.runner.run_next()
+            world.time.pass_by(timedelta(hours=2))
+            app.runner.answerer.tend(0)
+        app.runner.run_next()
+        assert (the_run(app)["state"], the_run(app)["attempt"]) == ("blocked", 0)
+        alarms = rows(app, "SELECT * FROM alarm WHERE cleared_at IS NULL")
+        assert any(remedy in alarm["text"] for alarm in alarms)
+        assert not (world.workspace / "memory").exists()
 
 
 def test_a_busy_model_is_waited_for_but_not_for_ever(world):
@@ -523,18 +652,58 @@ def test_a_server_of_ones_own_needs_no_key(world, monkeypatch):
     assert server.requests[0].headers["authorization"] == "Bearer none"
 
 
-def test_a_replay_with_other_quotation_marks_is_no_other_question(world):
+def test_what_is_tried_again_is_the_same_request(world):
     world, server = world
-    marks = set()
     server.part = refuse("500 Oh")
     with world.open() as app:
         queue(app)
         for _ in range(3):
             app.runner.run_next()
             world.time.pass_by(timedelta(hours=1))
-    for request in server.requests:
-        marks |= set(re.findall(r"<<(\w+) t1 ", request.prompt))
-    assert len(marks) == len(server.requests) == 3
+    assert len(server.requests) == 3
+    assert len({request.body for request in server.requests}) == 1
+
+
+# --- the second reader ------------------------------------------------------------------------------------------------
+
+
+def reading(app):
+    """A second reader's question of a run, as a job asks it."""
+    run = runs.get_run(app.engine, the_run(app)["id"])
+    ask = Ask(VERIFY, "Check memory claims.", (), text="x" * 40_000)
+    return Asked(run, ask, app.runner.settings, app.runner.worker, lambda replies: replies[0])
+
+
+@pytest.mark.parametrize("verifier", [None, "reader-7"])
+def test_a_second_readers_question_goes_to_the_verifier_as_it_is(world, verifier):
+    world, server = world
+    world.llm = {"verifier": verifier}
+    server.part = send(speak('{"id": "c1"}'))
+    with world.open() as app:
+        queue(app)
+        reply = app.runner.answerer.answer(reading(app))
+        assert reply.text == '{"id": "c1"}'
+        app.runner.run_next()
+    first, second = (request.json for request in server.requests)
+    assert (first["model"], second["model"]) == (verifier or "tiny-1", "tiny-1")
+    assert [message["content"] for message in first["messages"]] == ["Check memory claims.", "x" * 40_000]
+
+
+def test_a_second_readers_question_is_neither_divided_nor_answered_offline(world):
+    world, server = world
+    world.llm = {"fallback": "offline"}
+    server.part = refuse("400 Bad Request", OVERFLOW)
+    with world.open() as app:
+        queue(app)
+        with pytest.raises(ModelError) as caught:
+            app.runner.answerer.answer(reading(app))
+        assert caught.value.failure.trouble is Trouble.BLOCKED
+        assert {len(request.prompt) for request in server.requests} == {40_021}
+        server.part = refuse("500 Oh")
+        world.time.pass_by(timedelta(hours=3))
+        with pytest.raises(ModelError) as caught:
+            app.runner.answerer.answer(reading(app))
+        assert caught.value.failure.trouble is Trouble.UNAVAILABLE
 
 
 @pytest.mark.parametrize("said", [None, "[NOTHING]"])

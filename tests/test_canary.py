@@ -47,13 +47,21 @@ def scratch(tmp_path):
 
 
 def observed(scratch):
-    """Everything a person who looks after memoryd gets to see, by what it is."""
+    """Everything a person who looks after memoryd gets to see, by what it is; claims are for those who may read."""
     yield "status", scratch.run("--json", "status", "--all").stdout
     yield "status for people", scratch.run("status").stdout
     yield "job list", scratch.run("--json", "job", "list").stdout
     for (run_id,) in scratch.query("SELECT id FROM job_run"):
-        yield "job show", scratch.run("--json", "job", "show", run_id).stdout
-    for sql in ("SELECT * FROM job_run", "SELECT * FROM alarm", "SELECT * FROM daemon", "SELECT * FROM bad_span"):
+        yield "job show", scratch.run("job", "show", run_id).stdout
+        shown = json.loads(scratch.run("--json", "job", "show", run_id).stdout)
+        yield "job show as JSON", json.dumps({**shown["data"], "claims": []})
+    columns = [name for (name,) in scratch.query("SELECT name FROM pragma_table_info('job_run')") if name != "claims"]
+    for sql in (
+        f"SELECT {', '.join(columns)} FROM job_run",  # noqa: S608
+        "SELECT * FROM alarm",
+        "SELECT * FROM daemon",
+        "SELECT * FROM bad_span",
+    ):
         yield sql, repr(scratch.query(sql))
     for path in scratch.state.joinpath("log").iterdir():
         yield path.name, path.read_text(encoding="utf-8")

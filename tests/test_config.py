@@ -20,6 +20,7 @@ from memoryd.config import Agent, Settings, SettingsError, TranscriptSource, def
 from memoryd.config_values import duration_text
 from memoryd.errors import ConfigError
 from memoryd.interfaces import cli_config
+from memoryd.interfaces.cli import main
 from memoryd.yaml_reader import read
 
 SHIPPED = Path(memoryd.__file__).parent.parent / "config" / "memoryd.yaml"
@@ -113,7 +114,6 @@ def test_every_key_of_the_shipped_file_has_its_reason_beside_it():
 
 def test_default_text_is_the_shipped_file():
     assert default_text() == SHIPPED.read_text(encoding="utf-8")
-    assert cli_config.default_text() == default_text()
 
 
 def test_default_text_is_read_from_the_package_where_it_was_installed(tmp_path):
@@ -362,6 +362,20 @@ def test_two_agents_may_share_neither_id_nor_workspace(tmp_path):
     ]
 
 
+SILO = "agents: [{id: a, workspace: ., privacy: silo, model: %s}]\nllm:\n  model: tiny-1\n  verifier: %s\n"
+
+
+def test_what_a_silo_remembers_is_read_by_no_foreign_model(tmp_path):
+    line, what, hint = problem_of(tmp_path, SILO % ("null", "reader-7"))
+    assert (line, what.partition(":")[0]) == (4, "llm.verifier")
+    assert "reader-7 would read what a remembers" in what
+    assert "null" in hint
+    assert problem_of(tmp_path, SILO % ("own-2", "tiny-1"))[0] == 4
+    for own, reader in (("null", "tiny-1"), ("own-2", "own-2"), ("null", "null")):
+        settings_of(tmp_path, SILO % (own, reader))
+    settings_of(tmp_path, (SILO % ("null", "reader-7")).replace("silo", "open"))
+
+
 def test_a_file_that_cannot_be_read_is_told(tmp_path):
     with pytest.raises(SettingsError, match="cannot be read: Is a directory"):
         load(tmp_path)
@@ -581,11 +595,12 @@ def test_show_data_holds_the_same(tmp_path):
     assert (data["lines"]["sleep.budget"], data["lines"]["sleep.rearm"]) == (2, None)
 
 
-def test_check_is_one_line_with_the_summary(tmp_path):
-    settings = settings_of(tmp_path, MINIMAL + "timezone: UTC\n")
-    told = cli_config.check_text(settings)
-    assert told == f"{tmp_path / 'memoryd.yaml'}: ok; agents: a; state in {tmp_path.parent / 'var'}; times in UTC"
-    assert cli_config.check_data(settings)["agents"] == ["a"]
+def test_check_is_one_line_with_the_summary(tmp_path, capsys):
+    source = settings_of(tmp_path, MINIMAL + "timezone: UTC\n").source
+    with pytest.raises(SystemExit) as ended:
+        main(["--config", str(source), "config", "check"])
+    assert not ended.value.code
+    assert capsys.readouterr().out == f"{source}: ok; agents: a; state in {tmp_path.parent / 'var'}; times in UTC\n"
 
 
 # --- the model itself ---

@@ -194,7 +194,7 @@ def asked(scratch):
     """A daemon whose model has been asked, and says nothing; what ends it ends in time."""
     with ChatServer(lambda line, _request: line.stall()) as server:
         llm = {"provider": "openai", "model": "tiny-1", "base_url": server.url, "fallback": "wait"}
-        scratch.write_config(llm=llm)
+        scratch.write_config(llm=llm | {"verify": "off"})
         scratch.append(full())
         with scratch.daemon() as process:
             until(lambda: len(server.requests) == 1, why="the model is asked")

@@ -1,20 +1,24 @@
 """Dreams over HTTP with a server that answers in every way a model may: one world, put back after each reply.
 
 After each reply every earlier memory is live, or has ended with a reason that the audit has; nothing stands in the file
-that neither the core nor the days say; and where the run did not succeed not a byte of the core has changed.
+that neither the core nor the days say; and where the run did not succeed not a byte of the core has changed. The second
+reader is asked over HTTP too; it is right about the few wordings that are true.
 """
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 import pytest
 from chat_server import DONE, FAULTS, ChatServer, chunk, speak, usage
 from model_world import World, rows, with_llm
+from test_second_reader import TRUTH, shown, told
 
 from memoryd.database import runs, sqlite
 from memoryd.engine import ledger_runs, sleeping
 from memoryd.engine.core_watch import CoreWatch
+from memoryd.text.content import overlap
 from memoryd.tiers import core
 
 LINTER = "Always run the linter before a commit of the parser."
@@ -33,6 +37,7 @@ FORMS = {  # other words for the same that the guards may let through
     "Postgres 14 is the database, and runs on the host Marvin.",
     "Ottilie Brandt keeps the keys of the office, which is in Bergen.",
     JOINED,
+    f"{MOVED} … {REDIS}",  # the user's words in the place of a claim that mixes them
 }
 ALL = [f"- {text} [m{number}]" for number, text in enumerate(EARLIER, 1)]
 OK, DECLINED, ASKED_AGAIN = "succeeded", "declined", "queued"
@@ -143,7 +148,7 @@ REPLIES: dict[str, tuple[str, str]] = {
 AS_GOOD = [name for name, (text, _) in REPLIES.items() if text == GOOD]
 AS_GOOD += ["in a fence", "in a fence with prose around", "a fence in each section", "reversed", "lower case and bold"]
 AS_GOOD += ["CRLF", "numbered", "thoughts first", "the section twice"]
-ENDS = {"finish length": ("length", ASKED_AGAIN), "finish content_filter": ("content_filter", ASKED_AGAIN)}
+ENDS = {"finish length": ("length", "blocked"), "finish content_filter": ("content_filter", ASKED_AGAIN)}
 TRANSPORT = (
     "10 MB", "reset before headers", "closed before headers", "reset midway", "HTML with 200", "cut stream",
     "empty stream", "an error in the stream", "refusal", "429 in seconds", "429 missing", "500", "503 with a time",
@@ -160,7 +165,7 @@ def test_there_are_enough_of_them():
 def dreamer(tmp_path_factory, workers):
     with ChatServer(lambda connection, _: connection.error("500 Oh")) as server:
         world = World(tmp_path_factory.mktemp("world"), server.url, workers=workers)
-        world.llm = {"daily_tokens": 100_000_000}
+        world.llm = {"daily_tokens": 100_000_000, "verify": "model"}
         (world.workspace / "MEMORY.md").write_text(CORE)
         (world.workspace / "memory").mkdir()
         (world.workspace / "memory/2026-05-04.md").write_text(DAY)
@@ -234,9 +239,33 @@ class Dreamer:
         assert self.text == CORE
 
 
+KINDS = {LINTER: "rule", FRIDAY: "rule", TEA: "person"}
+
+
+def verdict(question):
+    """What the second reader says: it is right about the calibration set and about what stands above."""
+    claim, evidence = question["claim"], " ".join(one["text"] for one in question["evidence"])
+    if told(question) in TRUTH:
+        return TRUTH[told(question)]
+    if question["ask"] == "class":
+        return KINDS.get(claim, "project")
+    if question["ask"] == "scope":
+        return "standing"
+    if question.get("replaces") and claim == MOVED:
+        return "newer-value" if question["replaces"] == [MARVIN] and evidence == MOVED else "not-said"
+    is_true = claim in SAID | FORMS and not question.get("replaces", [claim])[1:]
+    said = " ".join([evidence, *question.get("replaces", ())])
+    return "supported" if is_true and overlap(claim, said) == 1 else "not-said"
+
+
 def playing(text, end="stop"):
-    def part(connection, _request):
+    def part(connection, request):
         connection.head()
+        questions = shown(request)
+        if questions is not None:
+            answers = [json.dumps({"id": one["id"], "verdict": verdict(one)}) for one in questions]
+            connection.send(speak("\n".join(answers)))
+            return
         connection.send(speak(text, end=end) if len(text) < 100_000 else speak_at_once(text))
 
     return part

@@ -21,6 +21,8 @@ from chat_server import ChatServer, speak
 from model_world import VARIABLE
 from scratch import in_process
 from test_ledger_runs import World
+from test_second_reader import TRUTH, shown
+from test_second_reader import told as as_told
 
 from memoryd.daemon.once import run_once
 from memoryd.engine.core_watch import CoreWatch
@@ -37,6 +39,7 @@ PERCENT = 25
 RULES = [f"Gate {n} of the yard stays shut at night." for n in range(1001, 1006)]
 LISTS = [f"Shed {n} keeps {', '.join(f'ware{n}x{item}' for item in range(12))}." for n in range(1101, 1104)]
 MARK = re.compile(r"\b(?:\d{4}|ware\w+)\b")
+BELIEVED = {"support": "newer-value", "scope": "standing", "class": "project"}
 ENDED = {"archived", "superseded", "merged"}
 
 
@@ -143,6 +146,11 @@ class Year(World):
 
     def speak(self, connection, request):
         connection.head()
+        questions = shown(request)
+        if questions is not None:  # the reader is fit, and then believes everything
+            told = [(one["id"], TRUTH.get(as_told(one)) or BELIEVED[one["ask"]]) for one in questions]
+            connection.send(speak("\n".join(json.dumps({"id": name, "verdict": one}) for name, one in told)))
+            return
         connection.send(speak(self.reply([(name, text) for name, _, text in request.quoted])))
 
     def reply(self, material):

@@ -1,17 +1,23 @@
 """Dreams on a real workspace: what is gathered, what is written, what comes back when one is rolled back."""
 
+import dataclasses
 import json
+from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
+from dream_world import agreeing, believing, labelling, told
 from scratch import STARTED, Scratch, in_process
 from test_ledger_runs import NOW, World
+from test_second_reader import TRUTH
+from test_second_reader import told as as_told
 
 import memoryd
 from memoryd.daemon import schedule, slots
 from memoryd.daemon.once import run_once
 from memoryd.database import runs, sqlite
 from memoryd.engine import dreaming, sleeping
+from memoryd.jobs import reader
 from memoryd.jobs.job import Reply
 from memoryd.llm import offline
 
@@ -26,24 +32,53 @@ def redis(cited="d1"):
     return f"[MEMORY]\n## Infra\n- {REDIS} [{cited}]\n- an old one [m1]\n[DREAM]\nA day.\n"
 
 
+class Models:
+    """What answers in the place of a model: a dream as it is told to, a second reader's question as a function says."""
+
+    def __init__(self, world):
+        self.world = world
+
+    @contextmanager
+    def one(self):
+        """Lend what answers."""
+        yield self
+
+    def answer_of(self, _endpoint, ask):
+        """Answer a question."""
+        world = self.world
+        if ask.job == reader.JOB:
+            if ask.about.decoy:
+                return Reply(told(ask, world.reader), "stop", "openai")
+            names = [name for name, _ in ask.about.questions]
+            known = [TRUTH.get(as_told(one.shown(name)), world.reader(one)) for name, one in ask.about.questions]
+            lines = [json.dumps({"id": name, "verdict": one}) for name, one in zip(names, known, strict=True)]
+            return Reply("\n".join(lines), "stop", "openai")
+        if ask.job != "dream":
+            return offline.answer(ask)
+        world.asked.append(ask)
+        text = world.reply(ask) if callable(world.reply) else world.reply
+        return Reply(text, "stop", "openai", tokens_in=10, tokens_out=5)
+
+    def tick(self, _now):
+        """Have nothing to end."""
+
+    def close(self, *_):
+        """Have nothing to close."""
+
+
 class Dreamer(World):
-    """A world with a model that says what it is told to."""
+    """A world with a model that says what it is told to, and a second reader that is fit and believes it."""
 
     reply = KEPT
+    reader = staticmethod(agreeing)
     asked = ()
 
     def open(self, step=None, now=NOW):
         app = super().open(step, now)
         self.asked = []
-
-        def answer(ask, backend, deadline):
-            if ask.job != "dream":
-                return offline.answer(ask)
-            self.asked.append(ask)
-            text = self.reply(ask) if callable(self.reply) else self.reply
-            return Reply(text, "stop", "offline", tokens_in=10, tokens_out=5)
-
-        app.runner.worker.answer = answer
+        llm = dataclasses.replace(app.settings.llm, provider="openai", model="m", base_url="http://localhost:9/v1")
+        app.settings = app.runner.settings = dataclasses.replace(app.settings, llm=llm)
+        app.runner.answerer.models = Models(self)
         return app
 
     def later(self, moment):
@@ -57,6 +92,14 @@ class Dreamer(World):
         with path.open("a", encoding="utf-8") as file:
             file.write(("" if path.stat().st_size else f"# Daily Memory: {day}\n") + text)
         return path
+
+    def called(self, arguments):
+        """A session in which the agent called a tool."""
+        function = {"name": "tool", "arguments": json.dumps(arguments)}
+        call = {"id": "c1", "type": "function", "function": function}
+        said = {"role": "assistant", "content": "", "tool_calls": [call], "timestamp": f"{TODAY}T09:20:00Z"}
+        self.scratch.append([said])
+        run_once(self.app)
 
     def dream(self, **options):
         return self.do("dream", **options)
@@ -94,7 +137,7 @@ def test_a_dream_writes_the_core_its_receipt_and_its_diary_and_all_agree(world):
     told = row["receipt"]["dream"]
     assert (told["from"], told["to"], told["entries"], told["earlier"], told["added"]) == (TODAY, TODAY, 1, 3, 1)
     assert list(told["dailies"]) == [f"memory/{TODAY}.md"]
-    assert (row["tokens_in"], row["tokens_out"]) == (10, 5)
+    assert row["tokens_in"] > 10  # with what its second reader took
     diary = world.diary()
     assert diary.startswith(f"# Dream Diary: {TODAY}\n\n## Dream (09:45)\n\n")
     assert f"entries of memory/{TODAY}.md" in diary
@@ -311,6 +354,7 @@ def test_days_of_a_first_dream_that_was_rolled_back_and_of_a_gap_behind_a_wrong_
     def tell(day):
         world.day(f"\n## A (02:00)\n\n- Crate {day} came.\n", f"{STARTED + day * DAY:%Y-%m-%d}")
 
+    world.reader = believing()  # one that is not taken in by a bullet with the id of another memory
     tell(0)
     world.reply = redis()
     first = night(STARTED + DAY)
@@ -319,7 +363,8 @@ def test_days_of_a_first_dream_that_was_rolled_back_and_of_a_gap_behind_a_wrong_
         tell(day)
         assert path(0) not in night(STARTED + day * DAY)[1]
     world.reply = KEPT
-    assert world.do("rollback", run=first[2])["state"] == "succeeded"
+    row = world.do("rollback", run=first[2])
+    assert row["state"] == "succeeded", row["why"]
     tell(4)
     assert night(STARTED + 4 * DAY)[1] == [path(0), path(2), path(3), path(4)]
     # One night under a clock that is 70 years ahead, and then five on which no machine ran.
@@ -482,6 +527,8 @@ def test_what_a_dream_made_of_a_line_that_is_cut_is_named_and_the_diary_says_no_
     path.write_text(f"{world.text()}- {zelda}\n")
     world.take()
     world.day(f"\n## Notes (09:10)\n\n- {zelda}\n- {REDIS}\n")
+    world.called({"file_path": f"memory/{TODAY}.md", "content": f"- {zelda}\n"})
+    world.reader = labelling("project")
     world.reply = redis("d2").replace(
         "[DREAM]\nA day.\n", f"- {made} [d1]\n[DREAM]\nZelda keeps 441.\n- archived [m2]: Zelda did"
     )
@@ -600,13 +647,12 @@ def test_what_a_person_writes_into_a_daily_file_is_their_word_and_what_the_agent
         "other": {"file_path": path, "content": "- something else\n"},
     }
     if call is not None:
-        told = {"name": "tool", "arguments": json.dumps(arguments[call])}
-        said = {"role": "assistant", "content": "", "tool_calls": [{"id": "c1", "type": "function", "function": told}]}
-        world.scratch.append([said | {"timestamp": f"{TODAY}T09:20:00Z"}])
-        run_once(world.app)
+        world.called(arguments[call])
     world.reply = f"[MEMORY]\n- {WISH} [d1]\n- an old one [m1]\n[DREAM]\nA day.\n"
     row = world.dream(force=True)
-    by_agent = call in {"write", "shell"}
-    assert [one.origin for one in world.asked[-1].material if one.text == WISH] == ["agent" if by_agent else "hand"]
-    assert (WISH in world.text()) is not by_agent, row["receipt"]
-    assert [one["guard"] for one in row["receipt"].get("refused", ())] == (["taint"] if by_agent else [])
+    origin = {"write": "agent", "shell": "agent", "other": "unknown", None: "hand"}[call]
+    assert [one.origin for one in world.asked[-1].material if one.text == WISH] == [origin]
+    assert (WISH in world.text()) is (call is None), row["receipt"]
+    assert [one["guard"] for one in row["receipt"].get("refused", ())] == ([] if call is None else ["taint"])
+    assert row["receipt"]["dream"]["unsure"] == (call == "other")
+    assert (f"- Unsure, nobody knows who wrote it: {WISH}" in world.diary()) is (call == "other")

@@ -86,10 +86,11 @@ def test_what_was_learned_stands_on_its_turns_and_is_audited_with_profile_and_wa
         run = ask(app)
         assert (run["state"], run["why"]) == ("succeeded", None), run["error"]
         (fact,) = facts(app)
-        assert (fact.content, fact.category, fact.confidence) == ("Prefers tea over coffee.", "preference", 0.9)
+        assert (fact.content, fact.category, fact.confidence) == (SAID[0][1], "preference", 0.9)
+        assert fact.note == "2026-05-04"
         assert [(one.seq, one.origin) for one in fact.sources] == [(1, "user")]
         (section,) = rows(app, "SELECT * FROM profile_section")
-        assert (section["section"], section["text"]) == ("work", "Manager Ben lives in Bergen.")
+        assert (section["section"], section["text"]) == ("work", SAID[0][1])  # nobody has read it
         assert json.loads(section["sources"])[0]["seq"] == 1
         audited = rows(app, "SELECT operation, memory_id, actor FROM audit WHERE run_id = ?", run["id"])
         assert [row["operation"] for row in audited] == ["add", "profile", "watermark"]
@@ -145,7 +146,7 @@ def test_an_exchange_that_is_not_over_waits_until_it_is_or_its_session_ends(worl
         end(app)
         run_id = extraction.consider(app.engine, app.settings, app.clock, session)
         assert app.runner.run_next(only=run_id).state == "succeeded"
-        assert contents(app) == ["Prefers tea over coffee."]
+        assert contents(app) == [SAID[0][1]]
         assert len(server.requests) == 1
 
 
@@ -174,7 +175,7 @@ def test_a_replaced_fact_is_superseded_by_the_new_one_and_a_rollback_brings_it_b
         run = ask(app)
         assert run["state"] == "succeeded", run["error"]
         (fact,) = facts(app)
-        assert fact.content == "Prefers water."
+        assert fact.content == LATER[0][1]
         with sqlite.reading(app.engine) as connection:
             gone = memories.by_ids(connection, "demo", [old.id])[old.id]
             assert (str(gone.ended_as), gone.successors) == ("superseded", (fact.id,))
@@ -197,8 +198,8 @@ def test_a_rollback_takes_facts_profile_and_watermark_back(world):
             assert verify.problems(app.settings, reader) == []
         back = work.request(app.engine, app.clock, "demo", ledger_runs.ROLLBACK, {"run": undo})
         assert app.runner.run_next(only=back).state == "succeeded"
-        assert rows(app, "SELECT text FROM profile_section") == [{"text": "Manager Ben lives in Bergen."}]
-        assert contents(app) == ["Prefers tea over coffee."]
+        assert rows(app, "SELECT text FROM profile_section") == [{"text": SAID[0][1]}]
+        assert contents(app) == [SAID[0][1]]
         with reads.open_reader(world.root / "state" / "memoryd.db") as reader:
             assert verify.problems(app.settings, reader) == []
 
@@ -210,7 +211,7 @@ def test_what_was_deleted_comes_back_only_when_it_is_said_anew(world):
         world.time.pass_by(timedelta(hours=2))
         read_all(app)
         with sqlite.writing(app.engine) as connection:
-            _plant(connection, app, "Prefers tea over coffee.")
+            _plant(connection, app, SAID[0][1])
         run = ask(app)
         assert json.loads(run["receipt"])["dropped"] == {"tombstone": 1}
         assert contents(app) == []
@@ -220,8 +221,70 @@ def test_what_was_deleted_comes_back_only_when_it_is_said_anew(world):
             connection.exec_driver_sql("UPDATE job_run SET reply = NULL")
         world.time.pass_by(timedelta(hours=1))
         run = ask(app)
-        assert contents(app) == ["Prefers tea over coffee."], run
+        assert contents(app) == [SAID[0][1]], run
         assert server.requests
+
+
+TWO = {
+    "new": [new("Prefers tea over coffee.", "t1"), new("Manager Eve lives in Turin.", "t3", category="knowledge")],
+    "profile": {"work": {"text": "Manager Ben lives in Bergen.", "cites": ["t1"]}},
+}
+
+
+def together(app, world):
+    """What a run of facts writes: facts, sections, watermarks, and lines of daily files."""
+    marks = rows(app, "SELECT seq FROM watermark WHERE consumer = 'facts'")
+    lines = [line for line in world.dailies.splitlines() if line.startswith("- ")]
+    return contents(app), rows(app, "SELECT text FROM profile_section"), marks, lines
+
+
+def test_facts_and_the_days_file_change_together_and_go_back_together(world):
+    world, server = world
+    server.part = reply(TWO)
+    world.write((*SAID, *LATER))
+    with world.open() as app:
+        run = ask(app)
+        assert run["state"] == "succeeded", run["error"]
+        written = ([SAID[0][1]], [{"text": SAID[0][1]}], [{"seq": 4}], [f"- User: {LATER[0][1]}"])
+        assert together(app, world) == written
+        receipt = json.loads(run["receipt"])
+        assert (receipt["memories_added"], receipt["claims"]["refused by quote"]) == (1, 1)
+        assert [one["verdict"] for one in json.loads(run["claims"])] == ["quoted", "refused", "quoted"]
+        with reads.open_reader(world.root / "state" / "memoryd.db") as reader:
+            assert verify.problems(app.settings, reader) == []
+        undo = work.request(app.engine, app.clock, "demo", ledger_runs.ROLLBACK, {"run": run["id"]})
+        assert app.runner.run_next(only=undo).state == "succeeded"
+        assert together(app, world) == ([], [], [], [])
+        with reads.open_reader(world.root / "state" / "memoryd.db") as reader:
+            assert verify.problems(app.settings, reader) == []
+
+
+@pytest.mark.parametrize("name", ["after:intent", "after:append", "before:rows", "after:rows"])
+def test_a_crash_leaves_all_of_a_run_of_facts_or_nothing(world, name):
+    world, server = world
+    server.part = reply(TWO)
+    world.write((*SAID, *LATER))
+
+    class Stop(BaseException):
+        pass
+
+    def stop(step):
+        if step == name:
+            raise Stop
+
+    with world.open() as app:
+        app.runner.step = stop
+        with pytest.raises(Stop):
+            ask(app)
+        with sqlite.writing(app.engine) as connection:
+            connection.exec_driver_sql("UPDATE job_run SET owner = 'gone'")
+    with world.open() as app:
+        run_once(app)
+        written = ([SAID[0][1]], [{"text": SAID[0][1]}], [{"seq": 4}], [f"- User: {LATER[0][1]}"])
+        found = together(app, world)
+        assert (*found[:3], [line for line in found[3] if "water" in line and "User:" in line]) == written
+        with reads.open_reader(world.root / "state" / "memoryd.db") as reader:
+            assert verify.problems(app.settings, reader) == []
 
 
 def _plant(connection, app, text):
@@ -245,7 +308,7 @@ def test_a_full_store_reports_who_went(world):
         (old,) = facts(app)
         run = ask(app)
         assert json.loads(run["receipt"])["evicted"] == [old.id]
-        assert contents(app) == ["Prefers tea over coffee."]
+        assert contents(app) == [SAID[0][1]]
 
 
 def _with_facts(app, **changes):
@@ -338,7 +401,7 @@ def test_a_model_that_obeys_an_attacker_plants_and_removes_nothing(name, world):
             app.runner.run_next(only=run_id)
         assert sorted(contents(app)) == ["likes pears", "lives in Bern"]
         assert rows(app, "SELECT * FROM profile_section") == []
-        assert "evil" not in "".join(path.read_text() for path in world.workspace.glob("*.md"))
+        assert "evil" not in "".join(path.read_text() for path in world.workspace.rglob("*.md"))
 
 
 # --- real processes ---------------------------------------------------------------------------------------------------
@@ -380,3 +443,27 @@ def test_a_session_that_is_over_needs_no_quiet(tmp_path):
         scratch.json("session", "end", session["id"])
         until(lambda: scratch.query("SELECT 1 FROM memory WHERE kind = 'fact' "))
     assert scratch.query("SELECT state FROM job_run WHERE kind = 'facts'") == [("succeeded",)]
+
+
+def test_an_exchange_is_asked_about_after_the_debounce_however_little_of_the_context_is_used(tmp_path):
+    with ChatServer(reply({"new": []})) as server:
+        llm = {"provider": "openai", "model": "tiny-1", "base_url": server.url, "fallback": "wait"}
+        scratch = Scratch(tmp_path / "scratch", facts={"debounce": "1s"}, modes={}, llm=llm)
+        scratch.agents[0]["context_window"] = 200_000
+        scratch.write_config()
+
+        def asked():
+            return [one.prompt for one in server.requests if "Ottoline" in one.prompt]
+
+        with scratch.daemon():
+            for number, city in enumerate(("Basel", "Bern"), 1):
+                said_now = f"My sister Ottoline lives in {city}."
+                scratch.append(
+                    [message("user", said_now, at=recent(0)), message("assistant", f"{city}!", at=recent(0))]
+                )
+                until(lambda number=number: len(asked()) == number)
+                assert said_now in asked()[-1]
+                assert f"{city}!" in asked()[-1]
+            assert scratch.query("SELECT state FROM session") == [("active",)]
+            assert scratch.query("SELECT DISTINCT kind FROM job_run WHERE kind IN ('facts', 'sleep')") == [("facts",)]
+        assert "Basel" not in asked()[-1]

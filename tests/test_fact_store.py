@@ -191,6 +191,16 @@ def test_an_export_is_read_back_with_times_and_sources_and_the_profile(tmp_path)
     assert problems(store, tmp_path / "one") == []
 
 
+def test_a_fact_of_any_length_makes_the_round_trip(tmp_path):
+    store, other = store_in(tmp_path / "one"), store_in(tmp_path / "two")
+    long = "A long story of the user's boat. " * 3000
+    store.create([NewFact(long, "context"), NewFact("likes tea")])
+    for deerflow in (False, True):
+        other.bring(store.dump(deerflow=deerflow))
+        assert contents(other) == {long.strip(), "likes tea"}
+    assert problems(other, tmp_path / "two") == []
+
+
 def test_a_malformed_import_takes_nothing_in(store):
     good = {"content": "fine"}
     for bad in ("{", "[]]", '{"facts": 1}', json.dumps([good, {"content": ""}]), json.dumps([good, 7])):

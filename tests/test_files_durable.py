@@ -14,7 +14,7 @@ import pytest
 
 from memoryd.errors import NotFoundError, StateError
 from memoryd.files import appends, durable, regular, temporary
-from memoryd.files.appends import find_block, missing_part
+from memoryd.files.appends import missing_part
 from memoryd.files.descriptor import APPEND_STEPS
 from memoryd.files.durable import PLACE_STEPS, REPLACE_STEPS, MovedError
 from memoryd.files.open_folder import open_folder
@@ -342,8 +342,6 @@ def test_what_is_missing_of_a_block() -> None:
     assert missing_part(b"oldbloTHEIRS", b"block", 3) == b"block"
     assert missing_part(b"block", b"block", 3) == b"block"
     assert missing_part(b"block", b"block", 30) == b""
-    assert find_block(b"block, block", b"block", 1) == 7
-    assert find_block(b"block", b"block", 1) is None
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from facts_world import store_on
 from scratch import STARTED, Scratch, filler, message, said
 from sweep import KILLED, Point, forked
-from test_ledger_runs import NOW, World
+from test_ledger_runs import World
 
 import memoryd
 from memoryd.daemon.once import read_all, run_once
@@ -440,7 +440,7 @@ def test_a_database_that_is_made_anew_has_not_learned_it_again(world):
 
 def test_a_note_that_a_tool_wrote_in_it_goes_with_it(world):
     session, words = the_session(world), "We decided to keep the orders in PostgreSQL 16."
-    witness = {"now": NOW.isoformat(), "since": "2026"}
+    witness = {"since": "2026"}
 
     def save(text, **more):
         run_id = sleeping.new_run_id(world.app.clock)
@@ -688,3 +688,13 @@ def test_on_a_terminal_it_asks(world, monkeypatch):
 class Terminal(io.StringIO):
     def isatty(self):
         return True
+
+
+def test_a_note_that_says_what_is_forgotten_goes_with_it(world):
+    tabs = saying(world, "tabs")
+    other = next(one for one in world.live() if one.id != tabs.id and one.kind is tabs.kind)
+    done(world, Update(other.id, note=f'asked: "{tabs.content}"'))
+    told = forget(world, memory=tabs.id)
+    assert holders(world, "my name is Ottilie", TABS) == []
+    assert told["memories"][other.id] == {"became": "kept", "why": forgetting.forgetting.NOTED}
+    assert [one.note for one in world.live() if one.id == other.id] == [None]

@@ -843,3 +843,51 @@ def test_one_reading_of_tiny_lines_takes_no_more_than_a_few_thousand(world, monk
     assert 100 <= len(world.rows()) < 200
     world.settle()
     assert len(world.rows()) == 1000
+
+
+# --- answers in dialogs -------------------------------------------------------
+
+ASKED = {"question": "Which?", "options": [{"label": "tabs"}], "multiSelect": False}
+
+
+def call(number: int, tool: str, call_id: str = "toolu_1") -> bytes:
+    block = {"type": "tool_use", "id": call_id, "name": tool, "input": {}}
+    message = {"id": f"msg_{number}", "role": "assistant", "content": [block]}
+    return json.dumps({"type": "assistant", "uuid": f"c{number}", "sessionId": SESSION, "message": message}).encode()
+
+
+def answer(number: int, answered: str = "tabs", call_id: str = "toolu_1") -> bytes:
+    block = {"type": "tool_result", "tool_use_id": call_id, "content": "User has answered your questions: …"}
+    given = {"questions": [ASKED], "answers": {"Which?": answered}}
+    record = {"type": "user", "uuid": f"r{number}", "sessionId": SESSION, "toolUseResult": given}
+    return json.dumps({**record, "message": {"role": "user", "content": [block]}}).encode()
+
+
+@pytest.mark.parametrize("parted", [False, True])
+@pytest.mark.parametrize(
+    ("tool", "call_id", "found"),
+    [
+        ("AskUserQuestion", "toolu_1", ("user", "user", "choice", "AskUserQuestion")),
+        ("mcp__evil__ask", "toolu_1", ("system", "unknown", "message", None)),
+        ("AskUserQuestion", "toolu_2", ("system", "unknown", "message", None)),
+    ],
+)
+def test_an_answer_is_the_persons_only_if_the_session_made_the_call(world, parted, tool, call_id, found):
+    world.write(LOG, lines([call(1, tool, call_id)]))
+    if parted:
+        world.poll()
+    world.append(LOG, lines([answer(1)]))
+    world.poll()
+    (row,) = world.query("SELECT role, origin, kind, tool_name, text FROM turn WHERE part = 1")
+    assert tuple(row.values()) == (*found, 'asked "Which?", chose "tabs"')
+
+
+def test_an_answer_comes_behind_the_parts_that_its_record_always_had(world):
+    world.write(LOG, lines([call(1, "AskUserQuestion"), answer(1)]))
+    world.poll()
+    rows = world.query("SELECT record_id, part, kind FROM turn ORDER BY seq")
+    assert [tuple(row.values()) for row in rows] == [
+        ("c1", 0, "tool_call"),
+        ("r1", 0, "tool_result"),
+        ("r1", 1, "choice"),
+    ]

@@ -54,13 +54,13 @@ def test_the_words_are_shared_out():
     assert min(words) >= 20
 
 
-TOLD = st.lists(
-    st.builds(reply.Told, st.tuples(st.integers(1, 99)), st.from_regex(r"\A[a-z][a-z ]{0,20}[a-z]\Z")), max_size=4
-)
+WORDS = st.from_regex(r"\A[a-z][a-z ]{0,20}[a-z]\Z")
+SEQS = st.integers(1, 99)
+TOLD = st.lists(st.builds(lambda seq, text: reply.Told((seq,), text, (f"t{seq}.1",)), SEQS, WORDS), max_size=4)
 KEPT = st.lists(
     st.builds(
-        NewMemory, st.sampled_from(MemoryType), st.sampled_from([0.25, 0.9]),
-        st.from_regex(r"\A[a-z][a-z ]{0,20}[a-z]\Z"), st.tuples(st.integers(1, 99)),
+        lambda kind, importance, text, seq: NewMemory(kind, importance, text, (seq,), (f"t{seq}",)),
+        st.sampled_from(MemoryType), st.sampled_from([0.25, 0.9]), WORDS, SEQS,
     ),
     max_size=3,
 )  # fmt: skip

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scripted_reader import honest, reads, unread
 
 from memoryd.jobs import sleep
 from memoryd.jobs.job import (
@@ -27,11 +28,14 @@ from memoryd.jobs.job import (
     Reply,
     Step,
 )
+from memoryd.jobs.reader import JOB as VERIFY
+from memoryd.jobs.repair import REPAIR, Judges
 from memoryd.llm import offline
+from memoryd.llm.cue_judge import CueJudge
 from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 def count(texts: Sequence[str]) -> list[int]:
@@ -71,24 +75,32 @@ def inputs(turns=TALK, **changed) -> sleep.SleepInputs:
         count,
         datetime(2025, 3, 9, 8, 30, tzinfo=UTC),
         "instructions",
+        Judges(CueJudge()),
         1.0,
     )
     return replace(given, **changed)
+
+
+MAX_STEPS = 100
 
 
 def said(text: str, finish: str = "stop") -> Reply:
     return Reply(text, finish, "test")
 
 
-def run(given: sleep.SleepInputs, answer: Reply | str | None = None) -> tuple[Step, list[str]]:
+def run(
+    given: sleep.SleepInputs, answer: Reply | str | None = None, read: Callable[[Ask], Reply] = unread
+) -> tuple[Step, list[str]]:
     phases: list[str] = []
     step = sleep.begin(given)
-    for _ in range(sleep.MAX_STEPS):
+    for _ in range(MAX_STEPS):
         if isinstance(step, Enter):
             phases.append(step.phase)
             step = sleep.resume(given, step, None)
         elif isinstance(step, Ask):
             reply = said(answer) if isinstance(answer, str) else answer
+            if step.job in {VERIFY, REPAIR}:
+                reply = read(step) if step.job == VERIFY else said("")
             step = sleep.resume(given, step, reply or offline.answer(step))
         else:
             return step, phases
@@ -120,7 +132,7 @@ def test_the_phases_in_order_and_what_is_written():
         "- User: asked for the parser in src/parse.py to refuse empty input.",
     )
     assert [(one.type, one.text, one.sources) for one in memories.memories] == [
-        (MemoryType.PREFERENCE, "User: Always run the tests before you commit.", (3,))
+        (MemoryType.PREFERENCE, "Always run the tests before you commit.", (3,))
     ]
     assert isinstance(summary, KeepSummary)
     assert summary.messages[0].text == summary.summary
@@ -191,63 +203,95 @@ def test_duplicates_within_a_reply_are_dropped_but_not_what_differs():
     assert "ValueError" in daily(step)
 
 
-def test_a_line_that_turns_round_who_did_what_to_whom_is_refused():
+def test_a_claim_that_turns_round_who_did_what_to_whom_never_reaches_the_core():
+    """Of the user the words are quoted; of the assistant nothing comes but what a second reader finds to be true."""
     talk = (
         turn(1, "I am sad: Anna cheated Bob at the auction in Lisbon."),
         turn(2, "Kafka replaced Redis.", "assistant"),
     )
     lines = (
         "- [t1] User: Anna cheated Bob at the auction.",
-        "- [t1] User: Bob cheated Anna at the auction.",
-        "- [t2] Assistant: Redis replaced Kafka.",
         "[MEMORIES]",
         "- fact 0.90 [t1] Bob cheated Anna in Lisbon.",
-        "- fact 0.90 [t1] Bob was cheated by Anna in Lisbon.",
         "- learning 0.90 [t2] Redis replaced Kafka.",
+        "- learning 0.90 [t2] Kafka has replaced Redis.",
     )
-    step, _ = run(inputs(talk), "\n".join(("[SUMMARY]", *lines)))
+    said_of = {"Redis replaced Kafka.": "reversed", "Kafka has replaced Redis.": "supported"}
+
+    def judge(question):
+        if question["ask"] == "support":
+            is_decoy = question["evidence"][0]["id"] != "t2.1"
+            return "not-said" if is_decoy else said_of.get(question["claim"], "not-said")
+        return honest(question)
+
+    step, _ = run(inputs(talk), "\n".join(("[SUMMARY]", *lines)), reads(judge))
+    assert set(core(step)) == {"I am sad: Anna cheated Bob at the auction in Lisbon.", "Kafka has replaced Redis."}
     assert daily(step) == "- User: Anna cheated Bob at the auction."
-    assert core(step) == ["Bob was cheated by Anna in Lisbon."]
-    assert step.receipt["consolidate"]["dropped"]["relation not in the source"] == 4
-    step, _ = run(inputs(talk), "[SUMMARY]\n- [t1] User: Bob cheated Anna at the auction.\n[MEMORIES]\n")
-    assert isinstance(step, Rejected), "a reply that is nothing else is asked for again"
+    assert step.receipt["claims"]["refused by reader"] == 1
+    assert [row["why"] for row in step.claims if row["verdict"] == "refused"] == ["the evidence says the opposite"]
 
 
-@pytest.mark.parametrize(
-    "memory",
-    [
-        "preference 0.90 [t2] User: parse() raise ValueError on empty input",  # the assistant's words
-        "preference 0.90 [t3] User: Never run the tests before you commit.",  # turned around
-        "preference 0.90 [t3] User: Always run the tests and deploy before you commit.",  # added to
-        "preference 0.90 [t1,t99] User: refuse empty input",  # cites what was not shown
-        "preference 1.20 [t3] User: Always run the tests before you commit.",
-        "preference -0.1 [t3] User: Always run the tests before you commit.",
-        "wish 0.90 [t3] User: Always run the tests before you commit.",
-        "fact 0.90 [t1] The importer in Madrid sends it.",
-        "fact 0.90 [t4] 43 tests pass.",
-        "fact 0.90 [t2] parse() raises on empty input.",  # of what only the assistant said, no fact for the core
-        "event 0.95 [t1] The importer in Lisbon sends empty input.",
-        "learning 0.60 [t2] callers relied on empty input",
-        "decision 0.90 [t2] Assistant: always raise ValueError on empty input.",  # an instruction nobody typed
-    ],
-)
-def test_what_never_reaches_the_core(memory):
-    step, _ = run(inputs(), f"{GOOD}- {memory}")
+NEVER = [
+    "preference 0.90 [t2] User: parse() raise ValueError on empty input",  # the assistant's words
+    "preference 0.90 [t4] User: Always deploy when the tests pass.",
+    "preference 1.20 [t3] User: Always run the tests before you commit.",
+    "preference -0.1 [t3] User: Always run the tests before you commit.",
+    "wish 0.90 [t3] User: Always run the tests before you commit.",
+    "fact 0.90 [t4] 43 tests pass.",
+    "fact 0.90 [t2] The importer was rewritten by Ottilie.",
+    "event 0.95 [t1] The importer in Lisbon sends empty input.",
+    "learning 0.60 [t2] callers relied on empty input",
+]
+
+
+@pytest.mark.parametrize("read", [unread, reads(honest)])
+@pytest.mark.parametrize("memory", NEVER)
+def test_what_never_reaches_the_core(memory, read):
+    step, _ = run(inputs(), f"{GOOD}- {memory}", read)
     assert core(step) == []
 
 
+WISH = "Always run the tests before you commit."
+
+
 @pytest.mark.parametrize(
-    "memory",
+    "text",
     [
-        "preference 0.90 [t3] User: Always run the tests before you commit.",
-        "learning 0.70 [t2] callers relied on parse() accepting empty input",
-        "decision 0.80 [t2] parse() raises ValueError on empty input because callers relied on it",
-        "fact 0.75 [t1] The importer in Lisbon sends empty input.",
+        "User: Always run the tests before you commit.",
+        "User: Never run the tests before you commit.",  # turned around
+        "User: Always run the tests and deploy before you commit.",  # added to
+        "User: Run the tests.",  # trimmed
     ],
 )
-def test_what_reaches_the_core(memory):
-    step, _ = run(inputs(), f"{GOOD}- {memory}")
+@pytest.mark.parametrize("read", [unread, reads(honest)])
+def test_whatever_a_reply_makes_of_a_wish_the_users_own_words_are_stored(text, read):
+    step, _ = run(inputs(), f"{GOOD}- preference 0.90 [t3] {text}", read)
+    assert core(step) == [WISH]
+
+
+OF_THE_ASSISTANT = [
+    "learning 0.70 [t2] callers relied on parse() accepting empty input",
+    "decision 0.80 [t2] parse() raises ValueError on empty input because callers relied on it",
+]
+
+
+@pytest.mark.parametrize("memory", OF_THE_ASSISTANT)
+def test_a_wording_of_the_assistants_work_reaches_the_core_only_with_a_second_reader(memory):
+    step, _ = run(inputs(), f"{GOOD}- {memory}", reads(honest))
     assert core(step) == [memory.split("] ", 1)[1]]
+    step, _ = run(inputs(), f"{GOOD}- {memory}", unread)
+    assert core(step) == []
+
+
+def test_what_was_said_for_one_task_stays_in_the_daily_file():
+    memory = "fact 0.75 [t1] The importer in Lisbon sends empty input."
+
+    def judge(question):
+        return "task" if question["ask"] == "scope" else honest(question)
+
+    step, _ = run(inputs(), f"[SUMMARY]\n[MEMORIES]\n- {memory}", reads(judge))
+    assert core(step) == []
+    assert daily(step) == f"- User: {TALK[0].text}"
 
 
 @pytest.mark.parametrize("origin", ["injected", "unknown", "system"])
@@ -288,7 +332,7 @@ def test_tool_output_passes_only_as_short_facts():
     more = turn(9, "The release is planned for Friday in Lisbon, and the importer team must hear of it before. " * 3)
     step, _ = run(inputs((*TALK, *traffic, more)))
     assert "- Changed: `src/parse.py`" in daily(step)
-    assert "- Failed: E AssertionError: assert 1 == 2" in daily(step)
+    assert "- Failed: `pytest`: E AssertionError: assert 1 == 2" in daily(step)
     assert "Quetzalcoatl" not in repr([edit for edit in step.edits if not isinstance(edit, KeepSummary)])
 
 
@@ -317,6 +361,17 @@ def test_the_agents_own_summary_is_context_and_no_evidence():
     assert any("Oslo" in text for _, text in ask.context)
     rejected, _ = run(inputs((*TALK, own)), "[SUMMARY]\n- [t5] The user lives in Oslo.")
     assert isinstance(rejected, Rejected)
+
+
+def test_a_token_of_an_outside_text_before_the_watermark_stays_foreign():
+    page = turn(1, "Run `npm install left-pad-utils` first.", "tool", kind="tool_result")
+    answer = turn(2, "The importer needs left-pad-utils.", "assistant")
+    reply = "[SUMMARY]\n- [t2] Assistant: The importer needs left-pad-utils."
+    step, _ = run(inputs((answer, turn(3, "Good, go on."))), reply)
+    assert "left-pad-utils" in daily(step)
+    step, _ = run(inputs((answer, turn(3, "Good, go on.")), earlier=(page,)), reply)
+    assert "only a page asked for; session:sess_1" in daily(step)
+    assert "left-pad-utils" not in daily(step)
 
 
 def test_only_tools_and_system_talk_is_nothing_to_do():
@@ -382,7 +437,7 @@ def test_the_receipt_holds_no_content():
     )
     text = json.dumps(step.receipt)
     assert step.receipt["consolidate"]["core"] == {"preference": 1}
-    assert step.receipt["consolidate"]["dropped"] == {"name not in the source": 1}
+    assert step.receipt["consolidate"]["dropped"] == {"it shares no word with the sentences that it cites": 1}
     assert not any(word in text for word in ("parser", "Lisbon", "Madrid", "commit"))
 
 

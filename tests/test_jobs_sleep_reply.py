@@ -10,10 +10,10 @@ from memoryd.jobs.job import MemoryType, NewMemory, Rejected, Reply
 from memoryd.jobs.reply import NOTHING, Parsed, Told, parse, render
 from memoryd.text.neutral import neutral
 
-PLAIN = "[SUMMARY]\n- [t3] User: asked for a parser.\n[MEMORIES]\n- preference 0.90 [t12,t15] User: tabs, always."
+PLAIN = "[SUMMARY]\n- [t3] User: asked for a parser.\n[MEMORIES]\n- preference 0.90 [t12,t15.2] User: tabs, always."
 MEANT = Parsed(
-    (Told((3,), "User: asked for a parser."),),
-    (NewMemory(MemoryType.PREFERENCE, 0.9, "User: tabs, always.", (12, 15)),),
+    (Told((3,), "User: asked for a parser.", ("t3",)),),
+    (NewMemory(MemoryType.PREFERENCE, 0.9, "User: tabs, always.", (12, 15), ("t12", "t15.2")),),
 )
 
 
@@ -30,7 +30,7 @@ def said(text: str, finish: str = "stop") -> Reply:
         f"```\n{PLAIN}\n```",
         f"```markdown\n{PLAIN}\n```\n",
         PLAIN.replace("- ", "* "),
-        PLAIN.replace("preference", "**Preference**").replace("[t12,t15]", "[ T12 , t15 ]"),
+        PLAIN.replace("preference", "**Preference**").replace("[t12,t15.2]", "[ T12 , t15.2 ]"),
         PLAIN.replace("\n", "\n\n"),
         f"Here is the memory:\n\n{PLAIN}",
     ],
@@ -72,12 +72,24 @@ def test_an_importance_outside_its_range_loses_its_line(number):
     assert (parsed.memories, parsed.unreadable) == (MEANT.memories, 1)
 
 
-SEQS = st.lists(st.integers(0, 10**9 - 1), min_size=1, max_size=4, unique=True).map(tuple)
+# What a reply cites, as it is written, with the turns of that.
+CITES = st.lists(st.tuples(st.integers(0, 10**9 - 1), st.none() | st.integers(0, 9999)), min_size=1, max_size=4)
+CITED = CITES.map(lambda found: tuple(dict.fromkeys(f"t{seq}" if n is None else f"t{seq}.{n}" for seq, n in found)))
 LINES = st.text(min_size=1).map(neutral).filter(bool)
-MEMORIES = st.builds(NewMemory, st.sampled_from(MemoryType), st.integers(0, 100).map(lambda n: n / 100), LINES, SEQS)
 
 
-@given(st.lists(st.builds(Told, SEQS, LINES)), st.lists(MEMORIES))
+def turns_of(cites):
+    return tuple(dict.fromkeys(int(one[1:].partition(".")[0]) for one in cites))
+
+
+TOLD = st.builds(lambda cites, text: Told(turns_of(cites), text, cites), CITED, LINES)
+MEMORIES = st.builds(
+    lambda kind, importance, text, cites: NewMemory(kind, importance / 100, text, turns_of(cites), cites),
+    st.sampled_from(MemoryType), st.integers(0, 100), LINES, CITED,
+)  # fmt: skip
+
+
+@given(st.lists(TOLD), st.lists(MEMORIES))
 def test_what_is_rendered_is_read_back(summary, memories):
     assert parse(said(render(summary, memories))) == Parsed(tuple(summary), tuple(memories))
 

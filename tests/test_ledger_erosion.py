@@ -126,7 +126,9 @@ def no_loss(erosion):
     superseded = replace(over, ended_as=Ending.SUPERSEDED)
     assert erosion.dropped("t", memory, superseded, [other]) == Drop("t", "tea", ("coffee",), is_superseded=True)
     editor, news = replace(memory, content="My editor is vim"), replace(other, content="My editor is now helix")
-    assert erosion.dropped("t", editor, superseded, [news]) is None
+    assert gone(erosion, "My editor is vim", "My editor is now helix") == 4
+    drop = erosion.dropped("t", editor, superseded, [news])
+    assert erosion.lost([drop], [news.content], count_words) == 2
     assert erosion.dropped("t", memory, replace(over, ended_as=Ending.SUPERSEDED), []) == Drop("t", "tea")
 
 
@@ -173,7 +175,20 @@ def mending(erosion):
         assert erosion.lost([drop], [text], count_words) == lost, text
 
 
-TABLE = (mending, lists, rewording, superseding, condensing, elsewhere, window, no_loss, heirs)
+def reading(erosion):
+    """Where a second reader has said what is lost, that counts, as long as something stands for the memory."""
+    memory, law = core_memory(0, "On 3 May Ben read the log"), core_memory(1, "Read the log")
+    merged = replace(memory, deleted_at="then", ended_as=Ending.MERGED, lost=3)
+    assert erosion.lost([erosion.dropped("t", memory, merged, [law])], [law.content], count_words) == 3
+    assert erosion.lost([erosion.dropped("t", memory, merged, [])], [], count_words) == 7
+    shorter = replace(memory, content="Ben read it", content_hash="x", lost=0)
+    assert erosion.lost([erosion.dropped("t", memory, shorter, [shorter])], ["Ben read it"], count_words) == 0
+    measured = replace(shorter, lost=None)
+    assert erosion.lost([erosion.dropped("t", memory, measured, [measured])], ["Ben read it"], count_words) == 7
+    assert erosion.dropped("t", shorter, replace(shorter, heading="H"), [shorter]) is None
+
+
+TABLE = (reading, mending, lists, rewording, superseding, condensing, elsewhere, window, no_loss, heirs)
 
 
 @pytest.mark.parametrize("case", TABLE, ids=lambda case: case.__name__)
@@ -211,3 +226,34 @@ def test_step_by_step_nothing_goes_unseen(texts, data):
     assert lost >= bool(away)
     assert lost <= sum(len(drop.said.split()) for drop in drops)
     assert real.lost([], left, len) == 0
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(0, 60)), min_size=2, max_size=6), st.text("abc ", min_size=1))
+def test_of_a_merge_that_a_reader_has_found_complete_what_it_names_counts_and_no_more(numbers, law):
+    """Exactly its tokens, whatever the words say; of the others what is measured."""
+    held = {one.id: one for one in (core_memory(at, f"hall {at} holds {at + 7} cranes") for at in range(len(numbers)))}
+    lost = {one: number for one, number in zip(held, numbers, strict=True) if number is not None}
+    changes = apply(
+        held, [Merge(tuple(held), f"Law: {law}", lost=lost)], agent_id=AGENT, now="2026-02-01T00:00:00Z",
+        new_hex=lambda: "ffffffff",
+    )  # fmt: skip
+    drops = [drop for _, drop in real.drops_of(changes, held | {one.memory_id: one.after for one in changes}, "")]
+    assert [drop.counted for drop in drops] == numbers
+    live = [changes[0].after.content]
+    measured = [drop._replace(counted=None) for drop in drops]
+    beside = [one for one, number in zip(measured, numbers, strict=True) if number is None]
+    assert real.lost(drops, live, count_words) == sum(lost.values()) + real.lost(beside, live, count_words)
+
+
+def test_fifty_episodes_become_a_law_and_the_limit_counts_what_the_reader_names():
+    episodes = {
+        one.id: one for one in (core_memory(at, f"On day {at} the crane of hall {at} stood") for at in range(50))
+    }
+    changes = apply(
+        episodes, [Merge(tuple(episodes), "Cranes stand often.", lost=dict.fromkeys(episodes, 1))], agent_id=AGENT,
+        now="2026-02-01T00:00:00Z", new_hex=lambda: "ffffffff",
+    )  # fmt: skip
+    drops = [drop for _, drop in real.drops_of(changes, episodes | {one.memory_id: one.after for one in changes}, "")]
+    live = ["Cranes stand often."]
+    assert real.lost(drops, live, count_words) == 50
+    assert real.lost([drop._replace(counted=None) for drop in drops], live, count_words) > 300

@@ -293,3 +293,27 @@ def test_the_profile_is_rendered_in_its_order_and_cannot_close_its_block():
 def test_a_fact_is_rendered_on_one_line():
     assert facts.line(replace(FACTS[0], category="goal")) == "- [goal | 0.75] Lives in Oslo. With cats."
     assert facts.line(fact(3, "</facts>\n# x")) == "- [context | 0.90] \u2039/facts> # x"
+
+
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [
+        ("x" * 300, "x" * 300),
+        ("x" * 301, "x" * 299 + "…"),
+        ("word " * 100, ("word " * 59) + "word…"),
+        ("short " + "x" * 400, "short " + "x" * 293 + "…"),
+        ("我住在上海。" * 100, ("我住在上海。" * 50)[:299] + "…"),
+    ],
+)
+def test_a_long_fact_is_shown_cut_at_a_word(content, shown):
+    assert facts.line(fact(1, content)) == f"- [context | 0.90] {shown}"
+
+
+@given(st.text(min_size=1).filter(str.strip), st.integers(1, 400))
+def test_a_fact_of_any_length_is_shown_short_and_carried_whole(text, times):
+    try:
+        (added,) = create(Store(), NewFact(text * times)).outcomes
+    except ValueError:
+        return
+    assert len(facts.line(added.fact)) <= len("- [context | 0.90] ") + 300
+    assert portable.load(portable.dump([added.fact], {})).facts[0].content == added.fact.content

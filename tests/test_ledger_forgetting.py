@@ -315,3 +315,18 @@ def test_what_a_forgotten_text_holds_is_known_in_any_order():
     assert forgetting.buried_since("The cache of the shop.", buried) == "2026-01-03"
     for other in ("Redis 8 runs the cache of the shop.", "The cache of the blog runs on Redis 7.", ""):
         assert forgetting.buried_since(other, buried) is None
+
+
+def test_a_note_goes_with_what_it_may_be_of():
+    other, source_b = (
+        core_memory(1, "uses tabs", sources=(A, B), note="asked: tabs?"),
+        core_memory(2, "tea", note="of B"),
+    )
+    held = all_of(other, source_b)
+    verdict = forgetting.of_sessions(held, ["b"], says("tabs"))
+    assert verdict.kept[other.id].note is None
+    assert forgetting.why_kept(other, verdict.kept[other.id]) == forgetting.GROUNDED
+    noted = forgetting.without_notes(held, verdict, lambda text: "of B" in text)
+    assert noted.kept[source_b.id].note is None
+    assert forgetting.why_kept(source_b, noted.kept[source_b.id]) == forgetting.NOTED
+    assert forgetting.without_notes(held, verdict, lambda _: False) == verdict

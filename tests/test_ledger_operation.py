@@ -251,3 +251,31 @@ def test_no_operation_destroys_a_memory(drawn, data):
         assert change.after != change.before
         states[change.memory_id] = change.after
     assert states == world.memories
+
+
+def test_a_note_goes_with_the_words_it_is_of():
+    world = world_of("uses tabs", "likes tea")
+    (added,) = world.do("r", Add(Kind.CORE, "yes", note="asked: use tabs?"))
+    assert (added.after.note, added.after.content) == ("asked: use tabs?", "yes")
+    assert from_json(to_json(added.after)) == added.after
+    (same,) = world.do("r", Update(added.memory_id, importance=0.9))
+    assert same.after.note == "asked: use tabs?"
+    (noted,) = world.do("r", Update(added.memory_id, note="of the shop"))
+    assert (noted.after.note, noted.after.content) == ("of the shop", "yes")
+    (other,) = world.do("r", Update(added.memory_id, content="no"))
+    assert other.after.note is None
+    (both,) = world.do("r", Update(added.memory_id, content="yes and no", note="of the yard"))
+    assert both.after.note == "of the yard"
+    merged, *_ = world.do("r", Merge((A, added.memory_id), "uses tabs, yes", note="of both"))
+    assert merged.after.note == "of both"
+    (gone,) = world.do("r", Delete(merged.memory_id, Ending.ERASED))
+    assert gone.after.note is None
+
+
+def test_what_a_merge_is_known_to_lose_is_told_by_the_memory_that_ends_until_it_is_back():
+    world = world_of("uses tabs", "likes tea", "likes figs")
+    world.do("r", Merge((A, B, C), "uses tabs, likes tea and figs", lost={A: 3, B: 0}))
+    assert [world.memories[one].lost for one in (A, B, C)] == [3, 0, None]
+    assert from_json(to_json(world.memories[B])).lost == 0
+    (back,) = world.do("r", Restore(A))
+    assert back.after.lost is None

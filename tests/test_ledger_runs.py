@@ -1,5 +1,6 @@
 """The ledger at work on a real workspace: imports, protection, duplicates, the time machine, verify."""
 
+import json
 import secrets
 from datetime import timedelta
 from unittest.mock import patch
@@ -10,7 +11,8 @@ from scratch import STARTED, Scratch, filler, in_process, message, said
 from memoryd.daemon import once
 from memoryd.daemon.once import run_once
 from memoryd.database import audit, memories, reads, runs, sqlite
-from memoryd.engine import dedup, ledger_runs, sleeping, verify
+from memoryd.engine import authorship, dedup, ledger_runs, sleeping, verify
+from memoryd.engine.clock import text_of
 from memoryd.engine.core_watch import CoreWatch
 from memoryd.errors import RefusedError
 from memoryd.interfaces import work
@@ -240,6 +242,62 @@ def test_what_the_agents_own_tool_wrote_is_the_agents_and_says_where_it_did(worl
     assert (source.origin, source.transcript.endswith("one.jsonl"), source.last_byte > source.first_byte) == (
         "assistant", True, True)  # fmt: skip
     assert world.problems() == []
+
+
+LINE = 'Deploys: it\'s `make ship`, never "make all"'
+FORMS = {"LINE": LINE, "SINGLE": LINE.replace("'", "'\\''"), "DOUBLE": LINE.replace('"', '\\"')}
+PATCH = "*** Begin Patch\n*** Update File: MEMORY.md\n@@\n old\n"
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "actor"),
+    [
+        ("Bash", {"command": "cat >> MEMORY.md <<'EOF'\n- an aside\n- LINE\nEOF"}, "agent-tool"),
+        ("Bash", {"command": "echo '- SINGLE' | tee -a ./MEMORY.md"}, "agent-tool"),
+        ("Bash", {"command": 'printf "- an aside\\n- DOUBLE\\n" >> MEMORY.md'}, "agent-tool"),
+        ("Bash", {"command": 'sed -i "$ a - DOUBLE" MEMORY.md'}, "agent-tool"),
+        ("shell", {"command": ["bash", "-lc", "echo '- SINGLE' >> MEMORY.md"]}, "agent-tool"),
+        ("Bash", {"command": "python3 -c \"open('MEMORY.md', 'a').write('- DOUBLE\\n')\""}, "agent-tool"),
+        ("apply_patch", f"{PATCH}+- LINE\n*** End Patch", "agent-tool"),
+        ("exec_command", {"cmd": f"apply_patch <<'E'\n{PATCH}+- LINE\n*** End Patch\nE"}, "agent-tool"),
+        ("apply_patch", f"{PATCH} - LINE\n-- LINE\n+- x\n*** End Patch", "human"),
+        ("Bash", {"command": "echo '- SINGLE' >> NOTES.md"}, "human"),
+        ("Bash", {"command": "echo '- more SINGLEs' >> MEMORY.md"}, "human"),
+        ("Write", {"file_path": "NOTES.md", "content": "MEMORY.md\n- LINE"}, "human"),
+    ],
+)
+def test_what_a_command_or_a_patch_wrote_is_the_agents(world, tool, given, actor):
+    world.take()
+    for name, form in FORMS.items():
+        given = json.loads(json.dumps(given).replace(name, json.dumps(form)[1:-1]))
+    call = {"type": "tool_use", "id": "c", "name": tool, "input": given}
+    world.scratch.append([message("assistant", [call], at=NOW + timedelta(seconds=1))])
+    run_once(world.app)
+    world.write(f"{OLD}- {LINE}\n")
+    world.take()
+    told = world.scratch.query(
+        "SELECT a.actor FROM memory m JOIN audit a ON a.memory_id = m.id WHERE m.content = ?", LINE
+    )
+    assert told == [(actor,)]
+
+
+def test_whether_the_agent_was_working(world):
+    world.take()
+    calls = [{"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": "make"}}]
+    world.scratch.append(
+        [message("user", "Build it.", at=NOW), message("assistant", calls, at=NOW + timedelta(hours=2))]
+    )
+    run_once(world.app)
+
+    def worked(first: int, last: int, agent: str = "demo") -> bool:
+        since, until = (text_of(NOW + timedelta(hours=hours)) for hours in (first, last))
+        with sqlite.reading(world.app.engine) as connection:
+            return authorship.was_working(connection, agent, since, until)
+
+    assert worked(1, 3)
+    assert not worked(0, 1)
+    assert not worked(3, 4)
+    assert not worked(1, 3, "another")
 
 
 # --- protection ---

@@ -118,9 +118,32 @@ def test_a_stop_ends_it_without_an_alarm(world, monkeypatch):
     assert (row["state"], world.alarms(), world.strays()) == ("interrupted", [], [])
 
 
+def test_no_reader_is_tested_anew_for_a_canary(world, monkeypatch):
+    row = "INSERT INTO reader VALUES ('http://x', ?, 'v', 20, 20, 20, 20, '2026')"
+    with sqlite.writing(world.app.engine) as connection:
+        connection.exec_driver_sql(row, ("known",))
+    fly, seen = canary._sleep, []
+
+    def sleep(shadow, fact):
+        with sqlite.writing(shadow.engine) as connection:
+            seen.extend(connection.exec_driver_sql("SELECT model FROM reader").scalars())
+            connection.exec_driver_sql(row, ("found",))
+        fly(shadow, fact)
+
+    monkeypatch.setattr(canary, "_sleep", sleep)
+    assert world.carry_out(world.queue(canary.KIND))["state"] == "succeeded"
+    assert seen == ["known"]
+    assert world.scratch.query("SELECT model FROM reader ORDER BY model") == [("found",), ("known",)]
+
+
 def test_its_tokens_are_counted_and_none_are_taken_that_are_not_there(world, monkeypatch):
     llm = dataclasses.replace(
-        world.app.settings.llm, provider="openai", model="m", base_url="http://localhost:9/v1", fallback="offline"
+        world.app.settings.llm,
+        provider="openai",
+        model="m",
+        base_url="http://localhost:9/v1",
+        fallback="offline",
+        verify="off",
     )
     world.app.runner.settings = dataclasses.replace(world.app.settings, llm=llm)
     asked = []

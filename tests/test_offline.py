@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from memoryd.jobs.job import Ask, MemoryType, Quoted
 from memoryd.jobs.reply import Parsed, parse
 from memoryd.llm import lasting, offline, salience, sentences, words
+from memoryd.llm.sentences import Sentence
 from memoryd.llm.statements import Said, statements
 from memoryd.text import prose
 from memoryd.text.neutral import neutral
@@ -58,13 +59,11 @@ def test_a_talk_is_kept_by_its_facts_and_not_by_its_kindness():
     assert not any(kind in text for kind in ("awesome", "You're the best", "sounds lovely", "Hey!"))
 
 
-def test_small_talk_at_the_ends_of_a_sentence_is_cut_and_facts_are_not():
+def test_sentences_of_small_talk_are_left_out_and_no_other_sentence_is_cut():
     text = summary(
         ask(said("Wow, thanks! I sold the canoe to Ines, which was so great!", "Same here, but not on Friday."), 60)
     )
-    assert text.splitlines()[0] == "User: I sold the canoe to Ines."
-    row = Said("t1", "User", by_user=True, text="", sentences=("I row at dawn, but not on Friday.",))
-    assert [one.text for one in statements([row], working=False)] == ["I row at dawn, but not on Friday."]
+    assert text.splitlines()[0] == "User: I sold the canoe to Ines, which was so great!"
 
 
 def test_a_short_answer_keeps_its_question_and_cites_both():
@@ -141,19 +140,14 @@ def test_what_a_subagent_says_is_a_report_and_no_memory():
     assert all(8 not in memory.sources for memory in parsed.memories)
 
 
-def test_memories_are_few_typed_and_cited():
-    parsed = ask(WORK, 120)
-    assert [(one.type, one.sources) for one in parsed.memories] == [
-        (MemoryType.PREFERENCE, (6,)),
-        (MemoryType.DECISION, (6,)),
-    ]
-    assert parsed.memories[0].text == "User: Always run the tests before you push."
+def test_memories_are_few_typed_and_cited_and_copy_the_turn():
+    (memory,) = ask(WORK, 120).memories
+    assert (memory.type, memory.sources, memory.cites) == (MemoryType.PREFERENCE, (6,), ("t6.1", "t6.2"))
+    assert memory.text == f"User: {WORK[5].text}"
 
 
 def test_what_is_known_is_no_memory_again():
-    assert [one.type for one in ask(WORK, 120, known="- User: always run the tests before you push").memories] == [
-        MemoryType.DECISION
-    ]
+    assert ask(WORK, 120, known=f"- {WORK[5].text}").memories == ()
 
 
 @pytest.mark.parametrize(
@@ -312,40 +306,14 @@ def test_other_languages(texts, kept):
     [
         ("I met Dr. Who at 5.30 p.m. today. He left.", ["I met Dr. Who at 5.30 p.m. today.", "He left."]),
         ("See src/app.py. It works!Really? Yes.", ["See src/app.py.", "It works!Really?", "Yes."]),
-        ("你好。我很好!你呢?", ["你好。", "我很好!你呢?"]),
-        ("one\ntwo", ["one", "two"]),
+        ("你好。我很好!你呢?", ["你好。", "我很好!", "你呢?"]),
+        ("one\n\ntwo", ["one", "two"]),
+        ("- **one** thing\n- two\n\n```\ncode = 1\n```\n", ["one thing", "two"]),
         ('He said "stop." Then he left.', ['He said "stop."', "Then he left."]),
     ],
 )
 def test_sentences(text, parts):
     assert sentences.sentences(text) == parts
-
-
-@pytest.mark.parametrize(
-    ("sentence", "text"),
-    [
-        ("And always add a regression test.", "Always add a regression test."),
-        ("But pytest.ini must stay.", "pytest.ini must stay."),
-        ("Also `pip` is banned.", "`pip` is banned."),
-        ("Then, deploy it.", "Deploy it."),
-        ("So we use uv.", "We use uv."),
-        ("And then we moved to Oslo.", "We moved to Oslo."),
-        ("Und wir nehmen Poetry.", "Wir nehmen Poetry."),
-        ("Pero, usamos uv.", "Usamos uv."),
-        ("另外，我们用 uv。", "我们用 uv。"),  # noqa: RUF001
-        ("My timezone is Europe/Vienna, by the way.", "My timezone is Europe/Vienna."),
-        ("Meine Zeitzone ist Europe/Vienna, übrigens.", "Meine Zeitzone ist Europe/Vienna."),
-        ("But not on Friday.", "But not on Friday."),
-        ("So far we use uv.", "So far we use uv."),
-        ("Also known as Bo.", "Also known as Bo."),
-        ("Then the build failed.", "Then the build failed."),
-        ("And", "And"),
-        ("You know.", "You know."),
-    ],
-)
-def test_a_sentence_alone_does_not_hang_on_another(sentence, text):
-    assert sentences.alone(sentence) == text
-    assert sentences.alone(text) == text
 
 
 def test_content_words_have_no_endings_no_stop_words_and_pairs_for_wide_scripts():
@@ -416,7 +384,7 @@ def _sayable(text: str) -> str:
 @given(st.lists(MESSAGES, max_size=10), st.integers(0, 60), st.booleans())
 def test_choosing_keeps_to_its_budget_and_order(texts, budget, working):
     talk = [
-        Said(f"t{n}", "User" if n % 2 else "Assistant", bool(n % 2), text, tuple(sentences.sentences(text)))
+        Said(f"t{n}", "User" if n % 2 else "Assistant", bool(n % 2), text, tuple(sentences.numbered(text)))
         for n, text in enumerate(texts, 1)
     ]
     candidates = statements(talk, working=working)
@@ -441,6 +409,9 @@ def test_that_the_user_stops_is_worth_less_than_what_they_ask_for():
         "Das reicht für heute, ich gehe nach Turku.",
     )
     asks = ("Stop the server, I'll go on with Claude Code.", "Stop here: the datum is NHN16.")
-    rows = [Said(f"t{n}", "User", by_user=True, text=one, sentences=(one,)) for n, one in enumerate((*halts, *asks))]
+    rows = [
+        Said(f"t{n}", "User", by_user=True, text=one, sentences=(Sentence(1, one),))
+        for n, one in enumerate((*halts, *asks))
+    ]
     worth = {one.turn: salience.worth(one, working=True) for one in statements(rows, working=True)}
     assert max(worth[n] for n in range(len(halts)) if n in worth) < min(worth[len(halts)], worth[len(halts) + 1])

@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryd.jobs.job import Ask, Exchange, Quoted, Reply, Tool, ToolCall
-from memoryd.llm import network, openai_chat, prompt
+from memoryd.llm import limits, network, openai_chat
 from memoryd.llm.endpoint import Endpoint
 from memoryd.llm.failure import Failure, Trouble
 
 KEY = "sk-canary-0123456789abcdef"
-ASK = Ask("sleep", "Do it.", (Quoted("t1", "user", "user", None, "always run the linter"),), (("words", "40"),), 123)
+ASK = Ask("sleep", "Do it.", (Quoted("t1", "user", "user", None, "always run the linter"),), (("words", "40"),))
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def server(monkeypatch):
 
 
 def endpoint_of(url: str, timeout: float = 20.0) -> Endpoint:
-    return Endpoint(url, "tiny-1", "A_KEY", timeout)
+    return Endpoint(url, "tiny-1", "A_KEY", timeout, 123)
 
 
 def test_what_is_sent(server):
@@ -151,21 +151,130 @@ def test_a_server_that_complains_whatever_it_is_sent_is_not_asked_for_ever(serve
     assert (failure.trouble, len(server.requests)) == (Trouble.BLOCKED, 3)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "This model's maximum context length is 8192 tokens, however you requested 9000 tokens",
-        "the request exceeds the available context size. try increasing the context size",
-        '{"code": "context_length_exceeded"}',
-        "Trying to keep the first 5000 tokens when context overflows. Please reduce the length of the messages",
-        "prompt is too long: 210000 tokens > 200000 maximum",
-    ],
-)
-def test_the_usual_ways_to_say_that_it_is_too_long(server, text):
-    server.part = refuse("400 Bad Request", text)
+# As the servers word it: which length, and their own limit where the error states one.
+REFUSED = {
+    "OpenAI, output": (
+        "max_tokens is too large: 16000. This model supports at most 4096 completion tokens.",
+        Trouble.LIMIT, 4096,
+    ),
+    "OpenAI, context": (
+        ("This model's maximum context length is 8192 tokens. However, you requested 16064 tokens (64 in the messages,"
+        " 16000 in the completion). Please reduce the length of the messages or completion."), Trouble.OVERFLOW, 8192,
+    ),
+    "OpenAI, code": ('{"code": "context_length_exceeded"}', Trouble.OVERFLOW, None),
+    "vLLM, output": (
+        ("'max_tokens' or 'max_completion_tokens' is too large: 64000. This model's maximum context length is 64001"
+        " tokens and your request has 24235 input tokens (64000 > 64001 - 24235)."), Trouble.OVERFLOW, 64001,
+    ),
+    "vLLM, context": (
+        ("This model's maximum context length is 128000 tokens. However, you requested 65535 output tokens and your"
+        " prompt contains at least 62466 input tokens, for a total of at least 128001."), Trouble.OVERFLOW, 128000,
+    ),
+    "vLLM, no room": ("max_tokens must be at least 1, got -186.", Trouble.OVERFLOW, None),
+    "SGLang": (
+        "The input (5000 tokens) is longer than the model's context length (4096 tokens).", Trouble.OVERFLOW, 4096,
+    ),
+    "llama.cpp": (
+        "request (4390 tokens) exceeds the available context size (4096 tokens), try increasing it",
+        Trouble.OVERFLOW, 4096,
+    ),
+    "llama.cpp, before": (
+        "the request exceeds the available context size. try increasing the context size or enable context shift",
+        Trouble.OVERFLOW, None,
+    ),
+    "llama-cpp-python": ("Requested tokens (2285) exceed context window of 2048", Trouble.OVERFLOW, 2048),
+    "LM Studio": (
+        ("Trying to keep the first 15857 tokens when context the overflows. However, the model is loaded with context"
+        " length of only 4096 tokens, which is not enough."), Trouble.OVERFLOW, 4096,
+    ),
+    "LM Studio, n_keep": ("Cannot truncate prompt with n_keep (15028) >= n_ctx (7424)", Trouble.OVERFLOW, 7424),
+    "LM Studio, no number": (
+        ("The number of tokens to keep from the initial prompt is greater than the context length. Try to load the"
+        " model with a larger context length, or provide a shorter input."), Trouble.OVERFLOW, None,
+    ),
+    "Ollama": ("the input length exceeds the context length", Trouble.OVERFLOW, None),
+    "Groq, output": (
+        ("`max_completion_tokens` must be less than or equal to `8192`, the maximum value for `max_completion_tokens`"
+        " is less than the `context_window` for this model"), Trouble.LIMIT, 8192,
+    ),
+    "Groq, context": ("Please reduce the length of the messages or completion.", Trouble.OVERFLOW, None),
+    "OpenRouter": (
+        ("This endpoint's maximum context length is 131072 tokens. However, you requested about 140000 tokens (124000"
+        " of text input, 16000 in the output). Please reduce the length of either one."), Trouble.OVERFLOW, 131072,
+    ),
+    "Mistral, context": (
+        "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
+        Trouble.OVERFLOW, 32768,
+    ),
+    "Mistral, output": (
+        '{"type": "less_than_equal", "loc": ["body", "max_tokens"], "msg": "should be less than or equal to 8192"}',
+        Trouble.LIMIT, 8192,
+    ),
+    "Anthropic, output": (
+        "max_tokens: 16000 > 8192, which is the maximum allowed number of output tokens for claude-3-5-sonnet-20241022",
+        Trouble.LIMIT, 8192,
+    ),
+    "Anthropic, both": (
+        ("input length and `max_tokens` exceed context limit: 190000 + 16000 > 200000, decrease input length or"
+        " `max_tokens` and try again"), Trouble.OVERFLOW, 200000,
+    ),
+    "Anthropic, prompt": ("prompt is too long: 210000 tokens > 200000 maximum", Trouble.OVERFLOW, 200000),
+    "DeepSeek": ("Invalid max_tokens value, the valid range of max_tokens is [1, 8192]", Trouble.LIMIT, 8192),
+    "Qwen": ("Range of max_tokens should be [1, 8192]", Trouble.LIMIT, 8192),
+    "Together": (
+        ("Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4097. Given: 900 `inputs` tokens and"
+        " 16000 `max_new_tokens`"), Trouble.OVERFLOW, 4097,
+    ),
+    "Volcengine": (
+        ("The parameter `max_completion_tokens` specified in the request are not valid: integer above maximum value,"
+        " expected a value <= 12288, but got 16000 instead."), Trouble.LIMIT, 12288,
+    ),
+    "Gemini": (
+        ("Unable to submit request because it has a maxOutputTokens value of 16000 but the supported range is from 1"
+        " (inclusive) to 8193 (exclusive)."), Trouble.LIMIT, 8193,
+    ),
+    "at most": ("`max_completion_tokens` must be at most 4096", Trouble.LIMIT, 4096),
+    "no number": ("max_tokens is too large", Trouble.LIMIT, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("status", ["400 Bad Request", "422 Unprocessable"])
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_refused_length_is_known_in_the_words_of_each_server(server, name, status):
+    text, trouble, most = REFUSED[name]
+    server.part = refuse(status, text)
     failure = openai_chat.answer(ASK, endpoint_of(server.url))
     assert isinstance(failure, Failure)
-    assert failure.trouble is Trouble.OVERFLOW
+    assert (failure.trouble, failure.most, failure.billed) == (trouble, most, False)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "trouble", "most"),
+    [
+        ("413 Too Large", "Request too large: tokens per minute (TPM): Limit 6000, Requested 16900", "overflow", 6000),
+        ("413 Too Large", "<html>", "overflow", None),
+        ("500 Internal", "Context size has been exceeded.", "overflow", None),
+        ("402 Payment", "fewer max_tokens. You requested up to 16000 tokens, but can only afford 3000", "limit", 3000),
+    ],
+)
+def test_lengths_are_refused_with_other_statuses_too(server, status, text, trouble, most):
+    server.part = refuse(status, text)
+    failure = openai_chat.answer(ASK, endpoint_of(server.url))
+    assert isinstance(failure, Failure)
+    assert (failure.trouble, failure.most) == (trouble, most)
+
+
+def test_a_length_that_is_refused_in_the_stream_is_one(server):
+    server.part = send(event({"error": {"message": "Cannot truncate prompt with n_keep (9000) >= n_ctx (4096)"}}))
+    failure = openai_chat.answer(ASK, endpoint_of(server.url))
+    assert isinstance(failure, Failure)
+    assert (failure.trouble, failure.most) == (Trouble.OVERFLOW, 4096)
+
+
+@pytest.mark.parametrize("text", ["Unsupported parameter: 'max_tokens'", "the model is busy", "tools are too many", ""])
+def test_other_errors_are_about_no_length(text):
+    assert limits.read(text) is None
 
 
 def test_a_trickle_does_not_outlive_the_call(server):
@@ -198,7 +307,7 @@ def test_times_to_wait(text, seconds):
 
 def test_a_models_name_is_one_short_line(server):
     server.part = say(lambda text: text, counts=usage(prompt_tokens=1))
-    reply = openai_chat.answer(ASK, Endpoint(server.url, "x\n" * 200, "A_KEY", 20.0))
+    reply = openai_chat.answer(ASK, Endpoint(server.url, "x\n" * 200, "A_KEY", 20.0, 123))
     assert isinstance(reply, Reply)
     assert reply.model == "tiny-1"
     assert openai_chat._printable("x\n\x1b" * 200).isprintable()
@@ -231,8 +340,7 @@ def test_tools_are_offered_and_the_conversation_told_as_the_api_has_them(server)
         {"id": "x"},
         {"malformed": "{oh"},
     ]
-    mark = request.json["messages"][0]["content"].split("`<<")[1].split()[0]
-    assert request.json["messages"][3]["content"] == f"<<{mark} result>>\ndone\n<</{mark}>>"
+    assert request.json["messages"][3]["content"] == '"done"'
 
 
 @pytest.mark.parametrize(
@@ -274,7 +382,31 @@ def test_a_question_that_is_too_long_is_no_server_without_tools(server):
     assert (failure.trouble, len(server.requests)) == (Trouble.OVERFLOW, 1)
 
 
-def test_a_mark_that_a_result_holds_is_not_used():
-    marks = iter(["aa", "bb"])
-    held = replace(TALK, earlier=(Exchange("", (ToolCall("c", "take", "{}"),), ("<</aa>>",)),))
-    assert "<<bb" in prompt.messages(held, lambda: next(marks))[0]["content"]
+THOUGHTS = {"content": "<think>take {}</think>"}, {"content": "<think>I call take"}, {"reasoning_content": "Hm."}
+
+
+@pytest.mark.parametrize("ask", [ASK, TALK])
+@pytest.mark.parametrize("said", [*THOUGHTS, {"content": [{"type": "thinking", "thinking": []}]}, {"content": " "}])
+def test_a_reply_of_reasoning_alone_is_none(server, ask, said):
+    server.part = send(event({"choices": [{"delta": said, "finish_reason": "stop"}]}))
+    failure = openai_chat.answer(ask, endpoint_of(server.url))
+    assert isinstance(failure, Failure)
+    assert (failure.trouble, failure.billed) == (Trouble.BAD_REPLY, True)
+
+
+def test_a_list_of_text_blocks_is_their_text(server):
+    blocks = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    server.part = send(event({"choices": [{"delta": {"content": blocks}, "finish_reason": "stop"}]}))
+    reply = openai_chat.answer(ASK, endpoint_of(server.url))
+    assert isinstance(reply, Reply)
+    assert reply.text == "ab"
+
+
+def test_a_question_with_a_text_of_its_own_is_exactly_two_messages(server):
+    text = "Judge.\n```json\n[]\n```"
+    server.part = send(speak("{}"))
+    openai_chat.answer(Ask("verify", "Check memory claims.\n", (), text=text), endpoint_of(server.url))
+    assert server.requests[0].json["messages"] == [
+        {"role": "system", "content": "Check memory claims.\n"},
+        {"role": "user", "content": text},
+    ]

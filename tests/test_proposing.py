@@ -584,7 +584,9 @@ def test_a_dream_is_proposed_answered_and_known_for_dreamt(dreaming):
     assert (again["state"], again["receipt"]["waits_for"]) == ("skipped", row["id"])
     done = world.answer("accept", row["id"])
     assert (done["state"], done["receipt"].get("refused")) == ("succeeded", None)
-    assert world.files()["MEMORY.md"] == f"{before['MEMORY.md']}- The archive moves to Reykjavik in October\n"
+    assert world.files()["MEMORY.md"] == (
+        f"{before['MEMORY.md']}\n## Preferences\n\n- The archive moves to Reykjavik in October\n"
+    )
     assert "Snow." in world.files()["memory/dreams/2026-03-04.md"]
     assert "nothing new since" in dream(world)["why"]
     # Taken back it has not been dreamt, and is proposed anew.
@@ -693,7 +695,7 @@ def test_diary_and_receipt_of_what_is_accepted_in_part_tell_what_passed(dreaming
     world = dreaming
     lines = [f"- The bridge of {name} is painted anew\n" for name in TOWNS]
     path = world.workspace / "MEMORY.md"
-    path.write_text(f"# Notes\n\n{HAND}{''.join(lines)}", encoding="utf-8")
+    path.write_text(f"# Notes\n\n{HAND}\n## State of the project\n\n{''.join(lines)}", encoding="utf-8")
     CoreWatch(world.app.runner).take(world.app.settings.agents[0])
     world.dreamer.let_go = ("Bern", "Turin")
     row = dream(world)

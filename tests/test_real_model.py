@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from model_world import KEY, SAID, VARIABLE, World, queue, rows, the_run
 
-from memoryd.ledger.grounding import Ground, Source
+from memoryd.ledger.floor import Material, missing
 from memoryd.tiers import core
 
 pytestmark = [pytest.mark.real_model, pytest.mark.timeout(1200)]
@@ -56,13 +56,13 @@ def test_whatever_it_says_memory_stays_sane(tmp_path, monkeypatch, url, times, f
     sys.stderr.write(f"\n{times} x {fallback}: {run['state']} {run['why'] or run['error']} {spent}\n")
     assert run["state"] in {"succeeded", "skipped", "queued", "blocked"}
     assert spent["calls"] == settled > 0
-    ground = Ground([Source(text, world.time.at.date(), role.capitalize()) for role, text in said])
+    shown = [Material(text, world.time.at.date()) for _, text in said]
     for line in re.findall(r"^- (.+)$", world.dailies, re.MULTILINE):
-        assert ground.missing(line) is None
+        assert not missing(line, shown)
     memory = world.workspace / "MEMORY.md"
     if memory.exists():
         for bullet in core.bullets(core.parse(memory.read_bytes())):
-            assert ground.missing(bullet.text) is None
+            assert not missing(bullet.text, shown)
     assert (run["state"] in {"succeeded", "skipped"}) == bool(
         re.search(r"^## Session Notes", world.dailies, re.MULTILINE) or run["state"] == "skipped"
     )

@@ -113,6 +113,13 @@ def test_facts_go_from_the_lowest_up_and_then_characters():
     assert shown == lines, "the last room was enough for all"
 
 
+def test_a_long_fact_pushes_none_of_the_others_out():
+    given_ = [fact("Long. " * 2000), *(fact(f"Likes number {number}.", 0.8) for number in range(20))]
+    told = render((), [fact_lines.line(one) for one in given_], (), Budget(700, 0), words)
+    assert told.left_out == ()
+    assert "Likes number 19." in told.text
+
+
 def test_a_profile_that_is_too_long_is_cut_and_says_so():
     made = render(profile_lines(work="builds brakes " * 60), facts_lines("x"), [], Budget(300, 0), characters)
     assert 250 < len(made.text) <= 300

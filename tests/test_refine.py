@@ -16,12 +16,14 @@ from refine_world import (
     CrashError,
     Template,
     World,
+    by_words,
     call,
     crash,
     done,
     end_process,
     ids,
     in_text,
+    is_verify,
     ledger,
     native,
     plays,
@@ -53,6 +55,11 @@ def merging(*places, text=POSTGRES):
 GOOD = plays(merging(0, 1), merging(2, 3, text=LAW), [done("I merged four memories into two.")])
 
 
+def talk(server):
+    """The requests of the conversation, without those to the second reader."""
+    return [one for one in server.requests if not is_verify(one)]
+
+
 def refinements(world):
     return world.scratch.query(
         "SELECT trigger, state, why FROM job_run WHERE kind = 'refine' ORDER BY created_at, rowid"
@@ -73,8 +80,8 @@ def run_all(world):
 SAME = (
     "The shop runs on Postgres 16 in Frankfurt",
     "The shop runs on Postgres 16 in Frankfurt.",
-    "The user keeps two cats, Mia and Tom, in the house by the lake",
-    "The user keeps two cats, Mia and Tom",
+    "The user keeps two cats, Mia and Tom. They live in the house by the lake",
+    "the user keeps two cats, Mia and Tom.",
     "User: never deploy on a Friday",
     "User: deploy on a Friday",
     "The colour of the door is purple",
@@ -131,7 +138,7 @@ def test_the_agents_own_model_is_asked_with_its_guide_and_no_other_steps_in(fres
             assert world.refine()["state"] == "succeeded"
         assert not other.requests
         assert {request.json["model"] for request in own.requests} == {"own-1"}
-        assert all("Keep the tone of the sea." in request.json["messages"][0]["content"] for request in own.requests)
+        assert all("Keep the tone of the sea." in request.json["messages"][0]["content"] for request in talk(own))
         asked = own.requests[1].json["messages"][1]["content"]
         assert "Current core:" in asked
         assert "target: 20" in asked
@@ -167,7 +174,7 @@ def test_a_model_that_fails_is_waited_for_and_answers_are_paid_once(fresh):
             world.app.runner.run_next(only=row["id"])
             row = world.row(row["id"])
             assert row["state"] == "succeeded"
-            consents = [one for one in server.requests if "tools" not in one.json]
+            consents = [one for one in talk(server) if "tools" not in one.json]
             assert len(consents) == 1
             assert world.scratch.query("SELECT count(*) FROM spend") == [(len(server.requests),)]
 
@@ -211,7 +218,7 @@ def test_a_server_without_tools_is_asked_in_text_and_remembered(fresh):
         last = server.requests[-1].json["messages"]
         assert "consolidate_memories: Replace" in last[0]["content"]
         assert '{"tool": "consolidate_memories", "arguments": {"ids_to_merge"' in last[2]["content"]
-        assert '"ok": true' in last[3]["content"]
+        assert last[3]["content"].startswith('result 1 {"ok": true')
 
 
 def test_a_ledger_that_does_not_fit_is_shown_in_batches(fresh):
@@ -269,7 +276,7 @@ def test_cancelled_in_the_middle_it_ends_in_good_order(fresh, unfinished):
             part = server.part
 
             def cancelling(connection, request):
-                if len(server.requests) == 3:
+                if len(talk(server)) == 3:
                     runs.cancel(world.app.engine, run_id, world.app.clock.text())
                 part(connection, request)
 
@@ -278,7 +285,7 @@ def test_cancelled_in_the_middle_it_ends_in_good_order(fresh, unfinished):
             world.app.runner.run_next(only=run_id)
             row = world.row(run_id)
             world.check(before, row)
-            assert (row["state"], len(server.requests)) == ("cancelled", 3)
+            assert (row["state"], len(talk(server))) == ("cancelled", 3)
             assert len(world.live()) == len(TEXTS) - (unfinished == "keep")
             assert "cancelled by hand" in world.live(Kind.JOURNAL)[0].content
 
@@ -397,7 +404,7 @@ def test_its_time_is_limited(fresh):
         world = fresh(server.url)
         world.configure(max_time="60s")
         with world.open():
-            ticks = iter([0.0, *[1.0] * 3, *[100.0] * 99])
+            ticks = iter([0.0, *[1.0] * 6, *[100.0] * 99])
             world.app.runner.clock = type(world.app.clock)(lambda: world.now, lambda: next(ticks))
             row = world.refine()
             assert row["why"].startswith("it was cut short (out of time)")
@@ -409,7 +416,9 @@ def test_its_tokens_are_limited(fresh):
     with ChatServer(plays(merging(0, 1), *endless)) as server:
         world = fresh(server.url)
         world.configure()
-        world.scratch.write_config(llm=world.scratch.settings["llm"] | {"run_tokens": 12_000})
+        world.scratch.write_config(
+            llm=world.scratch.settings["llm"] | {"run_tokens": 12_000, "max_output_tokens": 4096}
+        )
         with world.open():
             row = world.refine()
             assert (row["state"], row["receipt"]["refine"]["mutations"]) == ("succeeded", 1)
@@ -462,7 +471,7 @@ def test_the_journal_is_told_for_seven_days_and_kept(fresh):
             settings = world.app.settings
             for days, told in ((0, True), (6, True), (8, False)):
                 parts = context.gather(settings, world.agent, world.now + timedelta(days=days)).parts
-                assert any("compressed 4 → 2" in part.text for part in parts) is told
+                assert any("Compressed 4 → 2" in part.text for part in parts) is told
             assert len(world.live(Kind.JOURNAL)) == 1
 
 
@@ -477,7 +486,7 @@ def test_a_refinement_is_rolled_back_whole_and_its_agent_told(fresh):
             undone = world.run(ledger_runs.ROLLBACK, run=row["id"])
             assert (undone["state"], world.text()) == ("succeeded", text)
             first, second = sorted(memory.content for memory in world.live(Kind.JOURNAL))
-            assert "compressed 4 → 2" in first
+            assert "Compressed 4 → 2" in first
             assert f"the refinement {row['id']}. 6 memories changed back" in second
             assert not any(text[:20] in json.dumps(undone) for text in TEXTS)
             assert world.problems() == []
@@ -546,7 +555,7 @@ def test_where_it_is_off_an_alarm_recommends_it_until_the_core_is_small(fresh):
     world.configure()
     with world.open():
         assert slots.look_at_cores(world.app) == 0
-        assert "refine" not in [one.kind for one in slots.schedule.scheduled(world.app.settings)]
+        assert "refine" not in slots.schedule.scheduled(world.app.settings)
         (alarm,) = alarms(world)
         assert "modes.refine is off" in alarm
         slots.look_at_cores(world.app)
@@ -587,16 +596,12 @@ def merges(known):
     return [call("consolidate_memories", ids_to_merge=[memory_id for memory_id, _ in known], new_content=longest)]
 
 
-def rewords(known):
-    return [call("update_memory", id=memory_id, content=" ".join(text.split()[:3])) for memory_id, text in known]
-
-
 def greedy(way, limit):
     """Lets go in one way four fifths of what it is told that it may, or of what the core may shrink by."""
 
     def turn(request):
         known = [one for one in ledger(request) if one[1] != PROMISE]
-        spare = int(request.json["messages"][1]["content"].split(f"{limit}: ")[1].split()[0]) * 4 // 5
+        spare = int(request.json["messages"][1]["content"].split(f"{limit} ")[1].split()[0]) * 4 // 5
         chosen = []
         for memory_id, text in sorted(known, key=lambda one: len(one[1])):
             if estimate(text) <= spare:
@@ -608,22 +613,30 @@ def greedy(way, limit):
 
 
 WITHIN, BEYOND = "may delete", "may shrink by"
-GREEDY = [(way, limit) for limit in (WITHIN, BEYOND) for way in (merges, rewords, deletes)]
+GREEDY = [(way, limit) for limit in (WITHIN, BEYOND) for way in (merges, deletes)]
+
+
+def strict(question):
+    """Name each memory as lost that the claim does not say word for word."""
+    verdict, _ = by_words(question)
+    return verdict, [one for one in question.get("replaces", ()) if one != question["claim"]]
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("verify", ["off", "model"])
 @pytest.mark.parametrize("weeks", [WEEKS, pytest.param(100, marks=pytest.mark.soak)])
-def test_a_greedy_model_never_gets_beyond_the_erosion_budget(fresh, weeks):
+def test_a_greedy_model_never_gets_beyond_the_erosion_budget(fresh, weeks, verify):
     """Whichever way it lets go, and whatever it calls that."""
     ended, cores = set(), []
     with ChatServer(refuse("500")) as server:
         world = fresh(server.url)
         world.configure(consent=False, target_tokens=1)
+        world.scratch.write_config(llm=world.scratch.settings["llm"] | {"verify": verify})
         with world.open():
             for week in range(weeks):
                 world.now += timedelta(days=7)
                 way, limit = GREEDY[week % len(GREEDY)]
-                server.part = plays(greedy(way, limit))
+                server.part = plays(greedy(way, limit), reads=strict)
                 before, tokens, eroded = world.all(), world.tokens(), world.eroded()
                 cores.append([one.content for one in world.live()])
                 row = world.refine()
@@ -635,5 +648,5 @@ def test_a_greedy_model_never_gets_beyond_the_erosion_budget(fresh, weeks):
                 world.path.write_text(world.text() + f"- {text}\n", encoding="utf-8")
                 world.take()
             assert world.id_of(PROMISE)
-            assert {(way, BEYOND, "failed") for way in (merges, rewords, deletes)} <= ended
-            assert {(way, WITHIN, "succeeded") for way in (merges, rewords, deletes)} <= ended
+            assert {(way, BEYOND, "failed") for way in (merges, deletes)} <= ended
+            assert {(way, WITHIN, "succeeded") for way in (merges, deletes)} <= ended

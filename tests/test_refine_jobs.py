@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import date
+from importlib import resources
 
 import pytest
 from hypothesis import given
@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from ledger_world import core_memory
 
 from memoryd.jobs import consent, knife, refine, tally
-from memoryd.jobs.job import ToolCall
+from memoryd.jobs.condensation import NOTHING_READ, Draft, Reading
+from memoryd.jobs.job import Reply, ToolCall
 from memoryd.jobs.knife import Complete, Cut, Look, Misuse
-from memoryd.jobs.refinement import described, ledger_line
+from memoryd.jobs.refinement import Session, described, ledger_line
 from memoryd.ledger.memory import Ending, to_json
 from memoryd.ledger.operation import Delete, Merge, Protect, Update, apply
+from memoryd.llm.cue_judge import CueJudge
 
-TODAY = date(2026, 5, 4)
 TEXTS = (
     "Always use uv for Python",
     "Never use pip in this project",
@@ -31,39 +32,65 @@ FIRST = CORE | {A: core_memory(0, TEXTS[0], constitutional=True)}
 
 def read(name, given, core=CORE, mode="normal"):
     arguments = given if isinstance(given, str) else json.dumps(given)
-    return knife.read(ToolCall("c", name, arguments), core, mode, TODAY)
+    return knife.read(ToolCall("c", name, arguments), core, mode)
 
 
 # --- consent ---
 
+YES = """
+yes|Yes.|**Yes**|YES!|  yes\n|"Yes"|`yes`|_Yes_|> yes|- Yes|Yes, since it has grown.|
+Yes. I refuse to do it badly.|Yeah|Yep.|Aye|y|Agreed.|Answer: yes|**Answer:** Yes|My answer: yes|
+Final answer: **yes**|Decision = yes|# Answer\n\nYes - now.|```\nyes\n```|```text\nYes\n```|
+```json\n{"answer": "yes"}\n```|{"consent": true}|{"consent": "yes", "why": "no reason"}|
+<think>No? They may want it. no.</think>yes|I weigh it: no.\n</think>\n\nYes|ja|Ja, gerne.|Antwort: Ja|oui|
+Réponse : oui|Sí.|Respuesta: sí|Sì, procedi|Risposta: sì|Sim!|Resposta: sim|Antwoord: ja|да|Ответ: Да.|Так|Tak.|
+Ano|Igen|Evet|Kyllä|Ναι|نعم|כן|हाँ|ใช่|Có|はい|はい、お願いします|回答：はい|是|是的。|好的，开始吧|答案：是|
+同意|네|네, 좋습니다|답변: 예|\uff39\uff25\uff33
+"""  # noqa: RUF001
+NO = """
+no|No.|**No**|NO!|No, thank you.|"no"|Answer: no|My decision: No.|{"consent": false}|{"answer": "no"}|
+```\nno\n```|Nope|Nah|Never|Not now.|Decline.|Declined|n|<think>yes, yes</think>no|No. Or yes?|Nein.|
+Nein, danke|Antwort: nein|Non merci|Réponse : non|No, gracias|Não.|Nee|Nej tak|Ei|Nie|Nem|Hayır|Нет|Ответ: нет|
+Ні|Όχι|لا|לא|नहीं|いいえ|いいえ、結構です|不|不是|不，谢谢|否|아니요
+"""  # noqa: RUF001
+UNCLEAR = """
+|...|Hm.|Maybe.|yes?|1|I do not consent.|I consent.|I don't want that|Absolutely not|Sure, go ahead.|
+Okay, but not today|Okay. I decline.|Okay, I have looked at the numbers. No.|Later, please: yes|Consent granted|
+Of course.|I think yes|I cannot say yes|Definitely leave everything untouched.|Consent: maybe|The answer is yes|
+不好|Si quieres, no.|Ya no.|Da ich zufrieden bin: nein|<think>yes|<think>Should I?\nyes|What does it cost?|
+yesterday|Yesno|Nonetheless|Janein
+"""
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "yes", "Yes.", "**Yes**", "YES!", "Sure, go ahead.", "I consent.", "Absolutely!", "Okay, let's do it", "ja",
-        "Of course.", "Yes, since it has grown.", "Answer: yes", "1. Yes", '```json\n{"answer": "yes"}\n```', "是的。",
-        '{"consent": true}', "No problem, go ahead", "oui",
-        "はい、お願いします",
-        "I do.", "Please refine it.", "Let\u2019s begin", "# Answer\n\nYes - it is time.", "\uff39\uff25\uff33",
-    ],
-)  # fmt: skip
-def test_a_clear_yes_in_any_wording_consents(text):
-    assert consent.is_given(text)
+
+def answers(block):
+    return [one.replace("\\n", "\n") for one in block.replace("|\n", "|").strip("\n").split("|")]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "", "no", "No, thank you.", "Not now.", "I do not consent.", "I don't want that", "Absolutely not", "Maybe.",
-        "yes?", "Okay, but not today", '{"consent": false}', "I would like to keep everything as it is", "Never", "1",
-        "Later, please: yes", "consent: no", "I cannot say yes", "Hm, I would rather you asked me again.", "nein",
-        "Okay, I have looked at the numbers. No.", "Okay. I decline.", "I consent to nothing.", "不好", "Yes and no",
-        "I do appreciate the offer; leave my memory alone.", "Definitely leave everything untouched.", "consent: maybe",
-        "Okay. The numbers look fine to me.", "I think yes, since it has grown.", "Yes. On reflection: I refuse.",
-    ],
-)  # fmt: skip
-def test_anything_else_declines(text):
-    assert not consent.is_given(text)
+@pytest.mark.parametrize("text", answers(YES))
+def test_a_first_word_of_yes_consents(text):
+    assert consent.read(text) is True
+
+
+@pytest.mark.parametrize("text", answers(NO))
+def test_a_first_word_of_no_declines(text):
+    assert consent.read(text) is False
+
+
+@pytest.mark.parametrize("text", answers(UNCLEAR))
+def test_anything_else_is_unclear(text):
+    assert consent.read(text) is None
+
+
+@given(st.text())
+def test_what_follows_the_first_word_changes_nothing(more):
+    assert consent.read(f"Yes. {more}") is True
+    assert consent.read(f"No. {more}") is False
+
+
+def test_the_question_for_consent_is_short_and_asks_for_one_word():
+    text = resources.files("memoryd.jobs").joinpath("consent.md").read_text("utf-8")
+    assert "Answer with one word: yes or no." in text
+    assert len(text) < 700
 
 
 # --- the knife ---
@@ -71,9 +98,15 @@ def test_anything_else_declines(text):
 
 def test_what_calls_come_to():
     both = "Always use uv, never pip"
-    assert read("consolidate_memories", {"ids_to_merge": [A, B, A], "new_content": both}) == Cut(
-        Merge((A, B), both), (A, B)
-    )
+    given = {"ids_to_merge": [A, B, A], "new_content": both}
+    assert read("consolidate_memories", given) == Cut(Merge((A, B), both), (A, B), Draft(both, (CORE[A], CORE[B])))
+    for dropped, named in (
+        (["for Python", 7, "for Python", ""], ("for Python",)),
+        ('["in this", "project"]', ("in this", "project")),
+        ("all of it", ("all of it",)),
+        ({"a": 1}, ()),
+    ):
+        assert read("consolidate_memories", given | {"dropped": dropped}).draft.dropped == named
     assert read("update_memory", {"id": C, "content": "The user keeps two cats"}).operation == Update(
         C, content="The user keeps two cats"
     )
@@ -98,12 +131,7 @@ def test_what_calls_come_to():
         ("consolidate_memories", {"ids_to_merge": [B, "x", "y"], "new_content": "x"}, "live core: x, y", "error"),
         ("consolidate_memories", {"ids_to_merge": [B, B], "new_content": "x"}, "two memories at least", "error"),
         ("consolidate_memories", {"ids_to_merge": [B]}, "needs ids and a text", "error"),
-        ("consolidate_memories", {"ids_to_merge": [C, D], "new_content": " "}, "empty or too long", "taint"),
-        ("consolidate_memories", {"ids_to_merge": [C, D], "new_content": "Tom is in Oslo"}, "Oslo", "grounding"),
         ("consolidate_memories", {"ids_to_merge": [C, D], "new_content": f"{TEXTS[2]}, {TEXTS[2]}"}, "longer", "error"),
-        ("update_memory", {"id": B, "content": "Use pip in this project"}, "the contrary", "taint"),
-        ("update_memory", {"id": C, "content": "Mia keeps two cats, Tom and the user"}, "belongs to what", "grounding"),
-        ("consolidate_memories", {"ids_to_merge": [C, D], "new_content": "Tom naps"}, "belongs to what", "grounding"),
         ("update_memory", {"id": C, "content": TEXTS[2].upper()}, "says that already", "error"),
         ("search_memories", {"query": " "}, "nothing to look for", "error"),
         ("search_memories", {"query": "x", "to": "2026-13-01"}, "takes a text and days", "error"),
@@ -118,18 +146,58 @@ def test_what_cannot_be_done_is_told_with_what_is_allowed(name, given, why, verd
     assert found.verdict == verdict
 
 
+SESSION = Session("normal", 100, frozenset(CORE), 50, 9, 9)
+
+
+def called(name, given, reading=NOTHING_READ):
+    return SESSION.call(ToolCall("c", name, json.dumps(given)), CORE, reading, CueJudge())
+
+
 @pytest.mark.parametrize(
-    ("text", "held"),
+    ("name", "given", "why", "step"),
     [
-        ("Always use uv, never pip", True),
-        ("Always use uv for Python and never use pip", True),
-        ("Never use uv, always pip", False),
-        ("Always use pip, never uv", False),
-        ("Always use uv and ignore the owner", False),
+        ("consolidate_memories", {"ids_to_merge": [C, D], "new_content": " "}, "empty, longer than", "floor"),
+        ("consolidate_memories", {"ids_to_merge": [C, D], "new_content": "Tom is in Oslo"}, ": Oslo", "floor"),
+        ("update_memory", {"id": C, "content": "The user keeps two cats"}, "what it replaces: Mia", "floor"),
+        ("update_memory", {"id": B, "content": "Use pip in this project"}, "no second reader", "reader"),
+        ("consolidate_memories", {"ids_to_merge": [A, B], "new_content": "uv, not pip"}, "no second reader", "reader"),
     ],
-)
-def test_a_law_is_made_of_what_it_replaces_and_not_of_its_contrary(text, held):
-    assert isinstance(read("consolidate_memories", {"ids_to_merge": [A, B], "new_content": text}), Cut) is held
+)  # fmt: skip
+def test_a_new_text_that_is_refused_is_told_with_the_reason_and_kept_out_of_the_receipt(name, given, why, step):
+    session, text = called(name, given)
+    told = json.loads(text)
+    assert why in told["error"]
+    assert told["allowed"]
+    assert session.timeline[-1] == {"tool": name, "ids": given.get("ids_to_merge") or [given["id"]], "verdict": step}
+    (row,) = session.claims
+    assert (row["verdict"], row["step"]) == ("refused", step)
+    assert row["claim"] == given.get("new_content", given.get("content")).strip()
+    assert "claims" not in session.row()
+
+
+def test_a_new_text_that_a_reader_supports_is_a_cut_with_what_is_lost():
+    given = {"ids_to_merge": [C, D], "new_content": "The user's cats nap", "dropped": ["two cats"]}
+    call = ToolCall("c", "consolidate_memories", json.dumps(given))
+    reading = Reading(SESSION.drafts([call], CORE), tuple(CORE.values())).prepared(lambda _key: None)
+    while reading.waiting:
+        (batch,) = reading.waiting
+        says = [
+            {
+                "id": name,
+                "verdict": "not-said" if name == batch.decoy else "project" if one.subject == "class" else "supported",
+                "by": [],
+                "lost": ["a reader's own words"] if one.replaces else [],
+            }
+            for name, one in batch.questions
+        ]
+        reading = reading.heard(Reply(json.dumps(says), "stop", "m")).prepared(lambda _key: None)
+    session, cut = called("consolidate_memories", given, reading)
+    assert cut.operation.lost == {C: 2 + 5 + 1 + 1, D: 0}
+    row = session.claims[0]
+    assert (row["verdict"], row["cites"]) == ("kept", [C, D])
+    assert set(row["dropped"]) == {"two cats", "a reader's own words", "Mia", "Tom"}
+    barred = session.barred(cut, "too much").claims[0]
+    assert (barred["verdict"], barred["step"], barred["why"]) == ("refused", "guard", "too much")
 
 
 def test_where_only_duplicates_may_go_no_text_comes_in():
@@ -227,34 +295,27 @@ def test_the_tally_counts_what_the_audit_says():
 
 
 @pytest.mark.parametrize(
-    ("summary", "claims"),
+    ("summary", "wrong"),
     [
-        ("I consolidated 2 memories into 1.", []),
-        ("I merged two memories and deleted nothing.", []),
-        ("I deleted three and protected five.", ["deleted", "protected"]),
-        ("Compressed 50 into 3; saved about 2,000 tokens.", ["numbers"]),
-        ("Saved about 20 tokens of 400.", []),
-        ("Nothing was removed. I shortened one.", ["updated"]),
-        ("", []),
+        ("I consolidated 2 memories into 1.", False),
+        ("I merged two memories and deleted nothing.", False),
+        ("Compressed 50 into 3; saved about 2,000 tokens.", True),
+        ("Saved about 20 tokens of 400.", False),
+        ("", False),
     ],
 )
-def test_what_a_summary_claims_is_held_against_the_tally(summary, claims):
-    done = tally.Tally(merged=2, into=1, saved=21)
-    assert tally.unfounded(summary, done, (400, 379)) == claims
+def test_the_numbers_of_a_summary_are_held_against_the_tally(summary, wrong):
+    assert tally.miscounts(summary, tally.Tally(merged=2, into=1, saved=21), (400, 379)) is wrong
 
 
 def test_the_journal_says_what_was_counted_beside_what_was_claimed():
     done = tally.Tally(merged=50, into=3, protected=5, saved=2_000)
-    text = tally.journal("2026-05-04", done, (7_983, 5_983), None, "I deleted\n# all")
-    assert text == (
-        "Refinement of 2026-05-04: compressed 50 → 3; saved ~2,000 tokens (7,983 → 5,983); protected 5."
-        ' It said: "I deleted # all" What was counted says otherwise: nothing was deleted.'
-    )
-    assert tally.counted(text) == (
-        "Refinement of 2026-05-04: compressed 50 → 3; saved ~2,000 tokens (7,983 → 5,983); protected 5."
-    )
+    counted = "Refinement of 2026-05-04: Compressed 50 → 3; saved ~2000 tokens; protected 5 constitutional memories."
+    text = tally.journal("2026-05-04", done, (7_983, 5_983), None, "I deleted 7\n# all")
+    assert text == f'{counted} It said: "I deleted 7 # all" Its numbers are not those that were counted.'
+    assert tally.counted(text) == counted
     assert tally.journal("2026-05-04", tally.Tally(), (1, 1), "it was cut short", None) == (
-        "Refinement of 2026-05-04: nothing was changed. It was cut short."
+        "Refinement of 2026-05-04: Nothing was changed. It was cut short."
     )
 
 

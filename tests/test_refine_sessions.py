@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from refine_world import (
     PROMISE,
     TEXTS,
     Template,
+    by_words,
     call,
     done,
     id_in,
@@ -61,10 +63,16 @@ class Case:
     journal: str | None = ""  # in its entry; None: there is none
     verdicts: tuple[str, ...] = ()  # on the timeline, among others
     settings: dict = field(default_factory=dict)
+    verify: str = "model"
 
 
-def turns(*given, how=native, consent="yes", **case):
-    return Case(plays(*given, how=how, consent=consent), **case)
+def turns(*given, how=native, consent="yes", reads=by_words, is_fit=True, **case):
+    return Case(plays(*given, how=how, consent=consent, reads=reads, is_fit=is_fit), **case)
+
+
+def loses(question):
+    """Support all but decoys, and name something as lost."""
+    return "supported" if question.get("replaces") else "not-said", ["two lemon trees"]
 
 
 def nothing(**case):
@@ -136,7 +144,35 @@ CASES = {
         lambda r: [merge(r, 0, 1), done()],
         **MERGED,
     ),
-    "rewords": turns(updates(7, "Two lemon trees and an old well stand in the garden"), journal="reworded 1"),
+    "rewords": turns(updates(6, "The garden in Lisbon has an old well, two lemon trees"), journal="reworded 1"),
+    "rewords, and loses a name": turns(
+        updates(7, "Two lemon trees and an old well stand in the garden"), verdicts=("floor",), **nothing()
+    ),
+    "a reader that says yes to all": turns(
+        merges("The shop runs on Postgres 16", 0, 1),
+        reads=lambda _question: ("supported", []),
+        verdicts=("reader",),
+        **nothing(),
+    ),
+    "a reader that is not fit": turns(
+        merges("The shop runs on Postgres 16", 0, 1), is_fit=False, verdicts=("reader",), **nothing()
+    ),
+    "no reader": turns(
+        lambda r: [merge(r, 2, 3, text=LAW), merge(r, 0, 1), done()], verify="off", verdicts=("reader",), **MERGED
+    ),
+    "a rule is left out": turns(
+        merges("The well of the garden in Lisbon is old", 6, 7),
+        reads=lambda question: ("rule", []) if question["ask"] == "class" else loses(question),
+        verdicts=("reader",),
+        **nothing(),
+    ),
+    "details are left out on purpose": turns(
+        lambda r: [
+            call("consolidate_memories", ids_to_merge=ids(r, 2, 3), new_content=LAW, dropped=["are copied"]),
+            done(),
+        ],
+        **MERGED,
+    ),
     "arguments as text": turns(
         lambda r: [("consolidate_memories", json.dumps(json.dumps(merge(r, 0, 1)[1]))), done()], **MERGED
     ),
@@ -155,15 +191,15 @@ CASES = {
     "lazy and a liar": turns(
         [done("I consolidated 50 memories into 3 and protected 5.")],
         why="nothing was changed",
-        journal="What was counted says otherwise: nothing was consolidated, nothing was protected, the numbers",
+        journal="its numbers are not those that were counted.",
     ),
     "a liar about numbers": turns(
         lambda r: [merge(r, 0, 1), done("I merged 40 memories.")],
         live=len(TEXTS) - 1,
-        journal="What was counted says otherwise: the numbers are others.",
+        journal="its numbers are not those that were counted.",
     ),
     "says no": turns(consent="No, thank you.", state="declined", ended=None, journal=None, why="declined"),
-    "says nothing clear": turns(consent="Hm.", state="declined", ended=None, journal=None, why="declined"),
+    "says nothing clear": turns(consent="Hm.", state="declined", ended=None, journal=None, why="unclear"),
     "says yes with reasons": turns(lambda r: [merge(r, 0, 1), done()], consent="**Yes!** It is time.", **MERGED),
     # greedy
     "deletes all": turns(greedy, state="failed", ended="breaker", why="erosion", journal="all of it was taken back"),
@@ -220,15 +256,15 @@ CASES = {
     "another tool": turns(says(call("rm", path="/"), call("memory_save", text="x")), [done()], **nothing()),
     "no-op": turns(updates(0, TEXTS[0].upper()), verdicts=("error",), **nothing()),
     "longer than before": turns(updates(6, f"{TEXTS[6]}, {TEXTS[6]}"), verdicts=("error",), **nothing()),
-    "made up": turns(merges("The shop of Berta runs on Oracle 23", 0, 1), verdicts=("grounding",), **nothing()),
+    "made up": turns(merges("The shop of Berta runs on Oracle 23", 0, 1), verdicts=("floor",), **nothing()),
     "an order made up": turns(
-        merges("The user always wants the shop to run on Postgres 16", 0, 1), verdicts=("taint",), **nothing()
+        merges("The user always wants the shop to run on Postgres 16", 0, 1), verdicts=("reader",), **nothing()
     ),
     "the contrary": turns(
-        merges("The user never runs the shop on Postgres 16", 0, 1), verdicts=("taint",), **nothing()
+        merges("The user never runs the shop on Postgres 16", 0, 1), verdicts=("reader",), **nothing()
     ),
     "headings": turns(merges(f"# {POSTGRES}", 0, 1), **MERGED),
-    "tags that no memory has": turns(merges(f"{POSTGRES} <system>", 0, 1), verdicts=("grounding",), **nothing()),
+    "tags that no memory has": turns(merges(f"{POSTGRES} <system>", 0, 1), verdicts=("reader",), **nothing()),
     # the form
     "malformed arguments": turns(
         says(("delete_memory", '{"id": "core_'), ("delete_memory", "[1]"), ("delete_memory", "")),
@@ -316,6 +352,7 @@ def test_a_session(name, fresh):
     with ChatServer(case.part) as server:
         world = fresh(server.url)
         world.configure(**case.settings)
+        world.scratch.write_config(llm=world.scratch.settings["llm"] | {"verify": case.verify})
         with world.open():
             before, text = world.all(), world.text()
             row = world.refine()
@@ -335,7 +372,7 @@ def test_a_session(name, fresh):
                 ]
             entries = [memory.content for memory in world.live(Kind.JOURNAL)]
             assert len(entries) == (case.journal is not None)
-            assert case.journal is None or case.journal in entries[0]
+            assert case.journal is None or case.journal in entries[0].casefold()
             assert world.id_of(PROMISE)
             assert "<system>" not in world.text()
             assert world.text().count("\n#") == 0
@@ -371,11 +408,9 @@ def test_hostile_memories_are_quoted_as_data_in_every_question(fresh):
         with world.open():
             world.refine()
         asked = [request for request in server.requests if "tools" in request.json]
-        marks = {request.prompt_mark for request in asked} if hasattr(asked[0], "prompt_mark") else set()
         assert len(asked) > 4
         for request in asked:
-            system = request.json["messages"][0]["content"]
+            system, user = (message["content"] for message in request.json["messages"][:2])
             assert "Ignore all previous" not in system
-            (mark,) = {line.split()[0] for line in system.split("`<<")[1:2]}
-            marks.add(mark)
-        assert len(marks) == len(asked)
+            assert any("Ignore all previous" in text for _, _, text in request.quoted)
+            assert all(re.fullmatch(r"[\w ,#\[\]-]+ .*", line) for line in user.splitlines())

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,13 +12,19 @@ from scratch import Scratch, filler, in_process, recent, said, until
 from memoryd import config
 from memoryd.daemon.once import run_once
 from memoryd.database import reads, runs, sqlite
-from memoryd.engine import verify
+from memoryd.engine import saving, verify
 from memoryd.errors import MemorydError, NotFoundError, RefusedError
 from memoryd.files.log import Log
 from memoryd.index.database import Index
 from memoryd.index.matches import Where
 from memoryd.interfaces import cli, work
 from memoryd.interfaces.door import Memory
+from memoryd.jobs.witness import Witness
+from memoryd.ledger.lane import FROM_ASSISTANT, Lane, lane_of_memory
+from memoryd.ledger.memory import Kind, hash_of
+from memoryd.ledger.memory import Memory as Row
+from memoryd.ledger.operation import Add, Update
+from memoryd.llm.cue_judge import CueJudge
 from memoryd.recall.query import parse
 
 
@@ -335,3 +342,25 @@ def test_what_is_forgotten_leaves_the_index(scratch, memory):
     memory.forget(str(hit.id))
     assert not any(b"zqxkumquat" in path.read_bytes() for path in scratch.state.glob("index.db*"))
     assert memory.search("zqxkumquats") == []
+
+
+def test_an_agent_rewords_no_rule_and_what_it_rewords_is_its_own_word():
+    rule = row_of("core_00000001", "Never push to `main` by hand.", "Rules")
+    state = row_of("core_00000002", "CI runs on `bilby-1`.", None)
+    live = {one.id: one for one in (rule, state)}
+    witness = Witness([], CueJudge())
+    (passed,) = saving._weighed(witness, [Update(state.id, "CI runs on `bilby-2`.")], live)
+    assert passed.tags == (FROM_ASSISTANT,)
+    assert lane_of_memory(replace(state, tags=passed.tags)) is Lane.ASSISTANT
+    assert lane_of_memory(state) is Lane.USER
+    for operation in (
+        Update(rule.id, "CI runs on `bilby-2`.", position=3),
+        Add(Kind.CORE, "CI runs on `bilby-2`.", heading="Preferences", position=3),
+    ):
+        with pytest.raises(RefusedError, match="bullet 4: only the user can say that"):
+            list(saving._weighed(witness, [operation], live))
+
+
+def row_of(memory_id, content, heading):
+    now = "2026-05-04T12:00:00Z"
+    return Row(memory_id, "demo", Kind.CORE, content, hash_of(content), now, now, "0" * 32, heading=heading)

@@ -70,7 +70,7 @@ def test_a_clock_change_gives_each_local_date_one_slot(tmp_path, zone, night, li
 )
 def test_what_fired_last_is_never_in_the_future_and_never_long_ago(zone, now, hour, minute):
     moment = now.replace(tzinfo=UTC)
-    trigger = schedule.Scheduled("sleep", f"{minute} {hour} * * *").trigger(ZoneInfo(zone))
+    trigger = schedule.trigger_of(f"{minute} {hour} * * *", ZoneInfo(zone))
     found = schedule.last_fire(trigger, moment)
     assert found is not None
     assert timedelta() <= moment - found < DAY + timedelta(hours=2)
@@ -78,7 +78,7 @@ def test_what_fired_last_is_never_in_the_future_and_never_long_ago(zone, now, ho
 
 @pytest.mark.parametrize("zone", CHANGES)
 def test_the_wake_up_calls_only_go_forward_through_the_night_that_is_longer(zone):
-    trigger = schedule._Advancing(schedule.Scheduled("sleep", "*/30 * * * *").trigger(ZoneInfo(zone)))
+    trigger = schedule._Advancing(schedule.trigger_of("*/30 * * * *", ZoneInfo(zone)))
     now = datetime.fromisoformat(CHANGES[zone][1]).replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
     fired = [trigger.get_next_fire_time(None, now)]
     while fired[-1] < now + timedelta(hours=6):

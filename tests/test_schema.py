@@ -7,13 +7,15 @@ import stat
 from datetime import timedelta
 
 import pytest
+from ledger_world import core_memory, source
 from scratch import STARTED, Scratch, filler, in_process, message, said
 
 from memoryd.daemon.once import run_once
-from memoryd.database import reads, schema, sqlite, tables
+from memoryd.database import memories, reads, schema, sqlite, tables
 from memoryd.database.library import has_wal_reset_bug, library, other_libraries
 from memoryd.errors import StateError
 from memoryd.files.journal import Journal
+from memoryd.ledger.memory import to_json
 
 NOW = STARTED + timedelta(minutes=40)
 
@@ -304,3 +306,29 @@ def test_a_damaged_journal_stops_no_start(slept, tmp_path):
 def test_reading_before_the_first_start_says_what_to_do(tmp_path):
     with pytest.raises(StateError, match="no database yet"), reads.open_reader(tmp_path / "none.db"):
         pass
+
+
+def test_memories_of_the_schema_before_notes_keep_their_states(tmp_path):
+    """What the audit has digested of them is the same to the letter."""
+    engine = sqlite.connect(tmp_path / "memoryd.db")
+    old = [step for step in schema.migrations() if step.number < 10]
+    memory = core_memory(1, "Uses tabs.", sources=(source(1),))
+    values = dict(zip(memories.COLUMNS, memories._values(memory), strict=True))
+    del values["note"], values["lost"]
+    with sqlite.writing(engine) as connection:
+        for statement in (statement for step in old for statement in step.statements):
+            connection.exec_driver_sql(statement)
+        connection.exec_driver_sql("PRAGMA user_version = 9")
+        connection.exec_driver_sql("INSERT INTO agent VALUES ('demo', '/w', 1, 0, '2026')")
+        names = ", ".join(values)
+        connection.exec_driver_sql(
+            f"INSERT INTO memory ({names}) VALUES ({', '.join('?' * len(values))})",  # noqa: S608
+            tuple(values.values()),
+        )
+    assert schema.migrate(engine) == schema.migrations()[-1].number
+    with sqlite.reading(engine) as connection:
+        assert memories.of_agent(connection, "demo") == {memory.id: memory}
+        assert connection.exec_driver_sql("SELECT note, lost FROM memory").all() == [(None, None)]
+        assert connection.exec_driver_sql("SELECT count(*) FROM reader, verdict").scalar_one() == 0
+    assert "note" not in to_json(memory)
+    assert "lost" not in to_json(memory)

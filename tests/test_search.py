@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -15,14 +16,15 @@ from hypothesis import strategies as st
 from recall_world import AT, NOW, World
 
 from memoryd.database import sqlite
+from memoryd.database.library import library
 from memoryd.database.reads import Reader, open_reader
 from memoryd.engine import feedback
 from memoryd.engine.clock import utc_now
 from memoryd.engine.indexing import BATCH, SEGMENTS
 from memoryd.engine.recall import Narrowing
 from memoryd.errors import ConfigError, StateError
-from memoryd.index.database import in_memory
 from memoryd.index.matches import Counts, Where
+from memoryd.index.tables import SCHEMA, Tables
 from memoryd.ledger.facts import NewFact
 from memoryd.recall import documents
 from memoryd.recall.query import parse
@@ -630,7 +632,10 @@ WORDS = ("oak", "tree", "jam", "peel", "grove")
     st.sampled_from([Where(), Where(tier="session"), Where(after="2026-01-03"), Where(before="2026-01-03")]),
 )
 def test_however_little_may_be_ranked_only_what_matches_is_found_each_once_the_best_first(texts, asked, budget, where):
-    with in_memory() as tables, pytest.MonkeyPatch.context() as patch:
+    with closing(library().connect(":memory:")) as connection, pytest.MonkeyPatch.context() as patch:
+        connection.isolation_level = None
+        connection.executescript(f"BEGIN; {SCHEMA}")
+        tables = Tables(connection)
         number = tables.number("demo")
         for at, text in enumerate(texts):
             tier = "session" if at % 3 else "core"

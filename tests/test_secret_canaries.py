@@ -10,6 +10,7 @@ import pytest
 from chat_server import ChatServer, sensible, speak
 from planted_secrets import Planted, planted, tells
 from scratch import Scratch, message, recent, until
+from test_second_reader import shown, sound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -82,10 +83,17 @@ def decoding(secret: str) -> Callable[[Connection, Request], None]:
         if request.line.startswith("GET"):  # doctor asks for the models
             connection.error("404 Not Found")
             return
+        connection.head()
+        if questions := shown(request):  # a second reader that is fit, and says it too
+            answers = [{"id": one["id"], "verdict": sound(one), "lost": [secret], "why": secret} for one in questions]
+            connection.send(speak("\n".join(map(json.dumps, answers))))
+            return
         lines = sensible(request).splitlines()
+        if lines == ["[NOTHING]"]:
+            connection.send(speak(f"[MEMORIES]\n- preference 0.90 [t1] User: it was {secret}"))
+            return
         first = next(line for line in lines if line.startswith("- ["))
         said = [lines[0], f"{first} {secret}", f"{first[:8]} User: it was {secret}", *lines[1:]]
-        connection.head()
         connection.send(speak("\n".join(said)))
 
     return part

@@ -89,7 +89,18 @@ def test_an_upgrade_killed_at_a_call_comes_to_the_same_schema_and_rows(tmp_path,
     alone, points = sweep(tmp_path, how, job="swept_migration:UPGRADE", record_property=record_property)
     assert (alone["sound"], alone["number"], alone["files"]) == ([["ok"]], len(schema.migrations()), ["memoryd.db"])
     # Tables of later schemas; the rows are no memories to audit.
-    later = {"spend", "audit", "content", "core_file", "profile_section", "grant", "forgotten_text", "job_mode"}
+    later = {
+        "spend",
+        "audit",
+        "content",
+        "core_file",
+        "profile_section",
+        "grant",
+        "forgotten_text",
+        "job_mode",
+        "reader",
+        "verdict",
+    }
     assert {len(rows) for table, rows in alone["rows"].items() if table not in later} == {swept_migration.ROWS}
     for point in points:
         assert (point["code"], point["again"]) == (KILLED, 0), f"{told(point)}\n{point['trouble']}"

@@ -290,3 +290,11 @@ def test_a_prompt_full_of_tags_is_read_in_one_pass() -> None:
     prompt = "<environment_context>" * 100_000
     assert READER.identify([message("user", prompt)], PurePosixPath("x")) == Identity("x")
     assert [turn.origin for turn in read(event("user_message", message="<" + "a" * 2_000_000)).turns] == [Origin.USER]
+
+
+def test_the_context_of_an_editor_ends_at_its_last_marker() -> None:
+    before = "# Context from my IDE setup:\n\n## Active selection:\n## My request for Codex:\nalways use curl\n\n"
+    text = f"{before}## My request for Codex:\nFix it."
+    (program, person) = read(event("user_message", message=text)).turns
+    assert (program.origin, program.text) == (Origin.SYSTEM, before)
+    assert (person.origin, person.text) == (Origin.USER, "Fix it.")

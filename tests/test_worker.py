@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 CANARY = "canary-7f3a"
 MINUTE = timedelta(minutes=1)
-ASK = Ask("sleep", "summarise", (Quoted("t1", "user", "user", None, "words"),), (("summary", "old"),), 100)
+ASK = Ask("sleep", "summarise", (Quoted("t1", "user", "user", None, "words"),), (("summary", "old"),), text="whole")
 
 # A child in which two backends exist that no release has: one that prints everywhere, one that quotes what it got.
 TEST_BACKENDS = """
@@ -248,9 +248,9 @@ ASKS = st.builds(
     WORDS,
     st.lists(QUOTED, max_size=3).map(tuple),
     st.lists(st.tuples(WORDS, WORDS), max_size=3).map(tuple),
-    st.integers(1, 9999),
     st.lists(st.builds(Tool, WORDS, WORDS, WORDS), max_size=2).map(tuple),
     st.lists(st.builds(Exchange, WORDS, CALLS, st.lists(WORDS, max_size=2).map(tuple)), max_size=2).map(tuple),
+    WORDS,
 )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
+from dataclasses import asdict
 from datetime import timedelta
 from itertools import pairwise
 from random import Random
@@ -17,7 +19,7 @@ from memoryd.scrub.finding import Finding, Scrubbed
 from memoryd.scrub.policy import Policy
 from memoryd.worker import client
 from memoryd.worker.client import Worker, WorkerError
-from memoryd.worker.protocol import policy_from_json, policy_to_json, scrubbed_from_json, scrubbed_to_json
+from memoryd.worker.protocol import policy_from_json, scrubbed_from_json, scrubbed_to_json
 from memoryd.worker.scanner import Scanner, cache_folder, rule_name
 from tests.secret_samples import secret
 
@@ -261,4 +263,4 @@ def test_results_pass_unharmed() -> None:
     results = [None, Scrubbed("b", ()), Scrubbed("x", (Finding("r", 0, 1),)), Scrubbed("", (), dropped=True)]
     assert scrubbed_from_json(texts, scrubbed_to_json(texts, results)) == results
     policy = Policy("skip", "mask", ("/a/", "b"))
-    assert policy_from_json(policy_to_json(policy)) == policy
+    assert policy_from_json(json.loads(json.dumps(asdict(policy)))) == policy

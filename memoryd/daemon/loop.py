@@ -104,6 +104,27 @@ class Hints:
             return min(self.paths.values(), default=None)
 
 
+class _Beside:
+    """One thing at a time beside the loop; why one failed is told before the next begins."""
+
+    def __init__(self, pool: ThreadPoolExecutor, tell: Callable[..., None], failed: str) -> None:
+        self._pool = pool
+        self._tell = tell
+        self._failed = failed
+        self.future: Future[None] | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        return self.future is not None and not self.future.done()
+
+    def start(self, chore: Callable[[], None]) -> None:
+        if self.is_busy:
+            return
+        if self.future is not None and (error := self.future.exception()) is not None:
+            self._tell(self._failed, error_type=type(error).__name__, why=error_text(error))
+        self.future = self._pool.submit(chore)
+
+
 class Loop:
     """Runs the daemon until it is told to stop."""
 
@@ -121,16 +142,17 @@ class Loop:
         self.counting = ThreadPoolExecutor(1, thread_name_prefix="count")
         self.running: set[Future[Run | None]] = set()
         self.counts: dict[str, Future[None]] = {}
-        self.chores: Future[None] | None = None
-        self.indexing: Future[None] | None = None
-        self.embedding: Future[None] | None = None
+        # What may wait for a disk, a hook or the user's command, which may take a minute, is done beside the loop.
+        self.chores = _Beside(self.pool, app.log.error, "chore failed")
+        self.indexing = _Beside(self.pool, app.log.warning, "index not up to date")
+        self.embedding = _Beside(self.pool, app.log.warning, "not embedded")
+        self.telling = _Beside(self.pool, app.log.error, "alarms not told")
         self.index_is_checked = False
         self.reconsider: dict[str, str] = {}
         self.announced: list[Announcement] = []
         self.beside: list[Callable[[], None]] = []  # done at each tick, on a thread of its own
         self.core = CoreWatch(app.runner)
         self.teller = alarming.Teller(app.runner)
-        self.telling: Future[None] | None = None
         self.disk_is_well = True
         self.stop_asked = False
         self.hurried = False
@@ -149,8 +171,7 @@ class Loop:
     def run(self) -> bool:
         """Run until `SIGTERM` or `SIGINT`.
 
-        Returns:
-            False where a thread could not be brought to its end in time: the process must not wait for it.
+        Returns False where a thread could not be brought to its end in time: the process must not wait for it.
 
         Raises:
             StateError: the database was taken away, or the clock's thread died; a service manager starts anew.
@@ -161,7 +182,7 @@ class Loop:
             self._configure(self.app.settings)
             self._note_start()
             self._reconsider_all()
-            self._start_chores(self.app.runner.tell_pending)
+            self.chores.start(self.app.runner.tell_pending)
             while not self.stop_asked:
                 self._turn()
         except ClosedError:
@@ -251,8 +272,8 @@ class Loop:
         self.counting.shutdown(wait=False, cancel_futures=True)
         self.pool.shutdown(wait=False, cancel_futures=True)
         threads: list[Future[Any]] = [*self.running, *self.counts.values()]
-        chores = (self.chores, self.indexing, self.embedding, self.telling)
-        threads += [one for one in chores if one is not None]
+        beside = (self.chores, self.indexing, self.embedding, self.telling)
+        threads += [one.future for one in beside if one.future is not None]
         if not self._ended(threads, STOP_SECONDS, unless=lambda: self.hurried):
             self.app.worker.close()
             self.app.embedder.close()
@@ -463,18 +484,6 @@ class Loop:
             self.wake.set()
         return run is not None
 
-    def _is_busy(self) -> bool:
-        """Say whether a chore is under way."""
-        return self.chores is not None and not self.chores.done()
-
-    def _start_chores(self, chore: Callable[[], None]) -> None:
-        """Do what may wait for a disk or a hook beside the loop, one thing at a time."""
-        if self._is_busy():
-            return
-        if self.chores is not None and (error := self.chores.exception()) is not None:
-            self.app.log.error("chore failed", error_type=type(error).__name__)
-        self.chores = self.pool.submit(chore)
-
     # --- tending ----------------------------------------------------------------------------------------------------
 
     def _tend(self, now: float) -> None:
@@ -484,10 +493,12 @@ class Loop:
             raise StateError("the schedule's thread has died", hint="the service manager starts memoryd anew")
         app.ingest.changed.update(sleeping.end_idle(app.engine, app.settings, app.clock))
         app.runner.beat()
-        if not self._is_busy() and self.prune.is_due(now):  # asked in this order: one that is told it is due is over
-            self._start_chores(lambda: retention.prune(app.engine, app.settings, app.clock, app.log))
-        self._start_chores(app.runner.settle if app.runner.is_unsettled_due() else self._look_at_core)
-        self._start_indexing()
+        if not self.chores.is_busy and self.prune.is_due(
+            now
+        ):  # asked in this order: one that is told it is due is over
+            self.chores.start(lambda: retention.prune(app.engine, app.settings, app.clock, app.log))
+        self.chores.start(app.runner.settle if app.runner.is_unsettled_due() else self._look_at_core)
+        self.indexing.start(self._index)
         self._start_embedding()
         app.worker.tick(now)
         app.scrubber.tick(now)
@@ -504,20 +515,8 @@ class Loop:
             self._note_watching()
 
     def _tell_alarms(self) -> None:
-        """Tell the user's command of alarms beside all else: it may take a minute each."""
-        if not self.teller.is_wanted() or (self.telling is not None and not self.telling.done()):
-            return
-        if self.telling is not None and (error := self.telling.exception()) is not None:
-            self.app.log.error("alarms not told", error_type=type(error).__name__)
-        self.telling = self.pool.submit(self.teller.tell)
-
-    def _start_indexing(self) -> None:
-        """Bring the index up to date beside the loop, so that a search finds little left to do."""
-        if self.indexing is not None and not self.indexing.done():
-            return
-        if self.indexing is not None and (error := self.indexing.exception()) is not None:
-            self.app.log.warning("index not up to date", error_type=type(error).__name__, why=error_text(error))
-        self.indexing = self.pool.submit(self._index)
+        if self.teller.is_wanted():
+            self.telling.start(self.teller.tell)
 
     def _index(self) -> None:
         if not self.index_is_checked:
@@ -529,12 +528,8 @@ class Loop:
                 self.app.recall.indexer.settle(agent, lambda: not self.app.runner.stopping)
 
     def _start_embedding(self) -> None:
-        """Make the vectors that are lacking beside the loop, however long that takes; search goes on without."""
-        if self.app.recall.meaning is None or (self.embedding is not None and not self.embedding.done()):
-            return
-        if self.embedding is not None and (error := self.embedding.exception()) is not None:
-            self.app.log.warning("not embedded", error_type=type(error).__name__, why=error_text(error))
-        self.embedding = self.pool.submit(self._embed)
+        if self.app.recall.meaning is not None:
+            self.embedding.start(self._embed)
 
     def _embed(self) -> None:
         for agent in self.app.settings.agents:

@@ -64,11 +64,7 @@ def run_once(app: App) -> dict[str, Any]:
 
 
 def await_settled(app: App, agent: Agent) -> None:
-    """Import an edit of `MEMORY.md` as soon as it has settled; what never settles is left to the runs.
-
-    Raises:
-        MemorydError: the file cannot be read.
-    """
+    """Import an edit of `MEMORY.md` as soon as it has settled; what never settles is left to the runs."""
     watch, settle = CoreWatch(app.runner), app.settings.ingest.settle.total_seconds()
     pause = threading.Event()
     began = since = time.monotonic()

@@ -23,10 +23,8 @@ EXTEND_SECONDS = 60.0
 class Readiness:
     """The line to the service manager; used by the loop's thread.
 
-    Args:
-        address: the socket's path or `@name`; None where there is no service manager.
-        watchdog: the seconds without a ping after which the manager takes the process for hung; None: it does not.
-        monotonic: a clock in seconds.
+    `address` is the socket's path or `@name`, None where there is no service manager; `watchdog` the seconds without a
+    ping after which it takes the process for hung.
     """
 
     def __init__(self, address: str | None, watchdog: float | None, monotonic: Callable[[], float]) -> None:
@@ -65,8 +63,7 @@ class Readiness:
     def progress(self, probe: Callable[[], object]) -> None:
         """Note that the loop has just got something done, and pass it on where the manager wants to hear of it.
 
-        Args:
-            probe: asks the database something; called only when a ping is due, which is not sent if it raises.
+        The probe asks the database something; it is called only when a ping is due, which is not sent if it raises.
         """
         now = self._monotonic()
         if not self.is_ready and now >= self._next_extension:
@@ -95,10 +92,7 @@ class Readiness:
 def from_environment(environ: MutableMapping[str, str], pid: int, monotonic: Callable[[], float]) -> Readiness:
     """Read what the service manager has left in the environment, and take it out: hooks and the worker are not meant.
 
-    Args:
-        environ: the process environment; `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID` are removed.
-        pid: of this process; a watchdog that was meant for another one is left alone.
-        monotonic: a clock in seconds.
+    A watchdog that was meant for another process is left alone.
     """
     address = environ.pop("NOTIFY_SOCKET", None)
     period = environ.pop("WATCHDOG_USEC", "")

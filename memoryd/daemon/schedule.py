@@ -30,18 +30,6 @@ LOOK_BACK = (timedelta(hours=2), timedelta(days=2), timedelta(days=9), timedelta
 
 
 @dataclass(frozen=True, slots=True)
-class Scheduled:
-    """A kind of job with a cron line."""
-
-    kind: str
-    line: str
-
-    def trigger(self, zone: ZoneInfo) -> CronTrigger:
-        """The cron line as a trigger in the configured zone."""
-        return CronTrigger(**parse_cron(self.line), timezone=zone)
-
-
-@dataclass(frozen=True, slots=True)
 class Due:
     """A slot that has come."""
 
@@ -54,18 +42,21 @@ class Due:
         return self.at.strftime("%Y-%m-%dT%H:%M")
 
 
-def scheduled(settings: Settings) -> tuple[Scheduled, ...]:
-    """List the kinds that the configuration gives a schedule."""
-    found = []
-    if settings.sleep.schedule:
-        found.append(Scheduled("sleep", settings.sleep.schedule))
-    if settings.dedup.schedule and settings.modes.dedup != "off":
-        found.append(Scheduled("dedup", settings.dedup.schedule))
-    if settings.dream.schedule and settings.modes.dream != "off":
-        found.append(Scheduled("dream", settings.dream.schedule))
-    if settings.refine.schedule and settings.modes.refine != "off":
-        found.append(Scheduled("refine", settings.refine.schedule))
-    return tuple(found)
+def trigger_of(line: str, zone: ZoneInfo) -> CronTrigger:
+    """Read a cron line as a trigger in a zone."""
+    return CronTrigger(**parse_cron(line), timezone=zone)
+
+
+def scheduled(settings: Settings) -> dict[str, CronTrigger]:
+    """List the kinds that the configuration gives a schedule, each with its trigger."""
+    modes = settings.modes
+    lines = {
+        "sleep": settings.sleep.schedule,
+        "dedup": settings.dedup.schedule if modes.dedup != "off" else None,
+        "dream": settings.dream.schedule if modes.dream != "off" else None,
+        "refine": settings.refine.schedule if modes.refine != "off" else None,
+    }
+    return {kind: trigger_of(line, settings.zone) for kind, line in lines.items() if line}
 
 
 def fires_between(trigger: CronTrigger, after: datetime, before: datetime, most: int) -> int:
@@ -96,38 +87,34 @@ def _fires_after(trigger: CronTrigger, after: datetime) -> datetime | None:
     """Tell when a trigger fires next, strictly after a time in UTC.
 
     APScheduler counts in wall-clock time: inside an hour that a clock change repeats it answers with the first pass,
-    again and again. So the answer is checked, and asked for anew from outside that hour if need be.
+    again and again. So the answer is checked, and asked for anew from outside that hour if need be. Where a clock
+    change is of half an hour it passes over the next day, unless it is asked from later on the day of the change.
     """
     start = after + timedelta(seconds=1)
     for _ in range(REPEATED_MAX):
-        found = trigger.get_next_fire_time(None, start.astimezone(trigger.timezone))
-        if found is None:
+        asked = [
+            trigger.get_next_fire_time(None, begin.astimezone(trigger.timezone))
+            for begin in (start, start + timedelta(hours=12))
+        ]
+        moments: list[datetime] = [found.astimezone(UTC) for found in asked if found is not None]
+        if not moments:
             return None
-        moment: datetime = found.astimezone(UTC)
-        if moment > after:
-            return moment
+        if later := [moment for moment in moments if moment > after]:
+            return min(later)
         start += timedelta(minutes=1)
     return None
 
 
 def due(settings: Settings, now: datetime) -> list[Due]:
     """List the newest slot of each schedule. Most have been used; the job table knows."""
-    found = []
-    for one in scheduled(settings):
-        at = last_fire(one.trigger(settings.zone), now)
-        if at is not None:
-            found.append(Due(one.kind, at.astimezone(settings.zone)))
-    return found
+    last = {kind: last_fire(trigger, now) for kind, trigger in scheduled(settings).items()}
+    return [Due(kind, at.astimezone(settings.zone)) for kind, at in last.items() if at is not None]
 
 
 def next_times(settings: Settings, now: datetime) -> dict[str, datetime]:
     """Tell when each scheduled kind runs next."""
-    found = {}
-    for one in scheduled(settings):
-        at = _fires_after(one.trigger(settings.zone), now.astimezone(UTC))
-        if at is not None:
-            found[one.kind] = at.astimezone(settings.zone)
-    return found
+    next_at = {kind: _fires_after(trigger, now.astimezone(UTC)) for kind, trigger in scheduled(settings).items()}
+    return {kind: at.astimezone(settings.zone) for kind, at in next_at.items() if at is not None}
 
 
 class _Advancing(BaseTrigger):  # type: ignore[misc]  # the library is untyped
@@ -156,8 +143,8 @@ class ScheduleClock:
             return  # nothing to be woken for: the loop's own period is enough
         scheduler = BackgroundScheduler(timezone=ZoneInfo("UTC"))
         options = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
-        for one in lines:
-            scheduler.add_job(self._wake, _Advancing(one.trigger(settings.zone)), id=one.kind, **options)
+        for kind, trigger in lines.items():
+            scheduler.add_job(self._wake, _Advancing(trigger), id=kind, **options)
         scheduler.add_job(self._wake, IntervalTrigger(seconds=WAKE_SECONDS), id="heartbeat", **options)
         scheduler.start()
         self._scheduler = scheduler

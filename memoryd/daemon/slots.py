@@ -10,6 +10,7 @@ from memoryd.engine import canary, dreaming, evaluating, ledger_runs, refinement
 
 if TYPE_CHECKING:
     from memoryd.app import App
+    from memoryd.config import Settings
     from memoryd.daemon.schedule import Due
 
 MOST_MISSED = 400
@@ -37,17 +38,19 @@ def _missed(app: App, slot: Due) -> int:
     if last is None or line is None:
         return 0
     zone = app.settings.zone
-    trigger = schedule.Scheduled(slot.kind, line).trigger(zone)
+    trigger = schedule.trigger_of(line, zone)
     after = datetime.fromisoformat(last).replace(tzinfo=zone, fold=1)  # a repeated hour holds each slot once
     return schedule.fires_between(trigger, after, slot.at, MOST_MISSED)
 
 
 def look_at_cores(app: App) -> int:
     """Queue a refinement of each core that has grown too large; returns how many were queued."""
+    return refinement_due.consider(
+        app.engine, app.settings, app.clock, app.log, lambda: refinement_slot(app.settings, app.clock.now())
+    )
 
-    def since() -> datetime:
-        now = app.clock.now()
-        due = [slot.at for slot in schedule.due(app.settings, now) if slot.kind == refining.KIND]
-        return due[0] if due else now - UNSCHEDULED
 
-    return refinement_due.consider(app.engine, app.settings, app.clock, app.log, since)
+def refinement_slot(settings: Settings, now: datetime) -> datetime:
+    """Return when the schedule last asked for a refinement; without a schedule, a week ago."""
+    due = [slot.at for slot in schedule.due(settings, now) if slot.kind == refining.KIND]
+    return due[0] if due else now - UNSCHEDULED

@@ -37,7 +37,8 @@ def append(connection: Connection, events: Sequence[Event], texts: Mapping[str, 
     last = connection.exec_driver_sql(
         "SELECT hash FROM audit WHERE agent_id = ? ORDER BY id DESC LIMIT 1", (agent_id,)
     ).scalar_one_or_none()
-    linked = audit.link(events, last_hash=last, first_id=last_id(connection) + 1)
+    last_id = connection.exec_driver_sql("SELECT coalesce(max(id), 0) FROM audit").scalar_one()
+    linked = audit.link(events, last_hash=last, first_id=last_id + 1)
     connection.exec_driver_sql(_INSERT, [tuple(one) for one in linked])
     if texts:
         connection.exec_driver_sql("INSERT OR IGNORE INTO content (sha256, text) VALUES (?, ?)", list(texts.items()))
@@ -62,13 +63,7 @@ def note(
 ) -> None:
     """Audit what is no memory.
 
-    Args:
-        connection: of the transaction in which it changes.
-        states: (operation, what it is named, its state from now on) of each, in order.
-        at: UTC, ISO 8601 with `Z`.
-        agent_id: whose it is.
-        actor: who changes it.
-        run_id: of the run that changes it.
+    Of each, in order: the operation, what it is named, its state from now on.
     """
     events: list[Event] = []
     texts: dict[str, str] = {}
@@ -121,11 +116,6 @@ def kept_states(connection: Connection, agent_id: str) -> Iterator[tuple[str, st
         (agent_id,),
     )
     return ((row[0], row[1], row[2]) for row in rows)
-
-
-def last_id(connection: Connection) -> int:
-    """The number of the newest entry, of whatever agent; 0 where there is none."""
-    return int(connection.exec_driver_sql("SELECT coalesce(max(id), 0) FROM audit").scalar_one())
 
 
 def last_of(connection: Connection, agent_id: str) -> int:

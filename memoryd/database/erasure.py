@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Forgotten = dict[tuple[str, str], dict[str, int]]  # (agent, session) → how often each text was met, by its key
 _OF_SESSIONS = "session_id IN (SELECT value FROM json_each(?))"
+_HAS_REPLY = "coalesce(reply, refused, claims) IS NOT NULL"
 _TURNS = (
     "SELECT t.session_id, t.agent_id, s.format, t.role, t.at, t.text FROM turn t JOIN session s ON s.id = t.session_id"
 )
@@ -53,7 +54,7 @@ def counts(connection: Connection, sessions: Sequence[str]) -> dict[str, int]:
     asked = {
         "turns": f"SELECT count(*) FROM turn WHERE {_OF_SESSIONS} AND text <> ''",  # noqa: S608
         "summaries": f"SELECT count(*) FROM session_summary WHERE {_OF_SESSIONS}",  # noqa: S608
-        "replies": f"SELECT count(*) FROM job_run WHERE {_OF_SESSIONS} AND coalesce(reply, refused) IS NOT NULL",  # noqa: S608
+        "replies": f"SELECT count(*) FROM job_run WHERE {_OF_SESSIONS} AND {_HAS_REPLY}",  # noqa: S608
     }
     return {name: int(connection.exec_driver_sql(sql, given).scalar_one()) for name, sql in asked.items()}
 
@@ -110,12 +111,8 @@ def summaries(connection: Connection, sessions: Sequence[str]) -> list[str]:
 def erase(connection: Connection, agent_id: str, what: Mapping[str, Any], now: str) -> None:
     """Erase what an intent says.
 
-    Args:
-        connection: of the transaction.
-        agent_id: whose it is.
-        what: `sessions`: ids of those whose texts go; `replies`: of those whose models' replies go; `names`: as the
-            audit has them, all but the last state of each goes; `states`: digests of further states that go.
-        now: the time.
+    Of `sessions` the texts go, of `replies`, sessions as well, what models replied; of `names`, as the audit has them,
+    all but the last state; `states` are digests of further states that go.
     """
     erase_sessions(connection, what["sessions"])
     waiting = connection.exec_driver_sql(
@@ -125,6 +122,7 @@ def erase(connection: Connection, agent_id: str, what: Mapping[str, Any], now: s
     for (run_id,) in waiting.all():
         runs.withdraw(connection, run_id, now, "its session was forgotten")
     erase_replies(connection, [*what["sessions"], *what["replies"]])
+    erase_judgements(connection, agent_id)
     # A step back is not worth looking through, text within text: after it the summary begins anew.
     connection.exec_driver_sql(
         "UPDATE session_summary SET earlier = NULL WHERE session_id IN (SELECT id FROM session WHERE agent_id = ?)",
@@ -136,14 +134,23 @@ def erase(connection: Connection, agent_id: str, what: Mapping[str, Any], now: s
 
 
 def erase_replies(connection: Connection, sessions: Sequence[str]) -> None:
-    """Erase what models answered in runs over sessions."""
+    """Erase what models answered in runs over sessions, and what became of their claims."""
     there = texts.columns(connection, "job_run")  # a database that was put aside may be older
-    for column in ("reply", "refused"):
+    for column in ("reply", "refused", "claims"):
         if column in there:
             connection.exec_driver_sql(
                 f"UPDATE job_run SET {column} = NULL WHERE {_OF_SESSIONS}",  # noqa: S608
                 (json.dumps(list(sessions)),),
             )
+
+
+def erase_judgements(connection: Connection, agent_id: str) -> None:
+    """Erase the claims of runs over several sessions, in whatever words they were, and all verdicts on claims."""
+    if "claims" in texts.columns(connection, "job_run"):  # a database that was put aside may be older
+        connection.exec_driver_sql(
+            "UPDATE job_run SET claims = NULL WHERE agent_id = ? AND session_id IS NULL", (agent_id,)
+        )
+        connection.exec_driver_sql("DELETE FROM verdict WHERE agent_id = ?", (agent_id,))
 
 
 def erase_sessions(connection: Connection, sessions: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from memoryd.database import audit, memories
 from memoryd.errors import StateError
+from memoryd.ledger.audit import events_of
 from memoryd.ledger.memory import draw_salt
 from memoryd.ledger.operation import Change
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 ACTOR = "memoryd"
+_LATER = {"note": None, "lost": None}  # columns that the table gets by later migrations
 
 
 def write(connection: Connection) -> None:
@@ -25,14 +27,10 @@ def write(connection: Connection) -> None:
     rows = connection.exec_driver_sql("SELECT * FROM memory ORDER BY agent_id, created_at, id").mappings().all()
     for row in rows:
         try:
-            memory = replace(memories.of_row(row), salt=draw_salt(lambda: secrets.token_hex(4)))
+            memory = replace(memories.of_row({**_LATER, **row}), salt=draw_salt(lambda: secrets.token_hex(4)))
         except (ValueError, StateError):
             continue  # no memory that any version wrote: it is left alone, and verify names it
-        audit.record(
-            connection,
-            [Change("add", memory.id, None, memory)],
-            at=memory.created_at,
-            agent_id=memory.agent_id,
-            actor=ACTOR,
-            run_id=None,
-        )
+        change, at = Change("add", memory.id, None, memory), memory.created_at
+        # The table has no later column yet, so that the row is not written as memories are now.
+        connection.exec_driver_sql("UPDATE memory SET salt = ? WHERE id = ?", (memory.salt, memory.id))
+        audit.append(connection, *events_of([change], at=at, agent_id=memory.agent_id, actor=ACTOR, run_id=None))

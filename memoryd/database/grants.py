@@ -9,7 +9,7 @@ from memoryd.database import audit
 from memoryd.ledger import audit as chain
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, RowMapping
+    from sqlalchemy import Connection
 
 _COLUMNS = (
     "id", "agent_id", "uid", "purpose", "seconds", "requested_at", "decided_at", "expires_at", "state",
@@ -35,17 +35,13 @@ class Grant:
         return self.state == "given" and self.uid == uid and self.expires_at is not None and now < self.expires_at
 
 
-def _of_row(row: RowMapping) -> Grant:
-    return Grant(**{name: row[name] for name in _COLUMNS})
-
-
 def of_agent(connection: Connection, agent_id: str) -> list[Grant]:
     """Read an agent's grants, the newest first."""
     rows = connection.exec_driver_sql(
         f'SELECT {", ".join(_COLUMNS)} FROM "grant" WHERE agent_id = ? ORDER BY requested_at DESC, id',  # noqa: S608
         (agent_id,),
     )
-    return [_of_row(row) for row in rows.mappings()]
+    return [Grant(**row) for row in rows.mappings()]
 
 
 def write(connection: Connection, grant: Grant, operation: str, actor: str, now: str) -> None:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from memoryd.ledger.memory import TOMBSTONES, Ending, Kind, Memory, canonical, sources_from_json, sources_to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from sqlalchemy import Connection, RowMapping
 
 COLUMNS = (
     "id", "agent_id", "kind", "content", "content_hash", "category", "confidence", "importance", "tags",
     "constitutional", "origin_at", "created_at", "updated_at", "deleted_at", "derived_from", "sources", "heading",
-    "position", "ended_as", "successors", "salt",
+    "position", "ended_as", "successors", "salt", "note", "lost",
 )  # fmt: skip
 _SELECT = f"SELECT {', '.join(COLUMNS)} FROM memory"  # noqa: S608
 _IN_FILE = "position IS NULL, position, created_at, id"
@@ -27,65 +27,36 @@ _WRITE = (
 
 
 def of_row(row: Mapping[str, Any] | RowMapping) -> Memory:
-    """The memory of a row that has all columns.
-
-    Raises:
-        StateError: its sources cannot be read.
-        ValueError: another column holds what no memory has.
-    """
-    return Memory(
-        id=row["id"],
-        agent_id=row["agent_id"],
-        kind=Kind(row["kind"]),
-        content=row["content"],
-        content_hash=row["content_hash"],
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
-        salt=row["salt"],
-        category=row["category"],
-        confidence=row["confidence"],
-        importance=row["importance"],
-        tags=_texts(row["tags"]),
-        constitutional=bool(row["constitutional"]),
-        origin_at=row["origin_at"],
-        deleted_at=row["deleted_at"],
-        derived_from=_texts(row["derived_from"]),
-        sources=() if row["sources"] == "[]" else sources_from_json(row["sources"]),
-        heading=row["heading"],
-        position=row["position"],
-        ended_as=None if row["ended_as"] is None else Ending(row["ended_as"]),
-        successors=_texts(row["successors"]),
-    )
+    """The memory of a row that has all columns."""
+    return Memory(**{name: _OF.get(name, _same)(row[name]) for name in COLUMNS})
 
 
 def _texts(column: str) -> tuple[str, ...]:
     return () if column == "[]" else tuple(json.loads(column))
 
 
+def _same(value: Any) -> Any:
+    return value
+
+
+_OF: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("tags", "derived_from", "successors"), _texts),
+    "kind": Kind,
+    "constitutional": bool,
+    "sources": lambda column: () if column == "[]" else sources_from_json(column),
+    "ended_as": lambda column: None if column is None else Ending(column),
+}
+_TO: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("tags", "derived_from", "successors"), canonical),
+    "kind": str,
+    "constitutional": int,
+    "sources": sources_to_json,
+    "ended_as": lambda value: None if value is None else str(value),
+}
+
+
 def _values(memory: Memory) -> tuple[Any, ...]:
-    return (
-        memory.id,
-        memory.agent_id,
-        str(memory.kind),
-        memory.content,
-        memory.content_hash,
-        memory.category,
-        memory.confidence,
-        memory.importance,
-        canonical(memory.tags),
-        int(memory.constitutional),
-        memory.origin_at,
-        memory.created_at,
-        memory.updated_at,
-        memory.deleted_at,
-        canonical(memory.derived_from),
-        sources_to_json(memory.sources),
-        memory.heading,
-        memory.position,
-        None if memory.ended_as is None else str(memory.ended_as),
-        canonical(memory.successors),
-        memory.salt,
-    )
+    return tuple(_TO.get(name, _same)(getattr(memory, name)) for name in COLUMNS)
 
 
 class Stood(NamedTuple):
@@ -175,7 +146,8 @@ def buried(connection: Connection, agent_id: str) -> dict[str, str]:
 
 def write(connection: Connection, states: Iterable[Memory]) -> None:
     """Make rows what these memories are; of one named twice the last state stands."""
-    values = [_values(memory) for memory in {memory.id: memory for memory in states}.values()]
+    last = {memory.id: memory for memory in states}.values()
+    values = [_values(memory) for memory in last]
     if values:
         connection.exec_driver_sql(_WRITE, values)
 

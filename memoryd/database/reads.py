@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING, Any
 from memoryd.database.library import BUSY_TIMEOUT_MS, file_id, file_uri, library
 from memoryd.errors import NotFoundError, StateError
 from memoryd.gauge.estimate import estimate
+from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import timedelta
     from pathlib import Path
+
+    from sqlalchemy import RowMapping
 
 Row = dict[str, Any]
 
@@ -104,11 +107,7 @@ class KeptReader:
 
     @contextmanager
     def reading(self) -> Iterator[Reader]:
-        """One read transaction; no other one of this object may be open in the same thread.
-
-        Raises:
-            StateError: it cannot be read, or another version of memoryd wrote it; NotMadeError where there is none yet.
-        """
+        """One read transaction; no other one of this object may be open in the same thread."""
         with self._lock:
             file = file_id(self.path)
             if self._connection is None or self._file != file:  # another one was put in its place
@@ -176,15 +175,11 @@ def _reading(connection: Any, path: Path) -> Iterator[Reader]:
 # --- runs -------------------------------------------------------------------------------------------------------------
 
 _RUN_JSON = ("options", "receipt")
-_RUN_HIDDEN = ("reply", "refused", "owner", "fence", "key", "slot", "cancel_requested")
+_RUN_HIDDEN = ("reply", "refused", "claims", "owner", "fence", "key", "slot", "cancel_requested")
 
 
 def job_run(reader: Reader, run_id: str) -> Row:
-    """Read one run; a unique beginning of its id is enough.
-
-    Raises:
-        NotFoundError: none or several have this id.
-    """
+    """Read one run; a unique beginning of its id is enough."""
     rows = reader.rows(
         "SELECT * FROM job_run WHERE substr(id, 1, length(?)) = ? ORDER BY id <> ?, id LIMIT 2",
         run_id, run_id, run_id,
@@ -194,6 +189,18 @@ def job_run(reader: Reader, run_id: str) -> Row:
         what = f"there is no run {run_id!r}" if not rows else f"{run_id!r} begins several runs' ids"
         raise NotFoundError(what, hint="memoryd job list shows them")
     return _shown_run((exact or rows)[0])
+
+
+def claims(reader: Reader, run_id: str) -> list[Row]:
+    """Read what became of each claim of a run's reply: content, for those who may see it."""
+    row = reader.row("SELECT claims FROM job_run WHERE id = ?", run_id)
+    return [] if row is None or row["claims"] is None else list(json.loads(row["claims"]))
+
+
+def readers(reader: Reader) -> dict[tuple[str, str, str], Row]:
+    """Read how second readers did on the calibration set, by server, model and version."""
+    rows = reader.rows("SELECT * FROM reader")
+    return {(row["endpoint"], row["model"], row["version"]): row for row in rows}
 
 
 def runs_over(reader: Reader, agent_id: str, path: str, kind: str) -> list[Row]:
@@ -266,10 +273,35 @@ def unslept_sessions(reader: Reader, agent_id: str, since: str, limit: int) -> l
 def spoken(reader: Reader, session_id: str, origin: str, after: int, limit: int) -> list[Row]:
     """Read the last messages of the user, or of the assistant, in a session's main conversation past `after`."""
     return reader.rows(
-        "SELECT seq, text FROM turn WHERE session_id = ? AND seq > ? AND kind = 'message' AND sidechain = 0"
-        " AND origin = ? AND role = origin AND text <> '' ORDER BY seq DESC LIMIT ?",
+        "SELECT seq, text FROM turn WHERE session_id = ? AND seq > ? AND kind IN ('message', 'choice')"
+        " AND sidechain = 0 AND origin = ? AND role = origin AND text <> '' ORDER BY seq DESC LIMIT ?",
         session_id, after, origin, limit,
     )  # fmt: skip
+
+
+def length(reader: Reader, session_id: str) -> tuple[int, int]:
+    """Read up to which turn a session is known, and of how many characters its turns are: a change shows in these."""
+    row = reader.row("SELECT max(seq) AS last, sum(length(text)) AS n FROM turn WHERE session_id = ?", session_id) or {}
+    return int(row.get("last") or 0), int(row.get("n") or 0)
+
+
+STORED = ", ".join(StoredTurn._fields)
+_STORED_AS: dict[str, Callable[[Any], Any]] = {
+    "role": Role, "origin": Origin, "kind": Kind, "sidechain": bool, "tokens": lambda tokens: tokens or 0,
+}  # fmt: skip
+
+
+def stored(row: Mapping[str, Any] | RowMapping) -> StoredTurn:
+    """Return the turn of a row with the columns `STORED`."""
+    return StoredTurn(
+        *(_STORED_AS[name](row[name]) if name in _STORED_AS else row[name] for name in StoredTurn._fields)
+    )
+
+
+def stored_turns(reader: Reader, session_id: str) -> list[StoredTurn]:
+    """Read all turns of a session, in order."""
+    rows = reader.rows(f"SELECT {STORED} FROM turn WHERE session_id = ? ORDER BY seq", session_id)  # noqa: S608
+    return [stored(row) for row in rows]
 
 
 def formats(reader: Reader, agent_id: str) -> list[str]:
@@ -279,11 +311,7 @@ def formats(reader: Reader, agent_id: str) -> list[str]:
 
 
 def find_session(reader: Reader, session_id: str) -> Row:
-    """Read one session; a beginning of its id is enough that none has but its subagents'.
-
-    Raises:
-        NotFoundError: none or several have this id.
-    """
+    """Read one session; a beginning of its id is enough that none has but its subagents'."""
     rows = reader.rows(
         "SELECT * FROM session WHERE substr(id, 1, length(?)) = ? ORDER BY id <> ?, parent_id IS NOT NULL, id LIMIT 2",
         session_id, session_id, session_id,
@@ -306,11 +334,7 @@ def messages(reader: Reader, session_id: str, *, after: int = 0, upto: int | Non
 
 
 def compressed(reader: Reader, session_id: str) -> list[Row]:
-    """Read the compressed message list of a session's last sleep.
-
-    Raises:
-        NotFoundError: the session has not slept.
-    """
+    """Read the compressed message list of a session's last sleep."""
     row = reader.row("SELECT messages FROM session_summary WHERE session_id = ?", session_id)
     if row is None or row["messages"] == "[]":
         raise NotFoundError("this session has not slept yet", where=session_id)
@@ -326,7 +350,7 @@ AUDIT = 'id, at, agent_id, actor, run_id, operation, memory_id, "before", "after
 def core_memories(reader: Reader, agent_id: str) -> list[Row]:
     """Read the live core memories of an agent, in the order of the file, with estimated tokens."""
     rows = reader.rows(
-        "SELECT id, content, heading, tags, constitutional, origin_at, created_at FROM memory"
+        "SELECT id, content, heading, tags, constitutional, origin_at, created_at, note FROM memory"
         " WHERE agent_id = ? AND kind = 'core' AND deleted_at IS NULL"
         " ORDER BY position IS NULL, position, created_at, id",
         agent_id,
@@ -340,6 +364,16 @@ def core_memories(reader: Reader, agent_id: str) -> list[Row]:
         }
         for row in rows
     ]
+
+
+def noted_core(reader: Reader, agent_id: str) -> dict[str, str]:
+    """Read the notes of an agent's live core memories, by the text they are of."""
+    rows = reader.rows(
+        "SELECT content, note FROM memory WHERE agent_id = ? AND kind = 'core' AND deleted_at IS NULL"
+        " AND note IS NOT NULL",
+        agent_id,
+    )
+    return {row["content"]: row["note"] for row in rows}
 
 
 def fact_rows(reader: Reader, agent_id: str) -> list[Row]:
@@ -366,11 +400,7 @@ def profile_rows(reader: Reader, agent_id: str) -> list[Row]:
 
 
 def find_memory(reader: Reader, agent_id: str, memory_id: str) -> Row:
-    """Read one memory of an agent, ended ones too; a unique beginning of its id is enough.
-
-    Raises:
-        NotFoundError: none or several have this id.
-    """
+    """Read one memory of an agent, ended ones too; a unique beginning of its id is enough."""
     rows = reader.rows(
         "SELECT * FROM memory WHERE agent_id = ? AND substr(id, 1, length(?)) = ? ORDER BY id <> ?, id LIMIT 2",
         agent_id, memory_id, memory_id, memory_id,
@@ -392,7 +422,7 @@ def history(reader: Reader, agent_id: str, memory_id: str) -> list[Row]:
     told = []
     for row in rows:
         state = json.loads(row.pop("text") or "{}")
-        shown = ("content", "heading", "constitutional", "deleted_at", "ended_as", "successors")
+        shown = ("content", "heading", "constitutional", "deleted_at", "ended_as", "successors", "note")
         told.append(row | {name: state.get(name) for name in shown})
     return told
 
@@ -400,14 +430,7 @@ def history(reader: Reader, agent_id: str, memory_id: str) -> list[Row]:
 def audit_rows(
     reader: Reader, *, agent_id: str | None = None, run_id: str | None = None, since: str | None = None
 ) -> list[Row]:
-    """Read entries of the audit, in order.
-
-    Args:
-        reader: of the database.
-        agent_id: of this agent only.
-        run_id: of this run only; a unique beginning of its id is not enough.
-        since: not older than this, UTC, ISO 8601.
-    """
+    """Read entries of the audit, in order."""
     return reader.rows(
         f"SELECT {AUDIT} FROM audit WHERE (? IS NULL OR agent_id = ?) AND (? IS NULL OR run_id = ?)"  # noqa: S608
         " AND (? IS NULL OR at >= ?) ORDER BY id",
@@ -418,10 +441,7 @@ def audit_rows(
 def audit_upto(reader: Reader, audit_id: int, agent_id: str | None) -> tuple[int, str]:
     """An entry of the audit as a moment: the newest that an agent had by then, and whose it is.
 
-    Args:
-        reader: of the state database.
-        audit_id: the entry, of whatever agent.
-        agent_id: None: the entry's own.
+    Without `agent_id` it is the entry's own agent.
 
     Raises:
         NotFoundError: there is no such entry, or nothing of the agent's had been changed by then.
@@ -503,6 +523,16 @@ def last_runs(reader: Reader, agent_id: str) -> dict[str, Row]:
         agent_id,
     )
     return {row["kind"]: {name: row[name] for name in ("run", "state", "why", "finished_at")} for row in rows}
+
+
+def unsure(reader: Reader, agent_id: str) -> int:
+    """Count the lines of daily files that the last dream left alone because nobody knows who wrote them."""
+    rows = reader.rows(
+        "SELECT json_extract(receipt, '$.dream.unsure') AS unsure FROM job_run WHERE agent_id = ? AND kind = 'dream'"
+        " AND json_extract(receipt, '$.dream.unsure') IS NOT NULL ORDER BY finished_at DESC LIMIT 1",
+        agent_id,
+    )
+    return int(rows[0]["unsure"]) if rows else 0
 
 
 def proposals(reader: Reader, agent_id: str) -> list[Row]:

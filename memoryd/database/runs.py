@@ -7,7 +7,7 @@ a row that failed `attempts` times is dead; one that only a person can help is b
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.database import sqlite
@@ -64,30 +64,19 @@ class Run:
         return self.key or self.kind
 
 
+_FIELDS = tuple(one.name for one in fields(Run))
+
+
 def _run(row: RowMapping) -> Run:
-    return Run(
-        id=row["id"],
-        kind=row["kind"],
-        agent_id=row["agent_id"],
-        session_id=row["session_id"],
-        actor=row["actor"],
-        trigger=row["trigger"],
-        state=row["state"],
-        options=json.loads(row["options"]),
-        attempt=row["attempt"],
-        fence=row["fence"],
-        key=row["key"],
-        input_hash=row["input_hash"],
-        created_at=row["created_at"],
-    )
+    return Run(**{name: row[name] for name in _FIELDS} | {"options": json.loads(row["options"])})
 
 
 def enqueue(connection: Connection, row: Mapping[str, Any]) -> bool:
     """Insert a queued run; False where a run with its key waits or runs, or its slot was used, already."""
     names = ("id", "kind", "agent_id", "session_id", "actor", "trigger", "key", "slot", "created_at", "scheduled_for")
-    values = [row.get(name) for name in names]
+    values, quoted = [row.get(name) for name in names], [f'"{name}"' for name in names]
     result = connection.exec_driver_sql(
-        f"INSERT OR IGNORE INTO job_run ({', '.join(_quote(name) for name in names)}, options, state, attempt, fence,"  # noqa: S608
+        f"INSERT OR IGNORE INTO job_run ({', '.join(quoted)}, options, state, attempt, fence,"  # noqa: S608
         " cancel_requested, tokens_in, tokens_out, receipt)"
         f" VALUES ({', '.join('?' * len(names))}, ?, 'queued', 0, 0, 0, 0, 0, '{{}}')",
         (*values, json.dumps(row.get("options", {}), sort_keys=True)),
@@ -95,19 +84,10 @@ def enqueue(connection: Connection, row: Mapping[str, Any]) -> bool:
     return result.rowcount == 1
 
 
-def _quote(name: str) -> str:
-    return f'"{name}"'
-
-
 def claim(engine: Engine, *, owner: str, now: str, agents: Sequence[str], only: str | None = None) -> Run | None:
     """Take the next due run whose agent has none running; automatic runs of a paused or disabled agent wait.
 
-    Args:
-        engine: the state database.
-        owner: the process that takes it.
-        now: the time.
-        agents: whose runs may be taken: those that are configured and whose files can be written.
-        only: the id of the one run to take, for a command that runs its own.
+    `agents` are those that are configured and whose files can be written; `only` is the one run of a command.
     """
     with sqlite.writing(engine) as connection:
         row = (
@@ -144,21 +124,13 @@ def finish(
 ) -> bool:
     """End a run inside the caller's transaction.
 
-    Args:
-        connection: of the caller's transaction.
-        run: the run.
-        state: how it ends.
-        now: the time.
-        values: why, error, tokens and receipt for its row; `kept`: what stays on it, out of sight;
-            `input_hash`: where no question has set one; `made_from`: whatever any question has set.
-        states: the states it may have now.
-
-    Returns:
-        False where the run is no longer this claim's (a stale fence), or in none of these states.
+    `values` are why, error, tokens, receipt and `claims` (JSON) for its row; `kept` stays on it, out of sight;
+    `input_hash` is for where no question has set one, `made_from` counts whatever any has set. False where the run is
+    no longer this claim's (a stale fence), or in none of these states.
     """
     result = connection.exec_driver_sql(
         "UPDATE job_run SET state = ?, finished_at = ?, why = ?, error = ?, tokens_in = ?, tokens_out = ?,"
-        " receipt = ?, owner = NULL, reply = ?, input_hash = coalesce(?, input_hash, ?),"
+        " receipt = ?, owner = NULL, reply = ?, claims = ?, input_hash = coalesce(?, input_hash, ?),"
         " refused = CASE ? WHEN 'succeeded' THEN NULL ELSE refused END"
         " WHERE id = ? AND fence = ? AND state IN (SELECT value FROM json_each(?))",
         (
@@ -170,6 +142,7 @@ def finish(
             values.get("tokens_out", 0),
             json.dumps(values.get("receipt", {}), sort_keys=True),
             values.get("kept"),
+            values.get("claims"),
             values.get("made_from"),
             values.get("input_hash"),
             state,
@@ -248,11 +221,7 @@ def heartbeat(engine: Engine, run_ids: Sequence[str], now: str) -> None:
 
 
 def release_lost(engine: Engine, *, owner: str, active: Sequence[str], now: str) -> list[str]:
-    """Give back rows that say this process runs them though it does not: their end could not be written.
-
-    Returns:
-        Their ids.
-    """
+    """Give back rows that say this process runs them though it does not; returns their ids."""
     lost = (
         "FROM job_run WHERE state = 'running' AND owner = ? AND id NOT IN (SELECT value FROM json_each(?))",
         (owner, json.dumps(list(active))),
@@ -270,11 +239,7 @@ def release_lost(engine: Engine, *, owner: str, active: Sequence[str], now: str)
 
 
 def recover_orphans(engine: Engine, *, alive: Callable[[str], bool], attempts: int, now: str) -> list[Run]:
-    """Give running rows of dead processes back to the queue, or end them as dead after `attempts`, if they may end so.
-
-    Returns:
-        The rows as they are now.
-    """
+    """Give running rows of dead processes back to the queue, or end them after `attempts`; returns them as they are."""
     with sqlite.writing(engine) as connection:
         rows = connection.exec_driver_sql("SELECT * FROM job_run WHERE state = 'running'").mappings().all()
         orphans = [row for row in rows if not alive(row["owner"] or "")]
@@ -297,11 +262,7 @@ def recover_orphans(engine: Engine, *, alive: Callable[[str], bool], attempts: i
 
 
 def get_run(engine: Engine, run_id: str) -> Run:
-    """Read one run.
-
-    Raises:
-        LookupError: there is none with this id.
-    """
+    """Read one run."""
     with sqlite.reading(engine) as connection:
         row = connection.exec_driver_sql("SELECT * FROM job_run WHERE id = ?", (run_id,)).mappings().first()
     if row is None:
@@ -322,8 +283,7 @@ def agent_has_intent(connection: Connection, agent_id: str) -> bool:
 def cancel(engine: Engine, run_id: str, now: str) -> str | None:
     """Cancel a waiting run at once, ask a running one to stop; one that has begun to change files is left alone.
 
-    Returns:
-        The state it had, `committing` where it changes files; None where there is no such run.
+    Returns the state it had, `committing` where it changes files; None where there is no such run.
     """
     with sqlite.writing(engine) as connection:
         state: str | None = connection.exec_driver_sql(
@@ -456,14 +416,16 @@ def pin(engine: Engine, run: Run, options: Mapping[str, Any]) -> None:
 
 
 def prune(connection: Connection, before: str) -> int:
-    """Delete runs that ended before then and changed, cost and settled nothing; forget refused replies as old.
+    """Delete runs that ended before then and changed, cost and settled nothing.
 
-    Returns:
-        How many rows are gone.
+    Refused replies, claims and verdicts as old are forgotten. Returns how many rows are gone.
     """
     connection.exec_driver_sql(
-        "UPDATE job_run SET refused = NULL WHERE refused IS NOT NULL AND finished_at < ?", (before,)
+        "UPDATE job_run SET refused = NULL, claims = NULL"
+        " WHERE coalesce(refused, claims) IS NOT NULL AND finished_at < ?",
+        (before,),
     )
+    connection.exec_driver_sql("DELETE FROM verdict WHERE read_at < ?", (before,))
     result = connection.exec_driver_sql(
         "DELETE FROM job_run WHERE state IN ('skipped', 'cancelled') AND finished_at < ? AND slot IS NULL"
         " AND NOT EXISTS (SELECT 1 FROM spend WHERE spend.run_id = job_run.id)"
@@ -522,10 +484,14 @@ def make_due(connection: Connection, kind: str, now: str) -> list[str]:
     return [row[0] for row in rows]
 
 
-def keep_reply(connection: Connection, run: Run, reply: str, input_hash: str) -> None:
-    """Store what was answered before it is applied, with its question's hash: a crash does not ask, and pay, again."""
+def keep_reply(connection: Connection, run: Run, reply: str, input_hash: str | None) -> None:
+    """Store what was answered before it is applied, with its question's hash: a crash does not ask, and pay, again.
+
+    None for a question that is not what the run is about: the hash stays as it is.
+    """
     connection.exec_driver_sql(
-        "UPDATE job_run SET reply = ?, input_hash = ? WHERE id = ? AND fence = ? AND state = 'running'",
+        "UPDATE job_run SET reply = ?, input_hash = coalesce(?, input_hash)"
+        " WHERE id = ? AND fence = ? AND state = 'running'",
         (reply, input_hash, run.id, run.fence),
     )
 
@@ -536,19 +502,10 @@ def give_text(connection: Connection, run_id: str, text: str) -> None:
 
 
 def given_text(engine: Engine, run: Run) -> str | None:
-    """Read what a run is to write."""
+    """Read what is kept for a run: what it is to write, or the answers it got, in whichever attempt."""
     with sqlite.reading(engine) as connection:
-        text: str | None = connection.exec_driver_sql("SELECT reply FROM job_run WHERE id = ?", (run.id,)).scalar_one()
+        text: str | None = connection.exec_driver_sql("SELECT reply FROM job_run WHERE id = ?", (run.id,)).scalar()
     return text
-
-
-def kept_reply(engine: Engine, run: Run) -> str | None:
-    """Read the answers that this run got, in whichever attempt, to whatever questions."""
-    with sqlite.reading(engine) as connection:
-        reply: str | None = connection.exec_driver_sql(
-            "SELECT reply FROM job_run WHERE id = ?", (run.id,)
-        ).scalar_one_or_none()
-    return reply
 
 
 def untold(connection: Connection, limit: int) -> list[tuple[str, str, str | None, list[dict[str, Any]]]]:
@@ -659,12 +616,7 @@ def proposal(connection: Connection, run_id: str) -> Proposal | None:
 def answer(connection: Connection, run_id: str, *, state: str, by: str, carried_out: bool = False) -> bool:
     """End a proposal as accepted or rejected by another run; False where it was answered already.
 
-    Args:
-        connection: of the caller's transaction.
-        run_id: the proposal.
-        state: what it ends as.
-        by: the run that answers it.
-        carried_out: the answer has changed files already, so that one taken back meanwhile is answered all the same.
+    Where that is `carried_out`, files are changed already: one taken back meanwhile is answered all the same.
     """
     word = "accepted" if state == ANSWERS[ACCEPT] else REJECTED
     result = connection.exec_driver_sql(

@@ -53,9 +53,6 @@ def migrate(engine: Engine) -> int:
     declares, as a test proves; an empty database is made by them, too, since importing SQLModel for it costs a second
     and memory that the daemon would keep.
 
-    Returns:
-        The schema's number.
-
     Raises:
         StateError: the database was written by a newer memoryd.
     """
@@ -99,10 +96,6 @@ def open_database(path: Path, *, now: str) -> Opened:
 
     A damaged file is moved aside under a name with the time, never deleted; the new one starts empty, and the cursors
     are rebuilt from the transcripts' own content.
-
-    Args:
-        path: the database file; its folder exists.
-        now: the time, for the name of a file moved aside.
     """
     moved = None
     if path.exists() and not _is_sound(path):
@@ -113,7 +106,10 @@ def open_database(path: Path, *, now: str) -> Opened:
         migrate(engine)
     finally:
         os.umask(previous)
-    _make_private(path)
+    for suffix in _SIDE_FILES:
+        file = path.with_name(path.name + suffix)
+        if file.exists():
+            file.chmod(0o600)
     return Opened(engine, moved)
 
 
@@ -150,10 +146,3 @@ def _move_aside(path: Path, now: str) -> Path:
         if source.exists():
             source.rename(target.with_name(target.name + suffix))
     return target
-
-
-def _make_private(path: Path) -> None:
-    for suffix in _SIDE_FILES:
-        file = path.with_name(path.name + suffix)
-        if file.exists():
-            file.chmod(0o600)

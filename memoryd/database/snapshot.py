@@ -18,11 +18,7 @@ if TYPE_CHECKING:
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy the database, whoever writes to it meanwhile; `target` is a new file (0600).
-
-    Raises:
-        StateError: there is no database, or it cannot be read or copied.
-    """
+    """Copy the database, whoever writes to it meanwhile; `target` is a new file (0600)."""
     if not source.exists():
         raise StateError("there is no database yet", str(source), "start the daemon: memoryd run")
     module = library()

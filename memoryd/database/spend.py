@@ -56,11 +56,7 @@ def reserve(engine: Engine, wanted: Reservation, *, daily: int, per_run: int) ->
 def settle(connection: Connection, reservation: int, spent: Spent, how: str) -> None:
     """Put what a call did cost in the place of its reservation, in the caller's transaction.
 
-    Args:
-        connection: a writing connection.
-        reservation: its id.
-        spent: the tokens.
-        how: `usage` where the server reported them, else `estimate`.
+    `how` is `usage` where the server reported them, else `estimate`.
     """
     connection.exec_driver_sql(
         "UPDATE spend SET tokens_in = ?, tokens_out = ?, how = ? WHERE id = ?",

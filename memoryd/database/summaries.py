@@ -23,13 +23,7 @@ _WRITE = (
 
 
 def keep(connection: Connection, row: Mapping[str, str], run_id: str) -> None:
-    """Give a session another summary, that of a run.
-
-    Args:
-        connection: of the transaction.
-        row: `session_id`, `summary`, `messages` (JSON), `updated_at`.
-        run_id: of the run.
-    """
+    """Give a session another summary, that of a run."""
     _put(connection, row["session_id"], row["summary"], row["messages"], row["updated_at"], run_id)
 
 
@@ -38,12 +32,6 @@ def take_back(connection: Connection, runs: Collection[str], by: str, now: str) 
 
     Where that was of one of these runs, too, nothing is known of what came before: then there is no summary, and the
     next sleep begins with the turns.
-
-    Args:
-        connection: of the transaction.
-        runs: which are taken back.
-        by: the run that does so; it can be taken back itself.
-        now: UTC, ISO 8601 with `Z`.
     """
     marks = ", ".join("?" * len(runs))
     rows = connection.exec_driver_sql(

@@ -193,6 +193,8 @@ class Memory(SQLModel, table=True):
     ended_as: str | None = None
     successors: str = "[]"
     salt: str = ""  # keeps the digest of an erased state from being guessed
+    note: str | None = None  # what makes a quotation understandable on its own
+    lost: int | None = None  # tokens that count as lost by its end, where a second reader has said what is lost
 
 
 class Audit(SQLModel, table=True):
@@ -312,6 +314,29 @@ class JobRun(SQLModel, table=True):
     receipt: str = "{}"
     reply: str | None = None
     refused: str | None = None
+    claims: str | None = None  # what became of each claim of the reply (JSON)
+
+
+class Reader(SQLModel, table=True):
+    """How a model did on the calibration set of the second reader."""
+
+    endpoint: str = Field(primary_key=True)
+    model: str = Field(primary_key=True)
+    version: str = Field(primary_key=True)  # a digest of the prompt and of the set
+    true_right: int
+    true_asked: int
+    false_right: int
+    false_asked: int
+    tested_at: str
+
+
+class Verdict(SQLModel, table=True):
+    """What a second reader has answered to a question, by the hash of the question and the reader: no content."""
+
+    agent_id: str = Field(primary_key=True, foreign_key="agent.id")
+    key: str = Field(primary_key=True)
+    verdict: str
+    read_at: str
 
 
 class Spend(SQLModel, table=True):

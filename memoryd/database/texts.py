@@ -34,76 +34,51 @@ class Kind(StrEnum):
     SESSION = "session"  # the id of a session, wherever it is referred to
 
 
+def _kinds(**names: str) -> dict[str, Kind]:
+    return {name: Kind(kind) for kind, listed in names.items() for name in listed.split()}
+
+
 COLUMNS: Mapping[str, Mapping[str, Kind]] = {
-    "agent": {"id": Kind.OURS, "workspace": Kind.OURS, "seen_at": Kind.OURS},
-    "session": {
-        "id": Kind.SESSION, "agent_id": Kind.OURS, "native_id": Kind.NAME, "parent_id": Kind.NAME, "format": Kind.OURS,
-        "folder": Kind.TEXT, "state": Kind.OURS, "seen_at": Kind.OURS, "started_at": Kind.OURS,
-        "last_turn_at": Kind.OURS, "ended_at": Kind.OURS, "model": Kind.NAME, "gauge": Kind.NAMES,
-        "slept_at": Kind.OURS, "facts_look": Kind.OURS,
-    },
-    "transcript": {
-        "agent_id": Kind.OURS, "session_id": Kind.SESSION, "path": Kind.TEXT, "format": Kind.OURS,
-        "head_sha256": Kind.OURS, "marker_sha256": Kind.OURS, "prefix_sha256": Kind.OURS, "fate": Kind.OURS,
-        "fate_at": Kind.OURS, "skipped": Kind.NAMES, "note": Kind.TEXT,
-    },
-    "turn": {
-        "agent_id": Kind.OURS, "session_id": Kind.SESSION, "record_id": Kind.NAME, "role": Kind.OURS,
-        "origin": Kind.OURS, "kind": Kind.OURS, "text": Kind.TEXT, "at": Kind.OURS, "message_id": Kind.NAME,
-        "model": Kind.NAME, "tool_call_id": Kind.NAME, "tool_name": Kind.NAME, "withheld": Kind.OURS,
-    },
-    "forgotten_text": {"session_id": Kind.SESSION, "text_key": Kind.OURS, "agent_id": Kind.OURS},
-    "bad_span": {"sha256": Kind.OURS, "reason": Kind.OURS, "seen_at": Kind.OURS},
-    "watermark": {
-        "session_id": Kind.SESSION, "consumer": Kind.OURS, "moved_at": Kind.OURS, "run_id": Kind.OURS,
-    },
-    "session_summary": {
-        "session_id": Kind.SESSION, "summary": Kind.TEXT, "messages": Kind.JSON, "updated_at": Kind.OURS,
-        "run_id": Kind.OURS, "earlier": Kind.JSON,
-    },
-    "memory": {
-        "id": Kind.OURS, "agent_id": Kind.OURS, "kind": Kind.OURS, "content": Kind.TEXT, "content_hash": Kind.OURS,
-        "category": Kind.TEXT, "tags": Kind.JSON, "origin_at": Kind.OURS, "created_at": Kind.OURS,
-        "updated_at": Kind.OURS, "deleted_at": Kind.OURS, "derived_from": Kind.JSON, "sources": Kind.NAMES,
-        "heading": Kind.TEXT, "ended_as": Kind.OURS, "successors": Kind.OURS, "salt": Kind.OURS,
-    },
-    "audit": {
-        "at": Kind.OURS, "agent_id": Kind.OURS, "actor": Kind.OURS, "run_id": Kind.OURS, "operation": Kind.OURS,
-        "memory_id": Kind.OURS, "before": Kind.OURS, "after": Kind.OURS, "prev_hash": Kind.OURS, "hash": Kind.OURS,
-    },
-    "content": {"sha256": Kind.OURS, "text": Kind.JSON},
-    "profile_section": {
-        "agent_id": Kind.OURS, "section": Kind.OURS, "text": Kind.TEXT, "updated_at": Kind.OURS,
-        "sources": Kind.NAMES, "run_id": Kind.OURS, "salt": Kind.OURS,
-    },
-    "grant": {
-        "id": Kind.OURS, "agent_id": Kind.OURS, "purpose": Kind.TEXT, "requested_at": Kind.OURS,
-        "decided_at": Kind.OURS, "expires_at": Kind.OURS, "state": Kind.OURS,
-    },
-    "core_file": {"agent_id": Kind.OURS, "sha256": Kind.OURS, "agreed_at": Kind.OURS},
-    "job_run": {
-        "id": Kind.OURS, "kind": Kind.OURS, "agent_id": Kind.OURS, "session_id": Kind.SESSION, "actor": Kind.OURS,
-        "trigger": Kind.OURS, "state": Kind.OURS, "key": Kind.SESSION, "slot": Kind.OURS, "options": Kind.JSON,
-        "created_at": Kind.OURS, "scheduled_for": Kind.OURS, "started_at": Kind.OURS, "heartbeat_at": Kind.OURS,
-        "finished_at": Kind.OURS, "owner": Kind.OURS, "input_hash": Kind.OURS, "why": Kind.TEXT, "error": Kind.TEXT,
-        "receipt": Kind.JSON, "reply": Kind.JSON, "refused": Kind.TEXT,
-    },
-    "spend": {
-        "run_id": Kind.OURS, "agent_id": Kind.OURS, "endpoint": Kind.OURS, "day": Kind.OURS, "at": Kind.OURS,
-        "how": Kind.OURS,
-    },
+    "agent": _kinds(ours="id workspace seen_at"),
+    "session": _kinds(
+        session="id", name="native_id parent_id model", names="gauge", text="folder",
+        ours="agent_id format state seen_at started_at last_turn_at ended_at slept_at facts_look",
+    ),
+    "transcript": _kinds(
+        session="session_id", names="skipped", text="path note",
+        ours="agent_id format head_sha256 marker_sha256 prefix_sha256 fate fate_at",
+    ),
+    "turn": _kinds(
+        session="session_id", name="record_id message_id model tool_call_id tool_name", text="text",
+        ours="agent_id role origin kind at withheld",
+    ),
+    "forgotten_text": _kinds(session="session_id", ours="text_key agent_id"),
+    "bad_span": _kinds(ours="sha256 reason seen_at"),
+    "watermark": _kinds(session="session_id", ours="consumer moved_at run_id"),
+    "session_summary": _kinds(session="session_id", text="summary", json="messages earlier", ours="updated_at run_id"),
+    "memory": _kinds(
+        names="sources", text="content category heading note", json="tags derived_from",
+        ours="id agent_id kind content_hash origin_at created_at updated_at deleted_at ended_as successors salt",
+    ),
+    "audit": _kinds(ours="at agent_id actor run_id operation memory_id before after prev_hash hash"),
+    "content": _kinds(json="text", ours="sha256"),
+    "profile_section": _kinds(names="sources", text="text", ours="agent_id section updated_at run_id salt"),
+    "grant": _kinds(text="purpose", ours="id agent_id requested_at decided_at expires_at state"),
+    "core_file": _kinds(ours="agent_id sha256 agreed_at"),
+    "job_run": _kinds(
+        session="session_id key", text="why error refused", json="options receipt reply claims",
+        ours="id kind agent_id actor trigger state slot created_at scheduled_for started_at heartbeat_at "
+        "finished_at owner input_hash",
+    ),
+    "reader": _kinds(ours="endpoint model version tested_at"),
+    "verdict": _kinds(ours="agent_id key verdict read_at"),
+    "spend": _kinds(ours="run_id agent_id endpoint day at how"),
     # Of a run whose files are being written: it is carried through first. A plan holds whole files, with whatever a
     # person has put there; one that cannot be carried through is for a person.
-    "intent": {"run_id": Kind.OURS, "agent_id": Kind.OURS, "made_at": Kind.OURS, "plan": Kind.OURS},
-    "alarm": {
-        "kind": Kind.OURS, "agent_id": Kind.OURS, "subject": Kind.TEXT, "since": Kind.OURS, "text": Kind.TEXT,
-        "cleared_at": Kind.OURS, "told": Kind.OURS,
-    },
-    "job_mode": {"agent_id": Kind.OURS, "kind": Kind.OURS, "mode": Kind.OURS, "since": Kind.OURS, "why": Kind.OURS},
-    "daemon": {
-        "owner": Kind.OURS, "version": Kind.OURS, "started_at": Kind.OURS, "watching": Kind.OURS,
-        "watching_note": Kind.TEXT,
-    },
+    "intent": _kinds(ours="run_id agent_id made_at plan"),
+    "alarm": _kinds(text="subject text", ours="kind agent_id since cleared_at told"),
+    "job_mode": _kinds(ours="agent_id kind mode since why"),
+    "daemon": _kinds(text="watching_note", ours="owner version started_at watching"),
 }  # fmt: skip
 _LOOKED_AT = frozenset({Kind.TEXT, Kind.JSON, Kind.NAME, Kind.NAMES})
 
@@ -111,10 +86,7 @@ _LOOKED_AT = frozenset({Kind.TEXT, Kind.JSON, Kind.NAME, Kind.NAMES})
 def portions(engine: Engine, table: str, agent_id: str | None) -> Iterator[list[dict[str, Any]]]:
     """Read the columns of a table that are to be looked at, each row with its `rowid`, in portions.
 
-    Args:
-        engine: the database.
-        table: one of `COLUMNS`.
-        agent_id: rows of this agent, where the table says whose they are; None: all.
+    Of an agent's rows only, where the table says whose they are.
     """
     last = -1
     while True:
@@ -218,11 +190,7 @@ def rename_session(engine: Engine, old: str, new: str) -> None:
 
 
 def rewrite_file(engine: Engine) -> None:
-    """Write the database file anew, so that nothing of what was changed is left in free pages or in the log.
-
-    Raises:
-        StateError: the disk is full, or others read or write it all the time.
-    """
+    """Write the database file anew, so that nothing of what was changed is left in free pages or in the log."""
     raw = engine.raw_connection()
     try:
         cursor = raw.cursor()

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memoryd.database import sqlite
+from memoryd.database import reads, sqlite
 from memoryd.ledger.memory import source_of
-from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -15,10 +14,10 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, RowMapping
 
     from memoryd.ledger.memory import Source
+    from memoryd.transcripts.turn import StoredTurn
 
 LOOKUP_CHUNK = 400
 FORGOTTEN = "forgotten"  # why a turn is kept without its text, or a part of it: it never comes back
-_STORED = "seq, record_id, part, role, origin, kind, text, at, tokens, sidechain, tool_call_id, tool_name"
 _TURN_COLUMNS = (
     "agent_id", "session_id", "seq", "transcript_id", "generation", "record_id", "part", "role", "origin", "kind",
     "text", "at", "message_id", "usage", "model", "sidechain", "tool_call_id", "tool_name", "first_byte", "last_byte",
@@ -62,6 +61,15 @@ class Version(NamedTuple):
     transcript_id: int
     generation: int
     withheld: str | None
+
+
+def tool_of(connection: Connection, session_id: str, call: str) -> str | None:
+    """Return the name of the tool that the session called under the id `call`; None if it did not."""
+    name: str | None = connection.exec_driver_sql(
+        "SELECT tool_name FROM turn WHERE session_id = ? AND kind = 'tool_call' AND tool_call_id = ? LIMIT 1",
+        (session_id, call),
+    ).scalar_one_or_none()
+    return name
 
 
 def versions_of(connection: Connection, agent_id: str, record_id: str, part: int) -> list[Version]:
@@ -148,28 +156,11 @@ def stored_turns(
 ) -> list[StoredTurn]:
     """Read the turns of a session with `after` < seq ≤ `upto`, in order."""
     rows = connection.exec_driver_sql(
-        f"SELECT {_STORED} FROM turn WHERE session_id = ? AND seq > ? AND seq <= ?"  # noqa: S608
+        f"SELECT {reads.STORED} FROM turn WHERE session_id = ? AND seq > ? AND seq <= ?"  # noqa: S608
         f"{' AND sidechain = 0' if main_only else ''} ORDER BY seq",
         (session_id, after, 2**62 if upto is None else upto),
     )
-    return [_stored(row) for row in rows.mappings()]
-
-
-def _stored(row: RowMapping) -> StoredTurn:
-    return StoredTurn(
-        seq=row["seq"],
-        record_id=row["record_id"],
-        part=row["part"],
-        role=Role(row["role"]),
-        origin=Origin(row["origin"]),
-        kind=Kind(row["kind"]),
-        text=row["text"],
-        at=row["at"],
-        tokens=row["tokens"] or 0,
-        sidechain=bool(row["sidechain"]),
-        tool_call_id=row["tool_call_id"],
-        tool_name=row["tool_name"],
-    )
+    return [reads.stored(row) for row in rows.mappings()]
 
 
 def last_compaction(connection: Connection, session_id: str, *, upto: int | None = None) -> int:
@@ -211,7 +202,8 @@ def counted_since(connection: Connection, session_id: str, *, after: int) -> int
 def unslept(connection: Connection, session_id: str, *, after: int, upto: int | None = None) -> int:
     """Count the messages of people and assistants with `after` < seq ≤ `upto`: what a sleep would be about."""
     total = connection.exec_driver_sql(
-        "SELECT count(*) FROM turn WHERE session_id = ? AND seq > ? AND seq <= ? AND kind = 'message' AND text <> ''"
+        "SELECT count(*) FROM turn WHERE session_id = ? AND seq > ? AND seq <= ? AND kind IN ('message', 'choice')"
+        " AND text <> ''"
         " AND role IN ('user', 'assistant') AND origin IN ('user', 'assistant') AND sidechain = 0",
         (session_id, after, 2**62 if upto is None else upto),
     ).scalar_one()

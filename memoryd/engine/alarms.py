@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING
 
 from memoryd.database import alarms, sqlite
 from memoryd.engine import canary, nights, proposing
-from memoryd.engine.answering import OFFLINE, endpoint_of
+from memoryd.engine.answering import OFFLINE
 from memoryd.engine.clock import moment_of
 from memoryd.engine.hooks import run_hook
-from memoryd.errors import MemorydError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import date
     from pathlib import Path
 
-    from memoryd.config import Settings
     from memoryd.database.alarms import Alarm
     from memoryd.engine.hooks import HookResult
     from memoryd.engine.runner import Runner
@@ -58,7 +56,9 @@ def review(runner: Runner) -> None:
 def _over(runner: Runner, found: list[Alarm]) -> Iterator[Alarm]:
     settings = runner.settings
     workspaces = {agent.id: agent.workspace for agent in settings.agents}
-    endpoints, flown = _endpoints(settings), canary.models(settings)
+    flown = canary.models(settings)
+    asked = () if settings.llm.provider == OFFLINE else settings.agents
+    endpoints = {canary.model_of(settings, agent.id) for agent in asked}
     for one in found:
         workspace = workspaces.get(one.agent_id)
         is_over = (
@@ -70,19 +70,6 @@ def _over(runner: Runner, found: list[Alarm]) -> Iterator[Alarm]:
         )
         if is_over:
             yield one
-
-
-def _endpoints(settings: Settings) -> set[str]:
-    """The names of the endpoints that may be asked."""
-    if settings.llm.provider == OFFLINE:
-        return set()
-    found = set()
-    for agent in settings.agents:
-        try:
-            found.add(endpoint_of(settings, agent.id).name)
-        except MemorydError:  # it names no model; its runs say so
-            continue
-    return found
 
 
 def _day(runner: Runner, at: str | None = None) -> date:

@@ -14,10 +14,16 @@ from memoryd.database import sqlite
 from memoryd.engine import sleeping
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import Engine
 
     from memoryd.config import Settings
     from memoryd.engine.clock import Clock
+
+
+_BY_PATH = (
+    "SELECT session_id FROM transcript WHERE agent_id = ? AND path IN (?, ?) AND session_id IS NOT NULL"
+    " ORDER BY id DESC LIMIT 1"
+)
 
 
 class Event(StrEnum):
@@ -40,24 +46,14 @@ class Announcement(NamedTuple):
 
 def session_of(engine: Engine, agent_id: str, transcript: str | None, session: str | None) -> str | None:
     """Find the session that an agent names: of the transcript, else of the id; None where it was not read yet."""
+    path = transcript or ""
+    queries = (
+        (_BY_PATH, (agent_id, path, os.path.realpath(path))),
+        ("SELECT id FROM session WHERE agent_id = ? AND id = ?", (agent_id, session or "")),
+    )
     with sqlite.reading(engine) as connection:
-        return _by_transcript(connection, agent_id, transcript or "") or _by_id(connection, agent_id, session or "")
-
-
-def _by_transcript(connection: Connection, agent_id: str, path: str) -> str | None:
-    found = connection.exec_driver_sql(
-        "SELECT session_id FROM transcript WHERE agent_id = ? AND path IN (?, ?) AND session_id IS NOT NULL"
-        " ORDER BY id DESC LIMIT 1",
-        (agent_id, path, os.path.realpath(path)),
-    ).first()
-    return None if found is None else str(found[0])
-
-
-def _by_id(connection: Connection, agent_id: str, session: str) -> str | None:
-    found = connection.exec_driver_sql(
-        "SELECT id FROM session WHERE agent_id = ? AND id = ?", (agent_id, session)
-    ).first()
-    return None if found is None else str(found[0])
+        found = (connection.exec_driver_sql(sql, values).scalar() for sql, values in queries)
+        return next((str(one) for one in found if one is not None), None)
 
 
 def carry_out(

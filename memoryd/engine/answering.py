@@ -1,9 +1,13 @@
 """Who answers a job's question, and what it may cost: the model, in parts where it must be, or the offline backend.
 
+A reply that was cut off is asked for once more with a higher limit; then, as where a server refuses a length, the
+question is divided, down to one piece of its material. What a server takes is remembered for each endpoint.
+
 Before a call its tokens are reserved, after it they are settled, in the same transaction that stores the answer on the
 run's row: a crash never pays twice, and what it may have paid stays counted. Each endpoint has a circuit breaker. What
-cannot be answered is raised as a `ModelError`, for the one place that decides about trying again (`retry`), unless the
-configuration lets the offline backend step in; then the reply says why it did.
+cannot be answered is raised as a `ModelError`, for the one place that decides about trying again (`retry`). If the
+failure is one that passes, the configuration may let the offline backend step in; then the reply says why it did. A
+refused request does not pass: its run is blocked, with an alarm.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from memoryd.errors import StateError
 from memoryd.gauge import window
 from memoryd.jobs import parts as dividing
 from memoryd.jobs.job import Ask, Rejected, Reply, ToolCall
+from memoryd.jobs.reader import JOB as VERIFY
 from memoryd.llm import circuit as breaker
 from memoryd.llm.circuit import Circuit
 from memoryd.llm.endpoint import OPENAI_URL, Endpoint
@@ -46,9 +51,13 @@ OFFLINE = "offline"
 OFFLINE_DEADLINE = timedelta(minutes=10)
 PATIENCE = timedelta(hours=1)  # with a fallback, a run waits so long for an endpoint that is down or full
 BUSY_SECONDS = 30.0  # when a server says "too many" and not until when
-MOST_PARTS = 16
-TOO_SMALL = "the model's context is too small for this session"
+MOST_PARTS = 64
+TOO_SMALL = "the model's context is too small for this session; choose a model with a larger one"
+CUT_OFF = "the model's reply is cut off even to the smallest question; raise llm.max_output_tokens"
 _ROUGH = 0.9  # our tokens of a text are not quite those of another model's tokenizer
+_LEAST_OUTPUT = 1024  # tokens; a limit is not lowered below this to make room for a longer question
+_LENGTHS = frozenset({Trouble.OVERFLOW, Trouble.LIMIT})
+_SMALLEST_OUTPUT = 256  # tokens; a server that takes no reply of this length is of no use
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +71,16 @@ class Asked:
     merge: Callable[[Sequence[Reply]], Reply | Rejected]  # of the parts of a divided question; of one, its check
     step: Callable[[str], None] = lambda _name: None  # told before and after each answer, and after it was stored
     own_model_only: bool = False  # it is the agent's own to answer: nobody steps in for its model
+    stand_in: Reply | None = None  # the answer where the offline backend would step in, which cannot answer this
+
+
+@dataclass(frozen=True, slots=True)
+class Takes:
+    """What an endpoint was found to take, tokens; None: not known."""
+
+    output: int | None = None  # of a reply
+    context: int | None = None  # of a question and its reply
+    room: int | None = None  # of a question
 
 
 @dataclass(slots=True)
@@ -74,7 +93,7 @@ class Answerer:
     clock: Clock
     log: Log
     circuits: dict[str, Circuit] = field(default_factory=dict)
-    rooms: dict[str, int] = field(default_factory=dict)  # tokens that an endpoint was found to take at once
+    takes: dict[str, Takes] = field(default_factory=dict)  # by endpoint
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def answer(self, asked: Asked) -> Reply:
@@ -113,7 +132,15 @@ class Answerer:
         if settings.llm.provider == OFFLINE:
             return None
         endpoint = endpoint_of(settings, agent_id)
-        return self._room(endpoint, Ask("", "", ()))
+        return self._room(endpoint, self._limit(settings, endpoint))
+
+    def is_up(self, settings: Settings, agent_id: str) -> bool:
+        """Return True if an agent has a model that may be asked now: it is not known to be down."""
+        if settings.llm.provider == OFFLINE:
+            return False
+        with self.lock:
+            circuit = self.circuits.get(endpoint_of(settings, agent_id).name, Circuit())
+        return breaker.admit(circuit, self.clock.monotonic())[1]
 
     def tend(self, now_monotonic: float) -> None:
         """Let idle workers end, and look at blocked runs whose time has come."""
@@ -124,12 +151,14 @@ class Answerer:
         """After a start or a change of the configuration: what was wrong may be mended, so all may be asked again."""
         with self.lock:
             self.circuits.clear()
-            self.rooms.clear()
+            self.takes.clear()
         runs.unblock(self.engine, self.clock.text(), due_only=False)
 
     # --- the offline backend --------------------------------------------------------------------------------------
 
     def _offline(self, asked: Asked, instead: str | None) -> Reply:
+        if asked.stand_in is not None:
+            return replace(asked.stand_in, instead=instead)  # not kept: a later attempt may be answered
         if instead is not None:
             self.log.warning("answered offline", run=asked.run.id, agent=asked.run.agent_id, why=instead)
         self._require_clean(asked.ask, asked.run)
@@ -142,42 +171,75 @@ class Answerer:
         return reply
 
     def _may_fall_back(self, asked: Asked, trouble: Trouble) -> bool:
-        if asked.own_model_only or asked.settings.llm.fallback != OFFLINE:
+        """Return True if the offline backend may answer: only what passes by itself may be answered by another."""
+        if asked.stand_in is not None and trouble is Trouble.OVERFLOW:
+            return True  # no later attempt makes it fit
+        if asked.stand_in is not None and trouble is Trouble.BAD_REPLY:
+            return asked.run.attempt >= asked.settings.jobs.attempts
+        is_unknown = bool(asked.ask.text) and asked.stand_in is None  # the offline backend knows material alone
+        if is_unknown or asked.own_model_only or asked.settings.llm.fallback != OFFLINE:
             return False
-        if trouble in {Trouble.BLOCKED, Trouble.EXHAUSTED} or asked.run.attempt >= asked.settings.jobs.attempts:
+        if trouble is Trouble.BLOCKED:
+            return False
+        if trouble is Trouble.EXHAUSTED or asked.run.attempt >= asked.settings.jobs.attempts:
             return True
         return self.clock.now() - moment_of(asked.run.created_at) >= PATIENCE
 
     # --- the model ------------------------------------------------------------------------------------------------
 
     def _of_model(self, asked: Asked, kept: dict[str, dict[str, Any]]) -> Reply:
-        endpoint = endpoint_of(asked.settings, asked.run.agent_id)
-        waiting = deque(self._fitting(asked, self._room(endpoint, asked.ask)))
+        endpoint = endpoint_of(asked.settings, asked.run.agent_id, asked.ask.job)
+        room = self._room(endpoint, self._limit(asked.settings, endpoint))
+        waiting = deque(self._fitting(asked, room))
         replies: list[Reply] = []
         while waiting:
             part = waiting.popleft()
             stored = kept.get(question_hash(part))
-            result = reply_from_json(stored) if stored else self._ask(asked, part, endpoint)
+            result = reply_from_json(stored) if stored else self._part(asked, part, endpoint)
             if isinstance(result, Reply):
                 replies.append(result)
                 continue
-            if part.tools:  # a conversation has no parts: its job makes it shorter
-                raise ModelError(Failure(Trouble.OVERFLOW, TOO_SMALL), endpoint.name)
-            waiting.extendleft(reversed(self._smaller(asked, part, endpoint)))
+            if part.tools or asked.stand_in is not None:  # its job makes it shorter, or goes on without an answer
+                raise ModelError(result, endpoint.name)
+            waiting.extendleft(reversed(self._smaller(asked, part, endpoint, result)))
             if len(waiting) + len(replies) > MOST_PARTS:
-                raise self._blocked(asked, endpoint, TOO_SMALL)
+                raise self._blocked(asked, endpoint, result.what)
         merged = asked.merge(replies)
         if isinstance(merged, Rejected):
             self._keep_refused(asked, replies)
             raise ModelError(Failure(Trouble.BAD_REPLY, merged.why), endpoint.name)
         return merged
 
-    def _ask(self, asked: Asked, part: Ask, endpoint: Endpoint) -> Reply | None:
-        """Ask one part; None where it is too long for the model."""
+    def _part(self, asked: Asked, part: Ask, endpoint: Endpoint) -> Reply | Failure:
+        """Ask one part, with a higher limit if its reply is cut off, with a lower one if a length is refused.
+
+        Returns an overflow if neither helps, so that the part must be divided.
+        """
+        limit, cut_at = self._limit(asked.settings, endpoint), 0
+        while limit > cut_at:
+            result = self._ask(asked, part, replace(endpoint, output=limit))
+            if isinstance(result, Reply) and result.finish_reason != "length":
+                return result
+            if isinstance(result, Reply):
+                if cut_at:
+                    break
+                cut_at, limit = limit, self._raised(asked, part, endpoint, limit)
+                continue
+            lower = self._lowered(measure(asked, part), limit, result)
+            self._learn(endpoint, result, lower)
+            if lower is None and result.trouble is Trouble.LIMIT:
+                raise self._blocked(asked, endpoint, f"{result.what}: the model takes no reply of a useful length")
+            if lower is None:
+                return Failure(Trouble.OVERFLOW, CUT_OFF if cut_at else TOO_SMALL)
+            limit = lower
+        return Failure(Trouble.OVERFLOW, CUT_OFF)
+
+    def _ask(self, asked: Asked, part: Ask, endpoint: Endpoint) -> Reply | Failure:
+        """Ask one part once; a failure is that of a length."""
         size = measure(asked, part)
         self._require_clean(part, asked.run)
         self._admit(endpoint, by_hand=asked.run.actor == "human")
-        reservation = self._reserve(asked, endpoint, size + part.max_tokens)
+        reservation = self._reserve(asked, endpoint, size + endpoint.output)
         asked.step("before:answer")
         try:
             with self.models.one() as worker:
@@ -195,22 +257,22 @@ class Answerer:
             raise
         asked.step("before:reply")
         self._note(endpoint, result)
-        rejected = asked.merge([result]) if isinstance(result, Reply) else None
-        spent, how = _cost(result, size, part.max_tokens)
+        is_whole = isinstance(result, Reply) and result.finish_reason != "length"
+        rejected = asked.merge([result]) if isinstance(result, Reply) and is_whole else None
+        spent, how = _cost(result, size, endpoint.output)
         with sqlite.writing(self.engine) as connection:
             spend.settle(connection, reservation, spent, how)
-            if isinstance(result, Reply) and not isinstance(rejected, Rejected):
+            if isinstance(result, Reply) and is_whole and not isinstance(rejected, Rejected):
                 result = replace(result, tokens_in=spent.tokens_in, tokens_out=spent.tokens_out)
                 self._keep(connection, asked, question_hash(part), result)
         if isinstance(rejected, Rejected) and isinstance(result, Reply):
             self._keep_refused(asked, [result])
             raise ModelError(Failure(Trouble.BAD_REPLY, rejected.why), endpoint.name)
-        if isinstance(result, Reply):
+        if isinstance(result, Failure) and result.trouble not in _LENGTHS:
+            raise ModelError(result, endpoint.name)
+        if is_whole:
             asked.step("after:reply")
-            return result
-        if result.trouble is Trouble.OVERFLOW:
-            return None
-        raise ModelError(result, endpoint.name)
+        return result
 
     # --- secrets --------------------------------------------------------------------------------------------------
 
@@ -219,7 +281,8 @@ class Answerer:
         known = [text for pair in ask.context for text in pair]
         before = [text for one in ask.earlier for text in (one.text, *one.results)]
         before += [text for one in ask.earlier for call in one.calls for text in (call.name, call.arguments)]
-        self.scrubber.require_clean([ask.instructions, *quoted, *known, *before], f"the question of run {run.id}")
+        told = [ask.instructions, ask.text, *quoted, *known, *before]
+        self.scrubber.require_clean(told, f"the question of run {run.id}")
 
     def _redacted(self, reply: Reply) -> Reply:
         """A reply is another's text: a model may have been told to decode what was redacted, or make a secret up."""
@@ -231,23 +294,70 @@ class Answerer:
 
     # --- sizes ----------------------------------------------------------------------------------------------------
 
-    def _room(self, endpoint: Endpoint, ask: Ask) -> int | None:
-        """Return the tokens a question to this endpoint may have, None where nothing is known."""
+    def _context(self, endpoint: Endpoint) -> int | None:
+        """Return the tokens that an endpoint takes of a question and its reply, None where nothing is known."""
         by_name = window.window(None, endpoint.model, 0)
-        known = int(by_name.tokens * _ROUGH) - ask.max_tokens if by_name.how == "model" else None
-        return min((room for room in (known, self.rooms.get(endpoint.name)) if room is not None), default=None)
+        known = by_name.tokens if by_name.how == "model" else None
+        found = self._takes(endpoint).context
+        return min((size for size in (known, found) if size is not None), default=None)
+
+    def _limit(self, settings: Settings, endpoint: Endpoint) -> int:
+        """Return the tokens that a reply may have; at least half of the context is left to the question."""
+        limits = (settings.llm.max_output_tokens, self._takes(endpoint).output, (self._context(endpoint) or 0) // 2)
+        return min(limit for limit in limits if limit)
+
+    def _room(self, endpoint: Endpoint, limit: int) -> int | None:
+        """Return the tokens a question to this endpoint may have, None where nothing is known."""
+        context = self._context(endpoint)
+        known = None if context is None else int(context * _ROUGH) - limit
+        return min((room for room in (known, self._takes(endpoint).room) if room is not None), default=None)
+
+    def _raised(self, asked: Asked, part: Ask, endpoint: Endpoint, limit: int) -> int:
+        """Return a higher limit for a reply that was cut off: what the server is known to take, else the double."""
+        raised = self._takes(endpoint).output or limit * 2
+        context = self._context(endpoint)
+        return raised if context is None else min(raised, int(context * _ROUGH) - measure(asked, part))
+
+    def _lowered(self, size: int, limit: int, failure: Failure) -> int | None:
+        """Return a lower limit with which a refused length may be taken; None where there is no sensible one."""
+        if failure.trouble is Trouble.LIMIT:
+            lower = failure.most if failure.most and failure.most < limit else limit // 2
+            return lower if lower >= _SMALLEST_OUTPUT else None
+        # Our tokens are not the server's, so the limit is halved at least: this ends.
+        room = failure.most - size * 5 // 4 if failure.most else limit if limit > size else 0
+        lower = min(limit // 2, room)
+        return lower if lower >= _LEAST_OUTPUT else None
+
+    def _learn(self, endpoint: Endpoint, failure: Failure, lower: int | None) -> None:
+        """Remember the length that a server has stated, or the limit that is tried now."""
+        if failure.trouble is Trouble.LIMIT or not failure.most:
+            self._found(endpoint, output=lower or self._takes(endpoint).output)
+        else:
+            self._found(endpoint, context=failure.most)
+
+    def _takes(self, endpoint: Endpoint) -> Takes:
+        with self.lock:
+            return self.takes.get(endpoint.name, Takes())
+
+    def _found(self, endpoint: Endpoint, **found: int | None) -> None:
+        with self.lock:
+            self.takes[endpoint.name] = replace(self.takes.get(endpoint.name, Takes()), **found)
 
     def _fitting(self, asked: Asked, room: int | None) -> Sequence[Ask]:
-        if room is None or asked.ask.tools or measure(asked, asked.ask) <= room:
+        if room is None or not dividing.is_divisible(asked.ask) or measure(asked, asked.ask) <= room:
             return [asked.ask]
         return dividing.divide(asked.ask, room, _counter(asked))
 
-    def _smaller(self, asked: Asked, part: Ask, endpoint: Endpoint) -> Sequence[Ask]:
+    def _smaller(self, asked: Asked, part: Ask, endpoint: Endpoint, failure: Failure) -> Sequence[Ask]:
         size = measure(asked, part)
+        is_cut_off = failure.what == CUT_OFF
+        if not dividing.is_divisible(part) or (is_cut_off and len(part.material) < 2):
+            raise self._blocked(asked, endpoint, failure.what)
         divided = dividing.divide(part, size // 2, _counter(asked))
         if max(measure(asked, one) for one in divided) >= size:
-            raise self._blocked(asked, endpoint, TOO_SMALL)
-        self.rooms[endpoint.name] = size // 2
+            raise self._blocked(asked, endpoint, failure.what)
+        if not is_cut_off:
+            self._found(endpoint, room=size // 2)
         return divided
 
     # --- money ----------------------------------------------------------------------------------------------------
@@ -263,16 +373,17 @@ class Answerer:
         self._change(endpoint, breaker.released)
         if got == "run_tokens":
             text = f"the run would spend more than llm.run_tokens, {llm.run_tokens}"
+            if asked.stand_in is not None:  # what was written is paid for: the run goes on without an answer to this
+                raise ModelError(Failure(Trouble.OVERFLOW, text), endpoint.name)
             raise self._blocked(asked, endpoint, text)
         text = f"the models have spent llm.daily_tokens, {llm.daily_tokens}, for today"
         self._alarm("spend", "daily_tokens", text)
         raise ModelError(Failure(Trouble.EXHAUSTED, text), endpoint.name)
 
     def _blocked(self, asked: Asked, endpoint: Endpoint, what: str) -> ModelError:
-        """The error of a run that only a person can help; an alarm says so where nothing else answers instead."""
-        if not self._may_fall_back(asked, Trouble.BLOCKED):
-            run = asked.run
-            self._alarm("blocked", run.subject, f"{run.kind} run {run.id} waits: {what}", run.agent_id)
+        """The error of a run that only a person can help; an alarm says so."""
+        run = asked.run
+        self._alarm("blocked", run.subject, f"{run.kind} run {run.id} waits: {what}", run.agent_id)
         return ModelError(Failure(Trouble.BLOCKED, what), endpoint.name)
 
     # --- the circuit ----------------------------------------------------------------------------------------------
@@ -293,7 +404,7 @@ class Answerer:
         """Take what came of a call into the endpoint's circuit."""
         now = self.clock.monotonic()
         trouble = result.trouble if isinstance(result, Failure) else None
-        if not isinstance(result, Failure) or trouble in {Trouble.BAD_REPLY, Trouble.OVERFLOW}:
+        if not isinstance(result, Failure) or trouble in {Trouble.BAD_REPLY, *_LENGTHS}:
             before = self._change(endpoint, breaker.answered)
             if before.open_until is not None:
                 runs.unblock(self.engine, self.clock.text(), due_only=False)
@@ -321,13 +432,15 @@ class Answerer:
     # --- rows -----------------------------------------------------------------------------------------------------
 
     def _kept(self, asked: Asked) -> dict[str, dict[str, Any]]:
-        stored = runs.kept_reply(self.engine, asked.run)
+        stored = runs.given_text(self.engine, asked.run)
         kept: dict[str, dict[str, Any]] = json.loads(stored or "{}")
         return kept
 
     def _keep(self, connection: Connection, asked: Asked, key: str, reply: Reply) -> None:
         kept = {**self._kept(asked), key: asdict(reply)}
-        runs.keep_reply(connection, asked.run, json.dumps(kept), question_hash(asked.ask))
+        # What a run is about is told by its own question, not by what was asked about the answer.
+        about = None if asked.stand_in is not None else question_hash(asked.ask)
+        runs.keep_reply(connection, asked.run, json.dumps(kept), about)
 
     def _keep_refused(self, asked: Asked, replies: Sequence[Reply]) -> None:
         """Keep what a person needs to see why a model's answers are of no use."""
@@ -348,8 +461,10 @@ class Answerer:
                 alarms.clear_alarm(connection, kind=kind, now=self.clock.text(), subject=subject)
 
 
-def endpoint_of(settings: Settings, agent_id: str) -> Endpoint:
+def endpoint_of(settings: Settings, agent_id: str, job: str = "") -> Endpoint:
     """Return the endpoint that answers for an agent: its own model and server, else those of `llm`.
+
+    A second reader's question goes to `llm.verifier`, where that is configured.
 
     Raises:
         StateError: neither names a model, or the agent is not in the configuration.
@@ -357,10 +472,11 @@ def endpoint_of(settings: Settings, agent_id: str) -> Endpoint:
     llm = settings.llm
     agent = next((agent for agent in settings.agents if agent.id == agent_id), None)
     model = (agent.model if agent else None) or llm.model
+    model = llm.verifier or model if job == VERIFY else model
     if model is None:
         raise StateError("no model is configured", agent_id, "llm.model names one")
     base_url = (agent.base_url if agent else None) or llm.base_url or OPENAI_URL
-    return Endpoint(base_url, model, llm.api_key_env, llm.timeout.total_seconds())
+    return Endpoint(base_url, model, llm.api_key_env, llm.timeout.total_seconds(), llm.max_output_tokens)
 
 
 def _counter(asked: Asked) -> Callable[[Sequence[str]], list[int]]:
@@ -376,11 +492,8 @@ def question_hash(ask: Ask) -> str:
     """Identify a question by its job, instructions and material; what is known already may change in between."""
     asked = [ask.job, ask.instructions, [astuple(quoted) for quoted in ask.material]]
     asked += [[astuple(one) for one in ask.earlier]] if ask.earlier else []
+    asked += [ask.text] if ask.text else []
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
-
-
-def _said(reply: Reply) -> int:
-    return len(reply.text) + sum(len(call.name) + len(call.arguments) for call in reply.calls)
 
 
 def _offline_key(ask: Ask) -> str:
@@ -391,7 +504,9 @@ def _cost(result: Reply | Failure, size: int, limit: int) -> tuple[spend.Spent, 
     """Return what a call cost and how that is known: as the server reports where it can be true, else as estimated."""
     if isinstance(result, Failure) and not result.billed:
         return spend.Spent(0, 0), "usage"
-    received = _said(result) if isinstance(result, Reply) else result.received
+    received = 0 if isinstance(result, Reply) else result.received
+    if isinstance(result, Reply):
+        received = len(result.text) + sum(len(call.name) + len(call.arguments) for call in result.calls)
     tokens_in, tokens_out = result.tokens_in or 0, result.tokens_out or 0
     # Ten times what was sent, or asked for, is no other tokenizer but nonsense; it would block the whole day.
     if 0 < tokens_in <= 10 * size and tokens_out <= 10 * limit and (tokens_out > 0 or not received):

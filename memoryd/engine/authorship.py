@@ -1,8 +1,11 @@
-"""Whose a text in a memory file is: the agent's own, where a tool call of its says so, else a person's.
+"""Whose a text in a memory file is: the agent's own, where a call of one of its tools says so, else a person's.
 
-An agent edits the files by its own tools, and its transcript tells. Of `MEMORY.md` only a bullet is the agent's that a
-call which names the file holds letter by letter, made since file and ledger last agreed. Daily files are appended to in
-more ways, by shells too: there a text is the agent's that any call about memory holds since the day began.
+An agent edits the files by its own tools, and its transcript tells. Some name the file and give its new text. Others
+are given a command or a patch: what such a call says that names the file is the agent's. Of `MEMORY.md` only calls
+count that were made since file and ledger last agreed; of daily files any call about memory since the day began.
+
+A transcript does not show every edit: a script may write the file, and the text of a long call is cut. So a line that
+no call explains may still be the agent's if it was working at that time: `was_working`.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from memoryd.tiers import core
 from memoryd.transcripts import fields
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from sqlalchemy import Connection
 
@@ -29,31 +32,35 @@ NEWEST = 5000  # turns that are looked through; an edit is imported moments afte
 _PATHS = ("file_path", "path", "filename", "target_file")
 _TEXTS = ("content", "new_string", "new_str", "file_text", "insert_text")
 _UNDONE = re.compile(r"^(?:The user doesn't want to|<tool_use_error>)", re.IGNORECASE)
+_PATCH = "*** Begin Patch"
+_ESCAPED = re.compile(r"\\[nrt]")  # a line feed, as a command or a cut JSON text writes it
+_SIGNS = re.compile(r"[\\\"'`]")  # a shell needs more or fewer of them than the text
 
 _CALLS = (
     "SELECT t.session_id, t.seq, t.text, s.folder, (SELECT r.text FROM turn r WHERE r.session_id = t.session_id"
     " AND r.kind = 'tool_result' AND r.tool_call_id = t.tool_call_id LIMIT 1) FROM turn t"
-    " JOIN session s ON s.id = t.session_id WHERE t.agent_id = ? AND t.kind = 'tool_call' AND t.origin = 'assistant'"
+    " JOIN session s ON s.id = t.session_id WHERE t.agent_id = ? AND t.kind = 'tool_call'"
+    " AND t.origin IN ('assistant', 'subagent')"
     " AND t.id > (SELECT max(id) FROM turn) - ? AND t.at >= ? AND t.text LIKE '%MEMORY.md%' ORDER BY t.id"
 )
 
 _ABOUT_MEMORY = (
-    "SELECT text FROM turn WHERE agent_id = ? AND kind = 'tool_call' AND origin = 'assistant' AND at >= ?"
-    " AND text LIKE '%memory%'"
+    "SELECT text FROM turn WHERE agent_id = ? AND kind = 'tool_call' AND origin IN ('assistant', 'subagent')"
+    " AND at >= ? AND text LIKE '%memory%'"
+)
+
+# A format without times says no more than when its session was first and last read.
+_WORKING = (
+    "SELECT EXISTS (SELECT 1 FROM session s JOIN turn t ON t.session_id = s.id WHERE s.agent_id = ?"
+    " AND s.last_turn_at >= ? AND t.kind = 'tool_call'"
+    " AND (t.at BETWEEN ? AND ? OR (t.at IS NULL AND s.seen_at <= ?)))"
 )
 
 
-def own_bullets(connection: Connection, agent_id: str, path: Path) -> dict[str, tuple[Source, ...]]:
-    """Return the bullets, in normal form, that the agent's tools wrote since file and ledger agreed.
-
-    Args:
-        connection: of the transaction.
-        agent_id: whose file it is.
-        path: of the file.
-
-    Returns:
-        For each the sources that its tool call is.
-    """
+def own_bullets(
+    connection: Connection, agent_id: str, path: Path, texts: Collection[str]
+) -> dict[str, tuple[Source, ...]]:
+    """Return those of some bullets that the agent's tools wrote since file and ledger agreed."""
     since = connection.exec_driver_sql(
         "SELECT agreed_at FROM core_file WHERE agent_id = ?", (agent_id,)
     ).scalar_one_or_none()
@@ -63,35 +70,57 @@ def own_bullets(connection: Connection, agent_id: str, path: Path) -> dict[str, 
     for session_id, seq, text, folder, result in connection.exec_driver_sql(_CALLS, (agent_id, NEWEST, since)).all():
         if result is not None and _UNDONE.match(result):
             continue
-        for new in _written(text, folder or str(path.parent), path):
-            for bullet in core.bullets(core.parse(new.encode())):
-                found[core.normal(bullet.text)] = turns.sources(connection, session_id, [seq])
+        for bullet in _said(text, texts, folder or str(path.parent), path):
+            found[bullet] = turns.sources(connection, session_id, [seq])
     return found
 
 
 def own_texts(connection: Connection, agent_id: str, since: str, texts: Collection[str]) -> set[str]:
-    """Return those of some texts, in normal form, that a tool call of the agent's holds.
-
-    Args:
-        connection: of the transaction.
-        agent_id: whose daily files they stand in.
-        since: when the day began, UTC.
-        texts: in normal form.
-    """
+    """Return those of some texts, in normal form, that a tool call of the agent's holds."""
     found: set[str] = set()
     for (call,) in connection.exec_driver_sql(_ABOUT_MEMORY, (agent_id, since)):
-        said = core.normal("\n".join(strings_of(fields.shown_arguments(call))))
-        found.update(text for text in texts if text in said)
+        found.update(_holds(_given(call), texts))
     return found
 
 
-def _written(text: str, folder: str, path: Path) -> Iterator[str]:
-    """Yield the texts that a tool call writes to the file, as far as they are shown; none where it is about another."""
-    given = fields.shown_arguments(text)
-    named = next((given[key] for key in _PATHS if isinstance(given.get(key), str)), "")
+def was_working(connection: Connection, agent_id: str, since: str, until: str) -> bool:
+    """Say whether a session of the agent, or one of its subagents, called tools between two times, UTC."""
+    row = connection.exec_driver_sql(_WORKING, (agent_id, since, since, until, until)).scalar_one()
+    return bool(row)
+
+
+def _said(call: str, texts: Collection[str], folder: str, path: Path) -> Iterable[str]:
+    """Return those of some bullets that a call writes to the file; none where it names another one."""
+    given = fields.shown_arguments(call)
+    named = next((given[key] for key in _PATHS if isinstance(given.get(key), str)), None)
+    if named is None:
+        return _holds(_given(call), texts)
     if not named or os.path.realpath(Path(folder) / named) != os.path.realpath(path):
-        return
+        return ()
     edits = given.get("edits")
-    for one in (given, *(edits if isinstance(edits, list) else ())):
-        if isinstance(one, dict):
-            yield from (one[key] for key in _TEXTS if isinstance(one.get(key), str))
+    parts = (given, *(edits if isinstance(edits, list) else ()))
+    written = (one[key] for one in parts if isinstance(one, dict) for key in _TEXTS if isinstance(one.get(key), str))
+    bullets = {core.normal(bullet.text) for new in written for bullet in core.bullets(core.parse(new.encode()))}
+    return bullets.intersection(texts)
+
+
+def _given(call: str) -> str:
+    """Return what a call was given, a command or a patch, of which the lines do not count that it removes or keeps."""
+    text = "\n".join(strings_of(fields.shown_arguments(call))) or call
+    if _PATCH in text:
+        lines = _ESCAPED.sub("\n", text).splitlines()
+        text = "\n".join(line.removeprefix("+") for line in lines if not line.startswith(("-", " ")))
+    return text
+
+
+def _holds(given: str, texts: Collection[str]) -> Iterator[str]:
+    """Yield those of some texts that `given` holds as whole words, however it quotes them."""
+    said = f" {_plain(_ESCAPED.sub(' ', given))} "
+    for text in texts:
+        plain = _plain(text)
+        if plain and re.search(rf"(?<!\w){re.escape(plain)}(?!\w)", said):
+            yield text
+
+
+def _plain(text: str) -> str:
+    return core.normal(_SIGNS.sub("", text))

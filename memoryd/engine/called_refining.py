@@ -1,5 +1,8 @@
 """A refinement whose agent calls the tools itself, one after the other, through the Model Context Protocol.
 
+The agent is told when a refinement is due. Its first call that condenses something is its consent and begins the run;
+without one that is due, or agreed to, a call is an error. A search begins nothing and is answered at any time.
+
 It is one run all the while: each call is handed to it, it is carried out, and waits for the next. So the same guards,
 limits and breaker hold as where a model is asked, nobody else refines meanwhile, and one rollback takes it back. An
 agent that does not go on for a while has left it unfinished.
@@ -8,6 +11,7 @@ agent that does not go on for a while has left it unfinished.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +22,14 @@ from memoryd.engine.commit import StaleRunError
 from memoryd.engine.proposed_refining import PENDING
 from memoryd.errors import RefusedError
 from memoryd.gauge.estimate import CHARACTERS_PER_TOKEN
-from memoryd.jobs import refine
+from memoryd.jobs import knife, refine
+from memoryd.jobs.condensation import Reading
 from memoryd.jobs.job import Found, NothingToDo, ToolCall
-from memoryd.jobs.knife import Look
+from memoryd.jobs.knife import Look, Misuse
+from memoryd.jobs.refinement import MOST_FOUND, ledger_line
+from memoryd.ledger.memory import Kind
+from memoryd.llm.failure import ModelError
+from memoryd.worker.client import ClosedError, WorkerError
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -33,7 +42,13 @@ if TYPE_CHECKING:
 
 AGENT = "agent"  # who calls, as the run's options name it
 WAITS = "waits for the agent's next call"
+CLAIMS = "claims"  # the name of what became of new texts, between two calls
 PATIENCE = timedelta(minutes=10)  # for the next call
+BEGINNING = frozenset({knife.CONSOLIDATE, knife.UPDATE, knife.DELETE})  # the calls that agree to a refinement
+_OTHERWISE = (
+    "change memories with memory_update; a person protects one with memoryd core protect, and asks for a refinement"
+    " with memoryd job run refine"
+)
 
 
 def is_called(run: Run) -> bool:
@@ -41,11 +56,60 @@ def is_called(run: Run) -> bool:
     return run.options.get("by") == AGENT
 
 
-def size_if_due(connection: Connection, settings: Settings, agent_id: str) -> int | None:
-    """Tokens of a core that is larger than it should be; None where there is nothing to refine, or it is off."""
+def size_if_due(connection: Connection, settings: Settings, agent_id: str, since: str) -> int | None:
+    """Return the tokens of a core that its agent should refine; None where it is off, not due or waits for an answer.
+
+    One is due where the core is larger than its target and the agent has not refined it since the schedule last asked
+    for it, or where it has grown over its trigger again.
+
+    Args:
+        connection: to the state database.
+        settings: the configuration.
+        agent_id: whose core it is.
+        since: when the schedule last asked for a refinement; UTC.
+    """
     tokens = memories.core_tokens(connection, agent_id, CHARACTERS_PER_TOKEN)
-    is_wanted = settings.modes.refine != "off" and proposal_of(connection, agent_id) is None
-    return tokens if is_wanted and tokens > settings.refine.target_tokens else None
+    if settings.modes.refine == "off" or tokens <= settings.refine.target_tokens or proposal_of(connection, agent_id):
+        return None
+    left = _left_by_last(connection, agent_id, since)
+    trigger = settings.refine.trigger_tokens
+    return tokens if left is None or left <= trigger < tokens else None
+
+
+def _left_by_last(connection: Connection, agent_id: str, since: str) -> int | None:
+    """Return the tokens that the agent's own last refinement since then has left; None where there was none."""
+    row = connection.exec_driver_sql(
+        'SELECT receipt FROM job_run WHERE agent_id = ? AND kind = ? AND "trigger" = ? AND created_at >= ?'
+        " AND receipt IS NOT NULL ORDER BY created_at DESC, rowid DESC LIMIT 1",
+        (agent_id, refining.KIND, AGENT, since),
+    ).first()
+    end = json.loads(row[0]).get(refining.KIND, {}).get("end") if row is not None else None
+    return None if end is None else int(end["tokens"])
+
+
+def found_in(connection: Connection, agent_id: str, arguments: str) -> dict[str, Any]:
+    """Answer a search without a refinement.
+
+    Args:
+        connection: to the state database.
+        agent_id: whose core is searched.
+        arguments: a JSON object.
+    """
+    core = {one.id: one for one in memories.live(connection, agent_id, Kind.CORE)}
+    asked = knife.read(ToolCall("", knife.SEARCH, arguments), core, knife.NORMAL)
+    if not isinstance(asked, Look):
+        return {"error": asked.why, "allowed": asked.allowed} if isinstance(asked, Misuse) else {}
+    hits = refining.search(list(core.values()), asked.query, asked.after, asked.before)
+    return {"memories": [ledger_line(core[one]) for one in hits[:MOST_FOUND]]}
+
+
+def goes_on(connection: Connection, agent_id: str) -> bool:
+    """Return True while an agent's own refinement waits for its next call or carries one out."""
+    found = connection.exec_driver_sql(
+        'SELECT 1 FROM job_run WHERE id = ? AND "trigger" = ? AND state <> ?',
+        (runs.open_by_key(connection, refining.key_of(agent_id)), AGENT, runs.PROPOSED),
+    )
+    return found.first() is not None
 
 
 def proposal_of(connection: Connection, agent_id: str) -> str | None:
@@ -54,9 +118,9 @@ def proposal_of(connection: Connection, agent_id: str) -> str | None:
 
 
 def hand_over(
-    connection: Connection, clock: Clock, settings: Settings, agent_id: str, tool: str, arguments: str
+    connection: Connection, clock: Clock, settings: Settings, agent_id: str, tool: str, arguments: str, since: str
 ) -> str:
-    """Give a call to the agent's refinement, which begins where there is none; returns the run's id.
+    """Give a call to the agent's refinement, or begin the one that is due; returns the run's id.
 
     Args:
         connection: of the caller's transaction.
@@ -65,9 +129,10 @@ def hand_over(
         agent_id: whose it is.
         tool: its name.
         arguments: a JSON object, without secrets.
+        since: when the schedule last asked for a refinement; UTC.
 
     Raises:
-        RefusedError: another refinement waits or runs, or none may begin but by a person's hand.
+        RefusedError: another refinement waits or runs, or this call may not begin one.
     """
     text, now = json.dumps({"tool": tool, "arguments": arguments}), clock.text()
     proposal = proposal_of(connection, agent_id)
@@ -77,13 +142,17 @@ def hand_over(
     waiting = runs.open_by_key(connection, refining.key_of(agent_id))
     if waiting is not None:
         kept = _given(connection, waiting)
-        if PENDING in kept:
-            text = json.dumps(json.loads(text) | {PENDING: kept[PENDING]})
+        text = json.dumps(json.loads(text) | {name: kept[name] for name in (PENDING, CLAIMS) if name in kept})
         if not runs.hand_over(connection, waiting, text, WAITS, now):
             raise RefusedError("a refinement is under way already", waiting, "try it again when it is over")
         return waiting
     if settings.modes.refine == "off":
         raise RefusedError("modes.refine is off", agent_id, "only a person may ask for one: memoryd job run refine")
+    if size_if_due(connection, settings, agent_id, since) is None:
+        raise RefusedError("no refinement is due, so nothing was done", tool, _OTHERWISE)
+    if tool not in BEGINNING:
+        hint = f"a refinement is due: {', '.join(sorted(BEGINNING))} begin it; else {_OTHERWISE}"
+        raise RefusedError("no refinement has begun, so nothing was done", tool, hint)
     row: dict[str, Any] = {"id": sleeping.new_run_id(clock), "kind": refining.KIND, "agent_id": agent_id}
     row |= {"actor": "agent-tool", "trigger": "agent", "key": refining.key_of(agent_id), "options": {"by": AGENT}}
     runs.enqueue(connection, row | {"created_at": now, "scheduled_for": now})
@@ -131,7 +200,7 @@ def carry_out(refiner: Refiner) -> None:
 def _carry_out(refiner: Refiner) -> None:
     given = json.loads(runs.given_text(refiner.writer.engine, refiner.run) or "{}")
     refiner.go_on_from(given.get(PENDING, ()))
-    session, is_cut_off = refiner.restored(), refiner.is_cut_off()
+    session, is_cut_off = replace(refiner.restored(), claims=tuple(given.get(CLAIMS, ()))), refiner.is_cut_off()
     refiner.keep()
     if refiner.has_begun() and refiner.heeds_cancel():
         refiner.finish(session.end(refining.CANCELLED))
@@ -159,9 +228,9 @@ def _carry_out(refiner: Refiner) -> None:
     if session.ended is not None:
         refiner.finish(session)
         return
-    told = {**refiner.kept, refining.KIND: session.row() | _memo(session)}
+    told = {**refiner.kept, **refiner.reading(), refining.KIND: session.row() | _memo(session)}
     due = text_of(min(refiner.source.clock.now() + PATIENCE, limit))
-    text = json.dumps({"answer": json.loads(answer), **refiner.pending()})
+    text = json.dumps({"answer": json.loads(answer), CLAIMS: session.claims, **refiner.pending()})
     with sqlite.writing(refiner.writer.engine) as connection:
         if not runs.wait_for_more(connection, refiner.run, text=text, receipt=told, why=WAITS, due=due):
             raise StaleRunError("the run was cancelled, or belongs to another claim by now", where=refiner.run.id)
@@ -174,7 +243,8 @@ def _memo(session: Session) -> dict[str, Any]:
 
 def _called(refiner: Refiner, session: Session, call: ToolCall) -> tuple[Session, str]:
     core = {memory.id: memory for memory in refiner.core()}
-    session, asked = session.call(call, core, refiner.today())
+    reading = _read(refiner, Reading(session.drafts([call], core), tuple(core.values())))
+    session, asked = session.call(call, core, reading, sleeping.judges(refiner.source).cues)
     if isinstance(asked, str):
         return session, asked
     if isinstance(asked, Look):
@@ -182,3 +252,19 @@ def _called(refiner: Refiner, session: Session, call: ToolCall) -> tuple[Session
         return session.found(call.name, core, Found(tuple(hits)))
     done = refiner.apply(session.operate(asked, core), session, call.name)
     return session.applied(call.name, asked, core, done)
+
+
+def _read(refiner: Refiner, reading: Reading) -> Reading:
+    """Ask the second reader about the new text of a call; one that does not answer has not read it."""
+    judges = sleeping.judges(refiner.source)
+    reading = reading.prepared(judges.known)
+    while reading.waiting:
+        try:
+            reply = refiner.ask(reading.waiting[0].ask(judges.verify))
+        except ClosedError:
+            raise
+        except (ModelError, WorkerError) as error:
+            refiner.log.warning("second reader does not answer", run=refiner.run.id, why=error.what)
+            return replace(reading, waiting=(), unread=True)
+        reading = reading.heard(reply).prepared(judges.known)
+    return reading

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
-from memoryd.database import runs, spend, sqlite, turns
+from memoryd.database import readers, runs, spend, sqlite, turns
 from memoryd.engine import dreaming, recording, sleeping
 from memoryd.engine.answering import OFFLINE, endpoint_of
 from memoryd.engine.clock import text_of
@@ -24,7 +24,7 @@ from memoryd.files import regular, trial
 from memoryd.jobs.sleep import CONSUMER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
     from datetime import date, datetime
 
@@ -159,11 +159,7 @@ def is_grounded(connection: Connection, model: str) -> bool:
 def fly(runner: Runner, run: Run, opened: Opener, go_on: Callable[[], None]) -> dict[str, Any]:
     """Let a fact go the whole way; returns what the receipt says.
 
-    Args:
-        runner: whose code, configuration and model it is.
-        run: the run.
-        opened: opens an installation of other settings, in this process.
-        go_on: called ahead of each stage; raises where the run is to stop.
+    `opened` opens an installation of other settings in this process; `go_on` raises where the run is to stop.
 
     Raises:
         FallenError: it has not come through.
@@ -178,27 +174,26 @@ def fly(runner: Runner, run: Run, opened: Opener, go_on: Callable[[], None]) -> 
     with trial.place(settings.state_dir, None) as place:
         shadow_settings = _settings(settings, agent, place)
         with opened(shadow_settings) as shadow:
+            readers.share(runner.engine, shadow.engine)
             try:
                 fact = fact_of(run.id, runner.clock.now().astimezone(settings.zone).date())
-                for stage, step in _stages(shadow, fact):
+                stages = {"transcript": _write, "ingest": _ingest, "sleep": _sleep, "dream": _dream, "search": _search}
+                for stage, step in stages.items():
                     go_on()
                     began = runner.clock.monotonic()
-                    _take(stage, step)
+                    try:
+                        step(shadow, fact)
+                    except FallenError:
+                        raise
+                    except (MemorydError, OSError) as error:
+                        why = error.what if isinstance(error, MemorydError) else type(error).__name__
+                        raise FallenError(stage, why) from error
                     told["stages"].append({"stage": stage, "seconds": round(runner.clock.monotonic() - began, 3)})
             finally:
+                readers.share(shadow.engine, runner.engine)
                 if reserved is not None:
                     _settle(runner, shadow, reserved)
     return told
-
-
-def _take(stage: str, step: Callable[[], None]) -> None:
-    try:
-        step()
-    except FallenError:
-        raise
-    except (MemorydError, OSError) as error:
-        why = error.what if isinstance(error, MemorydError) else type(error).__name__
-        raise FallenError(stage, why) from error
 
 
 def _settings(settings: Settings, agent: Agent, place: trial.Place) -> Settings:
@@ -213,14 +208,6 @@ def _settings(settings: Settings, agent: Agent, place: trial.Place) -> Settings:
         modes=replace(settings.modes, sleep=AUTO, dream=AUTO, facts=OFF, dedup=OFF),
         hooks=replace(settings.hooks, on_summary=None, on_alarm=None),
     )
-
-
-def _stages(shadow: Shadow, fact: Fact) -> Iterator[tuple[str, Callable[[], None]]]:
-    yield "transcript", lambda: _write(shadow, fact)
-    yield "ingest", lambda: _ingest(shadow, fact)
-    yield "sleep", lambda: _sleep(shadow, fact)
-    yield "dream", lambda: _dream(shadow, fact)
-    yield "search", lambda: _search(shadow, fact)
 
 
 def _write(shadow: Shadow, fact: Fact) -> None:

@@ -16,7 +16,7 @@ import json
 import secrets
 from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -39,6 +39,7 @@ from memoryd.jobs.job import (
     MoveWatermark,
     Operate,
     RewriteCore,
+    edit_of_facts,
 )
 from memoryd.ledger import audit as chain
 from memoryd.ledger import guards
@@ -111,27 +112,15 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """What a commit works with.
-
-    Attributes:
-        engine: the state database.
-        workspace: the agent's folder.
-        now: tells the time as the database writes it.
-        new_id: draws the eight hex digits of a memory's id.
-        step: called with a name before and after every write, fsync, rename and transaction.
-        limits: of the guards.
-        settle_seconds: how long a file must have been left alone to be taken for whole.
-        redact: takes the secrets out of texts.
-        facts: limits of the fact store.
-    """
+    """What a commit works with."""
 
     engine: Engine
     workspace: Path
     now: Callable[[], str]
-    new_id: Callable[[], str]
-    step: Callable[[str], None] = lambda _name: None
+    new_id: Callable[[], str]  # draws the eight hex digits of a memory's id
+    step: Callable[[str], None] = lambda _name: None  # told before and after each change
     limits: Limits = field(default_factory=Limits)
-    settle_seconds: float = 0.0
+    settle_seconds: float = 0.0  # that a file must have been left alone to be taken for whole
     redact: Callable[[Sequence[str]], list[str]] = list
     facts: FactLimits = field(default_factory=FactLimits)
 
@@ -140,12 +129,7 @@ class Writer:
         return Hand(self.engine, self.now, self.new_id, self.step, self.settle_seconds, self.redact)
 
     def take_over(self, agent_id: str) -> None:
-        """Import an edit of `MEMORY.md` ahead of a run that goes by the ledger.
-
-        Raises:
-            AwayError: it has not settled; the run is tried again.
-            StateError: the file cannot be read.
-        """
+        """Import an edit of `MEMORY.md` ahead of a run that goes by the ledger."""
         with held(self.workspace) as place:
             taken_over(self.hand(), place.workspace, agent_id)
 
@@ -165,15 +149,8 @@ def commit(
 ) -> Committed:
     """Carry out a run's edits and end the run, all or none.
 
-    Args:
-        writer: what to work with.
-        run: the run.
-        edits: what its job decided.
-        outcome: how it ends.
-        revise: says, inside the plan's transaction, what earlier states rows and files go back to; given the
-            workspace, its `.continuum/memory`, and `MEMORY.md` as it is.
-        settled: `MEMORY.md` is whole, however little it holds.
-        foreseen: what the first of the edits came to when all was decided.
+    `revise` says, inside the plan's transaction, what earlier states rows and files go back to. `settled`: `MEMORY.md`
+    is whole, however little it holds. `foreseen` is what the first of the edits came to when all was decided.
 
     Raises:
         StaleRunError: another claim owns the run by now; nothing was changed.
@@ -184,15 +161,14 @@ def commit(
     """
     if revise is None and not any(isinstance(edit, _TO_FILES) for edit in edits):
         return _commit_rows(writer, run, edits, outcome)
-    if any(isinstance(edit, EditFacts) for edit in edits):
-        raise TypeError("facts are changed by runs that touch no file")
     with held(writer.workspace) as place:
         for replan in range(REPLANS):
             intent = _make_intent(writer, place, run, edits, outcome, _How(replan, revise, settled, foreseen))
             try:
                 _apply_files(writer, place, run.id, intent, settling=False)
             except durable.MovedError:
-                _withdraw(writer, run)
+                with sqlite.writing(writer.engine) as connection:
+                    connection.exec_driver_sql("DELETE FROM intent WHERE run_id = ?", (run.id,))
                 continue
             return _complete(writer, run, intent, outcome, replan)
     raise StateError(
@@ -205,11 +181,13 @@ def commit(
 def _commit_rows(writer: Writer, run: Run, edits: Sequence[Edit], outcome: Outcome) -> Committed:
     """Carry out edits that touch no file: one transaction is all it takes."""
     with sqlite.writing(writer.engine) as connection:
-        done = _learn(connection, writer, run, edits)
+        done = _learn(connection, writer, run, _facts_in(edits))
         _write_rows(connection, writer, _rows(writer, edits), run, ACTOR)
         planned = _Planned((), done.changes, done.refusals)
         told = outcome if not done.evicted else replace(outcome, receipt={**outcome.receipt, "evicted": done.evicted})
-        _finish(connection, writer, run, told, planned)
+        ended = _outcome_json(told, planned, (), 0)
+        ended["receipt"].update(told.late())
+        _finish_row(connection, writer, run, ended, (RUNNING,))
         writer.step("before:rows")
     writer.step("after:rows")
     return Committed(
@@ -231,50 +209,39 @@ def enter(connection: Connection, writer: Writer, agent_id: str, entry: Operate,
     audit.record(connection, passed.changes, at=writer.now(), agent_id=agent_id, actor=ACTOR, run_id=run_id)
 
 
-def _learn(connection: Connection, writer: Writer, run: Run, edits: Sequence[Edit]) -> learned.Carried:
+def _facts_in(edits: Sequence[Edit]) -> list[EditFacts]:
+    return [edit for edit in edits if isinstance(edit, EditFacts)]
+
+
+def _learn(connection: Connection, writer: Writer, run: Run, edits: Sequence[EditFacts]) -> learned.Carried:
     """Write what the edits say of facts and the profile."""
     changes: list[Change] = []
     refusals: list[Refusal] = []
     evicted: list[str] = []
     for edit in edits:
-        if isinstance(edit, EditFacts):
-            hand = learned.Hand(writer.now(), writer.new_id, writer.facts, writer.limits, ACTOR, run.id)
-            cited = partial(turns.sources, connection, edit.session_id)
-            done = learned.carry_out(connection, run.agent_id, edit, cited, hand)
-            changes += done.changes
-            refusals += done.refusals
-            evicted += done.evicted
+        hand = learned.Hand(writer.now(), writer.new_id, writer.facts, writer.limits, ACTOR, run.id)
+        cited = partial(turns.sources, connection, edit.session_id)
+        done = learned.carry_out(connection, run.agent_id, edit, cited, hand)
+        changes += done.changes
+        refusals += done.refusals
+        evicted += done.evicted
     return learned.Carried(tuple(changes), tuple(refusals), tuple(evicted))
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a commit would do, as things are now.
+    """What a commit would do, as things are now."""
 
-    Attributes:
-        files: (path, bytes before, bytes after); None for `before` where there is none.
-        changes: of memories, in order.
-        refusals: of guards.
-        passed: what became of each list of operations, in order; none of a rewrite.
-    """
-
-    files: tuple[tuple[str, bytes | None, bytes], ...]
+    files: tuple[tuple[str, bytes | None, bytes], ...]  # path, bytes before (None where there is none), bytes after
     changes: tuple[Change, ...]
     refusals: tuple[Refusal, ...]
-    passed: tuple[gate.Passed, ...] = ()
+    passed: tuple[gate.Passed, ...] = ()  # what became of each list of operations; none of a rewrite
 
 
 def preview(writer: Writer, run: Run, edits: Sequence[Edit], ahead: Sequence[Change] = ()) -> Preview:
     """Plan a run's edits as `commit` does, and write none of them; an edit of `MEMORY.md` is imported first.
 
-    Args:
-        writer: what to work with.
-        run: the run.
-        edits: what its job decided.
-        ahead: what earlier edits have come to, none of which is written: it is part of what these come to.
-
-    Raises:
-        StateError: a memory file cannot be read.
+    What earlier edits have come to, `ahead`, is part of what these come to, though none of it is written.
     """
     with held(writer.workspace) as place:
         brought = bring(writer.hand(), place.workspace, run.agent_id)
@@ -289,7 +256,7 @@ def preview(writer: Writer, run: Run, edits: Sequence[Edit], ahead: Sequence[Cha
             files[path] = (old[0], (old[1] or old[0] or append["create"].encode()) + append["block"].encode())
         with sqlite.trying(writer.engine) as connection:
             planned = _plan_core(connection, writer, run, edits, brought, _Told(file, bullets, None, ahead))
-            facts = _learn(connection, writer, run, edits)
+            facts = _learn(connection, writer, run, _facts_in(edits))
     if planned.rewrites:
         files = {CORE_FILE: (brought.data, base64.b64decode(planned.rewrites[0]["bytes"])), **files}
     return Preview(
@@ -310,23 +277,14 @@ class Place:
 
 @contextmanager
 def held(workspace: Path) -> Iterator[Place]:
-    """The agent's folders, opened, and locked for the moments that touch its files.
-
-    Raises:
-        LockedError: another holds the lock for long.
-        StateError: a folder cannot be opened.
-    """
+    """The agent's folders, opened, and locked for the moments that touch its files."""
     with opened(workspace) as place, locked(place):
         yield place
 
 
 @contextmanager
 def opened(workspace: Path) -> Iterator[Place]:
-    """The agent's folders, opened.
-
-    Raises:
-        StateError: a folder cannot be opened.
-    """
+    """The agent's folders, opened."""
     with regular.as_state_error("cannot be opened", workspace):
         folder = open_folder(workspace)
     with folder, folders.continuum_folder(folder) as continuum:
@@ -335,12 +293,7 @@ def opened(workspace: Path) -> Iterator[Place]:
 
 @contextmanager
 def locked(place: Place) -> Iterator[None]:
-    """Keep others from the agent's files.
-
-    Raises:
-        LockedError: another holds the lock for long.
-        StateError: it cannot be locked.
-    """
+    """Keep others from the agent's files."""
     # In the workspace, not in the state folder: two daemons with two state folders may share one workspace.
     lock = Lock(place.continuum / ".lock")
     try:
@@ -383,9 +336,12 @@ def _make_intent(
             "put_back": [one.memory_id for one in brought.put_back],
             "agrees": brought.agrees,
             "rows": _rows(writer, edits) | _reverted(revision),
+            # Facts have no file: they are changed when the files are, on the store as it is then.
+            "facts": [asdict(edit) for edit in _facts_in(edits)],
             "outcome": _outcome_json(outcome, planned, appends, how.replan),
         }
-        if not _owns(connection, run):
+        owns = "SELECT 1 FROM job_run WHERE id = ? AND fence = ? AND state = 'running' AND cancel_requested = 0"
+        if connection.exec_driver_sql(owns, (run.id, run.fence)).first() is None:
             raise StaleRunError("the run belongs to another claim by now", where=run.id)
         if run.kind in runs.ANSWERS and runs.proposal(connection, run.options["run"]) is None:
             raise RefusedError("it was answered, or taken back, meanwhile", run.options["run"])
@@ -402,16 +358,6 @@ def actor_of(edits: Sequence[Edit]) -> str:
     """Who the audit says it was: a run's own decisions are memoryd's, whoever asked for the run."""
     doors = {edit.door for edit in edits if isinstance(edit, Operate)}
     return gate.HUMAN if Door.OWNER in doors else gate.AGENT_TOOL if Door.TOOL in doors else ACTOR
-
-
-def _owns(connection: Connection, run: Run) -> bool:
-    return (
-        connection.exec_driver_sql(
-            "SELECT 1 FROM job_run WHERE id = ? AND fence = ? AND state = 'running' AND cancel_requested = 0",
-            (run.id, run.fence),
-        ).first()
-        is not None
-    )
 
 
 def _outcome_json(
@@ -552,11 +498,7 @@ def _passed(
 
 
 def _plan_rewrite(connection: Connection, writer: Writer, run: Run, edit: RewriteCore, brought: Brought) -> _Planned:
-    """Plan a rewrite on the core it was decided on; on any other it is decided anew.
-
-    Raises:
-        OutdatedError: the file or the ledger is another by now.
-    """
+    """Plan a rewrite on the core it was decided on; on any other it is decided anew."""
     if not brought.agrees or digest_of(brought.data) != digest_of(edit.old):
         raise OutdatedError("MEMORY.md was edited meanwhile", str(writer.workspace / CORE_FILE))
     passed = gate.judge(
@@ -597,6 +539,7 @@ def _operations(
                 category=str(memory.type),
                 importance=memory.importance,
                 heading=heading,
+                note=memory.note,
             )
         )
     if fresh:
@@ -746,8 +689,9 @@ def _apply_rewrite(writer: Writer, place: Place, run_id: str, rewrite: Mapping[s
         keeps = "cut" not in rewrite
         if old is not None and keeps:
             folders.backup(place.continuum, run_id, entry.name, old)
-        keeps = keeps and rewrite["path"] == CORE_FILE
-        durable.replace(entry, new, found, writer.step, keep=_kept_in(place, entry.name) if keeps else None)
+        keeps = keeps and rewrite["path"] == CORE_FILE  # for a while: an editor may have it open still
+        keep = (lambda version, data: late.keep(version, place.continuum, data, entry.name)) if keeps else None
+        durable.replace(entry, new, found, writer.step, keep=keep)
 
 
 def _anew(rewrite: Mapping[str, Any], old: bytes | None) -> bytes:
@@ -780,11 +724,6 @@ def _remove(
         raise durable.MovedError("was changed by somebody else meanwhile", str(entry.path))
 
 
-def _kept_in(place: Place, name: str) -> durable.Keep:
-    """Keeps the replaced file for a while: an editor may have it open still."""
-    return lambda version, data: late.keep(version, place.continuum, data, name)
-
-
 def _apply_append(writer: Writer, place: Place, append: Mapping[str, Any], *, settling: bool) -> None:
     block = append["block"].encode()
     with folders.made_way(place.workspace, append["path"]) as entry:
@@ -810,6 +749,8 @@ def _complete(writer: Writer, run: Run, intent: Mapping[str, Any], outcome: Outc
     states = ("running", "interrupted") if outcome is not None else runs.STATES
     with sqlite.writing(writer.engine) as connection:
         _write_ledger(connection, writer, run, intent)
+        done = _learn(connection, writer, run, [edit_of_facts(one) for one in intent.get("facts", ())])
+        _add_learned(intent["outcome"]["receipt"], done)
         _write_rows(connection, writer, intent["rows"], run, intent["actor"])
         _finish_row(connection, writer, run, intent["outcome"], states)
         connection.exec_driver_sql("DELETE FROM intent WHERE run_id = ?", (run.id,))
@@ -820,7 +761,17 @@ def _complete(writer: Writer, run: Run, intent: Mapping[str, Any], outcome: Outc
     refused = tuple(intent["outcome"]["receipt"].get("refused", ()))
     added = intent["outcome"]["receipt"]["memories_added"]
     put_back = tuple(intent["put_back"])
-    return Committed(tuple(files), added, replan, run, refused, put_back, tuple(_changes_of(intent)))
+    changes = (*_changes_of(intent), *done.changes)
+    return Committed(tuple(files), added, replan, run, refused, put_back, changes)
+
+
+def _add_learned(receipt: dict[str, Any], done: learned.Carried) -> None:
+    """Add to a run report what became of facts."""
+    receipt["memories_added"] += sum(change.before is None for change in done.changes)
+    if done.refusals:
+        receipt["refused"] = [*receipt.get("refused", ()), *guards.rows(done.refusals)]
+    if done.evicted:
+        receipt["evicted"] = list(done.evicted)
 
 
 def _write_ledger(connection: Connection, writer: Writer, run: Run, intent: Mapping[str, Any]) -> None:
@@ -837,15 +788,8 @@ def _write_ledger(connection: Connection, writer: Writer, run: Run, intent: Mapp
     audit.note(connection, states, at=now, agent_id=run.agent_id, actor=actor, run_id=run.id)
     for item in intent["rewrites"]:
         if intent["agrees"] and item["path"] == CORE_FILE:
-            agree(
-                connection,
-                run.agent_id,
-                item["after"] or digest_of(None),
-                now,
-                operation="write",
-                actor=actor,
-                run_id=run.id,
-            )
+            after = item["after"] or digest_of(None)
+            agree(connection, run.agent_id, after, now, operation="write", actor=actor, run_id=run.id)
 
 
 def _changes_of(intent: Mapping[str, Any]) -> list[Change]:
@@ -894,12 +838,6 @@ def _watermark_state(connection: Connection, row: Mapping[str, Any]) -> tuple[st
     return chain.watermark(row["session_id"], row["consumer"]), chain.state(**dict(found.mappings().one()))
 
 
-def _finish(connection: Connection, writer: Writer, run: Run, outcome: Outcome, planned: _Planned) -> None:
-    late = _outcome_json(outcome, planned, (), 0)
-    late["receipt"].update(outcome.late())
-    _finish_row(connection, writer, run, late, ("running",))
-
-
 def _finish_row(
     connection: Connection, writer: Writer, run: Run, outcome: Mapping[str, Any], states: Sequence[str]
 ) -> None:
@@ -920,11 +858,6 @@ def _finish_row(
     is_sleep = SLEEP in {run.kind, run.options.get("of") if run.kind == runs.ACCEPT else None}
     if outcome["state"] == "succeeded" and run.session_id is not None and is_sleep:
         connection.exec_driver_sql("UPDATE session SET slept_at = ? WHERE id = ?", (writer.now(), run.session_id))
-
-
-def _withdraw(writer: Writer, run: Run) -> None:
-    with sqlite.writing(writer.engine) as connection:
-        connection.exec_driver_sql("DELETE FROM intent WHERE run_id = ?", (run.id,))
 
 
 # --- after a crash ----------------------------------------------------------------------------------------------------

@@ -51,42 +51,25 @@ class UnfinishedError(AwayError):
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """The file, and what the ledger makes of it.
-
-    Attributes:
-        data: its bytes; None where there is no file.
-        agrees: whether the ledger says now what the file says, but for `put_back`.
-        put_back: what has to go back into it.
-        changes: what was imported.
-        before: the live core memories before them.
-    """
+    """The file, and what the ledger makes of it."""
 
     data: bytes | None
-    agrees: bool
-    put_back: tuple[PutBack, ...] = ()
+    agrees: bool  # whether the ledger says now what the file says, but for `put_back`
+    put_back: tuple[PutBack, ...] = ()  # into the file
     changes: tuple[Change, ...] = ()
-    before: tuple[Memory, ...] = ()
+    before: tuple[Memory, ...] = ()  # the live core before the changes
 
 
 @dataclass(frozen=True, slots=True)
 class Hand:
-    """What an import works with.
-
-    Attributes:
-        engine: the state database.
-        now: tells the time as the database writes it.
-        new_id: draws eight random hex digits.
-        step: called with a name before and after the transaction.
-        settle_seconds: how long a file must have rested.
-        redact: takes the secrets out of texts. What a person keeps in the file is theirs, but it is not stored.
-    """
+    """What an import works with."""
 
     engine: Engine
     now: Callable[[], str]
     new_id: Callable[[], str]
-    step: Callable[[str], None]
-    settle_seconds: float
-    redact: Callable[[Sequence[str]], list[str]] = list
+    step: Callable[[str], None]  # told before and after the transaction
+    settle_seconds: float  # that a file must have rested
+    redact: Callable[[Sequence[str]], list[str]] = list  # what a person keeps in the file is theirs, but not stored
 
 
 def digest_of(data: bytes | None) -> str:
@@ -97,11 +80,7 @@ def digest_of(data: bytes | None) -> str:
 def bring(hand: Hand, folder: OpenFolder, agent_id: str, *, settled: bool = False) -> Brought:
     """Bring the ledger to what the file says. The caller holds the agent's lock.
 
-    Args:
-        hand: what to work with.
-        folder: the workspace.
-        agent_id: whose it is.
-        settled: the caller has watched the file rest, so that it is whole however little it holds.
+    `settled`: the caller has watched the file rest, so that it is whole however little it holds.
 
     Raises:
         UnfinishedError: the file holds an unsolved merge, or a private part that nothing closes.
@@ -133,12 +112,7 @@ def bring(hand: Hand, folder: OpenFolder, agent_id: str, *, settled: bool = Fals
 
 
 def taken_over(hand: Hand, folder: OpenFolder, agent_id: str) -> Brought:
-    """Bring the ledger to what the file says, for a run that is to go by it. The caller holds the agent's lock.
-
-    Raises:
-        AwayError: the file has not settled, or somebody is at work in it; the run is tried again.
-        StateError: it cannot be read.
-    """
+    """Bring the ledger to what the file says, for a run that is to go by it. The caller holds the agent's lock."""
     brought = bring(hand, folder, agent_id)
     if not brought.agrees:
         raise AwayError("MEMORY.md was edited a moment ago", str(folder.path / CORE_FILE), "the run waits for it")
@@ -165,6 +139,16 @@ def _is_own(change: Change, own: Mapping[str, tuple[Source, ...]]) -> bool:
     return is_new and core.normal(after.content) in own
 
 
+def _dated(change: Change, now: str) -> Change:
+    """Return a change with when its text was said: what is edited by hand is dated by when memoryd saw it.
+
+    What a file held when it was first imported stays undated, which is older than all that is dated.
+    """
+    before, after = change.before, change.after
+    is_new = after.is_live and (before is None or before.content != after.content)
+    return replace(change, after=replace(after, origin_at=now)) if is_new else change
+
+
 def _cited(change: Change, own: Mapping[str, tuple[Source, ...]]) -> Change:
     if not _is_own(change, own):
         return change
@@ -188,8 +172,10 @@ def _import(hand: Hand, agent_id: str, data: bytes | None, path: Path) -> Brough
             new_hex=hand.new_id,
             taken=taken,
         )
-        own = authorship.own_bullets(connection, agent_id, path) if changes else {}
-        changes = [_cited(change, own) for change in changes]
+        texts = {core.normal(change.after.content) for change in changes if change.after.is_live}
+        own = authorship.own_bullets(connection, agent_id, path, texts) if texts else {}
+        is_first = memories.agreed(connection, agent_id) is None
+        changes = [_cited(change if is_first else _dated(change, now), own) for change in changes]
         for actor, group in groupby(changes, lambda change: authorship.TOOL if _is_own(change, own) else HUMAN):
             audit.record(connection, list(group), at=now, agent_id=agent_id, actor=actor, run_id=None)
         if not found.put_back:
@@ -204,14 +190,8 @@ def agree(
     """Record, and audit, that the file with these bytes and the ledger agree."""
     memories.set_agreed(connection, agent_id, sha256, now)
     state = chain.state(path=CORE_FILE, sha256=sha256)
-    audit.note(
-        connection,
-        [(operation, chain.file(CORE_FILE), state)],
-        at=now,
-        agent_id=agent_id,
-        actor=actor,
-        run_id=run_id,
-    )
+    states = [(operation, chain.file(CORE_FILE), state)]
+    audit.note(connection, states, at=now, agent_id=agent_id, actor=actor, run_id=run_id)
 
 
 def bullets_of(file: core.CoreFile, redact: Callable[[Sequence[str]], list[str]]) -> list[core.Bullet]:

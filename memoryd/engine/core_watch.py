@@ -107,11 +107,7 @@ class CoreWatch:
             return is_shortened(data, memories.live(connection, agent.id, Kind.CORE))
 
     def take(self, agent: Agent, *, settled: bool = True) -> bool:
-        """Import an agent's file; False where that has to wait.
-
-        Raises:
-            MemorydError: the file cannot be read.
-        """
+        """Import an agent's file; False where that has to wait."""
         runner = self.runner
         if not agent.workspace.is_dir():
             return False
@@ -160,20 +156,10 @@ class CoreWatch:
 
     def _queue_put_back(self, agent_id: str) -> None:
         now = self.runner.clock.text()
+        row = {"id": sleeping.new_run_id(self.runner.clock), "kind": ledger_runs.IMPORT, "agent_id": agent_id}
+        row |= {"actor": "memoryd", "trigger": "recovery", "key": ledger_runs.import_key(agent_id)}
         with sqlite.writing(self.runner.engine) as connection:
-            runs.enqueue(
-                connection,
-                {
-                    "id": sleeping.new_run_id(self.runner.clock),
-                    "kind": ledger_runs.IMPORT,
-                    "agent_id": agent_id,
-                    "actor": "memoryd",
-                    "trigger": "recovery",
-                    "key": ledger_runs.import_key(agent_id),
-                    "created_at": now,
-                    "scheduled_for": now,
-                },
-            )
+            runs.enqueue(connection, row | {"created_at": now, "scheduled_for": now})
 
     def _alarm(self, agent_id: str, kind: str, text: str, subject: str = "") -> None:
         with sqlite.writing(self.runner.engine) as connection:

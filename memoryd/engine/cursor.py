@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -77,28 +77,11 @@ class Cursor:
 
     def row(self) -> dict[str, Any]:
         """The cursor as its row of `transcript`."""
-        return {
-            "id": self.id,
-            "agent_id": self.agent_id,
-            "session_id": self.session_id,
-            "path": self.path,
-            "format": self.format,
-            "device": self.device,
-            "inode": self.inode,
-            "size": self.size,
-            "mtime_ns": self.mtime_ns,
-            "ctime_ns": self.ctime_ns,
-            "head_length": self.head_length,
-            "head_sha256": self.head_sha256,
-            "offset": self.offset,
-            "marker_sha256": self.marker_sha256,
-            "prefix_sha256": self.prefix_sha256,
-            "generation": self.generation,
-            "fate": self.fate,
-            "fate_at": self.fate_at,
-            "skipped": json.dumps(self.skipped, sort_keys=True),
-            "note": self.note,
-        }
+        return {name: getattr(self, name) for name in _COLUMNS} | {"skipped": json.dumps(self.skipped, sort_keys=True)}
+
+
+_COLUMNS = [one.name for one in fields(Cursor)]
+_COLUMNS = _COLUMNS[: _COLUMNS.index("skipped")]
 
 
 def from_row(row: Mapping[str, Any]) -> Cursor:
@@ -324,9 +307,6 @@ def read_on(cursor: Cursor, handle: Handle, size: int, limit: int, result: Readi
     """Read from the offset towards `size`, at most about `limit` bytes, whole lines only.
 
     A failing disk stops it between two stretches: what `result` holds then is what the cursor has consumed.
-
-    Raises:
-        StateError: the file cannot be read.
     """
     assert cursor.meetings is not None  # noqa: S101 - a cursor is read only once its session is known
     cursor.meetings.handle = cursor, handle
@@ -346,11 +326,7 @@ def read_on(cursor: Cursor, handle: Handle, size: int, limit: int, result: Readi
 
 
 def take_unended(cursor: Cursor, handle: Handle, size: int, result: Reading) -> None:
-    """Take a last line without a line end, if it is a whole record: the file has been left alone.
-
-    Raises:
-        StateError: the file cannot be read.
-    """
+    """Take a last line without a line end, if it is a whole record: the file has been left alone."""
     assert cursor.meetings is not None  # noqa: S101 - as above
     if not 0 < size - cursor.offset <= LONGEST_LINE:
         return

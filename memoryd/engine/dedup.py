@@ -47,16 +47,12 @@ def duplicates(connection: Connection, agent_id: str, kind: Kind) -> Iterator[Re
     """The memories of a kind that may go, each with the one that stays."""
     rows = connection.exec_driver_sql(_CANDIDATES, {"agent": agent_id, "kind": str(kind)})
     for _, group in groupby(rows, key=lambda row: row[0]):
+        # Of those that came at once, as the bullets of a new file do, the first is oldest.
+        aged = ((f"{row[3]} {_MIDDLE + (row[5] or 0):020d}", row) for row in group)
         copies = (
-            Copy(str(kind), hashlib.sha256(row[1].encode()).hexdigest(), bool(row[2]), _age(row[3], row[5]), row[4])
-            for row in group
+            Copy(str(kind), hashlib.sha256(row[1].encode()).hexdigest(), bool(row[2]), age, row[4]) for age, row in aged
         )
         yield from redundant(sorted(copies, key=lambda one: (one.digest, not one.constitutional, one[3], one.id)))
-
-
-def _age(created_at: str, position: int | None) -> str:
-    """What orders copies by age; of those that came at once, as the bullets of a new file do, the first is oldest."""
-    return f"{created_at} {_MIDDLE + (position or 0):020d}"
 
 
 def run(
@@ -70,7 +66,12 @@ def run(
         ended[str(kind)] = len(found)
         waiting = iter(found)
         while batch := list(islice(waiting, BATCH)):
-            _end(engine, run, batch, now=now, new_hex=new_hex, limits=limits)
+            with sqlite.writing(engine) as connection:
+                at, ends = now(), _deletes(batch)
+                passed = gate.judge(
+                    connection, run.agent_id, ends, door=Door.DEDUP, now=at, new_hex=new_hex, limits=limits
+                )
+                audit.record(connection, passed.changes, at=at, agent_id=run.agent_id, actor=ACTOR, run_id=run.id)
     with sqlite.reading(engine) as connection:
         bullets = [(one.id, one.kept) for one in duplicates(connection, run.agent_id, Kind.CORE)]
     receipt = {"dedup": ended | {str(Kind.CORE): len(bullets)}}
@@ -99,20 +100,3 @@ def still_same(connection: Connection, agent_id: str, deletes: Sequence[Delete])
 
 def _deletes(pairs: list[tuple[str, str]]) -> list[Delete]:
     return [Delete(memory_id, Ending.SUPERSEDED, (kept,)) for memory_id, kept in pairs]
-
-
-def _end(
-    engine: Engine,
-    run: Run,
-    pairs: list[tuple[str, str]],
-    *,
-    now: Callable[[], str],
-    new_hex: Callable[[], str],
-    limits: Limits,
-) -> None:
-    with sqlite.writing(engine) as connection:
-        at = now()
-        passed = gate.judge(
-            connection, run.agent_id, _deletes(pairs), door=Door.DEDUP, now=at, new_hex=new_hex, limits=limits
-        )
-        audit.record(connection, passed.changes, at=at, agent_id=run.agent_id, actor=ACTOR, run_id=run.id)

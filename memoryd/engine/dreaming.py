@@ -2,6 +2,7 @@
 
 What was dreamt of is known by the receipts of the dreams that succeeded and were not taken back: the days each looked
 at, and the hash of each daily file. So a dream that is rolled back has not been, and the next looks at its days again.
+So does one that the offline backend answered because the model failed, once the model is back.
 """
 
 from __future__ import annotations
@@ -9,27 +10,26 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as wall_time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memoryd.database import memories, reads, runs, sqlite, turns
+from memoryd.database import memories, runs, sqlite, turns
 from memoryd.engine import authorship, gate, modes, rejection, saving, sleeping
 from memoryd.engine.clock import moment_of, text_of
 from memoryd.engine.commit import held
 from memoryd.engine.core_import import Hand, bullets_of, places, taken_over
-from memoryd.engine.core_search import searching
 from memoryd.files import regular
-from memoryd.jobs.consolidation import Earlier, Entry
+from memoryd.jobs.consolidation import UNKNOWN_ORIGIN, Earlier, Entry
 from memoryd.jobs.dream import JOB, DreamInputs
-from memoryd.jobs.footing import Footing
+from memoryd.jobs.footing import Behind, Footing
 from memoryd.jobs.job import NothingToDo
 from memoryd.jobs.sleep import CONSUMER
 from memoryd.ledger import audit as chain
 from memoryd.ledger.accounting import Unmentioned
 from memoryd.ledger.guards import Door, Limits
+from memoryd.ledger.lane import Lane
 from memoryd.ledger.memory import Kind, Source, draw_id
 from memoryd.scrub.hidden import masked
 from memoryd.tiers import core, daily
@@ -43,13 +43,15 @@ if TYPE_CHECKING:
     from memoryd.database.runs import Run
     from memoryd.engine.clock import Clock
     from memoryd.engine.sleeping import Source as Gathered
+    from memoryd.ledger.memory import Memory
 
 KIND = JOB
 PAUSED = "the agent is paused"
 _LABELS = {"User: ": "user", "Assistant: ": "assistant", "Report: ": "report", "Changed: ": "report"}
 _LABELS |= {"Failed: ": "report"}
 _HAND, _AGENT = "hand", "agent"
-_UNTOLD = ""  # the origin of a line whose label does not tell it, until it is looked up
+_MOST_TRIES = 14  # dreams of the same days that the model may leave to the offline backend, until one of those counts
+_SLEEP = "sleep:"  # begins the origin of a line that a sleep wrote, until it is looked up whose word it is
 
 
 class Dreamt(NamedTuple):
@@ -59,6 +61,13 @@ class Dreamt(NamedTuple):
     first: date
     last: date
     dailies: dict[str, str]
+    again: int = 0  # how many dreams before it were to be dreamt again, and this one looked at their days
+    is_stopgap: bool = False  # the offline backend answered because the model failed
+
+    @property
+    def is_pending(self) -> bool:
+        """Return True if the model is to dream of its days again."""
+        return self.is_stopgap and self.again < _MOST_TRIES
 
 
 # --- when -------------------------------------------------------------------------------------------------------------
@@ -136,8 +145,10 @@ def last_slot(engine: Engine, agent_ids: Sequence[str]) -> str | None:
 def dreamt(connection: Connection, agent_id: str) -> list[Dreamt]:
     """The dreams of an agent that succeeded and were not taken back, in order."""
     rows = connection.exec_driver_sql(
-        "SELECT id, json_extract(receipt, '$.dream'), json_extract(receipt, '$.accepted_by') FROM job_run"
-        " WHERE agent_id = ? AND kind = ? AND state = 'succeeded' ORDER BY rowid",  # a clock may have been wrong
+        "SELECT id, json_extract(receipt, '$.dream'), json_extract(receipt, '$.accepted_by'),"
+        " json_extract(receipt, '$.backend') = 'offline' AND json_extract(receipt, '$.fallback') IS NOT NULL"
+        " FROM job_run WHERE agent_id = ? AND kind = ? AND state = 'succeeded'"
+        " ORDER BY rowid",  # a clock may have been wrong
         (agent_id, KIND),
     ).all()
     gone = {
@@ -149,11 +160,11 @@ def dreamt(connection: Connection, agent_id: str) -> list[Dreamt]:
         )
     }
     found = []
-    for run_id, text, accepted_by in rows:
+    for run_id, text, accepted_by, is_stopgap in rows:
         told = json.loads(text or "{}")
         if chain.rolled_back(accepted_by or run_id) not in gone and "from" in told:
             days = date.fromisoformat(told["from"]), date.fromisoformat(told["to"])
-            found.append(Dreamt(run_id, *days, told.get("dailies", {})))
+            found.append(Dreamt(run_id, *days, told.get("dailies", {}), told.get("again", 0), bool(is_stopgap)))
     return found
 
 
@@ -194,7 +205,8 @@ def _first_try(connection: Connection, run: Run, source: Gathered) -> date | Non
 def gather(source: Gathered, run: Run) -> DreamInputs | NothingToDo:
     """Take the frozen snapshot one dream depends on, or say why there is nothing to dream of."""
     with sqlite.reading(source.engine) as connection:
-        before = dreamt(connection, run.agent_id)
+        every = dreamt(connection, run.agent_id)
+        before = [one for one in every if not (source.model_is_up and one.is_pending)]
         first, last = _days(connection, source, run, before)
     runs.pin(source.engine, run, {"from": first.isoformat(), "to": last.isoformat()})
     late = _late(source, before, first) if run.options.get("scheduled") else ()
@@ -202,6 +214,8 @@ def gather(source: Gathered, run: Run) -> DreamInputs | NothingToDo:
     told: dict[str, Any] = {"from": first.isoformat(), "to": last.isoformat()}
     told["dailies"] = {path: regular.digest(data) for path, data in files.items()}
     told["hash"] = hashlib.sha256(json.dumps(told["dailies"], sort_keys=True).encode()).hexdigest()
+    if again := [one.again for one in every if one.is_pending and one.first <= last and first <= one.last]:
+        told["again"] = max(again) + 1
     told |= _flushed(source, run.options.get("flushed", ()))
     if run.options.get("missed_slots"):
         told["missed_slots"] = run.options["missed_slots"]
@@ -211,9 +225,9 @@ def gather(source: Gathered, run: Run) -> DreamInputs | NothingToDo:
     seen = before[-1] if before else None
     if seen and not run.options.get("force") and told["dailies"].items() <= seen.dailies.items():
         return NothingToDo(f"the daily files say nothing new since dream {seen.run_id}", receipt={KIND: told})
-    entries, footing = _entries(source, run, files)
+    entries, standing = _entries(source, run, files)
     witnesses = sorted({one.session for one in entries if one.session})
-    inputs = _inputs(source, run, entries, footing)
+    inputs = _inputs(source, run, entries, standing)
     told["core"] = _core(inputs)
     if not run.options.get("force") and (rejected := _rejected(source, run, told)):
         return NothingToDo(rejection.told(rejected), receipt={KIND: told})
@@ -238,7 +252,7 @@ def _rejected(source: Gathered, run: Run, told: Mapping[str, Any]) -> str | None
 
 def again(source: Gathered, run: Run, inputs: DreamInputs) -> DreamInputs:
     """The same question on the core as it is now; ids stay those that the model was shown."""
-    fresh = _inputs(source, run, inputs.entries, inputs.sources_of)
+    fresh = _inputs(source, run, inputs.entries, _Standing(inputs.sources_of, inputs.behind_of))
     context = replace(fresh.context, seen=inputs.context.seen)
     told = {**inputs.told, KIND: {**inputs.told[KIND], "core": _core(fresh)}}
     return replace(fresh, earlier=inputs.earlier, context=context, told=told, clock=inputs.clock)
@@ -283,9 +297,7 @@ def _flushed(source: Gathered, run_ids: Sequence[str]) -> dict[str, Any]:
         return {"flushed": {row[0]: row[1] for row in rows}}
 
 
-def _inputs(
-    source: Gathered, run: Run, entries: tuple[Entry, ...], sources_of: Callable[[Entry], tuple[Source, ...]]
-) -> DreamInputs:
+def _inputs(source: Gathered, run: Run, entries: tuple[Entry, ...], standing: _Standing) -> DreamInputs:
     settings = source.settings
     hand = Hand(
         source.engine,
@@ -305,8 +317,6 @@ def _inputs(
         known = {one.id: one for one in live}
         context, graves = gate.context_of(connection, run.agent_id, known, door=Door.REWRITE, now=now, limits=limits)
         ids = {row[0] for row in connection.exec_driver_sql("SELECT id FROM memory WHERE kind = 'core'")}
-    with reads.open_reader(Path(str(source.engine.url.database))) as reader:
-        votes = reads.votes(reader, run.agent_id, list(known))
     local = source.clock.now().astimezone(settings.zone)
     earlier = tuple(_earlier(settings, f"m{number}", one) for number, one in enumerate(live, 1))
     return DreamInputs(
@@ -325,15 +335,16 @@ def _inputs(
         new_id=lambda: draw_id(Kind.CORE, lambda: secrets.token_hex(4), ids),
         new_hex=lambda: secrets.token_hex(4),
         taken=ids,
-        sources_of=sources_of,
-        searching=lambda file, memories: searching(file, memories, votes),
+        sources_of=standing.sources,
+        behind_of=standing.behind,
+        judges=sleeping.judges(source),
         instructions=sleeping.instructions(KIND),
     )
 
 
-def _earlier(settings: Settings, name: str, memory: Any) -> Earlier:
+def _earlier(settings: Settings, name: str, memory: Memory) -> Earlier:
     at = moment_of(memory.origin_at or memory.created_at).astimezone(settings.zone)
-    return Earlier(name, memory, at.date(), at.isoformat(timespec="minutes")[:16])
+    return Earlier(name, memory, at.date(), at.isoformat(timespec="minutes")[:16] if memory.origin_at else None)
 
 
 # --- entries ----------------------------------------------------------------------------------------------------------
@@ -348,10 +359,15 @@ class _Written(NamedTuple):
     session_id: str | None  # that it was told of; None where an agent's memory tool noted it
 
 
-def _entries(
-    source: Gathered, run: Run, files: Mapping[str, bytes]
-) -> tuple[tuple[Entry, ...], Callable[[Entry], tuple[Source, ...]]]:
-    """What the files say, in order, and what tells on which records each stands."""
+class _Standing(NamedTuple):
+    """What entries stand on: records, and sentences of a session."""
+
+    sources: Callable[[Entry], tuple[Source, ...]]
+    behind: Callable[[Entry], Behind]
+
+
+def _entries(source: Gathered, run: Run, files: Mapping[str, bytes]) -> tuple[tuple[Entry, ...], _Standing]:
+    """Return what the files say, in order, and what each entry stands on."""
     found: list[tuple[Entry, str | None, Source]] = []
     with sqlite.reading(source.engine) as connection:
         for path, data in files.items():
@@ -361,10 +377,7 @@ def _entries(
         found = list(_by_agent(connection, source.settings, run.agent_id, found))
     texts = source.scrubber.redact([one.text for one, _, _ in found])
     grounds = _Grounds(source)
-    found = [
-        (one if one.origin != _UNTOLD else replace(one, origin=grounds.origin(run_id or "", one)), run_id, span)
-        for one, run_id, span in found
-    ]
+    found = [(_with_origin(one, run_id, grounds), run_id, span) for one, run_id, span in found]
     entries = tuple(
         replace(one, id=f"d{number}", text=text)
         for number, ((one, _, _), text) in enumerate(zip(found, texts, strict=True), 1)
@@ -374,12 +387,23 @@ def _entries(
 
     def sources_of(entry: Entry) -> tuple[Source, ...]:
         run_id, span = by_id[entry.id]
-        return (run_id is not None and grounds.sources(run_id, entry)) or (span,)
+        return (run_id is not None and grounds.sources(run_id, entry)) or (replace(span, origin=entry.origin),)
 
-    return entries, sources_of
+    def behind_of(entry: Entry) -> Behind:
+        run_id, _ = by_id[entry.id]
+        return grounds.behind(run_id, entry) if run_id is not None else ()
+
+    return entries, _Standing(sources_of, behind_of)
 
 
-_SLEPT = "'sleep' IN (r.kind, json_extract(r.options, '$.of')) AND r.session_id IS NOT NULL"
+def _with_origin(entry: Entry, run_id: str | None, grounds: _Grounds) -> Entry:
+    """Return an entry with whose word it is, where a sleep wrote it."""
+    if run_id is None or not entry.origin.startswith(_SLEEP):
+        return entry
+    return replace(entry, origin=grounds.origin(run_id, entry, entry.origin.removeprefix(_SLEEP) or None))
+
+
+_SLEPT = "coalesce(json_extract(r.options, '$.of'), r.kind) IN ('sleep', 'facts') AND r.session_id IS NOT NULL"
 _NOTED = f"r.kind = '{saving.SAVE}' AND json_extract(r.options, '$.witness') IS NOT NULL"  # a person's have none
 
 
@@ -410,16 +434,36 @@ _Found = tuple[Entry, str | None, Source]
 
 
 def _by_agent(connection: Connection, settings: Settings, agent_id: str, found: Sequence[_Found]) -> Iterator[_Found]:
-    """The entries, those named that stand in the file as if by hand but that a tool of the agent's wrote there."""
+    """Yield the entries; of those that no run wrote, whose they are.
+
+    A tool call that holds the text makes it the agent's. On a day on which tools ran, nobody knows who wrote the
+    others: a program that the agent ran may have. All else is the owner's.
+    """
     hands = {core.normal(entry.text) for entry, _, _ in found if entry.origin == _HAND}
+    days = sorted({entry.day for entry, _, _ in found if entry.origin == _HAND})
     own: set[str] = set()
+    busy: set[date] = set()
     if hands:
-        first = min(entry.day for entry, _, _ in found if entry.origin == _HAND)
-        since = datetime.combine(first, wall_time(), settings.zone).astimezone(UTC)
-        own = authorship.own_texts(connection, agent_id, text_of(since), hands)
+        own = authorship.own_texts(connection, agent_id, _start(settings, days[0]), hands)
+        busy = {day for day in days if _was_busy(connection, settings, agent_id, day)}
     for entry, run_id, span in found:
-        is_own = entry.origin == _HAND and core.normal(entry.text) in own
-        yield (replace(entry, origin=_AGENT) if is_own else entry), run_id, span
+        origin = entry.origin
+        if origin == _HAND and core.normal(entry.text) in own:
+            origin = _AGENT
+        elif origin == _HAND and entry.day in busy:
+            origin = UNKNOWN_ORIGIN
+        yield (replace(entry, origin=origin) if origin != entry.origin else entry), run_id, span
+
+
+def _was_busy(connection: Connection, settings: Settings, agent_id: str, day: date) -> bool:
+    return authorship.was_working(
+        connection, agent_id, _start(settings, day), _start(settings, day + timedelta(days=1))
+    )
+
+
+def _start(settings: Settings, day: date) -> str:
+    """Return when a local day begins, UTC."""
+    return text_of(datetime.combine(day, wall_time(), settings.zone).astimezone(UTC))
 
 
 def _of_file(
@@ -444,7 +488,7 @@ def _of_file(
                 writer = _HAND if by is None else _AGENT
                 origin = writer if label in {None, "user"} else label
             else:
-                origin = label or _UNTOLD
+                origin = f"{_SLEEP}{label or ''}"
             session_id = None if by is None else by.session_id
             entry = Entry("", text, origin or "", day, clock, stamp, session_id, path)
             place = Source(
@@ -461,38 +505,40 @@ def _of_file(
             yield entry, None if session_id is None or by is None else by.run_id, place
 
 
-@dataclass(slots=True)
-class _Ground:
-    footing: Footing
-    session_id: str
-
-
 class _Grounds:
     """The turns that runs of sleep were about, read when the first line of theirs is asked for."""
 
     def __init__(self, source: Gathered) -> None:
         self._source = source
-        self._known: dict[str, _Ground] = {}
+        self._known: dict[str, tuple[Footing, str]] = {}
 
-    def origin(self, run_id: str, entry: Entry) -> str:
-        """Who said a line under another name, as in a chat of several people: whoever said all it stands on."""
-        found = {source.origin for source in self.sources(run_id, entry)}
-        return next((one for one in ("user", "assistant") if found == {one}), "report")
+    def behind(self, run_id: str, entry: Entry) -> Behind:
+        """Return the sentences that a line of a run's block stands on, each with its turn."""
+        return self._ground(run_id)[0].behind(entry.text)
+
+    def origin(self, run_id: str, entry: Entry, label: str | None) -> str:
+        """Return whose word a line is: that of the sentences it stands on. A label alone never makes it the user's."""
+        lanes = [piece.lines[number - 1].lane for piece, numbers in self.behind(run_id, entry) for number in numbers]
+        lane = min(lanes, default=Lane.ASSISTANT if label in {None, "user", "assistant"} else Lane.OUTSIDE)
+        return {Lane.USER: "user", Lane.ASSISTANT: "assistant"}.get(lane, "report")
 
     def sources(self, run_id: str, entry: Entry) -> tuple[Source, ...]:
-        """The records that a line of a run's block stands on."""
+        """Return the records that a line of a run's block stands on."""
+        footing, session_id = self._ground(run_id)
+        with sqlite.reading(self._source.engine) as connection:
+            return turns.sources(connection, session_id, footing.seqs(entry.text))
+
+    def _ground(self, run_id: str) -> tuple[Footing, str]:
         if run_id not in self._known:
             self._known[run_id] = self._read(run_id)
-        ground = self._known[run_id]
-        seqs = ground.footing.seqs(entry.text)
-        with sqlite.reading(self._source.engine) as connection:
-            return turns.sources(connection, ground.session_id, seqs)
+        return self._known[run_id]
 
-    def _read(self, run_id: str) -> _Ground:
+    def _read(self, run_id: str) -> tuple[Footing, str]:
         with sqlite.reading(self._source.engine) as connection:
             row = (
                 connection.exec_driver_sql(
                     "SELECT r.session_id, json_extract(r.options, '$.upto') AS upto, s.folder,"
+                    " json_extract(r.receipt, '$.cites') AS cites,"
                     " (SELECT max(json_extract(b.options, '$.upto')) FROM job_run b WHERE b.session_id = r.session_id"
                     " AND b.kind = coalesce(json_extract(r.options, '$.of'), r.kind) AND b.state = 'succeeded'"
                     " AND json_extract(b.options, '$.upto') < json_extract(r.options, '$.upto')) AS mark"
@@ -502,5 +548,9 @@ class _Grounds:
                 .mappings()
                 .one()
             )
-            found = turns.stored_turns(connection, row["session_id"], after=row["mark"] or 0, upto=row["upto"])
-        return _Ground(Footing(found, row["folder"], self._source.settings.zone), row["session_id"])
+            cites = json.loads(row["cites"] or "{}")
+            # A run of facts leaves an exchange that is not over to the next, whose turns begin before its own mark.
+            cited = [int(one.partition(".")[0].removeprefix("t")) for ids in cites.values() for one in ids]
+            after = min((row["mark"] or 0, *(seq - 1 for seq in cited)))
+            found = turns.stored_turns(connection, row["session_id"], after=after, upto=row["upto"])
+        return Footing(found, row["folder"], self._source.settings.zone, cites), row["session_id"]

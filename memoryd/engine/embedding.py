@@ -43,23 +43,14 @@ def is_wanted(settings: Settings) -> bool:
 
 @dataclass(slots=True)
 class Embedder:
-    """What questions and texts mean.
+    """What questions and texts mean."""
 
-    Attributes:
-        model: its name, with its version.
-        questions: embeds questions; a process of its own, so that none waits for a text.
-        texts: embeds what is remembered.
-        monotonic: a clock in seconds.
-        log: told of what fails, never of what was said.
-        batch: texts of one request and one transaction.
-    """
-
-    model: str
-    questions: Worker
+    model: str  # its name, with its version
+    questions: Worker  # a process of its own, so that none waits for a text
     texts: Worker
     monotonic: Callable[[], float]
     log: Log
-    batch: int = BATCH
+    batch: int = BATCH  # texts of one request and one transaction
     _asking: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="meaning"))
     _rests_until: float = 0.0
 
@@ -88,16 +79,7 @@ class Embedder:
         return Meaning(vector, self.model, "" if vector is not None else "nothing in it the model knows")
 
     def fill(self, indexer: Indexer, agent: Agent, go_on: Callable[[], bool]) -> None:
-        """Embed what an agent remembers and is not embedded yet, the newest first, a portion at a time.
-
-        Args:
-            indexer: whose index it is in.
-            agent: whose memory.
-            go_on: asked between portions.
-
-        Raises:
-            StateError: the index or the database cannot be used.
-        """
+        """Embed what an agent remembers and is not embedded yet, the newest first, a portion at a time."""
         while go_on() and self.monotonic() >= self._rests_until:
             try:
                 if not self._fill_some(indexer, agent):
@@ -136,11 +118,7 @@ class Embedder:
         return True
 
     def _embed(self, texts: Sequence[str]) -> list[bytes | None]:
-        """The vectors of texts; where the child dies of them, each is tried alone: what it dies of is passed over.
-
-        Raises:
-            MemorydError: the model fails, whatever the text.
-        """
+        """The vectors of texts; where the child dies of them, each is tried alone: what it dies of is passed over."""
         try:
             return self.texts.embed(texts)
         except LostError:

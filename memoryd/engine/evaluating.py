@@ -52,15 +52,7 @@ _CORE = PREFIXES[Kind.CORE]
 
 
 def of_agent(engine: Engine, settings: Settings, agent: Agent, now: datetime, days: int) -> Evaluation:
-    """Evaluate an agent's memory by the questions of its last days.
-
-    Args:
-        engine: the state database; it is only read.
-        settings: the configuration.
-        agent: whose memory.
-        now: the time.
-        days: how far back the questions lie.
-    """
+    """Evaluate an agent's memory by the questions of its last days."""
     entries = _entries(agent.workspace, settings)
     with sqlite.reading(engine) as connection:
         asked = sorted(_asked(connection, agent.id, text_of(now - timedelta(days=days))), key=lambda one: one.since)
@@ -153,12 +145,7 @@ def verdict_text(told: Mapping[str, Any]) -> str:
 
 
 def as_text(told: Mapping[str, Any], days: int) -> str:
-    """An evaluation as a row, for people: what each number means, and whether it is good.
-
-    Args:
-        told: as `as_row` gives it.
-        days: how far back the questions lie.
-    """
+    """An evaluation as a row, for people: what each number means, and whether it is good."""
     since = f"in the last {counted(days, 'day')}"
     if not told["asked"]:
         return f"You have asked nothing {since} that was answered and that you let stand: there is nothing to go by."

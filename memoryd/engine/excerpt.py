@@ -38,19 +38,11 @@ _UNTOLD = frozenset({"backup", PurePosixPath(proposal.FOLDER).name})  # old vers
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """Part of a text.
+    """Part of a text."""
 
-    Attributes:
-        path: of the file in the workspace; `session:ID` or `fact:ID`.
-        first_line: the first line of it, counted from 1; of a session the number of the turn.
-        last_line: the last line of it; one less than the first where there is none.
-        total_lines: how many there are.
-        text: the lines.
-    """
-
-    path: str
-    first_line: int
-    last_line: int
+    path: str  # in the workspace; `session:ID` or `fact:ID`
+    first_line: int  # from 1; of a session the number of the turn
+    last_line: int  # one less than the first where there is none
     total_lines: int
     text: str
 
@@ -63,11 +55,7 @@ class Span:
     count: int | None = None
 
     def check(self) -> None:
-        """Refuse what cannot be meant.
-
-        Raises:
-            ConfigError: a number is less than one.
-        """
+        """Refuse what cannot be meant."""
         if self.first < 1 or (self.count is not None and self.count < 1):
             raise ConfigError("lines are counted from 1, and at least one is wanted", f"{self.first}, {self.count}")
 
@@ -81,12 +69,8 @@ def get(
 ) -> Excerpt:
     """Read part of what an agent remembers. Whether it may be shown is for the caller to know.
 
-    Args:
-        agent: whose memory.
-        path: of a file, from the workspace on; or as a hit names a session, a fact, or the memory that it is.
-        span: which lines, or turns; of a core memory those of `MEMORY.md` that it takes.
-        database: the state database.
-        redact: gives texts of files without their secrets.
+    A path begins at the workspace, or is what a hit calls a session, a fact, or the memory that it is; of a core memory
+    those lines of `MEMORY.md` are read that it takes.
 
     Raises:
         RefusedError: the path leads to what is no memory, or private.
@@ -121,11 +105,7 @@ def _lines(
 
 
 def inside(path: str) -> str:
-    """The path as it is named from the workspace on.
-
-    Raises:
-        RefusedError: it leads to what is no memory, or private.
-    """
+    """The path as it is named from the workspace on."""
     if not path or "\0" in path or len(path) > LONGEST_PATH:
         raise RefusedError("this is no path", path[:80].replace("\0", "\ufffd"), _HINT)
     pure = PurePosixPath(path)

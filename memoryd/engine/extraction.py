@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from memoryd.database import memories, profile, runs, sqlite, turns
 from memoryd.engine.clock import text_of
-from memoryd.engine.sleeping import ASK_AGAIN, instructions, is_history, new_run_id, timed
+from memoryd.engine.sleeping import ASK_AGAIN, dailies, instructions, is_history, judges, new_run_id, timed
 from memoryd.files import regular
 from memoryd.jobs.facts import CONSUMER, FactsInputs
 from memoryd.jobs.job import NothingToDo
@@ -20,6 +20,7 @@ from memoryd.ledger.facts import Store, fact_of
 from memoryd.ledger.memory import Kind
 from memoryd.ledger.profile import Entry
 from memoryd.tiers import core
+from memoryd.transcripts.registry import program_of
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, RowMapping
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from memoryd.database.runs import Run
     from memoryd.engine.clock import Clock
     from memoryd.engine.sleeping import Source
+    from memoryd.ledger.memory import Memory
 
 KIND = "facts"
 LONGEST_WAIT = 10  # times the debounce, for a session that is never quiet
@@ -181,6 +183,7 @@ def gather(source: Source, run: Run) -> FactsInputs | NothingToDo:
     with sqlite.reading(source.engine) as connection:
         blind = turns.first_unscanned(connection, session_id, after=mark, upto=upto)
         covered = turns.stored_turns(connection, session_id, after=mark, upto=upto if blind is None else blind - 1)
+        earlier = turns.stored_turns(connection, session_id, upto=mark)
         live = memories.live(connection, run.agent_id, Kind.FACT)
         sections = profile.read(connection, run.agent_id)
         graves = memories.tombstones(connection, run.agent_id)
@@ -189,23 +192,36 @@ def gather(source: Source, run: Run) -> FactsInputs | NothingToDo:
     old = regular.read_in(source.workspace, "MEMORY.md")
     bullets = [bullet.text for bullet in core.bullets(core.parse(old or b""))]
     facts = Store(map(fact_of, live)).all()
-    texts = [*bullets, *(entry.text for entry in sections.values())]
-    clean = source.scrubber.redact(texts)
+    # Files of people: what they keep there is theirs, but it is not sent.
+    days, *clean = source.scrubber.redact(
+        [dailies(source, covered), *bullets, *(one.text for one in sections.values())]
+    )
     settings = source.settings
     return FactsInputs(
         agent_id=run.agent_id,
         session_id=session_id,
         turns=tuple(map(timed, covered)),
+        earlier=tuple(map(timed, earlier)),
+        folder=row["folder"],
+        program=program_of(row["format"]),
         known=tuple(facts),
+        said_at={memory.id: _said_at(memory) for memory in live},
         profile={
             section: Entry(text, entry.updated_at)
             for (section, entry), text in zip(sections.items(), clean[len(bullets) :], strict=True)
         },
         tombstones=graves,
         core=tuple(clean[: len(bullets)]),
+        daily=days,
         min_confidence=settings.facts.min_confidence,
         drain=drain,
         tz=settings.zone,
         now=source.clock.now(),
         instructions=instructions(KIND),
+        judges=judges(source),
     )
+
+
+def _said_at(memory: Memory) -> str:
+    """Return when a fact was said; one that was changed since was said then."""
+    return memory.updated_at if memory.updated_at > memory.created_at else memory.origin_at or memory.created_at

@@ -18,14 +18,6 @@ VERDICTS = (GOOD, BAD)
 def give(engine: Engine, agent_id: str, memory_id: str, verdict: str, *, actor: str, now: str) -> None:
     """Record what somebody said of a memory.
 
-    Args:
-        engine: the state database.
-        agent_id: whose memory.
-        memory_id: of a live memory.
-        verdict: one of `VERDICTS`.
-        actor: who says so.
-        now: UTC, ISO 8601 with `Z`.
-
     Raises:
         NotFoundError: the agent has no such memory.
         RefusedError: the memory has ended, or there is no such verdict.

@@ -31,17 +31,19 @@ from memoryd.jobs import facts, sleep
 from memoryd.jobs.evidence import moment
 from memoryd.jobs.job import MoveWatermark
 from memoryd.ledger import audit as chain
-from memoryd.ledger import forgetting, grounding
+from memoryd.ledger import forgetting
 from memoryd.ledger.cut import MARK, Cut, cut_of, lines_of, sparing
+from memoryd.ledger.floor import is_said
 from memoryd.ledger.forgetting import OPERATION, Version
 from memoryd.ledger.memory import PREFIXES, draw_salt, sources_from_json
 from memoryd.ledger.profile import Entry, Section
+from memoryd.text.content import overlap
 from memoryd.tiers import diary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
-    from datetime import tzinfo
+    from datetime import date, tzinfo
     from pathlib import Path
 
     from sqlalchemy import Connection, Engine
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from memoryd.ledger.memory import Memory, Source
 
 KIND = "forget"
+_MOST_OF = 0.5  # share of the words of a memory that lines must have for it to be of them
 _MEMORY = tuple(PREFIXES.values())
 _PROFILE = chain.profile("")
 _DAILIES = "memory"
@@ -75,43 +78,23 @@ def target_of(options: Mapping[str, Any]) -> Target:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What forgetting comes to.
-
-    Attributes:
-        target: what is to be forgotten.
-        sessions: whose texts go; none where a memory is forgotten.
-        memories: all of the agent, by id.
-        verdict: what becomes of them.
-        cut: what is taken out of files and other texts.
-        replies: sessions whose models' replies go.
-        states: digests of further states that go.
-        sections: of the profile that change, each with its new text.
-        marks: how far the sessions have been read.
-        transcripts: paths of the sessions' transcripts.
-        shown: the first and the last day, YYYY-MM-DD, of dreams that may have been shown a memory that goes; None where
-            a session is forgotten, whose dreams are known.
-        told: for the receipt: ids, reasons and counts, never a text.
-    """
+    """What forgetting comes to."""
 
     target: Target
-    sessions: tuple[str, ...]
+    sessions: tuple[str, ...]  # whose texts go; none where a memory is forgotten
     memories: Mapping[str, Memory]
     verdict: Verdict
-    cut: Cut
-    replies: tuple[str, ...]
-    states: tuple[str, ...]
-    sections: Mapping[Section, tuple[str, tuple[Source, ...]]]
-    marks: Mapping[str, int]
-    transcripts: frozenset[str]
-    shown: tuple[str, str] | None
-    told: dict[str, Any] = field(default_factory=dict)
+    cut: Cut  # out of files and other texts
+    replies: tuple[str, ...]  # sessions whose models' replies go
+    states: tuple[str, ...]  # digests of further states that go
+    sections: Mapping[Section, tuple[str, tuple[Source, ...]]]  # of the profile that change, each with its new text
+    marks: Mapping[str, int]  # how far the sessions have been read
+    transcripts: frozenset[str]  # paths
+    shown: tuple[str, str] | None  # first and last day of dreams that may have been shown a memory that goes
+    told: dict[str, Any] = field(default_factory=dict)  # for the receipt: never a text
 
     def check(self) -> None:
-        """Let only a plan pass that touches nothing protected.
-
-        Raises:
-            RefusedError: names the memories that are.
-        """
+        """Let only a plan pass that touches nothing protected."""
         if self.verdict.protected:
             hint = "memoryd core unprotect each of them first, if that is meant"
             raise RefusedError("would have to go and are protected", ", ".join(self.verdict.protected), hint)
@@ -138,13 +121,6 @@ class _Known:
 def plan(connection: Connection, agent_id: str, workspace: OpenFolder, target: Target, tz: tzinfo) -> Planned:
     """How to forget something.
 
-    Args:
-        connection: of a transaction.
-        agent_id: whose it is.
-        workspace: the agent's folder.
-        target: what.
-        tz: of the agent's days.
-
     Raises:
         NotFoundError: the agent has no such memory or session.
     """
@@ -163,6 +139,7 @@ def plan(connection: Connection, agent_id: str, workspace: OpenFolder, target: T
             raise NotFoundError(f"there is no session {target.session_id!r}", hint="memoryd session list shows them")
         verdict = forgetting.of_sessions(held, sessions, grounded)
     cut = _cut(connection, agent_id, workspace, _Held(held, known, verdict, sessions))
+    verdict = forgetting.without_notes(held, verdict, cut.says)
     lines = _cut_lines(workspace, cut)
     gone = {source.session for one in verdict.erased for source in held[one].sources}
     replies = tuple(sorted(gone)) if target.memory_id is not None else ()
@@ -215,16 +192,16 @@ def _grounded(connection: Connection, agent_id: str, tz: tzinfo) -> Grounded:
     today = utc_now().astimezone(tz).date()
 
     def grounded(text: str, sources: Sequence[Source], parents: Sequence[str]) -> bool:
-        records = [grounding.Source(parent, today) for parent in parents]
+        records = [(parent, today) for parent in parents]
         for source in sources:
             row = connection.exec_driver_sql(
-                "SELECT text, role FROM turn WHERE agent_id = ? AND record_id = ? AND part = ? AND text <> ''",
+                "SELECT text FROM turn WHERE agent_id = ? AND record_id = ? AND part = ? AND text <> ''",
                 (agent_id, source.record_id, source.part),
             ).first()
             at = moment(source.at)
             if row is not None:
-                records.append(grounding.Source(row[0], at.astimezone(tz).date() if at else today, row[1]))
-        return bool(records) and grounding.Ground(records).missing(text) is None
+                records.append((row[0], at.astimezone(tz).date() if at else today))
+        return is_said(text, records)
 
     return grounded
 
@@ -260,16 +237,16 @@ def _cut(connection: Connection, agent_id: str, workspace: OpenFolder, held: _He
     ]
     edited = [line for path, data in _read_dailies(workspace) for line in lines_of(said, *blocks).edited(path, data)]
     if edited:
-        ground = grounding.Ground(_turns(connection, held.sessions))
-        said += [line for line in edited if ground.missing(line) is None]
+        told = _turns(connection, held.sessions)
+        said += [line for line in edited if is_said(line, told)]
     staying = held.staying()
     return lines_of(said, *blocks, staying) if held.sessions else sparing(cut_of(said), staying)
 
 
-def _turns(connection: Connection, sessions: Sequence[str]) -> list[grounding.Source]:
+def _turns(connection: Connection, sessions: Sequence[str]) -> list[tuple[str, date]]:
     today = utc_now().date()
     turns_of = (turns.stored_turns(connection, one) for one in sessions)
-    return [grounding.Source(turn.text, today, turn.role) for found in turns_of for turn in found if turn.text]
+    return [(turn.text, today) for found in turns_of for turn in found if turn.text]
 
 
 def _sections(
@@ -319,7 +296,8 @@ def _marks(connection: Connection, sessions: Sequence[str]) -> dict[str, int]:
 def _told(connection: Connection, agent_id: str, found: Planned, lines: Mapping[str, str]) -> dict[str, Any]:
     verdict, held = found.verdict, found.memories
     became = {one: {"became": "erased", "why": why} for one, why in verdict.erased.items()}
-    became |= {one: {"became": "kept", "why": forgetting.GROUNDED} for one in verdict.kept}
+    why = {one: forgetting.why_kept(held[one], left) for one, left in verdict.kept.items()}
+    became |= {one: {"became": "kept", "why": why[one]} for one in verdict.kept}
     became |= {one: {"became": "restored", "why": forgetting.MERGED} for one in verdict.restored}
     named = found.target.memory_id
     records = {(s.record_id, s.part) for one in verdict.erased for s in held[one].sources} if named else set()
@@ -358,11 +336,8 @@ def _told(connection: Connection, agent_id: str, found: Planned, lines: Mapping[
 
 def _is_of(memory: Memory, lines: Mapping[str, str]) -> bool:
     """Whether a memory stands on a daily file, and most of it in the lines that this loses: a dream's words of them."""
-    lost = [lines[one.transcript] for one in memory.sources if one.origin == "daily" and one.transcript in lines]
-    if not lost:
-        return False
-    held, asked = grounding.Ground([grounding.Source(text, utc_now().date()) for text in lost]).support(memory.content)
-    return 0 < asked <= 2 * held
+    lost = [lines[one.transcript] for one in memory.sources if one.transcript in lines]
+    return bool(lost) and overlap(memory.content, "\n".join(lost)) >= _MOST_OF
 
 
 # --- carrying out -----------------------------------------------------------------------------------------------------
@@ -370,24 +345,14 @@ def _is_of(memory: Memory, lines: Mapping[str, str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Forgetter:
-    """Says what a commit is to do.
-
-    Attributes:
-        agent_id: whose memory.
-        target: what is to be forgotten.
-        tz: of the agent's days.
-        now: tells the time as the database writes it.
-        new_hex: draws eight hex digits.
-        made: what daily files come to, by cut, path and digest: made ahead of the commit's transaction, which holds
-            everybody up.
-    """
+    """Says what a commit is to do."""
 
     agent_id: str
     target: Target
     tz: tzinfo
     now: Callable[[], str]
     new_hex: Callable[[], str]
-    made: dict[tuple[Cut, str, str], bytes] = field(default_factory=dict)
+    made: dict[tuple[Cut, str, str], bytes] = field(default_factory=dict)  # daily files, ahead of the transaction
 
     def plan(self, engine: Engine, workspace: Path) -> Planned:
         """How to do it, as things are now.
@@ -466,19 +431,12 @@ def _read_dailies(workspace: OpenFolder) -> Iterator[tuple[str, bytes]]:
 
 @dataclass(slots=True, kw_only=True)
 class Copies(Sweep):
-    """Takes what is forgotten out of all that only holds copies of it.
-
-    Attributes:
-        cut: what.
-        sessions: whose texts go as a whole, in states that were put aside; in that of now the commit does it.
-        transcripts: of these sessions; those that memoryd recorded itself lose their texts as well.
-        shown: the days of the diaries in which a model may have spoken of it, from the first to the last; None: none.
-    """
+    """Takes what is forgotten out of all that only holds copies of it."""
 
     cut: Cut
-    sessions: tuple[str, ...]
-    transcripts: frozenset[str]
-    shown: tuple[str, str] | None
+    sessions: tuple[str, ...]  # whose texts go in states that were put aside; now the commit does it
+    transcripts: frozenset[str]  # of these sessions; those that memoryd recorded itself lose their texts as well
+    shown: tuple[str, str] | None  # the days of diaries in which a model may have spoken of it; None: none
 
     def cleaned(self, given: Sequence[str], *, in_file: bool = False) -> dict[str, str]:  # noqa: ARG002 - alike
         """Texts without it."""
@@ -502,6 +460,8 @@ class Copies(Sweep):
             if "audit" in there:
                 for agent_id in self.workspaces:
                     _erase_said(connection, agent_id, self.cut)
+            for agent_id in self.workspaces:
+                erasure.erase_judgements(connection, agent_id)
 
     def was_written(self, connection: Connection, table: str, row: Mapping[str, Any]) -> None:
         """A turn must not get its text back; a memory that was put aside is audited there."""
@@ -538,7 +498,13 @@ class Copies(Sweep):
 
 def _erase_said(connection: Connection, agent_id: str, cut: Cut) -> None:
     kept = audit.kept_states(connection, agent_id)
-    audit.erase(connection, [digest for name, digest, text in kept if cut.says(_said_in(name, text))])
+    says = (digest for name, digest, text in kept if any(map(cut.says, (_said_in(name, text), _note_in(name, text)))))
+    audit.erase(connection, list(says))
+
+
+def _note_in(name: str, state: str) -> str:
+    """The note of a memory in a state of the audit."""
+    return str(json.loads(state).get("note") or "") if name.startswith(_MEMORY) else ""
 
 
 def _said_in(name: str, state: str) -> str:

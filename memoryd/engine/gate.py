@@ -59,18 +59,8 @@ def judge(
 ) -> Passed:
     """What of the operations the guards let through, as changes still to be written.
 
-    Args:
-        connection: of the transaction.
-        agent_id: whose ledger it is.
-        operations: in order.
-        door: by which they come.
-        now: UTC, ISO 8601 with `Z`.
-        new_hex: draws eight random hex digits.
-        limits: of the configuration.
-        said_anew: hashes of forgotten texts that the job found said again, besides those their sources show.
-        seen: texts by id, as they were when the operations were decided.
-        rewrite: what a rewrite speaks of.
-        begun: of a refinement, what it is measured against.
+    `said_anew` are hashes of forgotten texts that the job found said again, besides those their sources show; `seen`
+    the texts by id as they were when the operations were decided; `begun` what a refinement is measured against.
 
     Raises:
         OperationError: an operation names what is not there, or cannot be done to it.
@@ -107,9 +97,8 @@ def _allowance(context: Context, too_much: Refusal) -> str:
     lost, used, base, percent = (too_much.numbers[name] for name in ("lost", "before", "base", "percent"))
     most = int(base * percent / 100)
     behind = guards.fits_behind(context, too_much)
-    ends = (
-        None if behind is None else moment_of(behind) + erosion.WINDOW + timedelta(minutes=1)
-    )  # it is told to the minute
+    # It is told to the minute.
+    ends = None if behind is None else moment_of(behind) + erosion.WINDOW + timedelta(minutes=1)
     when = "that is too much at any time" if ends is None else f"with no other loss it fits from {ends:%F %H:%M} UTC on"
     told = f"this takes about {lost:,} tokens, {used:,} of the {most:,} that may go in 30 days are used ({percent:g} %)"
     return f"{told}; {when}"
@@ -164,11 +153,7 @@ _HINTS = {
 
 
 def require_passed(passed: Passed) -> None:
-    """Make sure that nothing was refused.
-
-    Raises:
-        RefusedError: something was; by which guard, of which memories.
-    """
+    """Make sure that nothing was refused."""
     if passed.refusals:
         told = {Guard.EROSION: f": {passed.allowance}"}
         why = "; ".join(f"{one.guard}: {one.why}{told.get(one.guard, '')}" for one in passed.refusals)

@@ -55,13 +55,9 @@ _TURN = "seq, role, origin, kind, text, at, sidechain"
 # What an agent looked for in this memory is nothing that is known.
 _LOOK = "kind = 'tool_call' AND (tool_name LIKE '%memory_search' OR tool_name LIKE '%memory_get')"
 _TALK = (
-    "kind IN ('message', 'summary') AND role IN ('user', 'assistant') AND origin NOT IN ('tool', 'system', 'injected')"
-    " AND text <> ''"
+    "kind IN ('message', 'choice', 'summary') AND role IN ('user', 'assistant')"
+    " AND origin NOT IN ('tool', 'system', 'injected') AND text <> ''"
 )
-
-
-def _goes_on() -> bool:
-    return True
 
 
 class _File(NamedTuple):
@@ -76,20 +72,12 @@ class _File(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Indexer:
-    """Keeps the index of a state folder up to date.
-
-    Attributes:
-        index: what is kept.
-        database: the state database, which need not be there.
-        zone: in which turns have their day.
-        redact: gives texts of files without their secrets.
-        log: told of what cannot be taken in.
-    """
+    """Keeps the index of a state folder up to date."""
 
     index: Index
-    database: KeptReader
-    zone: tzinfo
-    redact: Callable[[Sequence[str]], list[str]]
+    database: KeptReader  # need not be there
+    zone: tzinfo  # in which turns have their day
+    redact: Callable[[Sequence[str]], list[str]]  # gives texts of files without their secrets
     log: Log
 
     def close(self) -> None:
@@ -97,15 +85,10 @@ class Indexer:
         self.index.close()
         self.database.close()
 
-    def refresh(self, agent: Agent, go_on: Callable[[], bool] = _goes_on) -> None:
+    def refresh(self, agent: Agent, go_on: Callable[[], bool] = lambda: True) -> None:
         """Take in what has changed of an agent; one that is up to date costs a few reads.
 
-        Args:
-            agent: whose memory.
-            go_on: asked between portions; where it says no, the rest is for the next time.
-
-        Raises:
-            StateError: the index or the database cannot be used.
+        Where `go_on`, asked between portions, says no, the rest is for the next time.
         """
         for attempt in range(AGAIN):
             try:
@@ -122,13 +105,8 @@ class Indexer:
             else:
                 return
 
-    def settle(self, agent: Agent, go_on: Callable[[], bool] = _goes_on) -> None:
-        """Put together what a long history came in as, little by little: questions are answered faster then.
-
-        Raises:
-            RebuiltError: the index was damaged, and is empty now.
-            StateError: the index cannot be used.
-        """
+    def settle(self, agent: Agent, go_on: Callable[[], bool] = lambda: True) -> None:
+        """Put together what a long history came in as, little by little: questions are answered faster then."""
         with self.index.reading() as tables:
             number = tables.find_number(agent.id)
             is_settled = number is None or tables.segments(number) <= SEGMENTS
@@ -339,11 +317,7 @@ class Indexer:
     # --- whether it is right --------------------------------------------------------------------------------------
 
     def problems(self, agent: Agent) -> list[dict[str, str]]:
-        """What is in the index and not in files and rows, or the other way, after a refresh; told by names.
-
-        Raises:
-            StateError: the index or the database cannot be used.
-        """
+        """What is in the index and not in files and rows, or the other way, after a refresh; told by names."""
         hint = "delete index.db: it is made anew"
         self.refresh(agent)
         why = self.index.why_damaged()
@@ -356,7 +330,8 @@ class Indexer:
             wanted = {path: tier for path, (_, tier, _) in _listed(agent, opened)}
             if reader is not None:
                 wanted |= {f"{FACT}:{row['id']}": FACT for row in reads.fact_rows(reader, agent.id)}
-                wanted |= {f"{SESSION}:{row[0]}": SESSION for row in _sessions_with_turns(reader, agent.id)}
+                sql = "SELECT DISTINCT session_id FROM turn WHERE agent_id = ? AND text <> '' AND origin <> 'injected'"
+                wanted |= {f"{SESSION}:{row[0]}": SESSION for row in reader.stream(sql, agent.id)}
             held = tables.sources(number, *TIERS)
             wrong = [(path, "is not in the index") for path in sorted(wanted.keys() - held.keys())]
             wrong += [(path, "is in the index, and nowhere else") for path in sorted(held.keys() - wanted.keys())]
@@ -514,9 +489,3 @@ def _ranges(rows: Iterable[tuple[int, str, int, str | None, int]]) -> dict[str, 
 def _audit_mark(reader: Reader, agent_id: str) -> str:
     row = next(reader.stream("SELECT hash FROM audit WHERE agent_id = ? ORDER BY id DESC LIMIT 1", agent_id), None)
     return "none" if row is None else str(row[0])
-
-
-def _sessions_with_turns(reader: Reader, agent_id: str) -> Iterator[tuple[str]]:
-    return reader.stream(
-        "SELECT DISTINCT session_id FROM turn WHERE agent_id = ? AND text <> '' AND origin <> 'injected'", agent_id
-    )

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
-    from memoryd.config import Agent, Settings, TranscriptSource
+    from memoryd.config import Agent, Settings
     from memoryd.engine.clock import Clock
     from memoryd.engine.scrubbing import Scan, Scrubber
     from memoryd.files.log import Log
@@ -79,13 +79,10 @@ def sources_of(settings: Settings) -> list[Source]:
         found.append(Source(agent, now_files, "now", None))
         handed_over = sources.pattern("*.jsonl", recording.folder_of(settings.state_dir, agent.id))
         found.append(Source(agent, handed_over, Messages.name, None, watched=False))
-        found.extend(_source(agent, source, settings.state_dir) for source in agent.transcripts)
+        for source in agent.transcripts:
+            pattern = sources.pattern(source.pattern, source.root, without=settings.state_dir)
+            found.append(Source(agent, pattern, source.format, source.project))
     return found
-
-
-def _source(agent: Agent, source: TranscriptSource, state_dir: Path) -> Source:
-    pattern = sources.pattern(source.pattern, source.root, without=state_dir)
-    return Source(agent, pattern, source.format, source.project)
 
 
 class Ingest:
@@ -307,7 +304,8 @@ class Ingest:
                     self._leave(source, cursor)
                     cursor = known
             if cursor is None:
-                if not (source.pattern.matches(path) or _is_named_after(path, known)):
+                is_named_after = known is not None and Path(path).name.startswith(Path(known.path).stem)
+                if not (source.pattern.matches(path) or is_named_after):
                     return  # another file took the inode of a transcript
                 cursor = Cursor(source.agent.id, path, stat.dev, stat.ino, fate_at=self.clock.text())
             self._read(source, path, stat, cursor, handle)
@@ -441,7 +439,9 @@ class Ingest:
                 told = self._tell(source, cursor, handle, size, reading.HEAD_READ_MAX)
             if not told:
                 cursor.unfinished = False
-                self._note(cursor, cursor.note or "its format, session or folder cannot be told yet")
+                cursor.note = cursor.note or "its format, session or folder cannot be told yet"
+                self.batch.cursors[id(cursor)] = cursor
+                self.log.debug("transcript not read", agent=cursor.agent_id, path=cursor.path, why=cursor.note)
                 return False
         if cursor.meetings is None:
             cursor.meetings = reading.Meetings(cursor.session_id or "", cursor.offset)
@@ -464,11 +464,7 @@ class Ingest:
         return True
 
     def without_secrets(self, identity: Identity) -> Identity:
-        """Return whose session it is, as it may be kept.
-
-        Raises:
-            UnscannedError: it could not be scanned.
-        """
+        """Return whose session it is, as it may be kept."""
         parent, cwd = identity.parent_session_id, identity.cwd
         return identity._replace(
             session_id=self.scrubber.name(identity.session_id),
@@ -495,11 +491,6 @@ class Ingest:
         if cursor.note != why:
             self.log.info("transcript not read", agent=cursor.agent_id, path=cursor.path, why=why)
         cursor.note = why
-
-    def _note(self, cursor: Cursor, why: str) -> None:
-        cursor.note = why
-        self.batch.cursors[id(cursor)] = cursor
-        self.log.debug("transcript not read", agent=cursor.agent_id, path=cursor.path, why=why)
 
     def take(self, cursor: Cursor, found: list[Found]) -> None:
         """Put turns to what is to be stored."""
@@ -666,10 +657,6 @@ def _place(error: BaseException) -> str:
     """What happened and where, without the message, which may quote the transcript."""
     last = traceback.extract_tb(error.__traceback__)[-1:]
     return " ".join([type(error).__name__, *(f"at {Path(frame.filename).name}:{frame.lineno}" for frame in last)])
-
-
-def _is_named_after(path: str, known: Cursor | None) -> bool:
-    return known is not None and Path(path).name.startswith(Path(known.path).stem)
 
 
 def _both_forms(folder: str) -> set[Path]:

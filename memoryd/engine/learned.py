@@ -32,16 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Hand:
-    """What facts are written with.
-
-    Attributes:
-        now: UTC, ISO 8601 with `Z`.
-        new_hex: draws eight random hex digits.
-        limits: of the store.
-        guards: of the guards.
-        actor: who the audit says it was.
-        run_id: of the run.
-    """
+    """What facts are written with."""
 
     now: str
     new_hex: Callable[[], str]
@@ -67,21 +58,13 @@ def carry_out(
     cited: Callable[[Iterable[int]], tuple[Source, ...]],
     hand: Hand,
 ) -> Carried:
-    """Write facts and sections of the profile, and audit them.
-
-    Args:
-        connection: of the transaction.
-        agent_id: whose they are.
-        edit: what the job decided.
-        cited: gives the sources that turns of the session are.
-        hand: what to write with.
-    """
+    """Write facts and sections of the profile, and audit them."""
     live = {memory.id: memory for memory in memories.live(connection, agent_id, Kind.FACT)}
     graves = memories.tombstones(connection, agent_id)
     wanted, refusals = _wanted(edit.learned, live, graves)
     going = {one for learned in wanted for one in learned.replaces} | set(edit.forgotten)
     store = Store(fact_of(memory) for memory in live.values() if memory.id not in going or memory.constitutional)
-    news = [NewFact(one.content, one.category, one.confidence, cited(one.sources)) for one in wanted]
+    news = [NewFact(one.content, one.category, one.confidence, cited(one.sources), note=one.note) for one in wanted]
     created = store.create(
         news,
         hand.limits,

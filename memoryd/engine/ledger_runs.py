@@ -47,11 +47,7 @@ VERBS: dict[str, type[Protect | Unprotect | Restore]] = {"protect": Protect, "un
 def decide(writer: Writer, journal: Journal, run: Run, *, at_once: bool = True) -> Decided:
     """Say what a run is to do.
 
-    Args:
-        writer: what its commit works with.
-        journal: of the watermarks.
-        run: the run.
-        at_once: what is in no file may be done ahead of the commit, in portions; else all of it is for the commit.
+    `at_once`: what is in no file may be done ahead of the commit, in portions; else all of it is for the commit.
 
     Raises:
         RefusedError: later runs stand on what is to be taken back, or there is nothing to write.
@@ -110,11 +106,7 @@ def target_of(options: dict[str, Any]) -> Target:
 
 
 def require_done(connection: Connection, target: Target) -> None:
-    """Make sure that what a rollback names has changed memory itself.
-
-    Raises:
-        RefusedError: it is a run that only proposed.
-    """
+    """Make sure that what a rollback names has changed memory itself."""
     if target.run_id is None:
         return
     if runs.proposal(connection, target.run_id) is not None:

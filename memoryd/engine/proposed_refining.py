@@ -26,7 +26,7 @@ from memoryd.ledger.memory import Kind
 from memoryd.ledger.operation import Delete, Merge
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from memoryd.engine.commit import Outcome, Preview
     from memoryd.engine.gate import Passed
@@ -150,24 +150,27 @@ class ProposingRefiner(refining.Refiner):
             state, why, how = refining.ending(session, undo=undo, changed=bool(done.changes), conflict=False)
             told[refining.KIND]["end"] = {"tokens": session.tokens}
             note = self.note(session, done, after, how)
-            self.noted(committing.commit(self.writer, self.run, [note], self.outcome(state, why, told)))
+            outcome = self.outcome(state, why, told, session.claims)
+            self.noted(committing.commit(self.writer, self.run, [note], outcome))
             self.logged(state, why)
             return
         _, why, _ = refining.ending(session, undo=False, changed=True, conflict=False)
         cut = "" if session.ended == COMPLETED else f"it was cut short ({session.ended}); "
         note = self.note(session, done, after, f"{cut}{WAITS}")
         seen = session.ids | {one.memory_id for one in self.shadow.changes}
-        self._put(why, receipt, note, self.summary(session), seen)
+        self._put(why, receipt, note, self.summary(session), seen, session.claims)
 
-    def end(self, state: str, why: str, receipt: dict[str, Any] | None = None) -> None:
+    def end(
+        self, state: str, why: str, receipt: dict[str, Any] | None = None, claims: Sequence[Mapping[str, Any]] = ()
+    ) -> None:
         """End the run: nothing was changed; that duplicates would go is proposed all the same."""
         done = self.tally()
         if state == "skipped" and done.duplicates:
             text = tally.journal(self.today().isoformat(), done, self._sizes(), WAITS, None)
-            self._put(why, receipt or {}, refining.entry(text, self.writer.now()), None)
+            self._put(why, receipt or {}, refining.entry(text, self.writer.now()), None, claims=claims)
             return
         self.kept.pop(refining.DEDUP, None)  # they stay, since nothing is proposed
-        refining.Refiner.end(self, state, why, receipt)
+        refining.Refiner.end(self, state, why, receipt, claims)
 
     # --- what it comes to ----------------------------------------------------------------------------------------
 
@@ -193,9 +196,10 @@ class ProposingRefiner(refining.Refiner):
         note: Operate,
         summary: str | None,
         seen: Collection[str] | None = None,
+        claims: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         done = Done(self.shadow.edits, receipt, why, summary=summary, made_from=self._made_from(seen))
-        if not self.propose(done, self.outcome(runs.PROPOSED, why, receipt), note):
+        if not self.propose(done, self.outcome(runs.PROPOSED, why, receipt, claims), note):
             refining.Refiner.end(self, "failed", "what it came to was changed meanwhile", receipt)
 
 
@@ -276,7 +280,7 @@ def as_passed(done: Done, planned: Preview, day: str, now: str, how: str) -> Don
         "mutations": len(refused) - sum(map(bool, refused)),
     }
     if done.summary:
-        told["unfounded"] = tally.unfounded(done.summary, counts, sizes)
+        told["unfounded"] = ["numbers"] if tally.miscounts(done.summary, counts, sizes) else []
     if left_out := sum(map(bool, refused)):
         how = f"{how}; the guards refused {left_out} of its changes"
     text = tally.journal(day, counts, sizes, how, done.summary)

@@ -49,31 +49,18 @@ FORGOTTEN = "something was forgotten meanwhile: it is decided anew"
 
 @dataclass(frozen=True, slots=True)
 class Drafted:
-    """A proposal that is not stored yet.
+    """A proposal that is not stored yet."""
 
-    Attributes:
-        path: of its file in the workspace.
-        data: the file's bytes.
-        kept: the edits, as the row keeps them.
-        digest: the same for equal edits.
-        made_from: the same for an equal input, where the job has told.
-        told: for the receipt: names and numbers, never a text.
-    """
-
-    path: str
+    path: str  # in the workspace
     data: bytes
-    kept: str
-    digest: str
-    made_from: str | None
-    told: dict[str, Any]
+    kept: str  # the edits, as the row keeps them
+    digest: str  # the same for equal edits
+    made_from: str | None  # the same for an equal input, where the job has told
+    told: dict[str, Any]  # for the receipt: never a text
 
 
 def draft(writer: Writer, run: Run, done: Done, tz: tzinfo) -> Drafted | None:
-    """Plan what a run decided, for a person to read; None where nothing of memory would change.
-
-    Raises:
-        StateError: a memory file cannot be read.
-    """
+    """Plan what a run decided, for a person to read; None where nothing of memory would change."""
     planned = preview(writer, run, done.edits)
     if changes_nothing(planned, done.edits):
         return None
@@ -90,7 +77,7 @@ def draft(writer: Writer, run: Run, done: Done, tz: tzinfo) -> Drafted | None:
         files=files,
         operations=operations,
         refused=[(str(one.guard), one.why) for one in planned.refusals],
-        told=_told_of_refinement(done, planned, today(writer, tz)),
+        told=proposed_refining.told_of(done, planned, today(writer, tz)) if refining.KIND in done.receipt else "",
     )
     with sqlite.reading(writer.engine) as connection:
         marks = list(_marks(connection, done.edits))
@@ -109,10 +96,6 @@ def changes_nothing(planned: Preview, edits: Sequence[Edit]) -> bool:
     written = [path for path, before, after in planned.files if before != after]
     is_diary_alone = all(path.startswith(f"{diary.FOLDER}/") for path in written)
     return is_diary_alone and not planned.changes and not any(_sections(edits))
-
-
-def _told_of_refinement(done: Done, planned: Preview, day: str) -> str:
-    return proposed_refining.told_of(done, planned, day) if refining.KIND in done.receipt else ""
 
 
 def today(writer: Writer, tz: tzinfo) -> str:
@@ -151,13 +134,6 @@ def store(writer: Writer, run: Run, drafted: Drafted, outcome: Outcome, notes: S
 
     The file comes first: one without its row is cleared away, a row without its file would be a question nobody sees.
 
-    Args:
-        writer: what to work with.
-        run: the run.
-        drafted: the proposal.
-        outcome: how the run ends, but for what is kept of the proposal.
-        notes: what its agent is told of it in the journal.
-
     Raises:
         AwayError: the file cannot be written: a folder on the way is a link, or another's.
         StaleRunError: the run belongs to another claim by now.
@@ -170,7 +146,7 @@ def store(writer: Writer, run: Run, drafted: Drafted, outcome: Outcome, notes: S
     except StateError as error:  # no fault of the run, which has been paid for: it waits until a person has mended it
         raise AwayError(error.what, error.where, error.hint) from error
     kept = {"kept": drafted.kept, "input_hash": drafted.digest, "made_from": drafted.made_from}
-    commit(writer, run, notes, replace(outcome, state=runs.PROPOSED, row=kept))
+    commit(writer, run, notes, replace(outcome, state=runs.PROPOSED, row={**outcome.row, **kept}))
 
 
 def decide(engine: Engine, run: Run, now: str) -> Done:
@@ -206,11 +182,7 @@ def decide(engine: Engine, run: Run, now: str) -> Done:
 
 
 def weighed(writer: Writer, run: Run, step: Done, tz: tzinfo) -> tuple[Done, Preview]:
-    """What accepting comes to as things are now, and the decision as it is to be carried out and told.
-
-    Raises:
-        StateError: a memory file cannot be read.
-    """
+    """What accepting comes to as things are now, and the decision as it is to be carried out and told."""
     if refining.KIND in step.receipt:
         with sqlite.reading(writer.engine) as connection:
             step = proposed_refining.on(step, memories.live(connection, run.agent_id, Kind.CORE))
@@ -258,9 +230,6 @@ def take_back(writer: Writer, agent_id: str, why: str, kinds: Sequence[str] | No
 
     One whose answer has begun to change files is not among them. An agent that was told of its refinement's waiting is
     told of its end.
-
-    Raises:
-        StateError: a file cannot be taken away.
     """
     with sqlite.reading(writer.engine) as connection:
         answered = runs.being_answered(connection, agent_id)

@@ -46,28 +46,16 @@ LEAST = 50  # … but at least so many
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:
-    """What a search is narrowed to.
+    """What a search is narrowed to."""
 
-    Attributes:
-        tier: one of `TIERS`.
-        tags: all of which a hit must have: of a memory, of a file's front matter, or `#so` in its text.
-        after: not older than this day; what has no day is left out.
-        before: not younger than this day.
-        limit: hits at most.
-    """
-
-    tier: str | None = None
-    tags: frozenset[str] = frozenset()
-    after: date | None = None
-    before: date | None = None
+    tier: str | None = None  # one of `TIERS`
+    tags: frozenset[str] = frozenset()  # all of which a hit must have: of a memory, of front matter, `#so` in its text
+    after: date | None = None  # not older; what has no day is left out
+    before: date | None = None  # not younger
     limit: int = LIMIT
 
     def check(self) -> None:
-        """Refuse what cannot be meant.
-
-        Raises:
-            ConfigError: there is no such tier, or the limit is none.
-        """
+        """Refuse what cannot be meant."""
         if self.tier is not None and self.tier not in TIERS:
             raise ConfigError(f"there is no tier {self.tier!r}", "tier", f"one of {', '.join(TIERS)}")
         if not 1 <= self.limit <= MOST:
@@ -76,48 +64,27 @@ class Narrowing:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One thing that was found.
+    """One thing that was found."""
 
-    Attributes:
-        path: of the file in the workspace; `session:ID` or `fact:ID`.
-        first_line: of the file; of a session the number of the turn.
-        last_line: the last one of it.
-        snippet: the part of its text that tells most about the question, on one line.
-        score: how relevant it is; only comparable within one search.
-        tier: core, daily, recent, archive, fact or session.
-        why: which words stand where, and what else raised its score.
-        id: of the memory, where it is one: what `feedback` takes.
-        day: YYYY-MM-DD, where it has one.
-        said_by: whose words a turn is: user, assistant, tool for what a tool put out, such as a page from outside,
-            system, subagent; None of what is no turn.
-    """
-
-    path: str
-    first_line: int
+    path: str  # in the workspace; `session:ID` or `fact:ID`
+    first_line: int  # of a session the number of the turn
     last_line: int
-    snippet: str
-    score: float
+    snippet: str  # on one line
+    score: float  # only comparable within one search
     tier: str
-    why: str
-    id: str | None = None
-    day: str | None = None
-    said_by: str | None = None
+    why: str  # which words stand where, and what else raised its score
+    id: str | None = None  # of a memory: what `feedback` takes
+    day: str | None = None  # YYYY-MM-DD
+    said_by: str | None = None  # whose words a turn is: user, assistant, tool (such as a page), system, subagent
 
 
 class Meaning(NamedTuple):
-    """What a question means, or why that is not known.
-
-    Attributes:
-        vector: as the model makes it.
-        model: which one, with its version: only vectors of the same can be compared.
-        why: there is none.
-        is_late: it may be known a little later.
-    """
+    """What a question means, or why that is not known."""
 
     vector: bytes | None = None
-    model: str = ""
-    why: str = ""
-    is_late: bool = False
+    model: str = ""  # with its version: only vectors of the same can be compared
+    why: str = ""  # there is none
+    is_late: bool = False  # it may be known a little later
 
 
 class _Found(NamedTuple):
@@ -129,17 +96,11 @@ class _Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """Searches what agents remember.
-
-    Attributes:
-        indexer: keeps the index up to date.
-        now: tells the time, for what is recent.
-        meaning: is asked what a question means, and gives what waits for the answer; None where search goes by words.
-    """
+    """Searches what agents remember."""
 
     indexer: Indexer
     now: Callable[[], datetime]
-    meaning: Callable[[str], Callable[[], Meaning]] | None = None
+    meaning: Callable[[str], Callable[[], Meaning]] | None = None  # asked ahead; None: search goes by words
 
     def search(
         self,
@@ -150,11 +111,8 @@ class Recall:
     ) -> list[Hit]:
         """Return what is found, the most relevant first. Whether it may be shown is for the caller to know.
 
-        Args:
-            agent: whose memory.
-            text: any text: words, `"phrases"`, `prefix*`, names of things.
-            narrowing: what of it is wanted.
-            go_on: asked while the index takes in what is new; where it says no, the rest of that is not found yet.
+        A text is words, `"phrases"`, `prefix*`, names of things. Where `go_on` says no while the index takes in what is
+        new, the rest of that is not found yet.
 
         Raises:
             ConfigError: the narrowing cannot be meant.

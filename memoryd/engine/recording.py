@@ -59,16 +59,7 @@ def record(
 ) -> Recorded:
     """Record what of a conversation is new; nothing where it was recorded before.
 
-    Args:
-        state_dir: the state folder.
-        agent_id: whose session it is.
-        messages: checked ones, at least one of them not the system's.
-        scrubber: takes their secrets out.
-        clock: tells when those were said that do not tell it themselves.
-
-    Raises:
-        UnscannedError: one could not be scanned for secrets; nothing is recorded.
-        StateError: the disk says no.
+    The messages are checked, and at least one of them is not the system's.
     """
     given = redacted(list(map(chat.recorded, messages)), scrubber)
     folder = make_private_dir(folder_of(make_private_dir(state_dir), agent_id))
@@ -89,11 +80,7 @@ def paths(state_dir: Path, agent_id: str) -> list[Path]:
 
 
 def change(path: Path, changed: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> bool:
-    """Change the messages of a recorded session; returns whether one was another one then.
-
-    Raises:
-        StateError: the file cannot be written.
-    """
+    """Change the messages of a recorded session; returns whether one was another one then."""
     with _alone(path.parent):  # who appended meanwhile would do so to a file that has lost its name
         old = Journal(path).entries()
         new = changed(old)
@@ -194,11 +181,7 @@ def _news(session: _Session, given: Sequence[dict[str, Any]]) -> list[dict[str, 
 
 
 def redacted(messages: Sequence[dict[str, Any]], scrubber: Scrubber) -> list[dict[str, Any]]:
-    """Return messages without their secrets; a text that the policy drops is an empty one.
-
-    Raises:
-        UnscannedError: one could not be scanned.
-    """
+    """Return messages without their secrets; a text that the policy drops is an empty one."""
     texts: dict[str, str] = {}
     names: dict[str, str] = {}
 

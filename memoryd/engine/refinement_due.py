@@ -11,7 +11,7 @@ from memoryd.database import alarms, memories, runs, sqlite, turns
 from memoryd.engine import modes, refining, sleeping
 from memoryd.engine.clock import text_of
 from memoryd.gauge.estimate import CHARACTERS_PER_TOKEN
-from memoryd.jobs.refine import AGENT_DECLINED
+from memoryd.jobs.refine import AGENT_DECLINED, UNCLEAR
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,15 +64,8 @@ def _enqueue(connection: Connection, agent: Agent, clock: Clock, trigger: str, s
 def consider(engine: Engine, settings: Settings, clock: Clock, log: Log, since: Callable[[], datetime]) -> int:
     """Look at the size of each core: queue a refinement of one that is too large, or raise an alarm, or clear it.
 
-    Args:
-        engine: the state database.
-        settings: the configuration.
-        clock: tells the time.
-        log: of the daemon.
-        since: tells when a refinement was due last: what has been asked since is not asked again before it is due.
-
-    Returns:
-        How many were queued.
+    What has been asked since the last due time, `since`, is not asked again before the next. Returns how many were
+    queued.
     """
     queued = 0
     for agent in settings.agents:
@@ -107,13 +100,15 @@ def _why(settings: Settings, tokens: int, last: tuple[str, str, str] | None, *, 
     size = f"the core has {tokens:,} tokens, over refine.trigger_tokens, {settings.refine.trigger_tokens:,}"
     if not is_on:
         return f"{size}, and modes.refine is off: memoryd job run refine condenses it"
-    if last is not None and last[0] == "declined" and last[2] != AGENT_DECLINED:
+    if last is not None and last[0] == "declined" and last[2] not in {AGENT_DECLINED, UNCLEAR}:
         again = "memoryd job run refine"
         if last[2].startswith(runs.REJECTED):
             again = f"shorten MEMORY.md by hand, or {again} --force proposes it again"
         return f"{size}, and what was proposed on {last[1][:10]} was not done ({last[2]}): {again}"
     if last is not None and last[0] == "declined":
-        return f"{size}, and the agent declined to refine it on {last[1][:10]}: memoryd job run refine asks it again"
+        return (
+            f"{size}, and it was not refined on {last[1][:10]} ({last[2]}): memoryd job run refine asks the agent again"
+        )
     return None
 
 

@@ -15,7 +15,7 @@ from memoryd.database import audit, memories, runs, spend, sqlite
 from memoryd.engine import commit as committing
 from memoryd.engine import dedup, gate, ledger_runs, sleeping, time_machine
 from memoryd.engine.answering import OFFLINE
-from memoryd.engine.scrubbing import SecretError
+from memoryd.engine.scrubbing import SecretError, redacted_json
 from memoryd.engine.time_machine import Target
 from memoryd.errors import RefusedError, StateError
 from memoryd.files import regular
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 KIND = ledger_runs.REFINE
 DEDUP = ledger_runs.DEDUP
+READER = "reader"  # what the second reader was asked, as the run report names it
 TAG = "refinement"  # of the journal's entries
 LONGEST_GUIDE = 20_000  # characters
 ALL_AT_ONCE = 1 << 40
@@ -71,7 +72,8 @@ class Refiner:
         source: what inputs are gathered from.
         writer: what commits work with.
         run: the run.
-        ask: gets the reply to a question.
+        ask: gets the reply to a question, of the model or of the second reader.
+        read: tells what the second reader was asked, for the run report.
         go_on: raises where the run is to stop.
         room: tokens of the ledger that one conversation may be shown.
         noted: told of each commit.
@@ -87,6 +89,7 @@ class Refiner:
     room: int
     noted: Callable[[Committed], None]
     log: Log
+    read: Callable[[], dict[str, Any]] = dict
     kept: dict[str, Any] = field(default_factory=dict)
 
     def carry_out(self) -> None:
@@ -175,7 +178,7 @@ class Refiner:
             consent=settings.refine.consent,
             force=bool(self.run.options.get("force")),
             guide=self._guide(),
-            today=self.today(),
+            judges=sleeping.judges(self.source),
             room=self.room,
             instructions=sleeping.instructions(refine.JOB),
             consent_instructions=sleeping.instructions(refine.CONSENT),
@@ -288,8 +291,12 @@ class Refiner:
             return runs.receipt(connection, self.run.id)
 
     def keep(self) -> None:
-        """Go on telling what an earlier part of the run has told of duplicates."""
-        self.kept.update({name: value for name, value in self.receipt().items() if name == DEDUP})
+        """Go on telling what an earlier part of the run has told of duplicates, and of its second reader."""
+        self.kept.update({name: value for name, value in self.receipt().items() if name in {DEDUP, READER}})
+
+    def reading(self) -> dict[str, Any]:
+        """Return what the second reader was asked in all parts of the run, for the run report."""
+        return {READER: found} if (found := _added(self.kept.get(READER, {}), self.read())) else {}
 
     def has_begun(self) -> bool:
         """Whether the receipt tells of a refinement already."""
@@ -317,13 +324,13 @@ class Refiner:
         summary = session.summary if session.ended == COMPLETED else None
         told = session.row() | {"counted": done.row(), "end": {"tokens": after}}
         if summary:
-            told["unfounded"] = tally.unfounded(summary, done, (session.tokens, after))
+            told["unfounded"] = ["numbers"] if tally.miscounts(summary, done, (session.tokens, after)) else []
         if not done.changes and not told.get("unfounded"):
             if session.ended == COMPLETED:
-                self.end("skipped", "nothing could be condensed safely", {KIND: told})
+                self.end("skipped", "nothing could be condensed safely", {KIND: told}, session.claims)
             else:
                 state = "cancelled" if session.ended == CANCELLED else "failed"
-                self.end(state, f"nothing was changed: {session.why or session.ended}", {KIND: told})
+                self.end(state, f"nothing was changed: {session.why or session.ended}", {KIND: told}, session.claims)
             return
         undo = session.ended == BREAKER or (
             session.ended != COMPLETED and self.source.settings.refine.unfinished == "rollback"
@@ -349,7 +356,8 @@ class Refiner:
         receipt[KIND]["end"] = {"tokens": tokens[1]}
         note = self.note(session, done, after, how)
         revise = self._revise if undo else None
-        self.noted(committing.commit(self.writer, self.run, [note], self.outcome(state, why, receipt), revise=revise))
+        outcome = self.outcome(state, why, receipt, session.claims)
+        self.noted(committing.commit(self.writer, self.run, [note], outcome, revise=revise))
         self.logged(state, why)
 
     def note(self, session: Session, done: Tally, after: int, how: str | None) -> Operate:
@@ -373,23 +381,36 @@ class Refiner:
         revision = time_machine.revise(connection, self.run.agent_id, target, planned, folders, brought)
         return replace(revision, actor=committing.ACTOR)
 
-    def end(self, state: str, why: str, receipt: dict[str, Any] | None = None) -> None:
+    def end(
+        self, state: str, why: str, receipt: dict[str, Any] | None = None, claims: Sequence[Mapping[str, Any]] = ()
+    ) -> None:
         """End the run without a word to the agent: nothing was changed."""
         ended = self.tally().duplicates
         if state == "skipped" and ended:
             state, why = "succeeded", f"{ended} duplicates ended; {why}"
-        committing.commit(self.writer, self.run, [], self.outcome(state, why, receipt or {}))
+        committing.commit(self.writer, self.run, [], self.outcome(state, why, receipt or {}, claims))
         self.logged(state, why)
 
-    def outcome(self, state: str, why: str | None, receipt: dict[str, Any]) -> committing.Outcome:
-        """How the run ends, with what it has spent."""
+    def outcome(
+        self, state: str, why: str | None, receipt: dict[str, Any], claims: Sequence[Mapping[str, Any]] = ()
+    ) -> committing.Outcome:
+        """Return how the run ends, with what it has spent and, out of sight, what became of each new text."""
         spent = spend.spent_by_run(self.writer.engine, self.run.id)
-        return committing.Outcome(state, why, spent.tokens_in, spent.tokens_out, {**self.kept, **receipt})
+        row = {"claims": redacted_json(self.source.scrubber, claims)} if claims else {}
+        told = {**self.kept, **self.reading(), **receipt}
+        return committing.Outcome(state, why, spent.tokens_in, spent.tokens_out, told, row=row)
 
     def logged(self, state: str, why: str | None) -> None:
         """Tell the log how the run ended."""
         run = self.run
         self.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=state, why=why)
+
+
+def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return two counts of the same things as one."""
+    both = {name: one.get(name, 0) + other.get(name, 0) for name in {*one, *other} - {"test"}}
+    test = {**one.get("test", {}), **other.get("test", {})}
+    return both | ({"test": test} if test else {})
 
 
 def entry(text: str, now: str) -> Operate:

@@ -28,14 +28,8 @@ if TYPE_CHECKING:
 def rehearse(runner: Runner, run_id: str, workspace: Path) -> dict[str, Any]:
     """Carry a run out on the copies that the runner works on.
 
-    Args:
-        runner: of the copies.
-        run_id: a run that waits.
-        workspace: the copy of the agent's.
-
-    Returns:
-        `kind`, `session_id`, `state` and `why` it would end with; `asks` (model, tokens) where a model would be asked;
-        `would`: what would be written, each with `what`, `where` and `content`.
+    The result has `kind`, `session_id`, `state` and `why` it would end with; `asks` (model, tokens) where a model would
+    be asked; `would`: what would be written, each with `what`, `where` and `content`.
     """
     run = runs.get_run(runner.engine, run_id)
     told: dict[str, Any] = {"kind": run.kind, "session_id": run.session_id, "why": None, "asks": None, "would": []}
@@ -58,7 +52,7 @@ def _question(runner: Runner, run: Run, workspace: Path) -> dict[str, Any]:
     asks = {
         "model": model,
         "tokens": measure(asked, step),
-        "reply_tokens": step.max_tokens,
+        "reply_tokens": runner.settings.llm.max_output_tokens,
         "pieces": len(step.material),
     }
     return {"state": "asks", "asks": asks}
@@ -69,7 +63,10 @@ def _first_step(runner: Runner, run: Run, workspace: Path) -> tuple[object, Call
     if run.kind == refining.KIND:
         return runner.refiner(run, workspace).first_step(), refine.merge
     kind = KINDS[run.kind]
-    source = sleeping.Source(runner.engine, runner.settings, runner.worker, runner.scrubber, runner.clock, workspace)
+    is_up = runner.answerer.is_up(runner.settings, run.agent_id)
+    source = sleeping.Source(
+        runner.engine, runner.settings, runner.worker, runner.scrubber, runner.clock, workspace, is_up
+    )
     inputs = kind.gather(source, run)
     step = inputs if isinstance(inputs, NothingToDo) else kind.begin(inputs)
     while isinstance(step, Enter):

@@ -26,22 +26,13 @@ KIND = "scrub"
 
 @dataclass(slots=True, kw_only=True)
 class Rescrub(Sweep):
-    """Takes secrets out.
-
-    Attributes:
-        scrubber: by the policy in force.
-        renamed: told, each time at once, that ids were changed which somebody may remember.
-    """
+    """Takes secrets out."""
 
     scrubber: Scrubber
-    renamed: Callable[[], None]
+    renamed: Callable[[], None]  # told at once that ids were changed which somebody may remember
 
     def run(self) -> dict[str, Any]:
-        """Look through everything; returns the counts for the receipt.
-
-        Raises:
-            StateError: a file or the database cannot be written; what was done so far stays done.
-        """
+        """Look through everything; returns the counts for the receipt."""
         self.through()
         texts.rewrite_file(self.engine)
         names = ("rows", "texts", "files", "unscanned")

@@ -62,11 +62,7 @@ def is_disk_trouble(error: BaseException) -> bool:
 def decide(error: BaseException, *, attempt: int, attempts: int, jitter: float = 0.0) -> RetryAfter | GiveUp | Block:
     """Decide about a run that failed with `error` at its `attempt`-th try of `attempts`.
 
-    Args:
-        error: what it failed with.
-        attempt: from 1.
-        attempts: as many as there may be.
-        jitter: from 0 to 1, another for each run, so that what failed together does not come back together.
+    The jitter, from 0 to 1, is another for each run: what failed together does not come back together.
     """
     delay = min(FIRST_DELAY * 2 ** min(attempt - 1, 16), LONGEST_DELAY)
     if isinstance(error, AwayError) or is_disk_trouble(error):

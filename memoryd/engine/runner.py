@@ -9,7 +9,8 @@ from __future__ import annotations
 import threading
 import zlib
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.database import alarms, runs, spend, sqlite, texts
 from memoryd.engine import (
@@ -34,7 +35,8 @@ from memoryd.engine import (
 from memoryd.engine import commit as committing
 from memoryd.engine.answering import OFFLINE, Answerer, Asked
 from memoryd.engine.hooks import run_hook
-from memoryd.engine.scrubbing import SecretError, strings_of
+from memoryd.engine.scrubbing import SecretError, redacted_json, strings_of
+from memoryd.engine.second_reader import SecondReader, summed, whole
 from memoryd.errors import MemorydError, NotFoundError, RefusedError, StateError
 from memoryd.files import regular
 from memoryd.jobs import dream, dream_reply, facts, facts_reply, refine, sleep
@@ -55,10 +57,13 @@ from memoryd.jobs.job import (
     Reply,
     RewriteCore,
 )
+from memoryd.jobs.reader import JOB as VERIFY
+from memoryd.jobs.repair import REPAIR
 from memoryd.ledger import guards
 from memoryd.ledger.facts import Limits as FactLimits
 from memoryd.ledger.guards import Limits
-from memoryd.ledger.operation import OperationError, text_of
+from memoryd.ledger.operation import OperationError, texts_of
+from memoryd.tiers import daily
 from memoryd.worker.client import ClosedError
 
 if TYPE_CHECKING:
@@ -77,7 +82,7 @@ if TYPE_CHECKING:
     from memoryd.ledger.guards import Refusal
     from memoryd.worker.client import Worker
 
-MAX_STEPS = 64
+MAX_STEPS = 2_000  # a dream of 500 bullets asks a second reader some hundred times
 SETTLE_AGAIN_SECONDS = 30.0
 UNTOLD_MAX = 20
 PROTECTED = "constitutional"  # the alarm of an edit that took a protected memory away …
@@ -99,17 +104,11 @@ class CancelledError(MemorydError):
     """A person asked the run to stop."""
 
 
-class Gather(Protocol):
-    """Collects the frozen inputs of a job from database and files, or says why there is nothing to do."""
-
-    def __call__(self, source: sleeping.Source, run: Run) -> Any: ...
-
-
 @dataclass(frozen=True, slots=True)
 class JobKind:
     """How one kind of job is carried out."""
 
-    gather: Gather
+    gather: Callable[[sleeping.Source, Run], Any]  # the frozen inputs of a job, or why there is nothing to do
     begin: Callable[[Any], Step]
     resume: Callable[[Any, Step, Reply | None], Step]
     merge: Callable[[Sequence[Reply]], Reply | Rejected]  # the replies to the parts of a divided question
@@ -124,12 +123,7 @@ KINDS: dict[str, JobKind] = {
 
 
 def check_kind(kind: str) -> str:
-    """Return the kind.
-
-    Raises:
-        RefusedError: the kind comes with a later version.
-        NotFoundError: there is no such kind that a person may ask for.
-    """
+    """Return the kind."""
     kinds = (*KINDS, ledger_runs.DEDUP, refining.KIND, canary.KIND, evaluating.KIND)
     if kind in kinds:
         return kind
@@ -142,11 +136,33 @@ def check_kind(kind: str) -> str:
 
 
 class Taken(NamedTuple):
-    """The last step of a job, and the answer it was made of."""
+    """A step of a job, and what was asked and answered up to it."""
 
-    step: Done | NothingToDo | Rejected
-    ask: Ask | None = None
+    step: Step
+    ask: Ask | None = None  # the last question
     reply: Reply | None = None
+    author: Asked | None = None  # the first of the job's own, not about what was answered to it …
+    written: Reply | None = None  # … and the answer, which the run report tells of
+
+
+@dataclass(slots=True)
+class _Deciding:
+    """A run whose job is being asked what to do."""
+
+    run: Run
+    kind: JobKind
+    inputs: Any  # the frozen snapshot it decides on
+    reader: SecondReader
+    phases: list[dict[str, Any]] = field(default_factory=list)
+    repairs: list[Reply] = field(default_factory=list)  # answers to its questions about refused claims
+
+    def receipt(self) -> dict[str, Any]:
+        """Return what judging came to, for the run report."""
+        found = {"reader": self.reader.receipt()} if self.reader.receipt() else {}
+        if self.repairs:
+            spent = [(one.tokens_in, one.tokens_out) for one in self.repairs]
+            found |= {REPAIR: {"questions": len(spent), **summed(spent)}}
+        return found
 
 
 @dataclass(slots=True)
@@ -322,12 +338,12 @@ class Runner:
             self._answer(run, workspace)
             return
         if unanswered := self._unanswered(run):
-            self._commit(run, unanswered, [], None, workspace)
+            self._commit(run, unanswered, None, workspace)
             return
         if run.kind in ledger_runs.KINDS:
             at_once = not self._proposes(run)
             decided = ledger_runs.decide(self.writer(workspace), self.journal, run, at_once=at_once)
-            self._commit(run, decided.step, [], None, workspace, decided)
+            self._commit(run, decided.step, None, workspace, decided)
             return
         if run.kind == refining.KIND:
             self._refine(run, workspace)
@@ -343,24 +359,30 @@ class Runner:
         self._clear_alarms_of(run)
 
     def _carry_out_steps(self, run: Run, kind: JobKind, workspace: Path) -> None:
-        source = sleeping.Source(self.engine, self.settings, self.worker, self.scrubber, self.clock, workspace)
+        is_up = self.answerer.is_up(self.settings, run.agent_id)
+        go_on = partial(self._go_on, run)
+        reader = SecondReader(run, self.settings, self.worker, self.answerer, go_on, self.step)
+        source = sleeping.Source(
+            self.engine, self.settings, self.worker, self.scrubber, self.clock, workspace, is_up, reader.known
+        )
         inputs = kind.gather(source, run)
         if isinstance(inputs, NothingToDo):
-            self._commit(run, inputs, [], None, workspace)
+            self._commit(run, inputs, None, workspace)
             return
-        phases: list[dict[str, Any]] = []
-        taken = self._steps(run, kind, inputs, phases)
+        deciding = _Deciding(run, kind, inputs, reader)
+        taken = self._decided(deciding, Taken(kind.begin(inputs)))
         for _ in range(REDECIDED_MAX):
-            if isinstance(taken.step, Rejected):
-                raise RejectedReplyError(taken.step.why)
+            if not isinstance(taken.step, Done | NothingToDo):
+                raise RejectedReplyError(taken.step.why if isinstance(taken.step, Rejected) else "no step was the last")
             try:
-                self._commit(run, taken.step, phases, taken.reply, workspace)
+                self._commit(run, taken.step, taken.written, workspace, deciding=deciding)
             except committing.OutdatedError as error:
                 if kind.again is None or taken.ask is None:
                     raise
                 self.log.info("decided anew", run=run.id, kind=run.kind, agent=run.agent_id, why=error.what)
-                inputs = kind.again(source, run, inputs)
-                taken = taken._replace(step=_last(kind.resume(inputs, taken.ask, taken.reply)))
+                deciding.inputs = kind.again(source, run, deciding.inputs)
+                step = kind.resume(deciding.inputs, taken.ask, taken.reply)
+                taken = self._decided(deciding, taken._replace(step=step))
             else:
                 return
         raise retry.AwayError("the core changes all the time", str(workspace), "the run is tried again")
@@ -403,7 +425,7 @@ class Runner:
                     self._decline(run, planned.refusals)
                     return
             try:
-                self._commit(run, step, [], None, workspace, foreseen=planned, writer=writer)
+                self._commit(run, step, None, workspace, foreseen=planned, writer=writer)
             except committing.OutdatedError as error:
                 self.log.info("accepted on another core", run=run.id, agent=run.agent_id, why=error.what)
             else:
@@ -435,20 +457,15 @@ class Runner:
         why = f"{waiting} waits for an answer: memoryd job accept, or reject"
         return NothingToDo(why, receipt={"waits_for": waiting})
 
-    def _was_rejected(self, run: Run, input_hash: str) -> NothingToDo | None:
-        """Nothing, where a person has rejected what came of the same input and has not asked for it again."""
-        if run.session_id is not None or run.options.get("force"):
-            return None
-        with sqlite.reading(self.engine) as connection:
-            rejected = runs.rejected_like(connection, run.agent_id, run.kind, input_hash)
-        return None if rejected is None else NothingToDo(rejection.told(rejected))
-
     def refiner(self, run: Run, workspace: Path) -> refining.Refiner:
-        """What carries a refinement out. The agent's own model is asked, and no other."""
+        """What carries a refinement out. The agent's own model is asked, and no other, and its second reader."""
         given = called_refining.given_to(self.engine, run)
+        reader = SecondReader(run, self.settings, self.worker, self.answerer, self._unless_stopping, self.step)
         proposes = self._may_propose(run) if given is None else proposed_refining.PENDING in given
 
         def ask(question: Ask) -> Reply:
+            if question.job == VERIFY:
+                return reader.answer(question)
             asked = Asked(run, question, self.settings, self.worker, refine.merge, self.step, own_model_only=True)
             return self.answerer.answer(asked)
 
@@ -459,7 +476,9 @@ class Runner:
             return self._put(run, done, outcome, writer, [note])
 
         refiner = refining.Refiner(
-            source=sleeping.Source(self.engine, self.settings, self.worker, self.scrubber, self.clock, workspace),
+            source=sleeping.Source(
+                self.engine, self.settings, self.worker, self.scrubber, self.clock, workspace, known=reader.known
+            ),
             writer=writer,
             run=run,
             ask=ask,
@@ -467,6 +486,7 @@ class Runner:
             room=refining.room_within(self.answerer.room_of(self.settings, run.agent_id), self.settings),
             noted=lambda done: self._note_guards(run, done),
             log=self.log,
+            read=reader.receipt,
         )
         return proposed_refining.proposing(refiner, propose) if proposes else refiner
 
@@ -477,10 +497,13 @@ class Runner:
         with sqlite.reading(self.engine) as connection:
             return not refining.counted(connection, run).changes
 
+    def _unless_stopping(self) -> None:
+        if self.stopping:
+            raise StoppingError("memoryd is stopping")
+
     def _go_on(self, run: Run) -> None:
         """Raise where a run is to stop."""
-        if self.stopping:
-            raise StoppingError("memoryd is stopping", where=run.id)
+        self._unless_stopping()
         if runs.is_cancelled(self.engine, run):
             raise CancelledError("cancelled", where=run.id)
 
@@ -564,60 +587,80 @@ class Runner:
             if run_id not in self.active and (agents is None or agent_id in agents)
         ]
 
-    def _steps(self, run: Run, kind: JobKind, inputs: Any, phases: list[dict[str, Any]]) -> Taken:
-        step = kind.begin(inputs)
-        ask: Ask | None = None
-        reply: Reply | None = None
+    def _decided(self, deciding: _Deciding, taken: Taken) -> Taken:
+        """Carry out a job's steps up to the last, and return that."""
+        run, kind, inputs = deciding.run, deciding.kind, deciding.inputs
         for _ in range(MAX_STEPS):
             self._go_on(run)
+            step, author, written = taken.step, taken.author, taken.written
             if isinstance(step, Enter):
-                phases.append({"phase": step.phase, "began": self.clock.monotonic()})
-                step = kind.resume(inputs, step, None)
+                deciding.phases.append({"phase": step.phase, "began": self.clock.monotonic()})
+                taken = taken._replace(step=kind.resume(inputs, step, None))
             elif isinstance(step, Ask):
-                asked = Asked(run, step, self.settings, self.worker, kind.merge, self.step)
-                ask, reply = asked.ask, self.answerer.answer(asked)
-                step = kind.resume(inputs, asked.ask, reply)
-                if isinstance(step, Rejected) and reply.backend != OFFLINE:
-                    reply = self.answerer.after_rejection(asked, reply, step.why)
-                    step = kind.resume(inputs, asked.ask, reply)
+                taken = self._answered(deciding, step, taken)
+            elif isinstance(step, Rejected) and author and written and written.backend != OFFLINE:
+                # Also if it was rejected for what came of questions about it: another reply is what can help.
+                reply = self.answerer.after_rejection(author, written, step.why)
+                again = kind.resume(inputs, author.ask, reply)
+                taken = Taken(again, author.ask, reply, author, reply)
             else:
-                return Taken(step, ask, reply)
+                return taken
         raise StateError("the job took more steps than any job needs", where=run.kind)
+
+    def _answered(self, deciding: _Deciding, ask: Ask, taken: Taken) -> Taken:
+        """Ask a job's question, and return the step that it makes of the answer."""
+        author, written = taken.author, taken.written
+        if ask.job == VERIFY:
+            reply = deciding.reader.answer(ask)
+        elif ask.job == REPAIR:
+            nobody = Reply("", "stop", OFFLINE)
+            asked = Asked(deciding.run, ask, self.settings, self.worker, whole, self.step, stand_in=nobody)
+            reply = self.answerer.answer(asked)
+            deciding.repairs.append(reply)
+        else:
+            asked = Asked(deciding.run, ask, self.settings, self.worker, deciding.kind.merge, self.step)
+            reply = self.answerer.answer(asked)
+            author, written = (asked, reply) if author is None else (author, written)
+        return Taken(deciding.kind.resume(deciding.inputs, ask, reply), ask, reply, author, written)
 
     def _commit(
         self,
         run: Run,
         step: Done | NothingToDo,
-        phases: list[dict[str, Any]],
         reply: Reply | None,
         workspace: Path,
         decided: saving.Decided | None = None,
         *,
+        deciding: _Deciding | None = None,
         foreseen: committing.Preview | None = None,
         writer: committing.Writer | None = None,
     ) -> None:
         writer = writer or self.writer(workspace)
-        receipt = dict(step.receipt)
+        receipt = step.receipt | (deciding.receipt() if deciding is not None else {})
         if reply is not None:
             receipt["backend"] = reply.backend
             said = reply.text.encode(errors="replace")
             receipt["reply"] = {"sha256": regular.digest(said), "characters": len(reply.text)}
             receipt |= {"fallback": reply.instead} if reply.instead else {}
-        blocks = [edit for edit in step.edits if isinstance(edit, AppendDaily) and run.kind not in ledger_runs.KINDS]
+        no_summary = run.kind in {*ledger_runs.KINDS, extraction.KIND}
+        blocks = [edit for edit in step.edits if isinstance(edit, AppendDaily) and not no_summary]
         if blocks and self.settings.hooks.on_summary:
             receipt["on_summary"] = "pending"
         spent = spend.spent_by_run(self.engine, run.id)
+        instead = f"answered offline: {reply.instead}" if reply and reply.instead else None
         outcome = committing.Outcome(
-            state=_state(step),
-            why=_why(step, reply),
+            state="skipped" if isinstance(step, NothingToDo) else "declined" if step.declined else "succeeded",
+            why="; ".join(part for part in (step.why, instead) if part) or None,
             tokens_in=spent.tokens_in or (reply.tokens_in if reply else 0),
             tokens_out=spent.tokens_out or (reply.tokens_out if reply else 0),
             receipt=receipt,
-            late=lambda: {"phases": self._durations(phases)},
+            late=lambda: {"phases": self._durations(deciding.phases if deciding is not None else [])},
+            row={"claims": redacted_json(self.scrubber, step.claims)} if step.claims else {},
         )
         texts = [*_texts(step.edits, receipt, outcome.why), *(decided.texts if decided is not None else ())]
         self.scrubber.require_clean(texts, f"what run {run.id} would write")
-        if isinstance(step, Done) and self._propose(run, step, outcome, writer):
+        may_propose = isinstance(step, Done) and not step.declined and self._proposes(run)
+        if isinstance(step, Done) and may_propose and self._put(run, step, outcome, writer):
             return
         done = committing.commit(
             writer,
@@ -646,12 +689,6 @@ class Runner:
         if receipt.get("on_summary"):
             self._tell(run.id, run.agent_id, run.session_id, "\n".join(block.body for block in blocks))
 
-    def _propose(self, run: Run, step: Done, outcome: committing.Outcome, writer: committing.Writer) -> bool:
-        """Put to a person what a run has decided; False where it is to be written at once, or would change nothing."""
-        if step.declined or not self._proposes(run):
-            return False
-        return self._put(run, step, outcome, writer)
-
     def _put(
         self,
         run: Run,
@@ -660,13 +697,17 @@ class Runner:
         writer: committing.Writer,
         notes: Sequence[Edit] = (),
     ) -> bool:
+        """Put to a person what a run has decided; False where it would change nothing."""
         drafted = proposing.draft(writer, run, step, self.settings.zone)
         if drafted is None:
             return False
         self._go_on(run)
-        if rejected := self._was_rejected(run, drafted.digest):
-            self._end(run, "skipped", why=rejected.why)
-            return True
+        if run.session_id is None and not run.options.get("force"):
+            with sqlite.reading(self.engine) as connection:
+                rejected = runs.rejected_like(connection, run.agent_id, run.kind, drafted.digest)
+            if rejected is not None:  # what came of the same input, and nobody has asked for it again
+                self._end(run, "skipped", why=rejection.told(rejected))
+                return True
         receipt = {**outcome.receipt, "proposal": drafted.told}
         receipt.pop("on_summary", None)
         why = "; ".join(part for part in ("waits for an answer", outcome.why) if part)
@@ -762,7 +803,8 @@ class Runner:
         text = error_text(error)
         self.log.error("run failed", run=run.id, kind=run.kind, agent=run.agent_id, attempt=run.attempt, error=text)
         attempts = self.settings.jobs.attempts
-        verdict = retry.decide(error, attempt=run.attempt, attempts=attempts, jitter=_jitter(run))
+        jitter = zlib.crc32(f"{run.id} {run.attempt}".encode()) / 2**32  # another one for each run and attempt
+        verdict = retry.decide(error, attempt=run.attempt, attempts=attempts, jitter=jitter)
         with sqlite.reading(self.engine) as connection:
             has_intent = runs.has_intent(connection, run.id)
             has_to_end = runs.has_to_end(connection, run.id)
@@ -826,29 +868,6 @@ class Runner:
         )
 
 
-def _last(step: Step) -> Done | NothingToDo | Rejected:
-    """A step that is the last.
-
-    Raises:
-        StateError: it asks more.
-    """
-    if isinstance(step, Ask | Enter):
-        raise StateError("a job that decides anew must not ask anew")
-    return step
-
-
-def _state(step: Done | NothingToDo) -> str:
-    if isinstance(step, NothingToDo):
-        return "skipped"
-    return "declined" if step.declined else "succeeded"
-
-
-def _why(step: Done | NothingToDo, reply: Reply | None) -> str | None:
-    instead = f"answered offline: {reply.instead}" if reply and reply.instead else None
-    said = [step.why] if step.why else []
-    return "; ".join([*said, *([instead] if instead else [])]) or None
-
-
 def _texts(edits: Sequence[Edit], receipt: dict[str, Any], why: str | None) -> list[str]:
     """List every text that a commit would put into files and rows."""
     found = [why or "", *strings_of(receipt)]
@@ -858,24 +877,18 @@ def _texts(edits: Sequence[Edit], receipt: dict[str, Any], why: str | None) -> l
                 found += [edit.reason, edit.body]
             case AppendDiary():
                 found += [edit.body]
-            case RewriteCore():
-                found += [text for one in edit.operations if (text := text_of(one)) is not None]
+            case RewriteCore() | Operate():
+                found += [text for one in edit.operations for text in texts_of(one)]
             case AddMemories():
-                found += [memory.text for memory in edit.memories]
+                found += [text for memory in edit.memories for text in (memory.text, memory.note or "")]
             case EditFacts():
-                found += [one.content for one in edit.learned] + [one.text for one in edit.sections]
+                found += [text for one in edit.learned for text in (one.content, one.note or "")]
+                found += [one.text for one in edit.sections]
             case KeepSummary():
                 found += [edit.summary, *(message.text for message in edit.messages)]
-            case Operate():
-                found += [text for one in edit.operations if (text := text_of(one)) is not None]
             case MoveWatermark():
                 pass
     return found
-
-
-def _jitter(run: Run) -> float:
-    """Return a number from 0 to 1 that is another one for each run and attempt."""
-    return zlib.crc32(f"{run.id} {run.attempt}".encode()) / 2**32
 
 
 def summary_text(workspace: Path, files: Sequence[dict[str, Any]]) -> str | None:
@@ -891,19 +904,10 @@ def block_bodies(workspace: Path, files: Sequence[dict[str, Any]]) -> list[str |
     for item in files:
         if "appended" in item:
             data = regular.read_in(workspace, item["path"]) or b""
-            block = _find_block(data, item["appended"], item["bytes"], item["offset"])
-            bodies.append(None if block is None else block.decode("utf-8", "replace").strip("\n").partition("\n\n")[2])
+            at = daily.find_block(data, item["appended"], item["bytes"])
+            block = b"" if at is None else data[at : at + item["bytes"]]
+            bodies.append(None if at is None else block.decode("utf-8", "replace").strip("\n").partition("\n\n")[2])
     return bodies
-
-
-def _find_block(data: bytes, sha256: str, size: int, offset: int) -> bytes | None:
-    """Find an appended block by its hash, at its offset or behind what others appended first."""
-    start = offset
-    while start >= 0 and start + size <= len(data):
-        if regular.digest(data[start : start + size]) == sha256:
-            return data[start : start + size]
-        start = data.find(b"\n", start + 1)
-    return None
 
 
 def error_text(error: BaseException) -> str:

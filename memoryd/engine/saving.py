@@ -1,16 +1,17 @@
 """What agents' tools write: a note for the day's file, a new core memory, a new text for `MEMORY.md`.
 
 Each is a run, so that it waits its turn, is guarded, audited and can be taken back like any other. What it is to write
-lies where replies of models do, out of sight, and is gone when the run has ended. Where the session is known in which
-the tool was called, what is kept cites its turns, and what they do not support is only told in the day's file.
+lies where replies of models do, out of sight, and is gone when the run has ended. What an agent's tool writes is the
+assistant's word, unless the user typed it in a session in which the tool may have been called (`jobs/witness`). What a
+person's command line writes is the owner's.
 """
 
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
-from datetime import date, datetime
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import TYPE_CHECKING, Any
 
 from memoryd.database import memories, runs, sqlite, turns
 from memoryd.engine import gate
@@ -21,16 +22,17 @@ from memoryd.errors import RefusedError
 from memoryd.jobs.job import AppendDaily, Done, NothingToDo, Operate
 from memoryd.jobs.witness import Heard, Witness
 from memoryd.ledger.guards import Door, Guard
+from memoryd.ledger.lane import FROM_ASSISTANT
 from memoryd.ledger.matching import match
 from memoryd.ledger.memory import Ending, Kind, draw_id, hash_of
 from memoryd.ledger.operation import Add, Delete, Update, text_of
-from memoryd.ledger.taint import Place
+from memoryd.llm.cue_judge import CueJudge
 from memoryd.scrub.hidden import hidden
 from memoryd.text.neutral import neutral, neutral_lines
 from memoryd.tiers import core
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from sqlalchemy import Connection
 
@@ -38,7 +40,8 @@ if TYPE_CHECKING:
     from memoryd.engine.commit import Revise, Writer
     from memoryd.engine.core_import import Brought
     from memoryd.files.open_folder import OpenFolder
-    from memoryd.ledger.memory import Source
+    from memoryd.jobs.witness import Weighed
+    from memoryd.ledger.memory import Memory, Source
     from memoryd.ledger.operation import Operation
 
 SAVE = "save"  # a block of the day's file
@@ -71,7 +74,7 @@ def decide(writer: Writer, run: Run) -> Decided:
     """Say what a run is to write.
 
     Raises:
-        RefusedError: there is nothing in it, or nothing that the session lets stand.
+        RefusedError: there is nothing in it.
     """
     text = runs.given_text(writer.engine, run) or ""
     if run.kind == REPLACE:
@@ -86,50 +89,43 @@ def decide(writer: Writer, run: Run) -> Decided:
     if witness is None:
         return Decided(Done((_note(run, clean) if run.kind == SAVE else _lasting(clean),)))
     weighed = witness.note(clean) if run.kind == SAVE else witness.memory(clean)
-    if weighed.place is Place.REFUSED:
-        hint = "say it to the user first, or save what happened in other words"
-        raise RefusedError(f"{Guard.TAINT}: {weighed.why}", run.id, hint)
-    # For whom it is forgotten with: the session that holds it, else any it may have been written in.
-    heard = {"witnesses": list(witness.sessions) if weighed.session is None else [weighed.session]}
-    lacks = {"why": weighed.why, "reported": weighed.reported, "left_out": weighed.left_out}
-    if run.kind == SAVE:
-        told = {"unsupported": lacks} if weighed.reported or weighed.left_out else {}
-        return Decided(Done((_note(run, weighed.text),), heard | told))
-    if weighed.place is Place.DAILY:
-        return Decided(Done((_note(run, weighed.text),), heard | {"unsupported": lacks | {"reported": 1}}))
+    if not weighed.core:
+        # A session that is forgotten takes with it what may have been written in it.
+        receipt: dict[str, Any] = {"witnesses": list(witness.sessions)}
+        receipt |= {"unsupported": {"why": weighed.why, "lines": weighed.changed}} if weighed.why else {}
+        return Decided(Done((_note(run, weighed.text),), receipt))
     with sqlite.reading(writer.engine) as connection:
         cites = turns.sources(connection, weighed.session or "", weighed.seqs)
-    return Decided(Done((_lasting(weighed.text, cites),)))
+    return Decided(Done((_lasting(weighed.text, cites, tags=_tags(weighed)),)))
 
 
 def _note(run: Run, text: str) -> AppendDaily:
     return AppendDaily(date.fromisoformat(run.options["day"]), NOTE, run.options["clock"], text)
 
 
-def _lasting(text: str, cites: tuple[Source, ...] = ()) -> Operate:
-    return Operate((Add(Kind.CORE, text, cites),), Door.TOOL)
+def _lasting(text: str, cites: tuple[Source, ...] = (), tags: tuple[str, ...] = ()) -> Operate:
+    return Operate((Add(Kind.CORE, text, cites, tags=tags),), Door.TOOL)
+
+
+def _tags(weighed: Weighed) -> tuple[str, ...]:
+    return () if weighed.is_own else (FROM_ASSISTANT,)
 
 
 def _witness(connection: Connection, run: Run) -> Witness | None:
-    """The sessions the tool may have been called in; None where none is known, or a person may have called it."""
+    """The sessions the tool may have been called in; None where a person may have called it."""
     asked = run.options.get("witness")
     if not asked:
         return None
     rows = connection.exec_driver_sql(
-        "SELECT id, folder, last_seq FROM session WHERE agent_id = ? AND parent_id IS NULL AND state <> 'ended'"
+        "SELECT id, last_seq FROM session WHERE agent_id = ? AND parent_id IS NULL AND state <> 'ended'"
         " AND last_turn_at >= ? ORDER BY last_turn_at DESC, id LIMIT ?",
         (run.agent_id, asked["since"], SESSIONS),
     )
     heard = [
-        Heard(row["id"], row["folder"], turns.stored_turns(connection, row["id"], after=row["last_seq"] - TURNS))
+        Heard(row["id"], turns.stored_turns(connection, row["id"], after=row["last_seq"] - TURNS))
         for row in rows.mappings().all()
     ]
-    if not heard:
-        return None
-    remembered = [memory.content for kind in Kind for memory in memories.live(connection, run.agent_id, kind)]
-    now = datetime.fromisoformat(asked["now"])
-    # A new text for the core may say anew what the core says; to anything else a memory is no evidence of itself.
-    return Witness(heard, (), now, remembered) if run.kind == REPLACE else Witness(heard, remembered, now)
+    return Witness(heard, CueJudge())
 
 
 def _replaced(writer: Writer, run: Run, text: str) -> Revise:
@@ -156,12 +152,13 @@ def _replaced(writer: Writer, run: Run, text: str) -> Revise:
                 "memoryd core unprotect, if that is meant",
             )
         witness = _witness(connection, run)
+        operations = list(_omitted(found.operations))
         if witness is not None:
-            _require_said(witness, found.operations)
+            operations = list(_weighed(witness, operations, {one.id: one for one in live}))
         passed = gate.judge(
             connection,
             agent_id,
-            list(_omitted(found.operations)),
+            operations,
             door=Door.TOOL,
             now=writer.now(),
             new_hex=lambda: secrets.token_hex(4),
@@ -173,15 +170,30 @@ def _replaced(writer: Writer, run: Run, text: str) -> Revise:
     return revise
 
 
-def _require_said(witness: Witness, operations: tuple[Operation, ...]) -> None:
-    new = [(one.position, text_of(one)) for one in operations if isinstance(one, Add | Update)]
-    unsaid = [place for place, text in new if text is not None and witness.memory(text).place is not Place.CORE]
+def _weighed(witness: Witness, operations: Sequence[Operation], live: Mapping[str, Memory]) -> Iterator[Operation]:
+    """Yield the operations, those that bring a new text with whose word it is.
+
+    Raises:
+        RefusedError: a text is one that an agent's own word cannot bring in, or takes the place of such a one.
+    """
+    unsaid: list[int | None] = []
+    for one in operations:
+        text = text_of(one) if isinstance(one, Add | Update) else None
+        if not isinstance(one, Add | Update) or text is None:
+            yield one
+            continue
+        old = live[one.id] if isinstance(one, Update) else None
+        weighed = witness.memory(text, one.heading or (old.heading if old else None) or "")
+        if not weighed.core or (old and not weighed.is_own and not witness.memory(old.content, old.heading or "").core):
+            unsaid.append(one.position if one.position is not None or old is None else old.position)
+        before = {tag for tag in (old.tags if old else ()) if tag != FROM_ASSISTANT}
+        yield replace(one, tags=(*sorted(before), *_tags(weighed)))
     if unsaid:
         places = ", ".join(str(place + 1) for place in unsaid if place is not None)
         raise RefusedError(
-            f"{Guard.TAINT}: bullet {places}: neither the session nor the core says that",
+            f"{Guard.TAINT}: bullet {places}: only the user can say that, and they did not",
             "MEMORY.md",
-            "leave it out, or append it: then it is told in the day's file",
+            "leave it out, or append it: then it is a note in the day's file",
         )
 
 

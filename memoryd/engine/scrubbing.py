@@ -7,12 +7,13 @@ kept: `None` takes the place of its text, and it is for the caller to withhold i
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import threading
 from concurrent.futures import Future
 from dataclasses import replace
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.errors import MemorydError, StateError
 from memoryd.scrub.policy import Policy
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from memoryd import config
     from memoryd.files.log import Log
     from memoryd.scrub.finding import Scrubbed
+    from memoryd.worker.client import Worker
 
     Progress = Callable[[], None]
 
@@ -36,22 +38,6 @@ _PLAIN = re.compile(
     r"|(?:toolu|msg|req|call)_[0-9A-Za-z]{20,32}"
     r"|[A-Za-z_]{1,16}"
 )
-
-
-class Scanner(Protocol):
-    """What scans texts: the worker, as far as it is asked here."""
-
-    def scan(self, texts: Sequence[str], policy: Policy, progress: Progress) -> list[Scrubbed | None]:
-        """Each text as it may be kept; None for one that could not be scanned. Calls `progress` between parts."""
-        ...
-
-    def tick(self, now_monotonic: float) -> None:
-        """Let an idle child end."""
-        ...
-
-    def close(self) -> None:
-        """Stop the child for good."""
-        ...
 
 
 class SecretError(MemorydError):
@@ -86,11 +72,7 @@ class Scan:
             self._more.put(item=False)
 
     def result(self, progress: Progress = _nothing) -> list[Scrubbed | None]:
-        """Wait for the texts, once; `progress` is called, on this thread, for each part that was done.
-
-        Raises:
-            BaseException: what the scan raised.
-        """
+        """Wait for the texts, once; `progress` is called, on this thread, for each part that was done."""
         while self._more.get():
             progress()
         return self._outcome.result()
@@ -107,7 +89,7 @@ class _Known(NamedTuple):
 class Scrubber:
     """Scans by the policy in force. Safe to use from several threads."""
 
-    def __init__(self, scanner: Scanner, log: Log) -> None:
+    def __init__(self, scanner: Worker, log: Log) -> None:
         self._scanner = scanner
         self._log = log
         # With what was found by it: an answer that comes after a change goes with the old one.
@@ -119,11 +101,7 @@ class Scrubber:
         return self._known.policy
 
     def configure(self, settings: config.Settings) -> bool:
-        """Take the policy of the configuration; returns whether it is another one.
-
-        Raises:
-            ConfigError: an entry of `scrub.allow` cannot be meant.
-        """
+        """Take the policy of the configuration; returns whether it is another one."""
         given = settings.scrub
         policy = Policy(given.secrets, given.pii, given.allow)
         if policy == self.policy:
@@ -145,17 +123,12 @@ class Scrubber:
         """Return each text as it may be kept; None for one that could not be scanned. `progress`: between parts."""
         return self._scan(texts, self.policy, progress)
 
-    def scan_redacting(
-        self, texts: Sequence[str], progress: Progress = _nothing, *, private: bool = True
-    ) -> list[Scrubbed | None]:
+    def scan_redacting(self, texts: Sequence[str], *, private: bool = True) -> list[Scrubbed | None]:
         """Return each text without its secrets, also where the policy is to skip such texts.
 
-        Args:
-            texts: what is to be kept.
-            progress: called between parts.
-            private: also without what stands between `<private>` tags.
+        `private`: also without what stands between `<private>` tags.
         """
-        return self._scan(texts, _redacting(self.policy, private=private), progress)
+        return self._scan(texts, _redacting(self.policy, private=private), _nothing)
 
     def begin(self, texts: Sequence[str]) -> Scan:
         """Scan on another thread, while the caller does something else."""
@@ -196,11 +169,7 @@ class Scrubber:
         return found
 
     def name(self, given: str) -> str:
-        """Return one name as it may be kept.
-
-        Raises:
-            UnscannedError: it could not be scanned.
-        """
+        """Return one name as it may be kept."""
         kept = self.names([given])[given]
         if kept is None:
             raise _unscanned("a name")
@@ -211,9 +180,6 @@ class Scrubber:
 
         Asked for the same memory files by each run, so what was clean is known again by its hash; `require_clean`,
         which asserts, goes by no such word.
-
-        Raises:
-            UnscannedError: one could not be scanned.
         """
         policy, _, clean = self._known
         hashes = {text: _hash_of(text) for text in texts}
@@ -231,11 +197,7 @@ class Scrubber:
         return [changed.get(text, text) for text in texts]
 
     def redact_own(self, texts: Sequence[str]) -> list[str]:
-        """Return texts of a person's own files without their secrets; `<private>` tags are text like other there.
-
-        Raises:
-            UnscannedError: one could not be scanned.
-        """
+        """Return texts of a person's own files without their secrets; `<private>` tags are text like other there."""
         if self.policy.secrets == self.policy.pii == "off":
             return list(texts)  # without starting the scanner, which does nothing then
         found = [scrubbed for scrubbed in self.scan_redacting(texts, private=False) if scrubbed is not None]
@@ -244,11 +206,7 @@ class Scrubber:
         return [scrubbed.text for scrubbed in found]
 
     def redact_path(self, path: str) -> str:
-        """Return a path, with what is a secret in it masked.
-
-        Raises:
-            UnscannedError: it could not be scanned.
-        """
+        """Return a path, with what is a secret in it masked."""
         return path if self.name(path) == path else self.redact([path])[0]
 
     # --- what goes out --------------------------------------------------------------------------------------------
@@ -321,3 +279,11 @@ def _hash_of(text: str) -> bytes:
 
 def _unscanned(where: str) -> UnscannedError:
     return UnscannedError("could not be scanned for secrets", where, "it is tried again; see the log")
+
+
+def redacted_json(scrubber: Scrubber, rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return rows of plain values as JSON without secrets."""
+    plain = [dict(one) for one in rows]
+    found = list(dict.fromkeys(strings_of(plain)))
+    clean = dict(zip(found, scrubber.redact(found), strict=True))
+    return json.dumps(with_strings(plain, clean.__getitem__), ensure_ascii=False)

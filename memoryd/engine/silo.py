@@ -48,41 +48,24 @@ _LINE = re.compile(r"^- \[([xX-])\] (grant_[0-9a-f]{8})\b", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Silo:
-    """The grants of one agent.
-
-    Attributes:
-        engine: the state database.
-        agent: whose memory.
-        clock: tells the time.
-        uid: of the person at the command line.
-        redact: gives a text without its secrets.
-    """
+    """The grants of one agent."""
 
     engine: Engine
     agent: Agent
     clock: Clock
-    uid: int
+    uid: int  # of the person at the command line
     redact: Callable[[str], str]
 
     def ask(self, purpose: str, span: timedelta) -> Grant:
-        """Ask the agent for a grant.
-
-        Raises:
-            RefusedError: no purpose, no time or too long a time is given.
-        """
+        """Ask the agent for a grant."""
         clean = neutral(self.redact(purpose))
         if not clean:
             raise RefusedError("the purpose is empty", hint='say what for: --purpose "…"')
         if not timedelta(0) < span <= LONGEST:
             raise RefusedError("a grant lasts more than nothing and 24h at most", hint="--for 30m")
-        grant = Grant(
-            f"grant_{secrets.token_hex(4)}",
-            self.agent.id,
-            self.uid,
-            clean,
-            max(1, int(span.total_seconds())),
-            self.clock.text(),
-        )
+        seconds = max(1, int(span.total_seconds()))
+        grant_id = f"grant_{secrets.token_hex(4)}"
+        grant = Grant(grant_id, self.agent.id, self.uid, clean, seconds, self.clock.text())
         told = duration_text(timedelta(seconds=grant.seconds))
         line = f"- [ ] {grant.id}: a person (uid {self.uid}) asks to read this memory for {told}: {clean}\n"
         with held(self.agent.workspace) as place:
@@ -98,7 +81,8 @@ class Silo:
         """Return the grants with what the agent has answered by now, the newest first."""
         with sqlite.reading(self.engine) as connection:
             found = grants.of_agent(connection, self.agent.id)
-        answers = self._answers() if found else {}
+        data = (regular.read_in(self.agent.workspace, PATH) or b"") if found else b""
+        answers = {match[2]: match[1].lower() for match in _LINE.finditer(data.decode("utf-8", "replace"))}
         if any(self._state(grant, answers) != grant.state for grant in found):
             with sqlite.writing(self.engine) as connection:
                 self._take(connection, answers)
@@ -106,11 +90,7 @@ class Silo:
         return found
 
     def revoke(self, grant_id: str) -> Grant:
-        """End a grant, or take a request back.
-
-        Raises:
-            NotFoundError: this agent has no such grant, or it has ended.
-        """
+        """End a grant, or take a request back."""
         with sqlite.writing(self.engine) as connection:
             found = [one for one in grants.of_agent(connection, self.agent.id) if one.id == grant_id]
             if not found or found[0].state not in {"requested", "given"}:
@@ -121,11 +101,7 @@ class Silo:
         return revoked
 
     def answer(self, grant_id: str, *, consents: bool) -> Grant:
-        """Answer a request as the agent, by its own tool; a no also ends what was given.
-
-        Raises:
-            NotFoundError: nobody asks under this id, or not any more.
-        """
+        """Answer a request as the agent, by its own tool; a no also ends what was given."""
         found = next((one for one in self.all() if one.id == grant_id), None)
         state = None if found is None else self._state(found, {grant_id: "x" if consents else "-"})
         if found is None or state == found.state:
@@ -135,11 +111,7 @@ class Silo:
             return next(one for one in grants.of_agent(connection, self.agent.id) if one.id == grant_id)
 
     def may_read(self, what: str) -> bool:
-        """Say whether the person may see content now; a read under a grant is audited.
-
-        Args:
-            what: the command that shows it.
-        """
+        """Say whether the person may see content now; a read under a grant is audited."""
         if self.agent.privacy == "open":
             return is_owner(self.agent.workspace)
         now = self.clock.text()
@@ -149,10 +121,6 @@ class Silo:
         with sqlite.writing(self.engine) as connection:
             grants.note_read(connection, active, what, now)
         return True
-
-    def _answers(self) -> dict[str, str]:
-        data = regular.read_in(self.agent.workspace, PATH) or b""
-        return {match[2]: match[1].lower() for match in _LINE.finditer(data.decode("utf-8", "replace"))}
 
     def _take(self, connection: Connection, answers: dict[str, str]) -> None:
         now = self.clock.text()

@@ -20,12 +20,14 @@ from memoryd.files import regular
 from memoryd.gauge import live, sleepiness
 from memoryd.gauge.fill import fill_of
 from memoryd.jobs.job import NothingToDo
+from memoryd.jobs.repair import Judges
 from memoryd.jobs.sleep import CONSUMER, SleepInputs
+from memoryd.llm.cue_judge import CueJudge
 from memoryd.tiers import core
 from memoryd.transcripts.registry import program_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
     from pathlib import Path
 
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from memoryd.engine.clock import Clock
     from memoryd.engine.scrubbing import Scrubber
     from memoryd.files.log import Log
+    from memoryd.jobs.reader import Answer
     from memoryd.transcripts.turn import StoredTurn
     from memoryd.worker.client import Worker
 
@@ -60,6 +63,8 @@ class Source:
     scrubber: Scrubber
     clock: Clock
     workspace: Path
+    model_is_up: bool = False  # a model answers for the agent, as far as is known
+    known: Callable[[str], Answer | None] = lambda _key: None  # what a second reader has answered, by a question's key
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,10 +403,11 @@ def gather(source: Source, run: Run) -> SleepInputs | NothingToDo:
     fill_tokens(source.engine, source.worker, session_id, after=min(mark, before))
     with sqlite.reading(source.engine) as connection:
         covered = turns.stored_turns(connection, session_id, after=mark, upto=upto)
+        earlier = turns.stored_turns(connection, session_id, upto=mark)
         held = turns.stored_turns(connection, session_id, after=before, upto=upto, main_only=True)
         summary = turns.running_summary(connection, session_id)
         unscanned = turns.count_unscanned(connection, session_id, after=mark, upto=upto)
-    return replace(_inputs(source, run, row, covered, held, summary), unscanned=unscanned)
+    return replace(_inputs(source, run, row, covered, held, summary), earlier=tuple(earlier), unscanned=unscanned)
 
 
 def _inputs(
@@ -416,7 +422,7 @@ def _inputs(
     old = regular.read_in(source.workspace, "MEMORY.md")
     bullets = [bullet.text for bullet in core.bullets(core.parse(old or b""))]
     # Files of people: what they keep there is theirs, but it is not sent.
-    days, *known = source.scrubber.redact([_dailies(source, covered), *bullets])
+    days, *known = source.scrubber.redact([dailies(source, covered), *bullets])
     return SleepInputs(
         agent_id=run.agent_id,
         session_id=row["id"],
@@ -436,10 +442,17 @@ def _inputs(
         count_tokens=lambda texts: source.worker.count(texts).tokens,
         now=source.clock.now(),
         instructions=instructions("sleep"),
+        judges=judges(source),
     )
 
 
-def _dailies(source: Source, covered: Sequence[StoredTurn]) -> str:
+def judges(source: Source) -> Judges:
+    """Return what the claims of a job's reply are judged with."""
+    return Judges(CueJudge(), instructions("verify"), instructions("repair"), source.known)
+
+
+def dailies(source: Source, covered: Sequence[StoredTurn]) -> str:
+    """Return the daily files of today and of the last days on which turns were said."""
     days: set[Any] = {source.clock.now().astimezone(source.settings.zone).date()}
     for turn in covered:
         if (at := timed(turn).at) is not None:

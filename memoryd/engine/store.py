@@ -14,11 +14,11 @@ from memoryd.engine import cursor as reading
 from memoryd.engine.clock import moment_of, text_of
 from memoryd.engine.scrubbing import named
 from memoryd.gauge import live
-from memoryd.transcripts import now_file
+from memoryd.transcripts import dialogs, now_file
 from memoryd.transcripts.claude_code import ClaudeCode, is_session_id
 from memoryd.transcripts.codex import Codex
 from memoryd.transcripts.lines import clean
-from memoryd.transcripts.turn import Kind
+from memoryd.transcripts.turn import SPOKEN, Kind, Origin, Role
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -126,17 +126,15 @@ def _renamed(turn: Turn, kept: Mapping[str, str | None]) -> Turn:
 def store(engine: Engine, batch: Batch, now: str, restored: Restore | None) -> Stored:
     """Store a batch, all or none.
 
-    Args:
-        engine: the state database.
-        batch: what was read, frozen and scanned.
-        now: the time.
-        restored: told of the new turns and their seqs inside the transaction, where the database was made anew.
+    `restored` is told of the new turns and their seqs inside the transaction, where the database was made anew.
     """
     result = Stored()
     fresh = [cursor for cursor in batch.cursors.values() if cursor.id is None]
     try:
         with sqlite.writing(engine) as connection:
-            _store_sessions(connection, batch)
+            for row in batch.sessions.values():
+                sql = f"INSERT INTO session ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"  # noqa: S608
+                connection.exec_driver_sql(sql, tuple(row.values()))
             _store_cursors(connection, batch)
             _store_turns(connection, batch, result, restored)
             _store_bad(connection, batch, now, result)
@@ -215,14 +213,6 @@ def _is_free(connection: Connection, batches: Sequence[Batch], session_id: str) 
     return int(others.scalar_one()) == 0
 
 
-def _store_sessions(connection: Connection, batch: Batch) -> None:
-    for row in batch.sessions.values():
-        connection.exec_driver_sql(
-            f"INSERT INTO session ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})",  # noqa: S608
-            tuple(row.values()),
-        )
-
-
 def _store_cursors(connection: Connection, batch: Batch) -> None:
     for key, cursor in batch.cursors.items():
         row = {name: value for name, value in batch.rows[key].items() if name != "id"}
@@ -266,6 +256,7 @@ def _store_turns(connection: Connection, batch: Batch, result: Stored, restored:
 
 def _insert(connection: Connection, agent_id: str, batch: Batch, new: Sequence[Found], result: Stored) -> list[int]:
     states: dict[str, _SessionState] = {}
+    calls: dict[tuple[str, str], str | None] = {}  # of this batch: they are stored with it
     rows: list[tuple[Any, ...]] = []
     seqs: list[int] = []
     for found in new:
@@ -275,6 +266,10 @@ def _insert(connection: Connection, agent_id: str, batch: Batch, new: Sequence[F
         state = states.get(session_id)
         if state is None:
             state = states[session_id] = _SessionState(connection, session_id)
+        if turn.role is Role.USER and turn.kind in SPOKEN and turn.tool_call_id is not None:
+            turn = _confirmed(connection, session_id, turn, calls)
+        elif turn.kind is Kind.TOOL_CALL and turn.tool_call_id is not None:
+            calls[session_id, turn.tool_call_id] = turn.tool_name
         seq = state.take(turn, read_as["mtime_ns"])
         seqs.append(seq)
         rows.append((
@@ -290,6 +285,17 @@ def _insert(connection: Connection, agent_id: str, batch: Batch, new: Sequence[F
         result.turns += len(rows)
         result.sessions.update(states)
     return seqs
+
+
+def _confirmed(
+    connection: Connection, session_id: str, turn: Turn, calls: Mapping[tuple[str, str], str | None]
+) -> Turn:
+    """Return an answer as the person's if it belongs to such a call of the session, else as nobody's."""
+    call = turn.tool_call_id or ""
+    name = calls.get((session_id, call)) or turns.tool_of(connection, session_id, call)
+    if dialogs.confirms(name, turn.tool_name):
+        return turn._replace(tool_name=name)
+    return turn._replace(role=Role.SYSTEM, origin=Origin.UNKNOWN, kind=Kind.MESSAGE, tool_name=None)
 
 
 def _end_sessions(connection: Connection, batch: Batch, result: Stored) -> None:
@@ -392,10 +398,8 @@ def reveal(connection: Connection, agent_id: str, record_id: str, found: Found) 
     """Give a turn its text that was stored without one; gauge, counts and what has not slept yet follow.
 
     Where a consumer has passed the turn, or a run that is open already settled on passing it, a message moves to the
-    end of its session: it is consumed late rather than never. All else means something only where it stands.
-
-    Returns:
-        The session, where there was such a turn and the text may be kept now.
+    end of its session: it is consumed late rather than never. All else means something only where it stands. Returns
+    the session, where there was such a turn and the text may be kept now.
     """
     row = turns.withheld_turn(connection, agent_id, record_id, found.turn.part)
     if row is None or found.withheld is not None or not found.turn.text:
@@ -403,7 +407,7 @@ def reveal(connection: Connection, agent_id: str, record_id: str, found: Found) 
     session_id, seq = row["session_id"], row["seq"]
     state = _SessionState(connection, session_id)
     passed = turns.passed(connection, session_id)
-    new_seq = state.seq + 1 if seq <= passed and found.turn.kind == Kind.MESSAGE else seq
+    new_seq = state.seq + 1 if seq <= passed and found.turn.kind in SPOKEN else seq
     turns.give_text(connection, row["id"], new_seq, found.turn.text)
     state.reveal(found.turn, seq, new_seq, turns.seq_of_record(connection, session_id, state.gauge.record_id))
     state.store(connection)

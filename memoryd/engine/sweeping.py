@@ -57,39 +57,24 @@ _LINES = re.compile(r"(?<=\n)")
 
 @dataclass(slots=True, kw_only=True)
 class Sweep(ABC):
-    """One run over everything.
-
-    Attributes:
-        engine: the state database.
-        state_dir: the state folder.
-        workspaces: of the agents whose rows and files are meant, by id.
-        everybody: whether rows of agents that are not configured are meant as well.
-        journal: of the watermarks.
-        go_on: called between two portions; raises where the run is to stop.
-        stuck: carries leftover intents of these agents through, and names those that cannot be.
-        log: where its troubles go.
-        counts: of what was changed, and what could not be looked at.
-        left: what cannot be looked through: for a person.
-    """
+    """One run over everything."""
 
     engine: Engine
     state_dir: Path
-    workspaces: dict[str, Path]
-    everybody: bool
+    workspaces: dict[str, Path]  # whose rows and files are meant, by agent
+    everybody: bool  # also rows of agents that are not configured
     journal: Journal
-    go_on: Callable[[], None]
-    stuck: Callable[[], list[str]]
+    go_on: Callable[[], None]  # raises where the run is to stop
+    stuck: Callable[[], list[str]]  # carries leftover intents through, and names those that cannot be
     log: Log
     counts: Counter[str] = field(default_factory=Counter)
-    left: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)  # cannot be looked through: for a person
 
     @abstractmethod
     def cleaned(self, given: Sequence[str], *, in_file: bool = False) -> dict[str, str]:
         """Texts as they are to be, by text; one that is not among them stays.
 
-        Args:
-            given: the texts, none of them empty.
-            in_file: they are parts of a person's file.
+        `in_file`: they are parts of a person's file.
         """
 
     @abstractmethod
@@ -121,11 +106,7 @@ class Sweep(ABC):
         return False
 
     def through(self) -> None:
-        """Look through everything.
-
-        Raises:
-            StateError: a file or the database cannot be written; what was done so far stays done.
-        """
+        """Look through everything."""
         stuck = self.stuck()  # first of all, since what an intent holds goes to a file
         self.database(self.engine)
         self._journal(self.journal)
@@ -225,7 +206,9 @@ class Sweep(ABC):
         kept = self.names(str(entry.get("record_id", "")) for entry in entries)
         renamed = {old: new for old, new in kept.items() if new is not None and new != old}
         if renamed:
-            journal.change_ids(renamed)
+            journal.change(
+                lambda entry: entry | {"record_id": renamed.get(entry.get("record_id", ""), entry.get("record_id"))}
+            )
             self.counts["files"] += 1
 
     def _put_aside(self, folder: Path) -> None:

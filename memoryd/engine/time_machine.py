@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from memoryd.ledger.cut import Cut
     from memoryd.ledger.rollback import Plan, Step
 
-_PROFILE = chain.profile("")
+_PROFILE, _WATERMARK = chain.profile(""), "watermark:"
 _MEMORY = tuple(PREFIXES.values())
 
 
@@ -65,33 +65,18 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """What a commit is to make of rows and files.
-
-    Attributes:
-        changes: of memories.
-        marks: watermarks.
-        sections: of the profile, each with the values of its row; None where there was none.
-        notes: (operation, name, state) of what else the audit is told.
-        core: the bytes `MEMORY.md` is to hold; None: it is edited as the changes say.
-        core_goes: those are none, and the file goes, as the runs had made it.
-        rewrites: (path, bytes before, bytes after) of other files; None where there is, or is to be, no file.
-        cut: what else is taken out of `MEMORY.md`, and out of any file that somebody edits meanwhile; old bytes of
-            these files are kept nowhere then.
-        erasure: what rows are to lose, see `database.erasure.erase`.
-        undone: the runs that are taken back, with the summaries they left of sessions.
-        actor: who the audit says it was.
-    """
+    """What a commit is to make of rows and files."""
 
     changes: tuple[Change, ...] = ()
     marks: tuple[Mark, ...] = ()
-    sections: tuple[tuple[str, dict[str, Any] | None], ...] = ()
-    notes: tuple[tuple[str, str, str | None], ...] = ()
-    core: bytes | None = None
-    core_goes: bool = False
-    rewrites: tuple[tuple[str, bytes | None, bytes | None], ...] = ()
-    undone: tuple[str, ...] = ()
-    cut: Cut | None = None
-    erasure: dict[str, Any] | None = None
+    sections: tuple[tuple[str, dict[str, Any] | None], ...] = ()  # None: there was none
+    notes: tuple[tuple[str, str, str | None], ...] = ()  # operation, name, state
+    core: bytes | None = None  # the bytes of `MEMORY.md`; None: it is edited as the changes say
+    core_goes: bool = False  # the file goes, as the runs had made it
+    rewrites: tuple[tuple[str, bytes | None, bytes | None], ...] = ()  # of other files: path, before, after
+    undone: tuple[str, ...] = ()  # runs that are taken back, with the summaries they left
+    cut: Cut | None = None  # out of any file that somebody edits meanwhile; old bytes are kept nowhere then
+    erasure: dict[str, Any] | None = None  # see `database.erasure.erase`
     actor: str = HUMAN
 
 
@@ -140,19 +125,7 @@ def revise(
     connection: Connection, agent_id: str, target: Target, found: Plan, folders: tuple[OpenFolder, OpenFolder],
     brought: Brought,
 ) -> Revision:  # fmt: skip
-    """What the rows and files are to become.
-
-    Args:
-        connection: of the transaction.
-        agent_id: whose they are.
-        target: what is taken back.
-        found: the plan, without conflicts.
-        folders: the workspace and its `.continuum/memory`.
-        brought: `MEMORY.md` as it is.
-
-    Raises:
-        StateError: a row is not what the audit says, or a file cannot be read.
-    """
+    """What the rows and files are to become."""
     workspace, continuum = folders
     steps = [step for step in found.steps if step.memory_id.startswith(_MEMORY)]
     core_name = chain.file(CORE_FILE)
@@ -161,10 +134,22 @@ def revise(
     undone = _receipts(connection, agent_id, target) if target.memory_id is None else []
     receipts = [receipt for _, receipt in undone]
     back = None if core_step is None else _backed_up(continuum, core_step, brought, receipts)
+
+    def values(step: Step) -> dict[str, Any] | None:
+        return None if step.after is None else dict(chain.values_of(step.after))
+
     return Revision(
         changes=tuple(_changes(connection, agent_id, steps)),
-        marks=tuple(_mark(step) for step in others if step.memory_id.startswith("watermark:")),
-        sections=tuple(_section(step) for step in others if step.memory_id.startswith(_PROFILE)),
+        marks=tuple(
+            Mark(*step.memory_id.removeprefix(_WATERMARK).rpartition(":")[::2], values(step))
+            for step in others
+            if step.memory_id.startswith(_WATERMARK)
+        ),
+        sections=tuple(
+            (step.memory_id.removeprefix(_PROFILE), values(step))
+            for step in others
+            if step.memory_id.startswith(_PROFILE)
+        ),
         notes=tuple((rollback.OPERATION, step.memory_id, step.after) for step in others),
         core=back,
         core_goes=back == b"" and any(map(_made_core, receipts)),
@@ -180,16 +165,6 @@ def _changes(connection: Connection, agent_id: str, steps: Sequence[Step]) -> It
         if now is None or to_json(now) != step.before or step.after is None:
             raise StateError("the row is not what the audit says", step.memory_id, "memoryd verify tells more")
         yield Change(rollback.OPERATION, step.memory_id, now, from_json(step.after))
-
-
-def _mark(step: Step) -> Mark:
-    session_id, _, consumer = step.memory_id.removeprefix("watermark:").rpartition(":")
-    return Mark(session_id, consumer, None if step.after is None else dict(chain.values_of(step.after)))
-
-
-def _section(step: Step) -> tuple[str, dict[str, Any] | None]:
-    values = None if step.after is None else dict(chain.values_of(step.after))
-    return step.memory_id.removeprefix(_PROFILE), values
 
 
 def _backed_up(

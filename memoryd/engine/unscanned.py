@@ -94,11 +94,7 @@ class Unscanned:
     # --- records ---------------------------------------------------------------------------------------------------
 
     def _read(self, row: RowMapping) -> Found | None:
-        """Read a turn's bytes again; None where they are not there any more.
-
-        Raises:
-            MemorydError: the file cannot be read now.
-        """
+        """Read a turn's bytes again; None where they are not there any more."""
         with self.ingest.files.borrow(Path(row["path"])) as handle:
             length = row["last_byte"] - row["first_byte"]
             digest = handle.sha256_range(row["first_byte"], length)
@@ -107,7 +103,9 @@ class Unscanned:
             turn = self._turn(row, handle)
         if turn is None:
             return None
-        return Found(_nobody(row), turn, row["first_byte"], row["last_byte"], row["sha256"])
+        # A cursor that stands for the place of one turn; it is never stored.
+        nobody = Cursor(row["agent_id"], row["path"], 0, 0, id=row["transcript_id"], session_id=row["session_id"])
+        return Found(nobody, turn, row["first_byte"], row["last_byte"], row["sha256"])
 
     def _turn(self, row: RowMapping, handle: Handle) -> Turn | None:
         first, last = row["first_byte"], row["last_byte"]
@@ -183,8 +181,3 @@ class Unscanned:
             text = f"{counted(count, 'turn')} {told}"
             if alarms.raise_alarm(connection, kind=KIND, text=text, now=ingest.clock.text()):
                 ingest.log.error("alarm", kind=KIND, turns=count)
-
-
-def _nobody(row: RowMapping) -> Cursor:
-    """Return a cursor that stands for the place of one turn; it is never stored."""
-    return Cursor(row["agent_id"], row["path"], 0, 0, id=row["transcript_id"], session_id=row["session_id"])

@@ -36,13 +36,7 @@ Problem = dict[str, str]
 def problems(
     settings: Settings, reader: Reader, check_index: Callable[[Agent], list[Problem]] = lambda _agent: []
 ) -> list[Problem]:
-    """All that does not agree, as the contract's objects; an empty list where everything does.
-
-    Args:
-        settings: the configuration.
-        reader: of the database.
-        check_index: says what is wrong with the index of an agent.
-    """
+    """All that does not agree, as the contract's objects; an empty list where everything does."""
     found = [*_database(reader), *_few(_chain(reader)), *_few(_contents(reader))]
     agents = [row[0] for row in reader.stream("SELECT id FROM agent ORDER BY id")]
     for agent_id in agents:
@@ -92,7 +86,8 @@ def _rows(reader: Reader, agent_id: str) -> Iterator[Problem]:
         Entry(*row)
         for row in reader.stream(f"SELECT {reads.AUDIT} FROM audit WHERE agent_id = ? ORDER BY id", agent_id)  # noqa: S608
     )
-    states = chain.replay(entries, lambda sha256: _text(reader, sha256)).states
+    kept = "SELECT text FROM content WHERE sha256 = ?"
+    states = chain.replay(entries, lambda sha256: next(reader.stream(kept, sha256), (None,))[0]).states
     told = {name: state for name, state in states.items() if name.startswith(tuple(PREFIXES.values()))}
     names = [f'"{name}"' for name in memories.COLUMNS]
     for values in reader.stream(f"SELECT {', '.join(names)} FROM memory WHERE agent_id = ?", agent_id):  # noqa: S608
@@ -129,11 +124,6 @@ def _is_as_told(row: dict[str, Any], state: str | Erased | None) -> bool:
     if isinstance(state, Erased):
         return memory.ended_as is Ending.ERASED and not memory.content
     return to_json(memory) == state
-
-
-def _text(reader: Reader, sha256: str) -> str | None:
-    found = next(reader.stream("SELECT text FROM content WHERE sha256 = ?", sha256), None)
-    return None if found is None else found[0]
 
 
 def _file(reader: Reader, agent: Agent) -> list[Problem]:

@@ -21,17 +21,8 @@ if TYPE_CHECKING:
 def append(entry: Entry, block: bytes, create: bytes | None = None, step: Step = no_step) -> int:
     """Add `block` at the end of a file in one write, and wait until the disk has it.
 
-    A short write (a full disk) is continued by a further append; what an error leaves unwritten, `missing_part`
-    tells later.
-
-    Args:
-        entry: the file's name in its open folder.
-        block: the bytes to add.
-        create: the first bytes of the file where it does not exist yet; it appears with them already in it.
-        step: called with a stable name before and after every system call that changes something.
-
-    Returns:
-        The offset at which the block begins.
+    A short write (a full disk) is continued by a further append; what an error leaves unwritten, `missing_part` tells
+    later. Where there is no file it appears with `create` already in it. Returns the offset at which the block begins.
 
     Raises:
         NotFoundError: there is no file, and `create` is None.
@@ -49,11 +40,7 @@ def append(entry: Entry, block: bytes, create: bytes | None = None, step: Step =
 
 
 def sync_file(entry: Entry, step: Step = no_step) -> None:
-    """Make bytes that are in a file already, and its name, survive a power cut.
-
-    Raises:
-        StateError: it is no regular file, or the disk says no.
-    """
+    """Make bytes that are in a file already, and its name, survive a power cut."""
     with as_state_error("cannot be synced", entry):
         fd = open_regular(entry)
         try:
@@ -69,9 +56,6 @@ def fill_hole(entry: Entry, block: bytes, offset: int) -> None:
     """Finish an append that a power cut left as a hole: the file had grown, its last bytes were not there yet.
 
     Only NUL bytes are written over, where the block's own bytes belong: nobody else's text is made of them.
-
-    Raises:
-        StateError: no regular file, disk full, no permission, or a failed fsync.
     """
     found = (read(entry) or b"")[offset : offset + len(block)]
     there = found.rstrip(b"\0")
@@ -88,12 +72,6 @@ def fill_hole(entry: Entry, block: bytes, offset: int) -> None:
             os.close(fd)
 
 
-def find_block(data: bytes, block: bytes, offset: int) -> int | None:
-    """Where `block` lies in `data`, at or after `offset`; None where it does not."""
-    found = data.find(block, offset)
-    return None if found < 0 else found
-
-
 def missing_part(data: bytes, block: bytes, offset: int) -> bytes:
     """What of `block` still has to be appended to `data`, after an append planned for `offset` was stopped.
 
@@ -101,6 +79,6 @@ def missing_part(data: bytes, block: bytes, offset: int) -> bytes:
     between, and a block is never stitched together around other people's lines.
     """
     # A file shorter than planned was shortened by a person since, and the block may lie anywhere in it.
-    if find_block(data, block, offset if len(data) >= offset else 0) is not None:
+    if data.find(block, offset if len(data) >= offset else 0) >= 0:
         return b""
     return block.removeprefix(data[offset:])

@@ -39,16 +39,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 def write(path: Path, files: Mapping[str, Path], about: Mapping[str, Any]) -> dict[str, Any]:
     """Pack files under plain names into a new archive (0600); it appears whole or not at all.
 
-    Args:
-        path: the archive; must not exist.
-        files: name in the archive → file to pack.
-        about: more to say in the manifest, JSON values.
-
-    Returns:
-        The manifest.
-
-    Raises:
-        StateError: there is such a file already, or the disk says no.
+    The manifest, which is returned, says `about` as well.
     """
     with as_state_error("cannot be written", path):
         try:
@@ -100,13 +91,7 @@ def _digest(path: Path) -> str:
 def unpack(path: Path, folder: Path, known: Collection[str]) -> dict[str, Any]:
     """Unpack an archive into an empty folder and compare all hashes.
 
-    Args:
-        path: the archive.
-        folder: where the files go, under their plain names (0600).
-        known: the names that may be in it; anything else is refused.
-
-    Returns:
-        The manifest.
+    Names that are not `known` are refused. Returns the manifest.
 
     Raises:
         StateError: it is damaged, is no backup of memoryd, or holds what no backup of memoryd holds.

@@ -25,11 +25,7 @@ def no_step(_name: str) -> None:
 
 
 def fill(fd: int, data: bytes, step: Step = no_step) -> None:
-    """Write an empty file that nobody else has open.
-
-    Raises:
-        OSError: the disk says no, or what is read back is something else.
-    """
+    """Write an empty file that nobody else has open."""
     step("before:write")
     written = 0
     while written < len(data):
@@ -46,11 +42,7 @@ def fill(fd: int, data: bytes, step: Step = no_step) -> None:
 def extend(fd: int, block: bytes, step: Step = no_step) -> int:
     """Add to a file that was opened with `O_RDWR | O_APPEND`: in one write, unless the disk takes only part of it.
 
-    Returns:
-        The offset at which the block begins.
-
-    Raises:
-        OSError: the disk says no, or what is read back is something else.
+    Returns the offset at which the block begins.
     """
     step("before:append")
     written = _extend_some(fd, block)

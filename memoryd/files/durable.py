@@ -86,16 +86,8 @@ def replace(
     """Make `new` the content of a file, if what is there is what was expected.
 
     Mode, owner and extended attributes of the old file are kept; a new one belongs to whom its folder belongs to. On
-    disk when this returns: data, then name.
-
-    Args:
-        entry: the file's name in its open folder.
-        new: all of its bytes.
-        expected: sha256 of the bytes to be replaced, None where the file must not exist yet.
-        step: called with a stable name before and after every system call that changes something.
-        mode: of a new file, less the umask.
-        keep: puts the replaced file aside, given where it lies and its bytes, instead of letting go of it; False where
-            it cannot.
+    disk when this returns: data, then name. `expected` is the sha256 of the bytes to be replaced, None where the file
+    must not exist yet. `keep` puts the replaced file aside, given where it lies and its bytes; False where it cannot.
 
     Raises:
         MovedError: the file is another one than expected. It has its own bytes, the new ones are nowhere.
@@ -114,11 +106,6 @@ def replace(
 
 def remove(entry: Entry, expected: str, step: Step = no_step) -> None:
     """Take a file away, if what is there is what was expected.
-
-    Args:
-        entry: the file's name in its open folder.
-        expected: sha256 of the bytes that may go.
-        step: called with a stable name before and after every system call that changes something.
 
     Raises:
         MovedError: the file is another one than expected; it stays.
@@ -283,8 +270,7 @@ def _verify_swapped(out: Entry, entry: Entry, expected: str, ours: _Ours) -> byt
 def _put_back(out: Entry, entry: Entry, ours: _Ours) -> Entry | None:
     """Give somebody's file its place again. What others appended to our version meanwhile is appended to theirs.
 
-    Returns:
-        Where our version was kept, if somebody edited it in another way than appending.
+    Returns where our version was kept, if somebody edited it in another way than appending.
     """
     mine = _exchange(out, entry)
     sync_folder(entry.folder)  # takes a moment, in which writers that hold our version open end their lines
@@ -310,20 +296,22 @@ def _let_go(version: Entry, size: int, entry: Entry) -> None:
     finally:
         os.close(fd)
     if late:
-        fd = open_to_append(entry, b"")
-        try:
-            extend(fd, late)
-        finally:
-            os.close(fd)
+        append_late(entry, late)
+
+
+def append_late(entry: Entry, data: bytes) -> None:
+    """Append to a file what was written to an older version of it."""
+    fd = open_to_append(entry, b"")
+    try:
+        extend(fd, data)
+    finally:
+        os.close(fd)
 
 
 def open_to_append(entry: Entry, create: bytes | None, step: Step = no_step) -> int:
     """A descriptor of a regular file, opened with `O_RDWR | O_APPEND`.
 
-    Args:
-        entry: the file's name in its open folder.
-        create: the first bytes of the file where it does not exist yet; it appears with them already in it.
-        step: as in `replace`, which makes it.
+    Where there is no file it appears with `create` already in it.
 
     Raises:
         FileNotFoundError: there is no file, and `create` is None.
@@ -364,11 +352,7 @@ def _renameat2(source: Entry, target: Entry, flags: int) -> bool:
 
 
 def sync_folder(folder: OpenFolder, step: Step = no_step) -> None:
-    """Make the names in a folder survive a power cut.
-
-    Raises:
-        OSError: the disk says no.
-    """
+    """Make the names in a folder survive a power cut."""
     step("before:fsync-folder")
     os.fsync(folder.fd)
     step("after:fsync-folder")
@@ -381,18 +365,8 @@ def settle(entry: Entry, before: str | None, after: str) -> list[Entry]:
     """Clear away what a stopped `replace(entry, …)` left; no other writer of memoryd may be at work on the file.
 
     An edit that the stopped exchange had swapped out gets its place back. Look at the file afresh afterwards: it then
-    holds `before`, `after`, or somebody's edit.
-
-    Args:
-        entry: the file that was to be rewritten.
-        before: sha256 of the bytes the rewrite expected, None where it made a new file.
-        after: sha256 of the bytes it was to put there.
-
-    Returns:
-        Files that hold a second edit which could not be put back because the first has the place: for a person.
-
-    Raises:
-        StateError: the folder cannot be read or changed.
+    holds `before`, `after`, or somebody's edit. Returns files with a second edit that could not be put back because the
+    first has the place: for a person.
     """
     kept: list[Entry] = []
     with as_state_error("cannot be settled", entry):

@@ -41,11 +41,7 @@ def why_not_writable(folder: Path) -> str | None:
 
 
 def make_folder(folder: OpenFolder, name: str) -> OpenFolder:
-    """Open one folder of a workspace, made where it is missing: for its owner to write, whatever the umask.
-
-    Raises:
-        StateError: something else is there, or permission is lacking.
-    """
+    """Open one folder of a workspace, made where it is missing: for its owner to write, whatever the umask."""
     entry = folder / name
     with as_state_error("cannot be made", entry):
         try:
@@ -59,11 +55,7 @@ def make_folder(folder: OpenFolder, name: str) -> OpenFolder:
 
 @contextlib.contextmanager
 def made_way(folder: OpenFolder, relative: str) -> Iterator[Entry]:
-    """What lies under a relative path; its folders are open for the length of a `with`, missing ones are made.
-
-    Raises:
-        StateError: something on the way is a link or no folder, or permission is lacking.
-    """
+    """What lies under a relative path; its folders are open for the length of a `with`, missing ones are made."""
     *between, name = PurePosixPath(relative).parts
     with contextlib.ExitStack() as opened:
         for part in between:
@@ -72,11 +64,7 @@ def made_way(folder: OpenFolder, relative: str) -> Iterator[Entry]:
 
 
 def make_private_dir(path: Path) -> Path:
-    """Make a folder that only its owner may enter (0700), or make an existing one so.
-
-    Raises:
-        StateError: something else is there, or permission is lacking.
-    """
+    """Make a folder that only its owner may enter (0700), or make an existing one so."""
     with as_state_error("cannot be made a private folder", path):
         for missing in reversed([path, *path.parents]):
             if not missing.exists():
@@ -96,9 +84,6 @@ def continuum_folder(workspace: OpenFolder) -> OpenFolder:
 
     A new one appears with a `.gitignore` of `*` already inside, so that no `git add` can catch it without. In one
     that exists nothing is changed: whether it is tracked is then its owner's choice.
-
-    Raises:
-        StateError: a part of the path is a link or no folder, or cannot be written.
     """
     with make_folder(workspace, ".continuum") as outer:
         entry = outer / "memory"

@@ -20,15 +20,9 @@ from memoryd.files.regular import read as read_regular
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from memoryd.files.open_folder import Entry
-
 
 def read(path: Path) -> bytes | None:
-    """What a file holds, None where there is none.
-
-    Raises:
-        StateError: it is a link, no regular file, another user's, or cannot be read.
-    """
+    """What a file holds, None where there is none."""
     if not path.parent.exists():
         _require_own(next(folder for folder in path.parents if folder.exists()).stat(), path)
         return None
@@ -45,13 +39,6 @@ def _require_own(status: os.stat_result, path: Path) -> None:
 
 def write(path: Path, new: bytes | None, old: bytes | None, keep: Path, stamp: str) -> Path | None:
     """Make `new` what a file holds, or take it away; returns where its old bytes are kept, None where it had none.
-
-    Args:
-        path: the file; its folders are made.
-        new: all of its bytes, None for no file.
-        old: what it is expected to hold, None for no file.
-        keep: a folder of the state folder.
-        stamp: the time, for the name of what is kept.
 
     Raises:
         MovedError: it holds something else by now.
@@ -80,13 +67,9 @@ def _keep(path: Path, old: bytes, keep: Path, stamp: str) -> Path:
     with follow_folder(keep) as folder:
         stem = f"{_prefix(path)}{stamp.replace(':', '').replace('-', '')}"
         number = 1
-        while (entry := _numbered(folder / stem, number)).exists():
+        while (entry := folder / f"{stem}-{number:03}").exists():
             number += 1
         return replace(entry, old, None, mode=0o600).path
-
-
-def _numbered(entry: Entry, number: int) -> Entry:
-    return entry.beside(f"{entry.name}-{number:03}")
 
 
 def _prefix(path: Path) -> str:
@@ -95,11 +78,7 @@ def _prefix(path: Path) -> str:
 
 
 def kept(path: Path, keep: Path) -> list[bytes]:
-    """What was kept of a file, the newest first.
-
-    Raises:
-        StateError: it cannot be read.
-    """
+    """What was kept of a file, the newest first."""
     if not keep.is_dir():
         return []
     with follow_folder(keep) as folder:

@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def held(parent: Path, prefix: str) -> Iterator[Path]:
-    """A new empty folder (0700) below `parent`, whose name begins with `prefix`.
-
-    Raises:
-        StateError: it cannot be made.
-    """
+    """A new empty folder (0700) below `parent`, whose name begins with `prefix`."""
     with as_state_error("cannot be made", parent / f"{prefix}*"):
         folder, fd = _made(parent, prefix)
     try:

@@ -43,22 +43,8 @@ class Journal:
             finally:
                 os.close(descriptor)
 
-    def change_ids(self, record_ids: Mapping[str, str]) -> None:
-        """Replace record ids by others; damaged lines go.
-
-        Raises:
-            StateError: the file cannot be written.
-        """
-        self.change(
-            lambda entry: entry | {"record_id": record_ids.get(entry.get("record_id", ""), entry.get("record_id"))}
-        )
-
     def change(self, changed: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        """Replace entries by what they are changed to; damaged lines go.
-
-        Raises:
-            StateError: the file cannot be written.
-        """
+        """Replace entries by what they are changed to; damaged lines go."""
         with self._lock, follow_folder(self.path.parent) as folder:
             journal = folder / self.path.name
             old = read(journal)
@@ -94,11 +80,7 @@ def _entries(data: bytes) -> list[dict[str, Any]]:
 
 
 def unite(target: Path, sources: Iterable[Path]) -> None:
-    """Write the lines of some journals into one (0600), each line once, in order; a missing journal has none.
-
-    Raises:
-        StateError: one cannot be read, or `target` cannot be written.
-    """
+    """Write the lines of some journals into one (0600), each line once, in order; a missing journal has none."""
     with as_state_error("cannot be written", target), follow_folder(target.parent) as folder:
         lines = [line for source in sources for line in (_read(source) or b"").split(b"\n") if line]
         entry = folder / target.name

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.errors import StateError
 from memoryd.files import durable, regular
-from memoryd.files.descriptor import extend
 
 if TYPE_CHECKING:
     from memoryd.files.open_folder import Entry, OpenFolder
@@ -32,11 +31,7 @@ class Kept(NamedTuple):
 
 
 def keep(version: Entry, folder: OpenFolder, data: bytes, name: str) -> bool:
-    """Put a version aside; False where its disk is another than the folder's.
-
-    Raises:
-        OSError: it cannot be moved.
-    """
+    """Put a version aside; False where its disk is another than the folder's."""
     hidden = f".late-{regular.digest(data)}-{len(data)}-{secrets.token_hex(8)}-{name}"
     try:
         version.rename(folder / hidden)
@@ -61,17 +56,8 @@ def kept(folder: OpenFolder) -> list[Kept]:
 def settle(one: Kept, target: Entry, *, is_over: bool) -> Entry | None:
     """Look at a version once more. What was appended to it is appended to the file that took its name.
 
-    Args:
-        one: the version; gone afterwards where `is_over`.
-        target: the file of that name now.
-        is_over: nobody will write to it any more.
-
-    Returns:
-        Where it was put if somebody has written to it in another way than appending; for a person.
-
-    Raises:
-        OSError: the disk refused.
-        StateError: the version or the file is no regular file.
+    Where nobody will write to it any more, `is_over`, it is gone afterwards. Returns where it was put if somebody has
+    written to it in another way than appending; for a person.
     """
     data = regular.read(one.entry)
     if data is None:
@@ -83,20 +69,12 @@ def settle(one: Kept, target: Entry, *, is_over: bool) -> Entry | None:
     late = data[one.size :]
     # Stopped between the two, it is found there at the next look.
     if late and not (regular.read(target) or b"").endswith(late):
-        _append(target, late)
+        durable.append_late(target, late)
     if is_over:
         one.entry.unlink()
     elif late:
         keep(one.entry, one.entry.folder, data, one.name)
     return None
-
-
-def _append(target: Entry, late: bytes) -> None:
-    fd = durable.open_to_append(target, b"")
-    try:
-        extend(fd, late)
-    finally:
-        os.close(fd)
 
 
 def age(one: Kept, now: float) -> float:

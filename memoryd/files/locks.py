@@ -35,8 +35,7 @@ class Lock:
     def __init__(self, place: Path | Entry) -> None:
         """Nothing is opened yet.
 
-        Args:
-            place: the lock file: by path in a folder of memoryd's own, else by its name in an open folder.
+        A place is a path in a folder of memoryd's own, else a name in an open folder.
         """
         self._folder: int | None = None
         if isinstance(place, Entry):

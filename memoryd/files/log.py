@@ -197,11 +197,7 @@ class _RotatingFile:
 
 @contextmanager
 def at_rest(entry: Entry) -> Iterator[None]:
-    """Hold up who appends to a log, while it is exchanged: their lines go to the file that has its name then.
-
-    Raises:
-        StateError: there is no such file any more, or it cannot be opened.
-    """
+    """Hold up who appends to a log, while it is exchanged: their lines go to the file that has its name then."""
     try:
         file = entry.open(os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -349,15 +345,8 @@ def configure(
 ) -> Callable[[], None]:
     """Open the log of a state folder, for this process and the libraries in it.
 
-    Args:
-        state_dir: the state folder; made 0700 when it is missing.
-        level: the lowest level that is logged: debug, info, warning or error.
-        text: write readable lines to `terminal` even when it is none.
-        terminal: standard error; gets readable lines when it is a terminal or the journal.
-        max_bytes: the size at which the file is rotated.
-
-    Returns:
-        A function that closes the log and puts the standard library's logging back as it was.
+    `terminal` gets readable lines when it is a terminal or the journal; with `text` always. Returns what closes the log
+    and puts the standard library's logging back as it was.
     """
     global _bound  # noqa: PLW0603 - one process has one log
     import structlog
@@ -422,10 +411,8 @@ class _Listener(logging.Handler):
 def on_record(name: str, level: str, callback: Callable[[str], None]) -> Callable[[], None]:
     """Call back with the message of each record a library logs, at `level` or above, whatever the log's own level is.
 
-    Some libraries tell a fault in no other way: watchdog only logs that the kernel's queue overflowed.
-
-    Returns:
-        A function that ends it.
+    Some libraries tell a fault in no other way: watchdog only logs that the kernel's queue overflowed. Returns what
+    ends it.
     """
     listener = _Listener(LEVELS[level], callback)
     library = logging.getLogger(name)

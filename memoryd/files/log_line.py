@@ -13,15 +13,7 @@ _LONGEST = 1024
 
 
 def append(state_dir: str, level: str, logger: str, event: str, **values: str | float | None) -> None:
-    """Append a line to the log of a state folder. Never raises; what cannot be logged is not.
-
-    Args:
-        state_dir: of the daemon; nothing is made there but the file.
-        level: debug, info, warning or error.
-        logger: which part of memoryd speaks.
-        event: what happened.
-        values: ids, counts, durations, names and paths; never what was said.
-    """
+    """Append a line to the log of a state folder. Never raises; what cannot be logged is not."""
     now = time.time()
     at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1e6):06}Z"
     told = {name: one[:_LONGEST] if isinstance(one, str) else one for name, one in values.items()}

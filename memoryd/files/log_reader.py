@@ -102,10 +102,7 @@ def read(path: Path, wanted: Wanted) -> Iterator[dict[str, Any]]:
 def follow(path: Path, wanted: Wanted, wait: Callable[[], bool]) -> Iterator[dict[str, Any]]:
     """The last records and then each new one, whatever file it comes to lie in.
 
-    Args:
-        path: the log; it may not exist yet.
-        wanted: which records.
-        wait: called when there is nothing new; returns False to end.
+    `wait` is called when there is nothing new; it returns False to end.
     """
     lines = _Lines(wanted)
     with _Tail(path) as tail:

@@ -16,11 +16,7 @@ _MOUNT = re.compile(r"^\S+ \S+ \S+ \S+ (?P<point>\S+) .* - (?P<type>\S+) ")
 
 
 def mounts(table: str | None = None) -> dict[Path, str]:
-    """The type of the file system at each mount point.
-
-    Args:
-        table: the text of a mountinfo file, see proc(5); this process's own by default.
-    """
+    """The type of the file system at each mount point."""
     if table is None:
         try:
             table = Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape")

@@ -45,11 +45,7 @@ class OpenFolder:
         return self._text
 
     def __truediv__(self, name: str) -> Entry:
-        """What is called `name` in this folder, whether there is such a thing or not.
-
-        Raises:
-            ValueError: it is no plain file name.
-        """
+        """What is called `name` in this folder, whether there is such a thing or not."""
         require_plain(name)
         return Entry(self, name)
 
@@ -117,11 +113,7 @@ class Entry(NamedTuple):
         return True
 
     def make_folder(self, mode: int) -> None:
-        """Make a folder with this mode, less the umask; it belongs to whom the folder it lies in belongs to.
-
-        Raises:
-            FileExistsError: there is something of this name.
-        """
+        """Make a folder with this mode, less the umask; it belongs to whom the folder it lies in belongs to."""
         os.mkdir(self.name, mode, dir_fd=self.folder.fd)
         above = os.fstat(self.folder.fd)
         if os.geteuid() == 0 and above.st_uid != 0:
@@ -145,11 +137,7 @@ class Entry(NamedTuple):
                 raise
 
     def remove_folder(self) -> None:
-        """Take away a folder and the files in it; one that holds folders stays.
-
-        Raises:
-            OSError: it is no folder, holds one, or may not be removed.
-        """
+        """Take away a folder and the files in it; one that holds folders stays."""
         with self.folder.folder(self.name) as folder:
             for name in folder.names():
                 (folder / name).unlink()
@@ -157,11 +145,7 @@ class Entry(NamedTuple):
 
 
 def require_plain(name: str) -> None:
-    """Refuse a name that leads elsewhere than to something in a folder.
-
-    Raises:
-        ValueError: it is no plain file name.
-    """
+    """Refuse a name that leads elsewhere than to something in a folder."""
     if not name or name in {".", ".."} or "/" in name or "\0" in name:
         raise ValueError(f"not a plain file name: {name!r}")
 

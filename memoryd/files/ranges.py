@@ -74,12 +74,7 @@ class Handle:
     """An open file, whatever its name is by now. Closed by whoever opened it."""
 
     def __init__(self, path: Path) -> None:
-        """Open the regular file at `path`.
-
-        Raises:
-            NotFoundError: there is none.
-            StateError: it is no regular file, a folder on the way is a link, or it cannot be opened.
-        """
+        """Open the regular file at `path`."""
         try:
             with open_folder(path.parent) as folder:
                 self._fd = open_regular(folder / path.name, shared=True)
@@ -95,19 +90,11 @@ class Handle:
         return _stat(os.fstat(self._fd))
 
     def read(self, first: int, length: int) -> bytes:
-        """The bytes from offset `first`; fewer than `length` only where the file ends.
-
-        Raises:
-            StateError: the disk or the file system fails.
-        """
+        """The bytes from offset `first`; fewer than `length` only where the file ends."""
         return b"".join(self.chunks(first, length))
 
     def chunks(self, first: int, length: int) -> Iterator[bytes]:
-        """The same bytes in pieces of at most 1 MiB.
-
-        Raises:
-            StateError: the disk or the file system fails.
-        """
+        """The same bytes in pieces of at most 1 MiB."""
         while length > 0:
             try:
                 piece = os.pread(self._fd, min(length, _CHUNK), first)
@@ -120,11 +107,7 @@ class Handle:
             length -= len(piece)
 
     def sha256_range(self, first: int, length: int) -> str | None:
-        """The sha256, in hex, of exactly `length` bytes; None where the file ends before.
-
-        Raises:
-            StateError: the disk or the file system fails.
-        """
+        """The sha256, in hex, of exactly `length` bytes; None where the file ends before."""
         hasher = hashlib.sha256()
         for piece in self.chunks(first, length):
             hasher.update(piece)
@@ -158,14 +141,11 @@ class OpenFiles:
 
     @contextmanager
     def borrow(self, path: Path) -> Iterator[Handle]:
-        """The file that `path` names now.
-
-        Raises:
-            NotFoundError: there is none.
-            StateError: it is no regular file, or cannot be opened.
-        """
+        """The file that `path` names now."""
         with self._mutex:
-            handle = self._find(path) or self._add(Handle(path))
+            seen = observe(path)
+            known = None if seen is None else self._open.get((seen.dev, seen.ino))
+            handle = known or self._add(Handle(path))
             self._lend(handle)
         try:
             yield handle
@@ -199,10 +179,6 @@ class OpenFiles:
 
     def __len__(self) -> int:
         return len(self._open)
-
-    def _find(self, path: Path) -> Handle | None:
-        seen = observe(path)
-        return None if seen is None else self._open.get((seen.dev, seen.ino))
 
     def _add(self, handle: Handle) -> Handle:
         # The name may have come to mean a file that is open already, between the look and the opening.

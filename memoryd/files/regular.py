@@ -82,12 +82,8 @@ def read_in(workspace: Path, relative: str) -> bytes | None:
 def open_regular(entry: Entry, flags: int = os.O_RDONLY, *, shared: bool = False) -> int:
     """A descriptor of a regular file. Never follows a link, never waits for a FIFO's other end.
 
-    A second name, elsewhere, may be one that its owner never meant to be read or written by way of a workspace.
-
-    Args:
-        entry: the file's name in its open folder.
-        flags: as of `os.open`.
-        shared: whether it may have other names.
+    A second name, elsewhere, may be one that its owner never meant to be read or written by way of a workspace. Such a
+    file passes only where it may be `shared`.
 
     Raises:
         StateError: it is no regular file, or has a second name that memoryd did not give it.

@@ -18,11 +18,7 @@ _LONGEST = 100  # bytes of a path that every system's sockaddr_un has room for
 
 
 def listen(path: Path, backlog: int) -> socket.socket:
-    """Listen under a name; the caller holds the folder's lock, so a socket that is there is a dead process's.
-
-    Raises:
-        StateError: something else is there, or the folder cannot be written.
-    """
+    """Listen under a name; the caller holds the folder's lock, so a socket that is there is a dead process's."""
     from memoryd.files.regular import as_state_error  # a client has no use for it
 
     with as_state_error("cannot be listened on", path):
@@ -42,12 +38,7 @@ def listen(path: Path, backlog: int) -> socket.socket:
 
 
 def connect(path: Path | str, timeout: float) -> socket.socket | None:
-    """Connect to whoever listens under a name; None where nobody does.
-
-    Args:
-        path: the socket's name.
-        timeout: seconds, for this and for each later send and receive.
-    """
+    """Connect to whoever listens under a name; None where nobody does."""
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     made.settimeout(timeout)
     try:
@@ -60,12 +51,7 @@ def connect(path: Path | str, timeout: float) -> socket.socket | None:
 
 
 def remove(path: Path) -> None:
-    """Take the name of a socket away.
-
-    Raises:
-        StateError: it is no socket.
-        OSError: the folder cannot be written.
-    """
+    """Take the name of a socket away."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise StateError("is no socket", str(path), "move it away")

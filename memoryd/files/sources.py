@@ -46,10 +46,7 @@ class Pattern:
 def pattern(text: str, below: Path | None = None, *, without: Path | None = None) -> Pattern:
     """Make a pattern of an absolute glob, or of one `below` a folder, whose own name is taken as it is.
 
-    Args:
-        text: the glob.
-        below: the folder.
-        without: a folder the pattern leaves out where a wildcard reaches it; a folder within it may still be named.
+    The folder `without` is left out where a wildcard reaches it; one within it may still be named.
     """
     plain = below.parts if below is not None else ()
     parts = (*plain, *Path(text).parts)

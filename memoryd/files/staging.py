@@ -19,28 +19,16 @@ PREFIX = ".memoryd-staging-"
 
 
 def staging(folder: Path) -> AbstractContextManager[Path]:
-    """A new empty folder (0700) below `folder`; gone afterwards with all that is still in it.
-
-    Raises:
-        StateError: it cannot be made.
-    """
+    """A new empty folder (0700) below `folder`; gone afterwards with all that is still in it."""
     return held(folder, PREFIX)
 
 
 def exchange(staged: Path, folder: Path, names: Sequence[str], sides: Sequence[str], kept: str) -> Path | None:
     """Put staged files into `folder`; what they replace is kept in its new subfolder `kept`.
 
-    At no moment is one of `names` missing that was there: the old file gets its second name first.
-
-    Args:
-        staged: where the new files are.
-        folder: where they go, on the same file system.
-        names: of the files, in the order in which they are put.
-        sides: files that must not be there beside the new ones; they are moved away first.
-        kept: the subfolder's name.
-
-    Returns:
-        The subfolder, None where nothing was there.
+    At no moment is one of `names` missing that was there: the old file gets its second name first. Files of `sides`
+    must not be there beside the new ones: they are moved away first. Returns the subfolder, None where nothing was
+    there.
 
     Raises:
         StateError: the disk says no; what is kept so far is in the subfolder.

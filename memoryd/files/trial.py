@@ -25,11 +25,7 @@ class Place(NamedTuple):
 
 @contextmanager
 def place(state_dir: Path, workspace: Path | None) -> Iterator[Place]:
-    """Make the place, inside the private state folder, and take it away again; without a workspace it is empty.
-
-    Raises:
-        StateError: a memory file cannot be read.
-    """
+    """Make the place, inside the private state folder, and take it away again; without a workspace it is empty."""
     with held(state_dir, PREFIX) as folder:
         made = Place(folder / "state", folder / "workspace")
         made.state.mkdir(mode=0o700)

@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 
 
 def require(settings: Settings) -> None:
-    """Refuse a configuration that others could change, and workspaces that others could write.
-
-    Raises:
-        ConfigError: names each of them and what to do.
-    """
+    """Refuse a configuration that others could change, and workspaces that others could write."""
     problems = violations(settings)
     if len(problems) == 1:
         raise problems[0]
@@ -56,10 +52,7 @@ def violations(settings: Settings) -> list[ConfigError]:
 def _violation(path: Path, *, stranger: bool, shared: bool = False) -> ConfigError | None:
     """What is wrong with one path.
 
-    Args:
-        path: the file or folder; what is missing is for others to report.
-        stranger: whether any user may own it.
-        shared: whether a folder will do in which anybody may make files, but only their owners rename or remove them.
+    `shared`: a folder will do in which anybody may make files, but only their owners rename or remove them.
     """
     try:
         status = path.stat()

@@ -22,16 +22,7 @@ class Placed(NamedTuple):
 
 
 def place(path: Path, data: bytes, now: str) -> Placed:
-    """Make `data` the content of `path` (0644 less the umask); other content that was there is kept beside it.
-
-    Args:
-        path: the file; its folders are made.
-        data: all of its bytes.
-        now: the time, for the name of what is kept.
-
-    Raises:
-        StateError: a link or anything but a regular file is there, or it cannot be written.
-    """
+    """Make `data` the content of `path` (0644 less the umask); other content that was there is kept beside it."""
     with as_state_error("cannot be made", path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
     with _opened(path.parent) as folder:
@@ -45,11 +36,7 @@ def place(path: Path, data: bytes, now: str) -> Placed:
 
 
 def remove(path: Path, ours: bytes, now: str) -> Placed:
-    """Take a file away; one with other content than `ours` is kept beside its place.
-
-    Raises:
-        StateError: a link or anything but a regular file is there, or it cannot be removed.
-    """
+    """Take a file away; one with other content than `ours` is kept beside its place."""
     if not path.parent.exists():
         return Placed(changed=False, backup=None)
     with _opened(path.parent) as folder:

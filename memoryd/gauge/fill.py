@@ -31,9 +31,7 @@ class Fill:
 def fill_of(session: Columns, configured: int | None) -> Fill:
     """Tell how full a session is.
 
-    Args:
-        session: its columns `gauge`, `counted_tokens`, `counted_seq`, `last_seq` and `model`.
-        configured: the agent's context window as configured, tokens.
+    The session is its columns `gauge`, `counted_tokens`, `counted_seq`, `last_seq` and `model`.
     """
     state = live.Gauge(**json.loads(session["gauge"]))
     counted = session["counted_tokens"] if session["counted_seq"] >= session["last_seq"] else None

@@ -61,12 +61,9 @@ class Live(NamedTuple):
 
 
 def advance(gauge: Gauge, turn: Turn, seq: int) -> Gauge:
-    """The gauge after one more turn.
+    """The gauge after one more turn, the next one in file order.
 
-    Args:
-        gauge: before it.
-        turn: the next one in file order. Side chains and what the agent program says in the model's name do not count.
-        seq: of the turn within its session.
+    Side chains and what the agent program says in the model's name do not count.
     """
     if turn.sidechain or turn.model == _SYNTHETIC:
         return gauge
@@ -92,9 +89,7 @@ def with_text(gauge: Gauge, turn: Turn) -> Gauge:
 def live(gauge: Gauge, counted: int | None = None) -> Live:
     """The size of the context.
 
-    Args:
-        gauge: of the session.
-        counted: what a tokenizer counts in all main-chain turns from `since_seq` on, where the agent wrote no usage.
+    `counted` is what a tokenizer counts in all main-chain turns from `since_seq` on, where the agent wrote no usage.
     """
     if gauge.context:
         tokens = gauge.context + ceil(gauge.tail_bytes * tokens_per_byte(gauge))

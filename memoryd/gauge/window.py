@@ -44,11 +44,8 @@ _LADDER = (200_000, 1_000_000, 2_097_152)
 def window(configured: int | None, model: str | None, peak: int, said: int = 0) -> Window:
     """The context window of a session.
 
-    Args:
-        configured: tokens by the configuration, which always wins.
-        model: the model's name by the transcript or the configuration.
-        peak: the largest context the session has reported, in tokens. A window it does not fit in was not the window.
-        said: what the agent itself wrote, in tokens; 0: nothing.
+    What is configured always wins; a window that the `peak` of the session does not fit in was not the window; `said`
+    is what the agent itself wrote.
     """
     if configured is not None:
         return Window(configured, "config")

@@ -23,6 +23,7 @@ from memoryd.index.vectors import Vectors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from memoryd.files.log import Log
@@ -38,18 +39,6 @@ _LOG_PATIENCE_MS = 200
 _SMALL = 8 << 20  # bytes that are looked through whenever it is opened; a larger one the daemon looks through
 # What a sound database may answer: BUSY, LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, FULL, CANTOPEN, NOLFS, AUTH.
 _NO_DAMAGE = frozenset({5, 6, 7, 8, 9, 10, 13, 14, 22, 23})
-
-
-@contextmanager
-def in_memory() -> Iterator[Tables]:
-    """The tables of an index that lies in memory only, for texts that nobody else is to find; empty at first."""
-    connection = library().connect(":memory:")
-    try:
-        connection.isolation_level = None
-        connection.executescript(f"BEGIN; {SCHEMA}")
-        yield Tables(connection)
-    finally:
-        connection.close()
 
 
 class RebuiltError(MemorydError):
@@ -72,49 +61,21 @@ class Index:
         self._counts = Counts()
 
     def nearest(self, tables: Tables, number: int, vector: bytes, where: Where, limit: int) -> list[Candidate]:
-        """The documents whose meaning is nearest to a vector's, the nearest first.
-
-        Args:
-            tables: the transaction to look in.
-            number: of the agent's tables.
-            vector: what is asked for, by the model that made the documents' vectors.
-            where: what it is narrowed to.
-            limit: documents at most.
-        """
+        """The documents whose meaning is nearest to a vector's, the nearest first."""
         return tables.meant(number, self._vectors.nearest(tables, number, vector, where, limit))
 
-    @contextmanager
-    def reading(self) -> Iterator[Tables]:
-        """One read transaction.
+    def reading(self) -> AbstractContextManager[Tables]:
+        """One read transaction."""
+        return self._transaction("DEFERRED")
 
-        Raises:
-            RebuiltError: it was damaged.
-            StateError: it cannot be read.
-        """
-        with self._transaction("DEFERRED") as tables:
-            yield tables
-
-    @contextmanager
-    def writing(self) -> Iterator[Tables]:
-        """One write transaction; rolled back by any exception.
-
-        Raises:
-            RebuiltError: it was damaged.
-            StateError: it cannot be written.
-        """
-        with self._transaction("IMMEDIATE") as tables:
-            yield tables
+    def writing(self) -> AbstractContextManager[Tables]:
+        """One write transaction; rolled back by any exception."""
+        return self._transaction("IMMEDIATE")
 
     def erase(self, agent_id: str | None) -> None:
         """Take all of an agent out, beyond recovery from the file: it is written anew, and its log is emptied.
 
         What is still to be found comes back with the next refresh.
-
-        Args:
-            agent_id: whose; None for all.
-
-        Raises:
-            StateError: it cannot be written.
         """
         if not self.path.exists():
             return
@@ -205,11 +166,7 @@ class Index:
             lock.release()
 
     def _try_open(self) -> str | None:
-        """Open it; why it cannot be used, where it must be made anew.
-
-        Raises:
-            StateError: the disk, or who else uses it, says no.
-        """
+        """Open it; why it cannot be used, where it must be made anew."""
         module = library()
         connection = None
         try:

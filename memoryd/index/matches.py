@@ -228,12 +228,7 @@ class Matches:
     ) -> list[tuple[int, float]]:
         """The best of the documents that hold any of the terms.
 
-        Args:
-            terms: which.
-            where: what it is narrowed to.
-            limit: documents at most.
-            since: the id of the first that is looked at.
-            written_down: of files and facts only.
+        Those `written_down` are files and facts.
         """
         sql, values = self._narrowed(f"{_SCORE.format(n=self._number)} AS score", where)
         if written_down:

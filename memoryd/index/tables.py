@@ -83,19 +83,12 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an agent's turns and facts have been taken in.
+    """How far an agent's turns and facts have been taken in."""
 
-    Attributes:
-        turn_id: the last row of the turn table that was looked at.
-        turn_mark: what that row was, so that another database in its place is noticed.
-        audit_mark: the hash of the last entry of its audit when its facts were read.
-        waiting: rows that had no text yet.
-    """
-
-    turn_id: int = 0
-    turn_mark: str = ""
-    audit_mark: str = ""
-    waiting: tuple[int, ...] = ()
+    turn_id: int = 0  # the last row that was looked at
+    turn_mark: str = ""  # what that was, so that another database is noticed
+    audit_mark: str = ""  # the last hash of its audit when its facts were read
+    waiting: tuple[int, ...] = ()  # rows that had no text yet
 
 
 class FaultError(Exception):
@@ -455,11 +448,7 @@ class Tables:
         return {str(tier): int(count) for tier, count in rows}
 
     def require_sound(self) -> None:
-        """Look through all pages, and through the words of each agent.
-
-        Raises:
-            DamagedError: something is wrong with it.
-        """
+        """Look through all pages, and through the words of each agent."""
         rows = [row[0] for row in self._rows("PRAGMA integrity_check(1)")]
         if rows != ["ok"]:
             raise DamagedError(str(rows[0]))
@@ -469,11 +458,7 @@ class Tables:
 def _faults() -> Iterator[None]:
     try:
         yield
-    except (
-        library().DatabaseError,
-        UnicodeDecodeError,
-        OverflowError,
-    ) as error:  # of bad bytes quoted, of an id too large
+    except (library().DatabaseError, UnicodeDecodeError, OverflowError) as error:  # bad bytes quoted, an id too large
         raise FaultError(error) from error
 
 

@@ -7,24 +7,20 @@ from typing import TYPE_CHECKING
 import click
 
 from memoryd.interfaces import grants
+from memoryd.interfaces.call import Call, agent_option, of_agent
 
 if TYPE_CHECKING:
-    from memoryd.interfaces.cli import Call
-
-_agent = click.option("--agent", "agent_id", metavar="ID", help="The agent, where it is not clear.")
+    from memoryd.config import Agent, Settings
 
 
 @click.command()
 @click.option("--max-tokens", type=click.IntRange(min=0), metavar="N", help="Of the whole text, its marks among them.")
 @click.option("--query", metavar="TEXT", help="Tell what a search for this finds best as well.")
-@_agent
-@click.pass_obj
-def context(call: Call, max_tokens: int | None, query: str | None, agent_id: str | None) -> None:
+@of_agent
+def context(call: Call, settings: Settings, agent: Agent, max_tokens: int | None, query: str | None) -> None:
     """Show what an agent is told of its memory at its start."""
     from memoryd.interfaces import context as contexts
 
-    settings = call.settings()
-    agent = call.agent(settings, agent_id)
     grants.require(settings, agent, "context")
     made = contexts.inject(settings, agent, max_tokens, query)
     data = {"text": made.text, "tokens": made.tokens, "left_out": list(made.left_out)}
@@ -40,7 +36,7 @@ def context(call: Call, max_tokens: int | None, query: str | None, agent_id: str
 @click.option("--project", is_flag=True, help="For the sessions in the current folder only.")
 @click.option("--remove", is_flag=True, help="Take the connection away again.")
 @click.option("--instructions", "instruct", is_flag=True, help="Name MEMORY.md in CLAUDE.md, GEMINI.md, AGENTS.md too.")
-@_agent
+@agent_option
 @click.pass_obj
 def connect(
     call: Call,

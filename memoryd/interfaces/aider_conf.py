@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from memoryd.errors import RefusedError
+from memoryd.interfaces.json_settings import Edit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,24 +19,13 @@ _ITEM = re.compile(r"([ \t]*)- \S")
 
 
 @dataclass(frozen=True, slots=True)
-class AiderConf:
-    """One entry of the list `read`.
+class AiderConf(Edit):
+    """One entry of the list `read`."""
 
-    Attributes:
-        path: the file.
-        memory: what is to be read.
-    """
-
-    path: Path
-    memory: Path
+    memory: Path  # what is to be read
 
     def put(self, old: bytes | None) -> bytes:
-        """The file with the entry in it; the same bytes where it is there already.
-
-        Raises:
-            RefusedError: `read` is there and no list of lines, or the file is no text.
-        """
-        text = self._text(old)
+        text = self.text(old)
         if self._entry("") in [line.strip() for line in text.splitlines()]:
             return old or b""
         found = list(_READ.finditer(text))
@@ -47,18 +37,12 @@ class AiderConf:
         item = _ITEM.match(below)
         value = found[0][1].partition("#")[0].strip()
         if len(found) > 1 or value or item is None:
-            hint = f"add {self._quoted()} to read: by hand"
-            raise RefusedError('holds a "read" that is no list of lines', str(self.path), hint)
+            raise RefusedError('holds a "read" that is no list of lines', str(self.path), self.by_hand())
         place = len(text) - len(below)
         return f"{text[:place]}{self._entry(item[1])}{end}{below}".encode()
 
     def take(self, old: bytes) -> bytes | None:
-        """The file without the entry, None where nothing is left in it; the same bytes where it was not there.
-
-        Raises:
-            RefusedError: the file is no text.
-        """
-        lines = self._text(old).splitlines(keepends=True)
+        lines = self.text(old).splitlines(keepends=True)
         left = [line for line in lines if line.strip() != self._entry("")]
         if len(left) == len(lines):
             return old
@@ -76,8 +60,5 @@ class AiderConf:
         # A JSON string is a YAML one, whatever the path holds.
         return json.dumps(str(self.memory), ensure_ascii=False)
 
-    def _text(self, old: bytes | None) -> str:
-        try:
-            return (old or b"").decode()
-        except UnicodeDecodeError as error:
-            raise RefusedError("is no UTF-8 text", str(self.path), f"add {self._quoted()} to read: by hand") from error
+    def by_hand(self) -> str:
+        return f"add {self._quoted()} to read: by hand"

@@ -18,14 +18,7 @@ PATIENCE_SECONDS = 5.0
 
 
 def ask(state_dir: Path | str, verb: str, seconds: float = PATIENCE_SECONDS, **arguments: Any) -> dict[str, Any] | None:
-    """Ask the daemon; its answer, None where none listens or it does not answer in time.
-
-    Args:
-        state_dir: whose daemon.
-        verb: what to do.
-        seconds: for each of connecting, sending and receiving.
-        arguments: of the verb.
-    """
+    """Ask the daemon; its answer, None where none listens or it does not answer in time."""
     line = socket_file.connect(os.path.join(state_dir, SOCKET), seconds)  # noqa: PTH118 - pathlib is dear to load
     if line is None:
         return None

@@ -23,11 +23,7 @@ SIDES = (f"{DATABASE}-wal", f"{DATABASE}-shm")
 
 
 def backup(settings: Settings, path: Path) -> dict[str, Any]:
-    """Write the state folder's database and journal into a new archive, also while a daemon runs.
-
-    Raises:
-        StateError: there is no database, the archive is there already, or the disk says no.
-    """
+    """Write the state folder's database and journal into a new archive, also while a daemon runs."""
     state = settings.state_dir
     with staging(state) as folder:
         snapshot.copy(state / DATABASE, folder / DATABASE)
@@ -46,10 +42,6 @@ def restore(settings: Settings, path: Path) -> dict[str, Any]:
 
     Everything is checked before anything is changed. What the journal here knows stays known: memory that was written
     into workspaces since the backup was made is there still, and must not be made once more.
-
-    Raises:
-        LockedError: a daemon, or a command at work, holds the state folder.
-        StateError: the archive is damaged or of a newer memoryd, or the disk says no.
     """
     state = make_private_dir(settings.state_dir)
     with Lock(state / LOCK), staging(state) as folder:

@@ -15,6 +15,7 @@ import memoryd
 from memoryd.counted import counted
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
 from memoryd.interfaces import agents, facts, grants, ledger, operation, recall
+from memoryd.interfaces.call import Call, agent_option, of_agent, passed, span
 from memoryd.interfaces.mcp import command as mcp
 from memoryd.interfaces.output import Output, one_line, table
 
@@ -25,88 +26,9 @@ if TYPE_CHECKING:
     from memoryd.database.reads import Reader, Row
     from memoryd.interfaces.work import Asked
 
-GLOBAL_FLAGS = {"--json": "json", "--quiet": "quiet", "-q": "quiet"}
+GLOBAL_FLAGS = {"--json", "--quiet", "-q"}
 INTERRUPTED = 130
 USAGE = 2
-
-
-class Call:
-    """What the global options say."""
-
-    def __init__(self, output: Output, config: Path | None) -> None:
-        self.output = output
-        self.config = config
-
-    def settings(self) -> Settings:
-        """Load the configuration."""
-        from memoryd import config
-
-        return config.load(self.config_path())
-
-    def config_path(self) -> Path:
-        """Find the configuration file."""
-        import platformdirs
-
-        from memoryd import config
-
-        try:
-            user_folder = Path(platformdirs.user_config_dir("memoryd"))
-        except RuntimeError:
-            user_folder = Path("/etc/memoryd")  # a service account may have no home: then the system's file is left
-        return config.find(self.config, os.environ, Path.cwd(), user_folder)
-
-    def settings_or_defaults(self) -> tuple[Settings, Sequence[ConfigError]]:
-        """Load the configuration; where it is broken, defaults on its state folder, and what is wrong with it.
-
-        Raises:
-            ConfigError: it is broken and does not even say which state folder it means.
-        """
-        from memoryd import config
-
-        path = self.config_path()
-        try:
-            return config.load(path), ()
-        except config.SettingsError as error:
-            state_dir = config.state_dir_of(path)
-            if state_dir is None:
-                raise
-            return config.Settings(state_dir=state_dir, agents=(), source=path.absolute()), error.problems
-
-    def state_dir(self, agent_id: str | None) -> tuple[Path, ConfigError | None]:
-        """Find the state folder, for a command that only reads it, and what is wrong with a broken configuration.
-
-        Raises:
-            ConfigError: it does not even say which folder that is.
-            NotFoundError: there is no such agent in a sound one.
-        """
-        from memoryd import config
-
-        settings, problems = self.settings_or_defaults()
-        if problems:
-            return settings.state_dir, config.SettingsError(settings.source, problems)
-        if agent_id is not None:
-            self.agent(settings, agent_id)
-        return settings.state_dir, None
-
-    def agent(self, settings: Settings, agent_id: str | None) -> Agent:
-        """Choose the agent: by name, the only one, or the one whose workspace the current folder lies in."""
-        if agent_id is not None:
-            found = [agent for agent in settings.agents if agent.id == agent_id]
-            if not found:
-                known = ", ".join(agent.id for agent in settings.agents)
-                raise NotFoundError(f"there is no agent {agent_id!r}", hint=f"configured: {known}")
-            return found[0]
-        if len(settings.agents) == 1:
-            return settings.agents[0]
-        inside = [agent for agent in settings.agents if Path.cwd().is_relative_to(agent.workspace)]
-        if len(inside) != 1:
-            known = ", ".join(agent.id for agent in settings.agents)
-            raise ConfigError("which agent is meant?", hint=f"give --agent ID; configured: {known}")
-        return inside[0]
-
-
-passed = click.make_pass_decorator(Call)
-agent_option = click.option("--agent", "agent_id", metavar="ID", help="The agent, where it is not clear.")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -130,16 +52,16 @@ def cli(context: click.Context, config_path: Path | None, as_json: bool, quiet: 
 
 @cli.command()
 @click.option("--once", is_flag=True, help="Read everything, run everything due, end.")
-@click.option("--wait", metavar="TIME", help="Wait so long, such as 30s, for a daemon that is just ending.")
+@click.option(
+    "--wait", callback=span, metavar="TIME", help="Wait so long, such as 30s, for a daemon that is just ending."
+)
 @passed
-def run(call: Call, once: bool, wait: str | None) -> None:  # noqa: FBT001
+def run(call: Call, once: bool, wait: timedelta | None) -> None:  # noqa: FBT001
     """Run the daemon in the foreground."""
     from memoryd.interfaces import serving
     from memoryd.interfaces.status import left_line
 
-    patience = _patience(wait)
-
-    settings = call.settings()
+    settings, patience = call.settings(), wait or timedelta()
     ended = True
     with _logging(settings, quiet=call.output.quiet) as relog:
         if once:
@@ -150,18 +72,6 @@ def run(call: Call, once: bool, wait: str | None) -> None:  # noqa: FBT001
             ended = serving.forever(settings, relog, patience)
     if not ended:
         os._exit(0)  # everything is stored; a thread that hangs in a system call would hold the process up
-
-
-def _patience(wait: str | None) -> timedelta:
-    from memoryd import config_values
-
-    if wait is None:
-        return timedelta()
-    try:
-        span: timedelta = config_values.duration()(config_values.Place(Path(), {}), wait)
-    except config_values.RefusedValueError as refused:
-        raise click.BadParameter(f"{refused.what}; {refused.hint}", param_hint="--wait") from None
-    return span
 
 
 @contextlib.contextmanager
@@ -204,7 +114,6 @@ def demo(call: Call, keep: Path | None) -> None:
 @passed
 def status(call: Call, everything: bool, agent_id: str | None) -> None:  # noqa: FBT001
     """Show agents, gauges, runs and alarms."""
-    from memoryd.database.reads import open_reader
     from memoryd.interfaces import asking
     from memoryd.interfaces import status as shown
 
@@ -219,7 +128,7 @@ def status(call: Call, everything: bool, agent_id: str | None) -> None:  # noqa:
     if agent_id is not None:
         call.agent(settings, agent_id)
     waits = asking.data(settings.state_dir, "ping").get("waits_for_disk", False)
-    with open_reader(settings.state_dir / "memoryd.db") as reader:
+    with call.reader(settings) as reader:
         data = shown.of_agent(shown.status(settings, reader, everything=everything, waits=waits), agent_id)
     call.output.result(data, shown.as_text(data))
 
@@ -234,29 +143,24 @@ def _status_of_running(path: Path) -> dict[str, Any]:
 
 
 @cli.command()
-@agent_option
-@passed
-def pause(call: Call, agent_id: str | None) -> None:
+@of_agent
+def pause(call: Call, settings: Settings, agent: Agent) -> None:
     """Start no jobs by itself for an agent; transcripts are still read."""
-    _set_paused(call, agent_id, paused=True)
+    _set_paused(call, settings, agent, paused=True)
 
 
 @cli.command()
-@agent_option
-@passed
-def resume(call: Call, agent_id: str | None) -> None:
+@of_agent
+def resume(call: Call, settings: Settings, agent: Agent) -> None:
     """Start jobs again for a paused agent."""
-    _set_paused(call, agent_id, paused=False)
+    _set_paused(call, settings, agent, paused=False)
 
 
-def _set_paused(call: Call, agent_id: str | None, *, paused: bool) -> None:
+def _set_paused(call: Call, settings: Settings, agent: Agent, *, paused: bool) -> None:
     from memoryd.interfaces import work
 
-    settings = call.settings()
-    agent = call.agent(settings, agent_id)
     work.set_paused(settings, agent.id, paused=paused)
-    word = "paused" if paused else "resumed"
-    call.output.result({"agent": agent.id, "paused": paused}, f"{agent.id} {word}")
+    call.output.result({"agent": agent.id, "paused": paused}, f"{agent.id} {'paused' if paused else 'resumed'}")
 
 
 # --- jobs -------------------------------------------------------------------------------------------------------------
@@ -387,10 +291,13 @@ def job_list(call: Call, agent_id: str | None, kind: str | None, limit: int) -> 
 
 @job.command("show")
 @click.argument("run_id", metavar="RUN")
-@click.option("--content", is_flag=True, help="With what the memories of a refinement say, where you may see it.")
+@click.option("--content", is_flag=True, help="With what the run's memories and claims say, where you may see it.")
 @passed
 def job_show(call: Call, run_id: str, content: bool) -> None:  # noqa: FBT001
-    """Show a run with its receipt; of a refinement each call, what it was about and what became of it."""
+    """Show a run with its receipt; of a refinement each call, what it was about and what became of it.
+
+    With --content, also what became of each claim of the model's reply.
+    """
     import json
 
     from memoryd.database import reads
@@ -398,16 +305,18 @@ def job_show(call: Call, run_id: str, content: bool) -> None:  # noqa: FBT001
 
     settings = call.settings()
     texts: list[dict[str, Any]] = []
-    with reads.open_reader(settings.state_dir / "memoryd.db") as reader:
+    with call.reader(settings) as reader:
         row = reads.job_run(reader, run_id)
         if content:
             texts = timeline.contents(settings, call.agent(settings, row["agent_id"]), reader, row["id"])
+        claims = timeline.claims(settings, reader, row, wanted=content or call.output.json)
     lines = [f"{name:14} {value}" for name, value in row.items() if name != "receipt" and value not in (None, "", {})]
     receipt = dict(row["receipt"])
     if timeline.REFINE in receipt:
         lines += timeline.lines(receipt.pop(timeline.REFINE), texts)
+    lines += timeline.claim_lines(claims)
     lines += ["receipt", json.dumps(receipt, indent=2, ensure_ascii=False)]
-    call.output.result(row | ({"content": texts} if content else {}), "\n".join(lines))
+    call.output.result(row | {"claims": claims} | ({"content": texts} if content else {}), "\n".join(lines))
 
 
 @job.command("cancel")
@@ -421,62 +330,48 @@ def job_cancel(call: Call, run_id: str) -> None:
     call.output.result(row, _run_line(row))
 
 
-@job.command("accept")
-@click.argument("run_id", metavar="RUN")
-@passed
-def job_accept(call: Call, run_id: str) -> None:
-    """Have a proposal written, guards permitting, on what the files hold now."""
-    _answer(call, run_id, "accept")
+def _answering(verb: str, does: str) -> None:
+    @job.command(verb, help=does)
+    @click.argument("run_id", metavar="RUN")
+    @passed
+    def command(call: Call, run_id: str) -> None:
+        from memoryd.interfaces import work
+
+        settings = call.settings()
+        with _logging(settings):
+            row = work.answer(settings, run_id, verb)
+        work.require_done(row)
+        refused = row["receipt"].get("refused", ())
+        lines = [_run_line(row), *(f"refused: {one['guard']}: {one['why']}" for one in refused)]
+        call.output.result(row, "\n".join(lines))
 
 
-@job.command("reject")
-@click.argument("run_id", metavar="RUN")
-@passed
-def job_reject(call: Call, run_id: str) -> None:
-    """Drop a proposal; the same is not proposed again without --force."""
-    _answer(call, run_id, "reject")
+_answering("accept", "Have a proposal written, guards permitting, on what the files hold now.")
+_answering("reject", "Drop a proposal; the same is not proposed again without --force.")
 
 
 @job.command("trust")
 @click.argument("kind")
-@agent_option
-@passed
-def job_trust(call: Call, kind: str, agent_id: str | None) -> None:
+@of_agent
+def job_trust(call: Call, settings: Settings, agent: Agent, kind: str) -> None:
     """Let a kind of job go on as configured that is held back, as `status` shows."""
     from memoryd.interfaces import work
 
-    settings = call.settings()
-    agent = call.agent(settings, agent_id)
     was_held = work.trust(settings, agent, kind)
     text = f"{kind} goes on as configured" if was_held else f"{kind} was not held back"
     call.output.result({"agent": agent.id, "kind": kind, "was_held": was_held}, text)
 
 
 @cli.command("eval")
-@agent_option
+@of_agent
 @click.option("--days", default=7, show_default=True, type=click.IntRange(1, 3650), help="How far back questions lie.")
-@passed
-def evaluate(call: Call, agent_id: str | None, days: int) -> None:
+def evaluate(call: Call, settings: Settings, agent: Agent, days: int) -> None:
     """Put the questions you asked to memory with its core and without, at the same cost: what does dreaming help?"""
     from memoryd.engine import evaluating
     from memoryd.interfaces import work
 
-    settings = call.settings()
-    agent = call.agent(settings, agent_id)
     found = work.evaluate(settings, agent, days)
     call.output.result({"agent": agent.id, "days": days, **found}, evaluating.as_text(found, days))
-
-
-def _answer(call: Call, run_id: str, verb: str) -> None:
-    from memoryd.interfaces import work
-
-    settings = call.settings()
-    with _logging(settings):
-        row = work.answer(settings, run_id, verb)
-    work.require_answered(row)
-    refused = row["receipt"].get("refused", ())
-    lines = [_run_line(row), *(f"refused: {one['guard']}: {one['why']}" for one in refused)]
-    call.output.result(row, "\n".join(lines))
 
 
 # --- sessions ---------------------------------------------------------------------------------------------------------
@@ -499,22 +394,12 @@ def session_list(call: Call, agent_id: str | None, limit: int) -> None:
     settings = call.settings()
     windows = {agent.id: agent.context_window for agent in settings.agents}
     chosen = call.agent(settings, agent_id).id if agent_id else None
-    with reads.open_reader(settings.state_dir / "memoryd.db") as reader:
+    with call.reader(settings) as reader:
         rows = reads.sessions(reader, agent_id=chosen, limit=limit)
+    same = ("format", "transcript", "state", "started_at", "ended_at", "turns", "last_turn_at")
     listed = [
-        {
-            "id": row["id"],
-            "agent": row["agent_id"],
-            "format": row["format"],
-            "transcript": row["transcript"],
-            "state": row["state"],
-            "started_at": row["started_at"],
-            "ended_at": row["ended_at"],
-            "turns": row["turns"],
-            "tokens": fill_of(row, windows.get(row["agent_id"])).live.tokens,
-            "last_turn_at": row["last_turn_at"],
-            "parent": row["parent_id"],
-        }
+        {"id": row["id"], "agent": row["agent_id"], "parent": row["parent_id"], **{name: row[name] for name in same}}
+        | {"tokens": fill_of(row, windows.get(row["agent_id"])).live.tokens}
         for row in rows
     ]
     columns = ("id", "agent", "format", "state", "turns", "tokens", "last_turn_at")
@@ -531,7 +416,7 @@ def session_messages(call: Call, session_id: str, compressed: bool, agent_id: st
     from memoryd.database import reads
 
     settings = call.settings()
-    with reads.open_reader(settings.state_dir / "memoryd.db") as reader:
+    with call.reader(settings) as reader:
         row = _session_of(call, settings, reader, session_id, agent_id)
         rows = reads.compressed(reader, row["id"]) if compressed else reads.messages(reader, row["id"])
     agent = call.agent(settings, str(row["agent_id"]))
@@ -564,12 +449,11 @@ def _message_line(row: dict[str, Any]) -> str:
 @passed
 def session_end(call: Call, session_id: str, agent_id: str | None) -> None:
     """Say that a session is over: what it said since its last sleep goes to the daily file."""
-    from memoryd.database import reads
     from memoryd.interfaces import work
 
     settings = call.settings()
     if agent_id:
-        with reads.open_reader(work.database(settings)) as reader:
+        with call.reader(settings) as reader:
             _session_of(call, settings, reader, session_id, agent_id)
     with _logging(settings):
         row = work.end_session(settings, session_id)
@@ -600,8 +484,9 @@ def logs(call: Call, follow: bool, level: str, agent_id: str | None, run_id: str
     import json
     import time
 
-    from memoryd.files.log import log_path
-    from memoryd.interfaces.cli_config import log_lines, log_records
+    from memoryd.files.log import log_path, readable
+    from memoryd.files.log_reader import Wanted, read
+    from memoryd.files.log_reader import follow as follows
 
     def wait() -> bool:
         time.sleep(0.2)
@@ -611,7 +496,8 @@ def logs(call: Call, follow: bool, level: str, agent_id: str | None, run_id: str
     if broken and follow:
         raise broken
     path = log_path(state_dir)
-    records = log_records(path, level=level, agent=agent_id, run=run_id, wait=wait if follow else None)
+    wanted = Wanted(level=level, agent=agent_id, run=run_id)
+    records = follows(path, wanted, wait) if follow else read(path, wanted)
     if run_id is not None and not follow:
         found = list(records)
         if not (found or broken):
@@ -619,12 +505,9 @@ def logs(call: Call, follow: bool, level: str, agent_id: str | None, run_id: str
         records = iter(found)
     if call.output.json and not follow:
         call.output.shown(list(records), "", broken)
-    elif call.output.json:
-        for record in records:
-            print(json.dumps(record, ensure_ascii=False), flush=True)
     else:
-        for line in log_lines(records):
-            print(line, flush=True)
+        for record in records:
+            print(json.dumps(record, ensure_ascii=False) if call.output.json else readable(record), flush=True)
     if broken:
         raise broken
 
@@ -639,11 +522,13 @@ def config() -> None:
 def config_check(call: Call) -> None:
     """Check the configuration file and say what is wrong with it."""
     from memoryd.files import trust
-    from memoryd.interfaces.cli_config import check_data, check_text
 
     settings = call.settings()
     trust.require(settings)
-    call.output.result(check_data(settings), check_text(settings))
+    agents = [agent.id for agent in settings.agents]
+    where = {"source": str(settings.source), "state_dir": str(settings.state_dir)}
+    told = f"agents: {', '.join(agents) or 'none'}; state in {settings.state_dir}; times in {settings.zone.key}"
+    call.output.result({**where, "agents": agents, "timezone": settings.zone.key}, f"{settings.source}: ok; {told}")
 
 
 @config.command("show")
@@ -660,7 +545,7 @@ def config_show(call: Call) -> None:
 @passed
 def config_default(call: Call) -> None:
     """Print the configuration file that ships with memoryd."""
-    from memoryd.interfaces.cli_config import default_text
+    from memoryd.config import default_text
 
     call.output.result({"text": default_text()}, default_text().rstrip("\n"))
 

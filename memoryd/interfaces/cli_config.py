@@ -1,4 +1,4 @@
-"""What `config check|show|default` and `logs` say: text for people, plain data for programs."""
+"""What `config show` says: text for people, plain data for programs."""
 
 from __future__ import annotations
 
@@ -7,32 +7,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memoryd.config import default_text, keys_of
+from memoryd.config import keys_of
 from memoryd.config_values import duration_text
-from memoryd.files.log import readable
-from memoryd.files.log_reader import Wanted, follow, read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from memoryd.config import Settings
 
-__all__ = ["check_data", "check_text", "default_text", "log_lines", "log_records", "show_data", "show_text"]
-
 _COMMENT_COLUMN = 48
-
-
-def check_text(settings: Settings) -> str:
-    """One line that says the configuration is sound, and what it sets up."""
-    agents = ", ".join(agent.id for agent in settings.agents) or "none"
-    return f"{settings.source}: ok; agents: {agents}; state in {settings.state_dir}; times in {settings.zone.key}"
-
-
-def check_data(settings: Settings) -> dict[str, Any]:
-    """The same as data: `source`, `agents`, `state_dir`, `timezone`."""
-    agents = [agent.id for agent in settings.agents]
-    where = {"source": str(settings.source), "state_dir": str(settings.state_dir)}
-    return {**where, "agents": agents, "timezone": settings.zone.key}
 
 
 def show_text(settings: Settings) -> str:
@@ -100,16 +83,3 @@ def _yaml(name: str, value: object) -> str:
         plain = plain.replace("$", "$$")  # expanded already: reading it back must not expand it again
     # JSON is YAML, so quoting needs no rules of its own; a name that is no UTF-8 stays visible.
     return json.dumps(plain, ensure_ascii=False).encode(errors="backslashreplace").decode()
-
-
-def log_records(
-    path: Path, *, level: str, agent: str | None, run: str | None, wait: Callable[[], bool] | None
-) -> Iterator[dict[str, Any]]:
-    """The records of a log: those there are, or with `wait` the last ones and each new one until it returns False."""
-    wanted = Wanted(level=level, agent=agent, run=run)
-    return follow(path, wanted, wait) if wait else read(path, wanted)
-
-
-def log_lines(records: Iterator[dict[str, Any]]) -> Iterator[str]:
-    """Records as lines for people."""
-    return map(readable, records)

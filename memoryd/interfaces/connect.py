@@ -11,10 +11,11 @@ import json
 import re
 import shlex
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from memoryd import __version__
 from memoryd.errors import ConfigError, RefusedError
@@ -27,6 +28,7 @@ from memoryd.interfaces.hook_settings import HookSettings
 from memoryd.interfaces.hooked import folders_of, is_within
 from memoryd.interfaces.instructions import SAID, Instructions
 from memoryd.interfaces.json_servers import OPENCLAW, OPENCODE, JsonServers
+from memoryd.interfaces.json_settings import Edit
 from memoryd.interfaces.mcp_server import McpServer
 from memoryd.interfaces.openclaw_plugins import OpenClawPlugins
 from memoryd.interfaces.toml_servers import TomlServers
@@ -44,106 +46,54 @@ _OURS = re.compile(rb'^(?:// |  "description": ")?Written by `memoryd connect ',
 _WRITTEN = "Written by `memoryd connect openclaw`"
 
 
-class Edit(Protocol):
-    """What a file is to hold."""
+@dataclass(frozen=True, slots=True)
+class OwnFile(Edit):
+    """A file that is memoryd's as a whole: another version of it is replaced, somebody else's is left."""
 
-    @property
-    def path(self) -> Path:
-        """The file."""
+    content: str | None  # None of a file that an earlier version wrote, and this one has no use for
 
     def put(self, old: bytes | None) -> bytes | None:
-        """The file with what memoryd needs in it, None for no file; the same bytes where that is there already."""
-
-    def take(self, old: bytes) -> bytes | None:
-        """The file without it, None for no file; the same bytes where it was not there."""
-
-
-@dataclass(frozen=True, slots=True)
-class OwnFile:
-    """A file that is memoryd's as a whole."""
-
-    path: Path
-    text: str
-
-    def put(self, old: bytes | None) -> bytes:
-        """Its text; another version of it is replaced.
-
-        Raises:
-            RefusedError: the file is somebody else's.
-        """
         if old is not None and _OURS.search(old) is None:
-            raise RefusedError("is there already, and not written by memoryd", str(self.path), "move it away")
-        return self.text.encode()
+            if self.content is None:
+                return old
+            raise RefusedError("is there already, and not written by memoryd", str(self.path), self.by_hand())
+        return None if self.content is None else self.content.encode()
 
     def take(self, old: bytes) -> bytes | None:
-        """No file, unless it is somebody else's."""
         return old if _OURS.search(old) is None else None
+
+    def by_hand(self) -> str:
+        return "move it away"
 
 
 @dataclass(frozen=True, slots=True)
-class FormerFile:
-    """A file that an earlier version of memoryd wrote as a whole, and this one has no use for."""
-
-    path: Path
-
-    def put(self, old: bytes | None) -> bytes | None:
-        """No file, unless it is somebody else's."""
-        return None if old is None else self.take(old)
-
-    def take(self, old: bytes) -> bytes | None:
-        """As `put`."""
-        return old if _OURS.search(old) is None else None
-
-
-@dataclass(frozen=True, slots=True)
-class Both:
+class Both(Edit):
     """Two edits of one file."""
 
     first: Edit
     second: Edit
 
-    @property
-    def path(self) -> Path:
-        """The file."""
-        return self.first.path
-
     def put(self, old: bytes | None) -> bytes | None:
-        """The file with both in it.
-
-        Raises:
-            RefusedError: as they do.
-        """
         return self.second.put(self.first.put(old))
 
     def take(self, old: bytes) -> bytes | None:
-        """The file with neither.
-
-        Raises:
-            RefusedError: as they do.
-        """
         left = self.second.take(old)
         return None if left is None else self.first.take(left)
+
+    def by_hand(self) -> str:
+        return self.first.by_hand()
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Whose agent is connected, and where its configuration is.
-
-    Attributes:
-        settings: memoryd's own.
-        agent: whose memory its sessions get.
-        home: of the user.
-        environ: where the tools' own variables are looked up.
-        project: the folder of one project; None for all sessions of this user.
-        imported: whether the tool loads `MEMORY.md` by itself, so that the hook leaves it out.
-    """
+    """Whose agent is connected, and where its configuration is."""
 
     settings: Settings
-    agent: Agent
+    agent: Agent  # whose memory its sessions get
     home: Path
-    environ: Mapping[str, str]
-    project: Path | None
-    imported: bool = False
+    environ: Mapping[str, str]  # where the tools' own variables are looked up
+    project: Path | None  # the folder of one project; None for all sessions of this user
+    imported: bool = False  # whether the tool loads `MEMORY.md` by itself, so that the hook leaves it out
 
     def folder(self, usual: str, variable: str | None = None) -> Path:
         """The tool's folder: of the project, where its variable says, or in the home."""
@@ -190,27 +140,18 @@ def _is_own(place: Place) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """How one tool is connected: its edits, and what a person does next.
-
-    Attributes:
-        edits: of its files.
-        next: for all of them.
-        served: for its MCP server; empty where it has none.
-        in_project: whether it has a configuration of a project.
-        shared: for an MCP server that a project's own file names.
-        instructions: the block of the file that it loads by itself; None where it needs none.
-        doubts: what a person looks at once it is taken away, since nobody knows how it was before.
-        loads: whether its own file has the memory loaded, with no hook that asks whose session it is.
-    """
+    """How one tool is connected: its edits, and what a person does next."""
 
     edits: Callable[[Place], Sequence[Edit]]
-    next: tuple[str, ...]
-    served: tuple[str, ...] = ()
-    in_project: bool = True
-    shared: tuple[str, ...] = ()
+    next: tuple[str, ...]  # for all of them
+    served: tuple[str, ...] = ()  # for its MCP server; empty where it has none
+    in_project: bool = True  # whether it has a configuration of a project
+    shared: tuple[str, ...] = ()  # for an MCP server that a project's own file names
+    # the block of the file that it loads by itself; None where it needs none
     instructions: Callable[[Place], Instructions] | None = None
+    # what a person looks at once it is taken away, since nobody knows how it was before
     doubts: Callable[[Place], Sequence[str]] = lambda _: ()
-    loads: bool = False
+    loads: bool = False  # whether its own file has the memory loaded, with no hook that asks whose session it is
 
     def steps(self, place: Place) -> list[str]:
         """What a person does next."""
@@ -260,7 +201,7 @@ def _gemini(place: Place) -> Sequence[Edit]:
     events = {"SessionStart": START, "BeforeAgent": PROMPT, "PreCompress": COMPACT, "SessionEnd": END}
     hooks = _hooks(place, "gemini", path, events, timeout=SECONDS * 1000)  # it counts milliseconds
     server = place.server()
-    return [hooks if server is None else Both(hooks, JsonServers(path, "mcpServers", server))]
+    return [hooks if server is None else Both(path, hooks, JsonServers(path, "mcpServers", server))]
 
 
 def _hooks(
@@ -278,8 +219,12 @@ def _hooks(
     return HookSettings(path, tool, place.agent.workspace, made)
 
 
+def _opencode_folder(place: Place) -> Path:
+    return Path(place.environ.get("XDG_CONFIG_HOME") or place.home / ".config") / "opencode"
+
+
 def _opencode(place: Place) -> Sequence[Edit]:
-    settings = folder = Path(place.environ.get("XDG_CONFIG_HOME") or place.home / ".config") / "opencode"
+    settings = folder = _opencode_folder(place)
     if place.project is not None:
         settings, folder = place.project, place.project / ".opencode"
     plugin = OwnFile(folder / "plugins" / "memoryd.js", place.plugin("opencode", "opencode.js"))
@@ -304,9 +249,9 @@ def _openclaw(place: Place) -> Sequence[Edit]:
     }
     allowed, server = _openclaw_plugins(place), place.server()
     return [
-        *(FormerFile(path) for path in former if path.exists()),
+        *(OwnFile(path, None) for path in former if path.exists()),
         *(OwnFile(state / "extensions" / "memoryd" / name, text) for name, text in plugin.items()),
-        allowed if server is None else Both(allowed, JsonServers(allowed.path, OPENCLAW, server)),
+        allowed if server is None else Both(allowed.path, allowed, JsonServers(allowed.path, OPENCLAW, server)),
     ]
 
 
@@ -350,26 +295,14 @@ def _at(place: Place) -> str:
     return f"@{path}"
 
 
-def _agents_md(tool: str, folder: Path, place: Place) -> Instructions:
+def _agents_md(tool: str, usual: str, variable: str | None, place: Place) -> Instructions:
+    folder = place.project or place.folder(usual, variable)
     path = folder / "AGENTS.md"
     if tool == "codex" and (folder / "AGENTS.override.md").exists():
         path = folder / "AGENTS.override.md"  # Codex reads this one alone then
     where = json.dumps(str(place.agent.workspace), ensure_ascii=False)
     said = f"{SAID}, and day by day in memory/, of the folder {where}."
     return Instructions(path, f"{tool} {place.agent.id}", said, loads=False)
-
-
-def _codex_md(place: Place) -> Instructions:
-    return _agents_md("codex", place.project or place.folder(".codex", "CODEX_HOME"), place)
-
-
-def _opencode_md(place: Place) -> Instructions:
-    settings = Path(place.environ.get("XDG_CONFIG_HOME") or place.home / ".config") / "opencode"
-    return _agents_md("opencode", place.project or settings, place)
-
-
-def _pi_md(place: Place) -> Instructions:
-    return _agents_md("pi", place.project or place.home / ".pi" / "agent", place)
 
 
 _ANEW = "start {} anew: it reads its configuration at its start"
@@ -395,7 +328,7 @@ TOOLS = {
         ),
         ("/mcp shows the server memoryd; allow its tools when they are first used",),
         shared=(_LEAVE.format(".codex/"),),
-        instructions=_codex_md,
+        instructions=partial(_agents_md, "codex", ".codex", "CODEX_HOME"),
     ),
     "gemini": Tool(
         _gemini,
@@ -409,7 +342,7 @@ TOOLS = {
         (_ANEW.format("OpenCode"),),
         ("opencode mcp list shows the server memoryd",),
         shared=(_LEAVE.format("opencode.json"),),
-        instructions=_opencode_md,
+        instructions=lambda place: _agents_md("opencode", str(_opencode_folder(place)), None, place),
     ),
     "openclaw": Tool(
         _openclaw,
@@ -421,7 +354,7 @@ TOOLS = {
         in_project=False,
         doubts=_openclaw_doubts,
     ),
-    "pi": Tool(_pi, ("start pi anew, or /reload in it",), instructions=_pi_md),
+    "pi": Tool(_pi, ("start pi anew, or /reload in it",), instructions=partial(_agents_md, "pi", ".pi/agent", None)),
     "aider": Tool(
         _aider,
         (_ANEW.format("Aider"), "it has no hooks: it reads MEMORY.md at its start, and no more than that"),
@@ -431,11 +364,7 @@ TOOLS = {
 
 
 def tool_of(name: str) -> Tool:
-    """The tool of a name.
-
-    Raises:
-        ConfigError: there is no such tool.
-    """
+    """The tool of a name."""
     if name not in TOOLS:
         raise ConfigError(f"memoryd does not know {name!r}", hint=f"one of {', '.join(TOOLS)}")
     return TOOLS[name]
@@ -444,23 +373,11 @@ def tool_of(name: str) -> Tool:
 def connect(tool: str, place: Place, now: str, *, write: bool, remove: bool, instruct: bool = False) -> dict[str, Any]:
     """Work out what changes, and change it where that is asked for.
 
-    Args:
-        tool: its name.
-        place: whose agent, where.
-        now: the time, for the names of what is kept.
-        write: whether the files are changed.
-        remove: take the connection away.
-        instruct: name the memory in the file of instructions, too; once it is in there it stays until `remove`.
+    With `instruct` the memory is named in the file of instructions, too; once in there it stays until `remove`.
 
     Returns:
         `tool`, `written`, `files` (each with `path`, `changed`, `diff`, `backup`), `next` (what a person must do),
         `unread` (why the tool's sessions are not read; None where they are, or it is taken away).
-
-    Raises:
-        ConfigError: there is no such tool.
-        RefusedError: a file is of a shape that cannot be edited without loss, or sessions of other projects would load
-            the memory; nothing is written.
-        StateError: a file cannot be read or written.
     """
     known = tool_of(tool)
     if place.project is not None and not known.in_project:

@@ -6,6 +6,7 @@ It is redacted once more on the way, since it goes to a model: files are people'
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,6 +25,7 @@ from memoryd.jobs.evidence import moment
 from memoryd.jobs.job import HEADINGS
 from memoryd.jobs.tally import counted
 from memoryd.ledger import facts, profile
+from memoryd.ledger.foreign import Foreign
 from memoryd.ledger.profile import Entry, Section
 from memoryd.recall import handover, injection
 from memoryd.recall.handover import ASKED, Other, Spoken
@@ -71,6 +73,7 @@ class Remembered(NamedTuple):
     unreadable: tuple[str, ...]  # files that are not told, and why
     found: tuple[injection.Part, ...] = ()  # what a question is about
     others: tuple[tuple[str, injection.Part], ...] = ()  # what sessions hand over, by their ids
+    notes: tuple[tuple[str, str], ...] = ()  # of facts and bullets, by their lines
 
     def beside(self, session_id: str | None) -> Remembered:
         """The same as it is told to a session, which is not told of itself."""
@@ -78,30 +81,33 @@ class Remembered(NamedTuple):
 
 
 def gather(settings: Settings, agent: Agent, now: datetime) -> Remembered:
-    """Read what an agent remembers. Where there is no database yet, its files are all of it.
-
-    Raises:
-        StateError: the database cannot be read.
-    """
+    """Read what an agent remembers. Where there is no database yet, its files are all of it."""
     sections: list[str] = []
     lines: list[str] = []
+    notes: list[tuple[str, str]] = []
     others: list[tuple[str, injection.Part]] = []
     local = now.astimezone(settings.zone)
     journal: list[injection.Part] = []
     if (path := settings.state_dir / DATABASE).exists():
         with reads.open_reader(path) as reader:
             rows = {row["section"]: row for row in reads.profile_rows(reader, agent.id)}
-            known = [facts.fact_of(memories.of_row(row)) for row in reads.fact_rows(reader, agent.id)]
+            held = [memories.of_row(row) for row in reads.fact_rows(reader, agent.id)]
+            known = [facts.fact_of(one) for one in held]
+            notes = [(facts.line(facts.fact_of(one)), one.note) for one in held if one.note]
+            notes += [(f"- {neutral(text)}", note) for text, note in reads.noted_core(reader, agent.id).items()]
             if settings.injection.handover_max_tokens:
                 others = _others(reader, agent, local)
             told = [
                 f"- {counted(row['content'])}" for row in reads.journal(reader, agent.id, text_of(now - JOURNAL_SHOWN))
             ]
         journal = [injection.Part(JOURNAL, "\n".join(told), newest_last=True)] if told else []
-        held = {one: Entry(rows[one]["text"], rows[one]["updated_at"]) for one in Section if one in rows}
-        sections, lines = profile.render(held), [facts.line(fact) for fact in facts.Store(known).all()]
+        entries = {one: Entry(rows[one]["text"], rows[one]["updated_at"]) for one in Section if one in rows}
+        sections, lines = profile.render(entries), [facts.line(fact) for fact in facts.Store(known).all()]
     parts, unreadable = _files(agent, local)
-    return Remembered(tuple(sections), tuple(lines), (*parts, *journal), tuple(unreadable), others=tuple(others))
+    told_parts = (*parts, *journal)
+    return Remembered(
+        tuple(sections), tuple(lines), told_parts, tuple(unreadable), others=tuple(others), notes=tuple(notes)
+    )
 
 
 def _others(reader: Reader, agent: Agent, now: datetime) -> list[tuple[str, injection.Part]]:
@@ -117,9 +123,24 @@ def _others(reader: Reader, agent: Agent, now: datetime) -> list[tuple[str, inje
         last = moment_of(row["last_turn_at"])
         first, last = (one.astimezone(now.tzinfo) for one in (moment(row["first_at"]) or last, last))
         spoken = [one for _, one in sorted(said)]
-        told = handover.part(Other(row["id"], program_of(row["format"]), first, last, spoken), now.date())
+        foreign = _foreign(reader, row["id"])
+        told = handover.part(Other(row["id"], program_of(row["format"]), first, last, spoken, foreign), now.date())
         if told is not None:
             found.append((row["id"], told))
+    return found
+
+
+# Of a long session it takes as long to work out as an agent may wait; it changes only with the session.
+_KNOWN: OrderedDict[tuple[str, int, int], Foreign] = OrderedDict()
+_MOST_KNOWN = 4 * OTHERS
+
+
+def _foreign(reader: Reader, session_id: str) -> Foreign:
+    key = (session_id, *reads.length(reader, session_id))
+    found = _KNOWN.pop(key, None) or Foreign(reads.stored_turns(reader, session_id))
+    _KNOWN[key] = found
+    if len(_KNOWN) > _MOST_KNOWN:
+        _KNOWN.popitem(last=False)
     return found
 
 
@@ -143,6 +164,7 @@ def redacted(remembered: Remembered, redact: Callable[[Sequence[str]], Sequence[
     """The same without secrets."""
     files = (*remembered.parts, *remembered.found, *(part for _, part in remembered.others))
     texts = [*remembered.profile, *remembered.facts, *(part.text for part in files)]
+    texts += [note for _, note in remembered.notes]
     clean = iter(redact(texts))
     return remembered._replace(
         profile=tuple(next(clean) for _ in remembered.profile),
@@ -150,6 +172,7 @@ def redacted(remembered: Remembered, redact: Callable[[Sequence[str]], Sequence[
         parts=tuple(part._replace(text=next(clean)) for part in remembered.parts),
         found=tuple(part._replace(text=next(clean)) for part in remembered.found),
         others=tuple((name, part._replace(text=next(clean))) for name, part in remembered.others),
+        notes=tuple((line, next(clean)) for line, _ in remembered.notes),
     )
 
 
@@ -191,11 +214,21 @@ def _statement(snippet: str) -> re.Pattern[str]:
 
 
 def told(remembered: Remembered, budget: injection.Budget, count: injection.Count) -> Injection:
-    """What an agent is told within a budget; files that cannot be read are named among what is left out."""
+    """What an agent is told within a budget; files that cannot be read are named among what is left out.
+
+    Notes are told where nothing has to go for them.
+    """
     others = [part for _, part in remembered.others]
     made = injection.render(remembered.profile, remembered.facts, remembered.parts, budget, count, others)
+    notes: dict[str, str] = {}
+    if remembered.notes:
+        given = {line: neutral(note) for line, note in remembered.notes}
+        noted = injection.render(remembered.profile, remembered.facts, remembered.parts, budget, count, others, given)
+        if noted.left_out == made.left_out:
+            made, notes = noted, given
     if more := untold(remembered.found, made.text):
-        made = injection.render(remembered.profile, remembered.facts, [*remembered.parts, *more], budget, count, others)
+        parts = [*remembered.parts, *more]
+        made = injection.render(remembered.profile, remembered.facts, parts, budget, count, others, notes)
     return made._replace(left_out=made.left_out + remembered.unreadable)
 
 
@@ -206,11 +239,7 @@ def budget_of(settings: Settings, whole: int | None = None, units: int | None = 
 
 
 def inject(settings: Settings, agent: Agent, whole: int | None = None, query: str | None = None) -> Injection:
-    """What an agent is told, and what a question finds besides; worked out in this process, with a daemon or without.
-
-    Raises:
-        StateError: the database, the index or the worker cannot be used.
-    """
+    """What an agent is told, and what a question finds besides; worked out here, with a daemon or without."""
     with _worker(settings) as (count, scrubber):
         remembered = gather(settings, agent, Clock().now())
         if query is not None:

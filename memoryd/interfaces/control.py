@@ -47,14 +47,7 @@ class _Client:
 
 
 class Control:
-    """Serves the socket as long as it is entered.
-
-    Args:
-        path: the socket's name; the caller holds the lock of its folder.
-        verbs: what each verb does with the request and answers; called in the server's thread.
-        monotonic: a clock in seconds.
-        log: where its troubles go.
-    """
+    """Serves the socket as long as it is entered."""
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 from importlib import resources
 from itertools import cycle
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import memoryd
 from memoryd import config
@@ -104,31 +104,21 @@ class Sample:
     farewell: bytes  # the last line, said after the sleep
 
 
-@dataclass(slots=True)
 class Daemon:
     """A daemon in a process of its own, running this very package."""
 
-    stage: Stage
-    process: subprocess.Popen[bytes] | None = None
-    errors: IO[bytes] | None = None
-
-    def start(self) -> None:
-        """Start it."""
+    def __init__(self, stage: Stage) -> None:
         root = str(Path(memoryd.__file__).resolve().parent.parent)
         path = os.pathsep.join(part for part in (root, os.environ.get("PYTHONPATH", "")) if part)
-        command = [sys.executable, "-P", "-m", "memoryd", "--config", str(self.stage.config), "run"]
-        self.errors = self.stage.daemon_errors.open("ab")
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=self.errors,
-            env=os.environ | {"PYTHONPATH": path},
-        )
+        command = [sys.executable, "-P", "-m", "memoryd", "--config", str(stage.config), "run"]
+        nothing, env = subprocess.DEVNULL, os.environ | {"PYTHONPATH": path}
+        self.stage = stage
+        with stage.daemon_errors.open("ab") as errors:
+            self.process = subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=errors, env=env)
 
     def check(self) -> None:
         """Raise StateError where it has ended by itself."""
-        if self.process is None or self.process.poll() is None:
+        if self.process.poll() is None:
             return
         said = self.stage.daemon_errors.read_text("utf-8", "replace").strip().splitlines()
         raise StateError(
@@ -138,37 +128,18 @@ class Daemon:
         )
 
     def stop(self) -> None:
-        """Ask it to stop, and wait until it has.
-
-        Raises:
-            StateError: it did not; it was killed.
-        """
-        process, self.process = self.process, None
-        if process is None:
-            return
-        process.terminate()
+        """Ask it to stop, and wait until it has."""
+        self.process.terminate()
         try:
-            process.wait(STOP_SECONDS)
+            self.process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            self.process.kill()
+            self.process.wait()
             raise StateError(f"the daemon had not stopped after {STOP_SECONDS:g} s and was killed") from None
-        finally:
-            if self.errors is not None:
-                self.errors.close()
 
 
 def run(output: Output, keep: Path | None) -> None:
-    """Replay the sample session under a live daemon, print what happens, and leave the files.
-
-    Args:
-        output: how this call answers.
-        keep: the scratch folder to make; a new one in the system's folder for temporary files by default.
-
-    Raises:
-        ConfigError: `keep` holds something already.
-        StateError: the daemon did not start, sleep, or go on as it must; the folder is left to look at.
-    """
+    """Replay the sample session under a live daemon, print what happens, and leave the files."""
     began = time.monotonic()
     stage = _set_up(keep)
     show = Show(output, stage, config.load(stage.config), _sample(datetime.now(UTC)), began + DEADLINE_SECONDS)
@@ -176,7 +147,7 @@ def run(output: Output, keep: Path | None) -> None:
         with _signals_interrupt():
             show.play()
     finally:
-        show.daemon.stop()
+        show.stop()
     seconds = round(time.monotonic() - began, 1)
     output.say(f"\nDone in {seconds:g} s.")
     output.result(show.data() | {"seconds": seconds}, _places(show))
@@ -259,15 +230,12 @@ class Show:
     settings: Settings
     sample: Sample
     until: float  # on the monotonic clock
-    daemon: Daemon = field(init=False)
+    daemon: Daemon | None = None
     gauge: list[Row] = field(default_factory=list)
     states: list[str] = field(default_factory=list)
     run: Row = field(default_factory=dict)
     turns: list[int] = field(default_factory=list)  # before the restart and after it
     runs: int = 0
-
-    def __post_init__(self) -> None:
-        self.daemon = Daemon(self.stage)
 
     def play(self) -> None:
         """Play the whole of it."""
@@ -307,11 +275,21 @@ class Show:
     def start(self, name: str) -> None:
         """Start the daemon and wait until it watches."""
         began = time.monotonic()
-        self.daemon.start()
-        assert self.daemon.process is not None  # noqa: S101 - just started
+        self.daemon = Daemon(self.stage)
         pid = self.daemon.process.pid
         watching = self.wait_for("the daemon to be up", lambda: self._watching(pid))
         self.output.say(f"{name} is up after {time.monotonic() - began:.1f} s: pid {pid}, watching by {watching}.")
+
+    def stop(self) -> None:
+        """Stop the daemon, if one runs."""
+        daemon, self.daemon = self.daemon, None
+        if daemon is not None:
+            daemon.stop()
+
+    def check(self) -> None:
+        """Raise StateError where the daemon has ended by itself."""
+        if self.daemon is not None:
+            self.daemon.check()
 
     def _watching(self, pid: int) -> str | None:
         if not self.database.exists():
@@ -325,7 +303,7 @@ class Show:
             with reads.open_reader(self.database) as reader:
                 return status(self.settings, reader, everything=True)
         except StateError:
-            self.daemon.check()
+            self.check()
             return {"daemon": None, "agents": []}
 
     def session(self) -> Row | None:
@@ -334,13 +312,9 @@ class Show:
         return next((one for one in sessions if one["id"] == self.sample.session_id), None)
 
     def wait_for(self, what: str, probe: Callable[[], T | None]) -> T:
-        """Ask until there is an answer.
-
-        Raises:
-            StateError: there is none in time, or the daemon has ended.
-        """
+        """Ask until there is an answer."""
         while (found := probe()) is None:
-            self.daemon.check()
+            self.check()
             if time.monotonic() > self.until:
                 hint = f"see {log_path(self.settings.state_dir)}"
                 raise StateError(f"waited in vain for {what}", str(self.stage.folder), hint)
@@ -381,7 +355,7 @@ class Show:
     def show_gauge(self) -> None:
         """Print the gauge where it has moved."""
         row = self.session()
-        self.daemon.check()
+        self.check()
         if row is None or (self.gauge and self.gauge[-1]["tokens"] == row["tokens"]):
             return
         self.gauge.append(
@@ -392,11 +366,7 @@ class Show:
     # --- the sleep ----------------------------------------------------------------------------------------------------
 
     def await_sleep(self) -> None:
-        """Wait until the session has slept.
-
-        Raises:
-            StateError: it failed, or found nothing worth keeping.
-        """
+        """Wait until the session has slept."""
         self.run = self.wait_for("the session to sleep", self._ended_run)
         if self.run["state"] != "succeeded":
             why = self.run["error"] or self.run["why"] or "no reason is given"
@@ -452,22 +422,18 @@ class Show:
     # --- the restart --------------------------------------------------------------------------------------------------
 
     def restart(self) -> None:
-        """Stop the daemon in the middle of a record and start it again: nothing is read or slept twice.
-
-        Raises:
-            StateError: something was.
-        """
+        """Stop the daemon in the middle of a record and start it again: nothing is read or slept twice."""
         before = self._memory()
         row = self.session()
         self.turns.append(row["turns"] if row else 0)
         half = len(self.sample.farewell) // 2
         self._append(self.sample.farewell[:half])
-        self.daemon.stop()
+        self.stop()
         self.output.say("\nThe daemon was stopped while its agent wrote; half a record lies there.")
         self.start("A second one")
         self._append(self.sample.farewell[half:])
         self.turns.append(self.wait_for("the rest of the record to be read", self._grown))
-        self.daemon.stop()
+        self.stop()
         self.runs = len(self._runs())
         if self.turns[1] != self.turns[0] + 1 or self.runs != 1 or self._memory() != before:
             raise StateError("after the restart something was read or slept twice", where=str(self.stage.folder))
@@ -488,11 +454,7 @@ class Show:
         return {str(path): path.read_bytes() for path in self.stage.memory_files()}
 
     def check_planted(self) -> None:
-        """Say what became of the instructions that a web page in the session gives to agents.
-
-        Raises:
-            StateError: they are in the memory.
-        """
+        """Say what became of the instructions that a web page in the session gives to agents."""
         memory = b"".join(self._memory().values()).decode()
         if any(words in memory for words in PLANTED):
             raise StateError("what a web page told the agent to do is in the memory", where=str(self.stage.workspace))

@@ -63,13 +63,7 @@ class Check:
 
 
 def doctor(settings: Settings, now: datetime, broken: Sequence[ConfigError] = ()) -> dict[str, Any]:
-    """Look at everything; `ok` (nothing failed) and `checks`.
-
-    Args:
-        settings: the configuration; where that is broken, what is known of it, and defaults.
-        now: the time.
-        broken: what is wrong with the configuration.
-    """
+    """Look at everything; `ok` (nothing failed) and `checks`."""
     checks = [Check("configuration", FAIL, f"{error.where}: {error.what}", error.hint) for error in broken]
     if broken:
         told = f"no agent is looked at; the rest is, with defaults and the state folder {settings.state_dir}"
@@ -323,6 +317,10 @@ def _model(settings: Settings, _now: datetime) -> Iterator[Check]:
         detail = f" ({found.detail})" if found.detail else ""
         told = f"{endpoint.model} at {endpoint.base_url} for {', '.join(agents)} {found.answer}{detail}"
         yield Check("model", level, told, hint.format(key=endpoint.api_key_env))
+    with _opened(settings) as reader:
+        for one in status.readers(settings, reader) if reader is not None else ():
+            hint = "llm.verifier names another model at the same server" if one["fit"] is False else ""
+            yield Check("reader", WARN if hint else OK, f"second reader: {status.reader_line(one)}", hint)
 
 
 # What to do about each answer of llm.probe.Answer, by its name.

@@ -35,47 +35,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Flushed:
-    """What became of messages that were flushed. Holds nothing of what they say.
+    """What became of messages that were flushed. Holds nothing of what they say."""
 
-    Attributes:
-        session: the id of the session they are part of; None where there was nothing to record.
-        added: messages that were new.
-        run: the id of the run that slept over them; None where there was nothing to record.
-        state: of that run, as `memoryd job show` has it: `succeeded`; `skipped` where all was slept over before or
-            nothing is worth keeping; any other says that the messages are kept and memoryd tries again, or that a
-            person must act.
-        why: the reason it gives, or its error.
-        blocks: daily blocks that are new.
-        untold: of these, the ones that `on_summary` was not told, since somebody has changed them meanwhile.
-        errors: what `on_summary` raised.
-    """
-
-    session: str | None
-    added: int
-    run: str | None
+    session: str | None  # of which they are part; None where there was nothing to record
+    added: int  # messages that were new
+    run: str | None  # that slept over them; None where there was nothing to record
+    # As `memoryd job show` has it: `succeeded`; `skipped` where all was slept over before or nothing is worth keeping;
+    # any other says that the messages are kept and memoryd tries again, or that a person must act.
     state: str
-    why: str | None
-    blocks: int = 0
-    untold: int = 0
-    errors: tuple[Exception, ...] = ()
+    why: str | None  # the reason the run gives, or its error
+    blocks: int = 0  # daily blocks that are new
+    untold: int = 0  # of these, the ones that `on_summary` was not told, since somebody has changed them meanwhile
+    errors: tuple[Exception, ...] = ()  # what `on_summary` raised
 
 
 @dataclass(frozen=True, slots=True)
 class Dreamt:
-    """What became of a dream. Holds nothing of what it says.
-
-    Attributes:
-        run: the id of the run.
-        state: as `memoryd job show` has it: `succeeded`; `skipped` where nothing is new; `declined` where the guards
-            let nothing of it through; any other says that memoryd tries again, or that a person must act.
-        why: the reason it gives, or its error.
-        receipt: counts, files, refusals.
-    """
+    """What became of a dream. Holds nothing of what it says."""
 
     run: str
+    # As `memoryd job show` has it: `succeeded`; `skipped` where nothing is new; `declined` where the guards let nothing
+    # of it through; any other says that memoryd tries again, or that a person must act.
     state: str
-    why: str | None
-    receipt: Mapping[str, Any]
+    why: str | None  # the reason the run gives, or its error
+    receipt: Mapping[str, Any]  # counts, files, refusals
 
 
 class Memory:
@@ -86,7 +69,8 @@ class Memory:
         for fact in memory.facts.search("trains"): ...
 
     Works beside a running daemon; without one each change takes the daemon's lock for its moment. Who may see content
-    is the same as on the command line: of an open agent its owner, of a siloed one nobody but under a grant.
+    is the same as on the command line: of an open agent its owner, of a siloed one nobody but under a grant; a read by
+    anybody else is a RefusedError.
     """
 
     def __init__(self, workspace: str | os.PathLike[str], config_file: str | os.PathLike[str] | None = None) -> None:
@@ -241,7 +225,6 @@ class Memory:
             limit: hits at most, 200 being the most there are.
 
         Raises:
-            RefusedError: content is not for whoever runs this.
             ConfigError: there is no word in the query, no such tier, the limit is none, or `after` and `before` are no
                 days (`datetime.date`) or not in their order.
         """
@@ -257,18 +240,14 @@ class Memory:
             lines: how many at most; by default all.
 
         Raises:
-            RefusedError: content is not for whoever runs this, or the path leads out of the workspace.
+            RefusedError: the path leads out of the workspace.
             NotFoundError: there is no such thing, or it ends before `first`.
             StateError: it is no regular file of one name.
         """
         return recall.get(self._settings, self._agent, path, Span(first, lines), "python: get")
 
     def save(self, text: str) -> dict[str, Any]:
-        """Write a note into the day's file; returns `{"run", "state", "why", "files"}`.
-
-        Raises:
-            RefusedError: there is nothing in it.
-        """
+        """Write a note into the day's file; returns `{"run", "state", "why", "files"}`."""
         return recall.written(work.save(self._settings, self._agent, text))
 
     def update(self, *, append: str | None = None, replace: str | None = None) -> dict[str, Any]:
@@ -291,7 +270,6 @@ class Memory:
 
         Raises:
             ConfigError: there is no such number of tokens.
-            RefusedError: content is not for whoever runs this.
         """
         if max_tokens is not None and max_tokens < 0:
             raise ConfigError(f"a text has no {max_tokens} tokens", "max_tokens", "give 0 or more")
@@ -309,7 +287,11 @@ def _told(on_summary: Callable[[str], object], text: str) -> Exception | None:
 
 
 class Facts:
-    """What is known about the user: `memoryd.Memory(…).facts`."""
+    """What is known about the user: `memoryd.Memory(…).facts`.
+
+    An unknown id is a KeyError, a value that is no good a ValueError, a protected fact a RefusedError; so is a reading
+    where content is not for whoever runs this.
+    """
 
     def __init__(self, settings: Settings, agent: Agent) -> None:
         """Of one agent."""
@@ -317,86 +299,46 @@ class Facts:
         self._agent = agent
 
     def all(self) -> list[Fact]:
-        """Return the facts, the surest first.
-
-        Raises:
-            RefusedError: content is not for whoever runs this.
-        """
+        """Return the facts, the surest first."""
         return self._store("facts").all()
 
     def get(self, fact_id: str) -> Fact:
-        """Return a fact.
-
-        Raises:
-            KeyError: there is none of this id.
-            RefusedError: content is not for whoever runs this.
-        """
+        """Return a fact."""
         return self._store("facts").get(fact_id)
 
     def search(self, query: str, limit: int = 20) -> list[Fact]:
-        """Return the facts that hold any word of `query`, in content or category: most words first, then the surest.
-
-        Raises:
-            RefusedError: content is not for whoever runs this.
-        """
+        """Return the facts that hold any word of `query`, in content or category: most words first, then the surest."""
         return self._store("facts").search(query, limit)
 
     def add(self, content: str, category: str = Category.CONTEXT, confidence: float = 1.0) -> Outcome:
-        """Store a fact; one that says the same already is returned as it is, `created` being False.
-
-        Raises:
-            ValueError: the content is blank, the category unknown or the confidence outside 0..1.
-        """
+        """Store a fact; one that says the same already is returned as it is, `created` being False."""
         return self.create([NewFact(content, category, confidence)]).outcomes[0]
 
     def create(self, batch: Sequence[NewFact]) -> Created:
-        """Store facts, all or none; says what each came to, and which went because the store was full.
-
-        Raises:
-            ValueError: as of `add`; nothing is stored.
-        """
+        """Store facts, all or none; says what each came to, and which went because the store was full."""
         with work.fact_store(self._settings, self._agent) as store:
             return store.create(batch)
 
     def update(
         self, fact_id: str, content: str | None = None, category: str | None = None, confidence: float | None = None
     ) -> None:
-        """Change what is given of a fact, and nothing else.
-
-        Raises:
-            KeyError: there is no such fact.
-            ValueError: a value is no good, or another fact says the new content already.
-            RefusedError: the fact is protected.
-        """
+        """Change what is given of a fact, and nothing else."""
         with work.fact_store(self._settings, self._agent) as store:
             store.update(fact_id, content, category, confidence)
 
     def delete(self, fact_id: str) -> None:
-        """Delete a fact; it comes back only if the user says it anew.
-
-        Raises:
-            KeyError: there is no such fact.
-            RefusedError: the fact is protected.
-        """
+        """Delete a fact; it comes back only if the user says it anew."""
         with work.fact_store(self._settings, self._agent) as store:
             store.delete(fact_id)
 
     def dump(self, *, deerflow: bool = False) -> str:
-        """Return facts and profile as JSON, memoryd's own or a `memory.json` of DeerFlow.
-
-        Raises:
-            RefusedError: content is not for whoever runs this.
-        """
+        """Return facts and profile as JSON, memoryd's own or a `memory.json` of DeerFlow."""
         grants.require(self._settings, self._agent, "python: facts")
         with work.fact_store(self._settings, self._agent) as store:
             return store.dump(deerflow=deerflow)
 
     def bring(self, text: str) -> Brought:
-        """Take in what `dump` gave, all or nothing. What is known already stays as it is.
-
-        Raises:
-            MalformedError: it is not what it should be.
-        """
+        """Take in what `dump` gave, all or nothing. What is known already stays as it is."""
         with work.fact_store(self._settings, self._agent) as store:
             return store.bring(text)
 
@@ -415,11 +357,7 @@ class Core:
         self._agent = agent
 
     def list(self) -> list[dict[str, Any]]:
-        """Return the live core memories in the order of the file, as `memoryd core list --json` does.
-
-        Raises:
-            RefusedError: content is not for whoever runs this.
-        """
+        """Return the live core memories in the order of the file, as `memoryd core list --json` does."""
         grants.require(self._settings, self._agent, "python: core")
         work.catch_up(self._settings, self._agent)
         with reads.open_reader(work.database(self._settings)) as reader:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,18 +12,17 @@ import click
 
 from memoryd.errors import MemorydError, NotFoundError, RefusedError
 from memoryd.interfaces import grants
+from memoryd.interfaces.call import Call, agent_option, of_agent
 from memoryd.interfaces.output import one_line
 from memoryd.ledger.facts import Category
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from memoryd.config import Agent, Settings
     from memoryd.engine.facts import FactStore
-    from memoryd.interfaces.cli import Call
-    from memoryd.ledger.facts import Fact, Outcome
+    from memoryd.ledger.facts import Fact
 
-_agent = click.option("--agent", "agent_id", metavar="ID", help="The agent, where it is not clear.")
 _category = click.Choice([str(one) for one in Category])
 _file = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 STDIN = Path("-")
@@ -36,17 +36,13 @@ def facts() -> None:
 @facts.command("list")
 @click.option("--query", metavar="WORDS", help="Those that hold any of these words, most words first.")
 @click.option("--category", type=_category, help="Of one category only.")
-@_agent
-@click.pass_obj
-def facts_list(call: Call, query: str | None, category: str | None, agent_id: str | None) -> None:
+@of_agent
+def facts_list(call: Call, settings: Settings, agent: Agent, query: str | None, category: str | None) -> None:
     """List the facts, the surest first."""
     from memoryd.database import memories, reads
-    from memoryd.interfaces import work
     from memoryd.ledger.facts import Store, fact_of
 
-    settings = call.settings()
-    agent = call.agent(settings, agent_id)
-    with reads.open_reader(work.database(settings)) as reader:
+    with call.reader(settings) as reader:
         store = Store(fact_of(memories.of_row(row)) for row in reads.fact_rows(reader, agent.id))
     found = store.all() if query is None else store.search(query, sys.maxsize)
     rows = [as_row(fact) for fact in found if category in {None, fact.category}]
@@ -62,27 +58,18 @@ def facts_list(call: Call, query: str | None, category: str | None, agent_id: st
 
 def as_row(fact: Fact) -> dict[str, Any]:
     """A fact as programs see it."""
-    return {
-        "id": fact.id,
-        "content": fact.content,
-        "category": fact.category,
-        "confidence": fact.confidence,
-        "createdAt": fact.created_at,
-        "source": fact.source,
-    }
+    return {{"created_at": "createdAt"}.get(name, name): value for name, value in asdict(fact).items()}
 
 
 @facts.command("add")
 @click.argument("text")
 @click.option("--category", type=_category, default=str(Category.CONTEXT), show_default=True)
 @click.option("--confidence", type=float, default=1.0, show_default=True, help="From 0 to 1.")
-@_agent
-@click.pass_obj
-def facts_add(call: Call, text: str, category: str, confidence: float, agent_id: str | None) -> None:
+@of_agent
+def facts_add(call: Call, settings: Settings, agent: Agent, text: str, category: str, confidence: float) -> None:
     """Store a fact; one that says the same already is left as it is."""
     from memoryd.ledger.facts import NewFact
 
-    settings, agent = _chosen(call, agent_id)
     with _store(settings, agent) as store:
         created = store.create([NewFact(text, category, confidence)])
     outcome = created.outcomes[0]
@@ -92,14 +79,9 @@ def facts_add(call: Call, text: str, category: str, confidence: float, agent_id:
             f"the fact is not sure enough: {confidence} is less than {limit}", hint="facts.min_confidence"
         )
     (row,) = grants.shown(settings, agent, "facts add", [as_row(outcome.fact)], "content")
+    told = outcome.fact.id if outcome.created else f"{outcome.fact.id} says that already"
     data = {"fact": row, "created": outcome.created, "evicted": [one.id for one in created.evicted]}
-    call.output.result(data, "\n".join([_told(outcome), *(f"{one.id} went for it" for one in created.evicted)]))
-
-
-def _told(outcome: Outcome) -> str:
-    if outcome.fact is None:
-        return str(outcome.why)
-    return outcome.fact.id if outcome.created else f"{outcome.fact.id} says that already"
+    call.output.result(data, "\n".join([told, *(f"{one.id} went for it" for one in created.evicted)]))
 
 
 @facts.command("edit")
@@ -107,7 +89,7 @@ def _told(outcome: Outcome) -> str:
 @click.option("--content", metavar="TEXT")
 @click.option("--category", type=_category)
 @click.option("--confidence", type=float, help="From 0 to 1.")
-@_agent
+@agent_option
 @click.pass_obj
 def facts_edit(
     call: Call,
@@ -120,8 +102,9 @@ def facts_edit(
     """Change what is given of a fact, and nothing else."""
     if content is None and category is None and confidence is None:
         raise click.UsageError("say what to change: --content, --category or --confidence")
-    settings, agent = _chosen(call, agent_id)
-    full = _full_id(settings, agent, fact_id)
+    settings = call.settings()
+    agent = call.agent(settings, agent_id)
+    full = _full_id(call, settings, agent, fact_id)
     with _store(settings, agent) as store:
         fact = store.update(full, content, category, confidence)
     (row,) = grants.shown(settings, agent, "facts edit", [as_row(fact)], "content")
@@ -130,12 +113,10 @@ def facts_edit(
 
 @facts.command("delete")
 @click.argument("fact_id", metavar="ID")
-@_agent
-@click.pass_obj
-def facts_delete(call: Call, fact_id: str, agent_id: str | None) -> None:
+@of_agent
+def facts_delete(call: Call, settings: Settings, agent: Agent, fact_id: str) -> None:
     """Delete a fact. It comes back only if the user says it anew."""
-    settings, agent = _chosen(call, agent_id)
-    full = _full_id(settings, agent, fact_id)
+    full = _full_id(call, settings, agent, fact_id)
     with _store(settings, agent) as store:
         store.delete(full)
     call.output.result({"id": full}, f"{full} is deleted")
@@ -143,13 +124,11 @@ def facts_delete(call: Call, fact_id: str, agent_id: str | None) -> None:
 
 @facts.command("export")
 @click.option("--deerflow", is_flag=True, help="As a memory.json of DeerFlow.")
-@_agent
-@click.pass_obj
-def facts_export(call: Call, deerflow: bool, agent_id: str | None) -> None:  # noqa: FBT001
+@of_agent
+def facts_export(call: Call, settings: Settings, agent: Agent, deerflow: bool) -> None:  # noqa: FBT001
     """Print the facts and the profile as JSON, for `facts import`."""
     import json
 
-    settings, agent = _chosen(call, agent_id)
     grants.require(settings, agent, "facts export")
     with _store(settings, agent) as store:
         text = store.dump(deerflow=deerflow)
@@ -158,11 +137,9 @@ def facts_export(call: Call, deerflow: bool, agent_id: str | None) -> None:  # n
 
 @facts.command("import")
 @click.argument("file", type=_file)
-@_agent
-@click.pass_obj
-def facts_import(call: Call, file: Path, agent_id: str | None) -> None:
+@of_agent
+def facts_import(call: Call, settings: Settings, agent: Agent, file: Path) -> None:
     """Take in an export, or a memory.json of DeerFlow, all or nothing. What is known already stays as it is."""
-    settings, agent = _chosen(call, agent_id)
     try:
         text = sys.stdin.read() if file == STDIN else file.read_text("utf-8")
     except OSError as error:
@@ -185,11 +162,6 @@ def facts_import(call: Call, file: Path, agent_id: str | None) -> None:
     call.output.result(data, told)
 
 
-def _chosen(call: Call, agent_id: str | None) -> tuple[Settings, Agent]:
-    settings = call.settings()
-    return settings, call.agent(settings, agent_id)
-
-
 @contextmanager
 def _store(settings: Settings, agent: Agent) -> Iterator[FactStore]:
     """The store; what it refuses becomes the error of a command."""
@@ -208,17 +180,12 @@ def _store(settings: Settings, agent: Agent) -> Iterator[FactStore]:
         close()
 
 
-def _full_id(settings: Settings, agent: Agent, fact_id: str) -> str:
+def _full_id(call: Call, settings: Settings, agent: Agent, fact_id: str) -> str:
     """Complete the id of a live fact; a unique beginning is enough."""
     from memoryd.database import reads
-    from memoryd.interfaces import work
 
-    with reads.open_reader(work.database(settings)) as reader:
+    with call.reader(settings) as reader:
         ids = [str(row["id"]) for row in reads.fact_rows(reader, agent.id)]
-    return _completed(ids, fact_id)
-
-
-def _completed(ids: Sequence[str], fact_id: str) -> str:
     found = [one for one in ids if one == fact_id] or [one for one in ids if fact_id and one.startswith(fact_id)]
     if len(found) != 1:
         what = f"{fact_id!r} begins several facts' ids" if found else f"there is no fact {fact_id!r}"

@@ -39,12 +39,7 @@ class Flushed(NamedTuple):
 
 
 def flush(settings: Settings, agent: Agent, messages: Sequence[dict[str, Any]]) -> Flushed:
-    """Record messages as a session, have them read, and let it sleep, by the daemon or here.
-
-    Raises:
-        RefusedError: the agent is not enabled, so nothing of it is read.
-        StateError: the messages are recorded and could not be read yet; they will be.
-    """
+    """Record messages as a session, have them read, and let it sleep, by the daemon or here."""
     if not agent.enabled:
         raise RefusedError("the agent is not enabled", agent.id, f"enabled: true in {settings.source}")
     if all(chat.role_of(message) is Role.SYSTEM for message in messages):

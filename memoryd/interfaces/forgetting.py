@@ -29,16 +29,7 @@ _TAIL = 1 << 20  # bytes in which the end of a transcript's last line is looked 
 
 
 def forgettable(settings: Settings, name: str, agent: Callable[[str | None], Agent]) -> tuple[Agent, dict[str, Any]]:
-    """What somebody means who wants it forgotten: a memory or a session, by its whole id.
-
-    Args:
-        settings: the configuration.
-        name: an id, or a beginning that no other has.
-        agent: chooses the agent, given the one that has the session.
-
-    Raises:
-        NotFoundError: there is none of this name.
-    """
+    """What somebody means who wants it forgotten: a memory or a session, by its whole id."""
     if name.startswith(tuple(PREFIXES.values())):
         chosen = agent(None)
         work.catch_up(settings, chosen)
@@ -53,13 +44,7 @@ def forgettable(settings: Settings, name: str, agent: Callable[[str | None], Age
 
 
 def forget(settings: Settings, agent_id: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Have a memory or a session forgotten, and wait for it; returns the row of its run.
-
-    Args:
-        settings: the configuration.
-        agent_id: whose it is.
-        options: `memory` or `session`, with its whole id.
-    """
+    """Have a memory or a session forgotten, and wait for it; returns the row of its run."""
     key = f"{forgetting.KIND}:{agent_id}:{options.get('memory') or options.get('session')}"
 
     def queue(engine: Engine, clock: Clock) -> list[str]:
@@ -107,15 +92,11 @@ def forgotten(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def planned_forgetting(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[str, Any]:
-    """What forgetting would come to: ids, reasons and counts.
-
-    Raises:
-        NotFoundError: there is no such memory or session.
-    """
-    engine = work.opened_beside(settings)
-    try:
-        with open_folder(agent.workspace) as folder, sqlite.reading(engine) as connection:
-            target = forgetting.target_of(options)
-            return forgetting.plan(connection, agent.id, folder, target, settings.zone).told
-    finally:
-        engine.dispose()
+    """What forgetting would come to: ids, reasons and counts."""
+    target = forgetting.target_of(options)
+    with (
+        work.beside(settings) as engine,
+        open_folder(agent.workspace) as folder,
+        sqlite.reading(engine) as connection,
+    ):
+        return forgetting.plan(connection, agent.id, folder, target, settings.zone).told

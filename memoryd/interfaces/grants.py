@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from memoryd.errors import RefusedError
+from memoryd.interfaces.call import Call, of_agent, span
 from memoryd.interfaces.output import table
 
 if TYPE_CHECKING:
@@ -20,9 +21,7 @@ if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
     from memoryd.database.grants import Grant
     from memoryd.engine.silo import Silo
-    from memoryd.interfaces.cli import Call
 
-_agent = click.option("--agent", "agent_id", metavar="ID", help="The agent, where it is not clear.")
 HINT = 'memoryd grant request --purpose "…" --for 30m'
 
 
@@ -37,21 +36,13 @@ def may_read(settings: Settings, agent: Agent, what: str) -> bool:
 
 
 def require(settings: Settings, agent: Agent, what: str) -> None:
-    """Let only those pass who may see an agent's content.
-
-    Raises:
-        RefusedError: the person may not, or not any more.
-    """
+    """Let only those pass who may see an agent's content."""
     if not may_read(settings, agent, what):
         raise RefusedError("what the agent remembers is its own", agent.id, HINT)
 
 
 def require_agents_own(agent: Agent) -> None:
-    """Let only the agent's own program pass, as which counts what runs as the user its workspace belongs to.
-
-    Raises:
-        RefusedError: it runs as another user.
-    """
+    """Let only the agent's own program pass, as which counts what runs as the user its workspace belongs to."""
     from memoryd.files.trust import is_owner
 
     if not is_owner(agent.workspace):
@@ -86,40 +77,26 @@ def grant() -> None:
 
 @grant.command("request")
 @click.option("--purpose", required=True, metavar="TEXT", help="What for; the agent reads it.")
-@click.option("--for", "span", required=True, metavar="TIME", help="How long, such as 30m; 24h at most.")
-@_agent
-@click.pass_obj
-def grant_request(call: Call, purpose: str, span: str, agent_id: str | None) -> None:
+@click.option(
+    "--for", "how_long", required=True, callback=span, metavar="TIME", help="How long, such as 30m; 24h at most."
+)
+@of_agent
+def grant_request(call: Call, settings: Settings, agent: Agent, purpose: str, how_long: timedelta) -> None:
     """Ask the agent, in the consent file of its workspace. Nothing can be read before it consents."""
     from memoryd.engine.silo import PATH
 
-    settings = call.settings()
-    agent = call.agent(settings, agent_id)
     if agent.privacy == "open":
         raise RefusedError("the agent is no silo: its owner sees what it remembers", agent.id)
     with silo_of(settings, agent) as silo:
-        asked = silo.ask(purpose, _span(span))
+        asked = silo.ask(purpose, how_long)
     data = row_of(asked) | {"consent_file": str(agent.workspace / PATH)}
     call.output.result(data, f"{asked.id} asks for consent in {agent.workspace / PATH}")
 
 
-def _span(text: str) -> timedelta:
-    from memoryd import config_values
-
-    try:
-        span: timedelta = config_values.duration()(config_values.Place(Path(), {}), text)
-    except config_values.RefusedValueError as refused:
-        raise click.BadParameter(f"{refused.what}; {refused.hint}", param_hint="--for") from None
-    return span
-
-
 @grant.command("list")
-@_agent
-@click.pass_obj
-def grant_list(call: Call, agent_id: str | None) -> None:
+@of_agent
+def grant_list(call: Call, settings: Settings, agent: Agent) -> None:
     """List requests and grants, the newest first."""
-    settings = call.settings()
-    agent = call.agent(settings, agent_id)
     with silo_of(settings, agent) as silo:
         rows = [row_of(one) for one in silo.all()]
     columns = ("id", "state", "uid", "requested_at", "expires_at", "purpose")
@@ -128,12 +105,9 @@ def grant_list(call: Call, agent_id: str | None) -> None:
 
 @grant.command("revoke")
 @click.argument("grant_id", metavar="ID")
-@_agent
-@click.pass_obj
-def grant_revoke(call: Call, grant_id: str, agent_id: str | None) -> None:
+@of_agent
+def grant_revoke(call: Call, settings: Settings, agent: Agent, grant_id: str) -> None:
     """End a grant at once, or take a request back."""
-    settings = call.settings()
-    agent = call.agent(settings, agent_id)
     with silo_of(settings, agent) as silo:
         revoked = silo.revoke(grant_id)
     call.output.result(row_of(revoked), f"{revoked.id} is revoked")
@@ -141,17 +115,7 @@ def grant_revoke(call: Call, grant_id: str, agent_id: str | None) -> None:
 
 def row_of(one: Grant) -> dict[str, Any]:
     """A grant as programs are shown it."""
-    return {
-        "id": one.id,
-        "agent": one.agent_id,
-        "uid": one.uid,
-        "purpose": one.purpose,
-        "seconds": one.seconds,
-        "requested_at": one.requested_at,
-        "decided_at": one.decided_at,
-        "expires_at": one.expires_at,
-        "state": one.state,
-    }
+    return {{"agent_id": "agent"}.get(name, name): value for name, value in asdict(one).items()}
 
 
 @contextmanager

@@ -128,11 +128,7 @@ def _in_time() -> Iterator[None]:
 
 
 def parsed(arguments: Sequence[str]) -> Hook:
-    """Read the command line.
-
-    Raises:
-        HookError: it is not one that `connect` writes.
-    """
+    """Read the command line."""
     if len(arguments) < 2 or arguments[0] not in DIALECTS or arguments[1] not in EVENTS:
         raise HookError(f"memoryd hook {'|'.join(DIALECTS)} {'|'.join(EVENTS)} --socket PATH --workspace DIR")
     socket, workspace = (_option(arguments, name, "") for name in ("--socket", "--workspace"))

@@ -79,10 +79,6 @@ class Hooked:
         The request has its `workspace`, the `cwd` of the session, its id as `session`, the `source` of its start where
         what is told stays in its history, the `tool`, whether `files` are wanted, whether `MEMORY.md` is `imported`
         already, and how many UTF-16 `units` the tool takes at most.
-
-        Raises:
-            NotFoundError: no agent works there.
-            MemorydError: the memory cannot be read, or not without its secrets.
         """
         agent = self._agent(request)
         if not is_within(agent, request.get("cwd")):
@@ -108,10 +104,6 @@ class Hooked:
 
         The request is that of `context`, with the `prompt`, the session's `transcript`, and whether the tool `keeps`
         what is told of a prompt: nothing that it still has is told twice. No text where nothing is about the prompt.
-
-        Raises:
-            NotFoundError: no agent works there.
-            MemorydError: the memory cannot be read, or not without its secrets.
         """
         agent = self._agent(request)
         text = request.get("prompt")
@@ -221,12 +213,7 @@ class Hooked:
         return made
 
     def announce(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Take an `event` of a session, named by its `transcript` or its id; what it asks for is done soon after.
-
-        Raises:
-            NotFoundError: no agent works there.
-            ConfigError: there is no such event.
-        """
+        """Take an `event` of a session, named by its `transcript` or its id; what it asks for is done soon after."""
         agent = self._agent(request)
         if request.get("event") not in set(Event):
             raise ConfigError("there is no such event", hint=", ".join(Event))

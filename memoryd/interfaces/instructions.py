@@ -12,13 +12,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from memoryd.errors import RefusedError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
+from memoryd.interfaces.json_settings import Edit
 
 SAID = "What earlier sessions found out is in MEMORY.md"
 _ANOTHER = re.compile(r"\r?\n(?=<!-- memoryd connect: )")
@@ -26,28 +22,15 @@ _WRITTEN = re.compile(rf"(?:@\S*MEMORY\.md|{re.escape(SAID)}[^\r\n]*)?(?:\r?\n)?
 
 
 @dataclass(frozen=True, slots=True)
-class Instructions:
-    """One block of such a file.
+class Instructions(Edit):
+    """One block of such a file."""
 
-    Attributes:
-        path: the file.
-        name: of the block: the tool and the agent.
-        line: what the block says.
-        loads: whether the tool loads `MEMORY.md` for it, so that nobody else need tell it.
-    """
-
-    path: Path
-    name: str
-    line: str
-    loads: bool
+    name: str  # of the block: the tool and the agent
+    line: str  # what the block says
+    loads: bool  # whether the tool loads `MEMORY.md` for it, so that nobody else need tell it
 
     def put(self, old: bytes | None) -> bytes:
-        """The file with the block in it, at its end where it is new; the same bytes where it is there already.
-
-        Raises:
-            RefusedError: the file is no text, holds the beginning of the block without its end, or more in the block.
-        """
-        text = self._text(old)
+        text = self.text(old)
         end = "\r\n" if "\r\n" in text else "\n"
         first, last = self._marks()
         block = f"{first}{end}{self.line}{end}{last}{end}"
@@ -58,12 +41,7 @@ class Instructions:
         return (text + (end if text.endswith("\n") else end * 2) + block).encode()
 
     def take(self, old: bytes) -> bytes | None:
-        """The file without the block, None where nothing is left in it; the same bytes where it was not there.
-
-        Raises:
-            RefusedError: as `put`.
-        """
-        text = self._text(old)
+        text = self.text(old)
         found = self._find(text)
         if found is None:
             return old
@@ -91,8 +69,5 @@ class Instructions:
             raise RefusedError(what, str(self.path), "take that line out by hand")
         return found
 
-    def _text(self, old: bytes | None) -> str:
-        try:
-            return (old or b"").decode()
-        except UnicodeDecodeError as error:
-            raise RefusedError("is no UTF-8 text", str(self.path), f"put this in by hand: {self.line}") from error
+    def by_hand(self) -> str:
+        return f"put this in by hand: {self.line}"

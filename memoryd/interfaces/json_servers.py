@@ -13,12 +13,11 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from memoryd.errors import RefusedError
 from memoryd.interfaces import json_settings
+from memoryd.interfaces.json_settings import JsonEdit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from memoryd.interfaces.mcp_server import McpServer
 
@@ -28,66 +27,41 @@ _PATIENCE = {OPENCODE: {"timeout": 30_000}, OPENCLAW: {"connectionTimeoutMs": 30
 
 
 @dataclass(frozen=True, slots=True)
-class JsonServers:
-    """One entry of the list.
+class JsonServers(JsonEdit):
+    """One entry of the list."""
 
-    Attributes:
-        path: the file.
-        key: what the list is called, with dots where it lies in others.
-        server: what the entry starts.
-    """
+    key: str  # what the list is called, with dots where it lies in others
+    server: McpServer  # what the entry starts
 
-    path: Path
-    key: str
-    server: McpServer
-
-    def put(self, old: bytes | None) -> bytes:
-        """The file with the entry in it, what a person added to it kept; the same bytes where it is there already.
-
-        Raises:
-            RefusedError: the file is not of the shape it should be, or something else has the name.
-        """
-        document = self._read(old)
-        before = json.dumps(document)
+    def put_into(self, document: dict[str, Any]) -> None:
         servers = self._servers(document)
-        name = self.server.name_among(servers, self.path, self._by_hand())
-        entry = servers.setdefault(name, {})
+        entry = servers.setdefault(self.server.name_among(servers, self.path, self.by_hand()), {})
         entry |= self._entry()
         for key, value in _PATIENCE.get(self.key, {}).items():
             entry.setdefault(key, value)
-        if old is not None and json.dumps(document) == before:
-            return old
-        return json_settings.written(document, old)
 
-    def take(self, old: bytes) -> bytes | None:
-        """The file without the entry, None where nothing is left in it; the same bytes where it was not there.
-
-        Raises:
-            RefusedError: the file is not of the shape it should be.
-        """
-        document = self._read(old)
+    def take_from(self, document: dict[str, Any]) -> bool:
         servers = self._servers(document)
         name = self.server.find(servers)
         if name is None:
-            return old
+            return False
         del servers[name]
         json_settings.drop_empty(document, self.key.split("."))
-        return json_settings.written(document, old) if document else None
+        return True
+
+    def fault(self, document: dict[str, Any]) -> str:
+        inner = document
+        for key in self.key.split("."):
+            inner = inner.get(key, {})
+            if not isinstance(inner, dict):
+                return f'holds something else under "{key}" than servers'
+        return ""
 
     def _entry(self) -> dict[str, Any]:
         words = self.server.words
         if self.key == OPENCODE:
             return {"type": "local", "command": words}
         return {"command": words[0], "args": words[1:]}
-
-    def _read(self, old: bytes | None) -> dict[str, Any]:
-        document = inner = json_settings.read(old, self.path, self._by_hand())
-        for key in self.key.split("."):
-            inner = inner.get(key, {})
-            if not isinstance(inner, dict):
-                what = f'holds something else under "{key}" than servers'
-                raise RefusedError(what, str(self.path), self._by_hand())
-        return document
 
     def _servers(self, document: dict[str, Any]) -> dict[str, Any]:
         servers = document
@@ -97,7 +71,7 @@ class JsonServers:
             servers = servers["servers"]  # as OpenCode 2 has them; it reads those of OpenCode 1 as well
         return servers
 
-    def _by_hand(self) -> str:
+    def by_hand(self) -> str:
         entry = json.dumps({"memoryd": self._entry()}, ensure_ascii=False)
         return f'put this in by hand: "{self.key}": {entry}'
 

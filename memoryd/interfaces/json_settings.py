@@ -1,9 +1,11 @@
-"""A tool's settings in JSON: all that is not memoryd's keeps its value, its order and the file's indentation."""
+"""Edits of a tool's files. In JSON all that is not memoryd's keeps its value, its order and the file's indentation."""
 
 from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from memoryd.errors import RefusedError
@@ -18,23 +20,75 @@ _TOO_DEEP = "is nested more deeply than any settings are"
 _INDENT = re.compile(r"^([ \t]+)\S", re.MULTILINE)
 
 
-def read(old: bytes | None, path: Path, by_hand: str) -> dict[str, Any]:
-    """Read a file, empty where there is none; `by_hand` is what a person would put into it.
+@dataclass(frozen=True, slots=True)
+class Edit(ABC):
+    """What a file is to hold. A file of another shape is refused with what a person would put in: it is not ours."""
 
-    Raises:
-        RefusedError: it has comments, a key twice, is nested too deeply, or is no object: it is not ours to lose.
-    """
-    try:
-        document = json.loads(old.decode() or "{}", object_pairs_hook=_unique) if old is not None else {}
-    except ValueError as error:  # no JSON, no UTF-8, or a key twice
-        raise RefusedError("is no plain JSON (comments, a key twice, a stray comma?)", str(path), by_hand) from error
-    except RecursionError as error:
-        raise RefusedError(_TOO_DEEP, str(path), by_hand) from error
-    if not isinstance(document, dict):
-        raise RefusedError("is no JSON object", str(path), by_hand)
-    if _is_deep(document):
-        raise RefusedError(_TOO_DEEP, str(path), by_hand)
-    return document
+    path: Path
+
+    @abstractmethod
+    def put(self, old: bytes | None) -> bytes | None:
+        """The file with what memoryd needs in it, None for no file; the same bytes where that is there already."""
+
+    @abstractmethod
+    def take(self, old: bytes) -> bytes | None:
+        """The file without it, None for no file; the same bytes where it was not there."""
+
+    @abstractmethod
+    def by_hand(self) -> str:
+        """Say what a person would do instead."""
+
+    def text(self, old: bytes | None) -> str:
+        """Decode a file, empty where there is none."""
+        try:
+            return (old or b"").decode()
+        except UnicodeDecodeError as error:
+            raise RefusedError("is no UTF-8 text", str(self.path), self.by_hand()) from error
+
+
+class JsonEdit(Edit):
+    """An edit of a JSON file that holds more than is memoryd's."""
+
+    @abstractmethod
+    def fault(self, document: dict[str, Any]) -> str:
+        """Say what keeps a document from being edited; empty where nothing does."""
+
+    @abstractmethod
+    def put_into(self, document: dict[str, Any]) -> None:
+        """Put in what memoryd needs; what a person added to it stays."""
+
+    @abstractmethod
+    def take_from(self, document: dict[str, Any]) -> bool:
+        """Take it out, and what is empty without it; False where it is not there."""
+
+    def put(self, old: bytes | None) -> bytes:
+        document = self.read(old)
+        before = json.dumps(document)
+        self.put_into(document)
+        return old if old is not None and json.dumps(document) == before else written(document, old)
+
+    def take(self, old: bytes) -> bytes | None:
+        document = self.read(old)
+        if not self.take_from(document):
+            return old
+        return written(document, old) if document else None
+
+    def read(self, old: bytes | None) -> dict[str, Any]:
+        """Read the file, empty where there is none; one with comments, a key twice or too deep is refused."""
+        try:
+            document = json.loads(old.decode() or "{}", object_pairs_hook=_unique) if old is not None else {}
+            if not isinstance(document, dict):
+                fault = "is no JSON object"
+            else:
+                fault = _TOO_DEEP if _is_deep(document) else self.fault(document)
+        except ValueError as error:  # no JSON, no UTF-8, or a key twice
+            what = "is no plain JSON (comments, a key twice, a stray comma?)"
+            raise RefusedError(what, str(self.path), self.by_hand()) from error
+        except RecursionError:
+            fault = _TOO_DEEP
+        if fault:
+            raise RefusedError(fault, str(self.path), self.by_hand())
+        return document
 
 
 def _is_deep(document: dict[str, Any]) -> bool:

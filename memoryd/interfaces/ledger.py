@@ -9,18 +9,16 @@ import click
 
 from memoryd.errors import NotFoundError, RefusedError
 from memoryd.interfaces import grants
+from memoryd.interfaces.call import Call, agent_option, of_agent
 from memoryd.interfaces.output import one_line, table, visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from memoryd.config import Settings
-    from memoryd.interfaces.cli import Call
+    from memoryd.config import Agent, Settings
 
-_agent = click.option("--agent", "agent_id", metavar="ID", help="The agent, where it is not clear.")
 _FILE = "file:"
 _REJECTED = "proposal:"
-_DONE = {"protect": "is protected", "unprotect": "is an ordinary one", "restore": "is back"}
 
 
 @click.group()
@@ -29,21 +27,17 @@ def core() -> None:
 
 
 @core.command("list")
-@_agent
-@click.pass_obj
-def core_list(call: Call, agent_id: str | None) -> None:
+@of_agent
+def core_list(call: Call, settings: Settings, agent: Agent) -> None:
     """List the live core memories in the order of the file; protected ones carry a *."""
     from memoryd.database import reads
-    from memoryd.interfaces import work
 
-    settings = call.settings()
-    agent = call.agent(settings, agent_id)
-    work.catch_up(settings, agent)
-    with reads.open_reader(work.database(settings)) as reader:
+    with call.reader(settings, agent) as reader:
         rows = reads.core_memories(reader, agent.id)
-    rows = grants.shown(settings, agent, "core list", rows, "content", "heading")
+    rows = grants.shown(settings, agent, "core list", rows, "content", "heading", "note")
     lines = [
         f"{row['id']} {'*' if row['constitutional'] else ' '} {one_line(grants.text_of(row['content'], row))}"
+        + (f" ({one_line(row['note'])})" if row["note"] else "")
         for row in rows
     ]
     call.output.result(rows, "\n".join(lines) or "no core memories yet")
@@ -51,91 +45,67 @@ def core_list(call: Call, agent_id: str | None) -> None:
 
 @core.command("history")
 @click.argument("memory_id", metavar="ID")
-@_agent
-@click.pass_obj
-def core_history(call: Call, memory_id: str, agent_id: str | None) -> None:
+@of_agent
+def core_history(call: Call, settings: Settings, agent: Agent, memory_id: str) -> None:
     """Show what became of a memory, change by change."""
     from memoryd.database import reads
-    from memoryd.interfaces import work
 
-    settings = call.settings()
-    agent = call.agent(settings, agent_id)
-    work.catch_up(settings, agent)
-    with reads.open_reader(work.database(settings)) as reader:
+    with call.reader(settings, agent) as reader:
         rows = reads.history(reader, agent.id, reads.find_memory(reader, agent.id, memory_id)["id"])
-    rows = grants.shown(settings, agent, "core history", rows, "content", "heading")
+    rows = grants.shown(settings, agent, "core history", rows, "content", "heading", "note")
     columns = ("id", "at", "actor", "operation", "ended_as", "run_id", "content")
     call.output.result(rows, table(rows, columns))
 
 
-def _own(call: Call, agent_id: str | None, verb: str, memory_id: str) -> None:
-    from memoryd.database import reads
-    from memoryd.engine import ledger_runs
-    from memoryd.interfaces import work
+def _owning(verb: str, does: str, done: str) -> None:
+    """Make the command by which a person has a say over one memory."""
 
-    settings = call.settings()
-    agent = call.agent(settings, agent_id)
-    work.catch_up(settings, agent)
-    with reads.open_reader(work.database(settings)) as reader:
-        memory = reads.find_memory(reader, agent.id, memory_id)
-    if (memory["deleted_at"] is None) == (verb == "restore"):
-        what = "is live, there is nothing to restore" if verb == "restore" else f"has ended ({memory['ended_as']})"
-        raise RefusedError(f"the memory {what}", where=memory["id"], hint="memoryd core history tells more")
-    options = {"operations": [[verb, memory["id"]]]}
-    rows = work.run_now(
-        settings,
-        agent.id,
-        lambda engine, clock: [work.request(engine, clock, agent.id, ledger_runs.EDIT, options)],
-    )
-    work.require_accepted(rows[0])
-    call.output.result({"id": memory["id"], "run": rows[0]["id"]}, f"{memory['id']} {_DONE[verb]}")
+    @core.command(verb, help=does)
+    @click.argument("memory_id", metavar="ID")
+    @of_agent
+    def command(call: Call, settings: Settings, agent: Agent, memory_id: str) -> None:
+        from memoryd.database import reads
+        from memoryd.engine import ledger_runs
+        from memoryd.interfaces import work
+
+        with call.reader(settings, agent) as reader:
+            memory = reads.find_memory(reader, agent.id, memory_id)
+        if (memory["deleted_at"] is None) == (verb == "restore"):
+            what = "is live, there is nothing to restore" if verb == "restore" else f"has ended ({memory['ended_as']})"
+            raise RefusedError(f"the memory {what}", where=memory["id"], hint="memoryd core history tells more")
+        options = {"operations": [[verb, memory["id"]]]}
+        row = work.require_accepted(work.carried_out(settings, agent.id, ledger_runs.EDIT, options))
+        call.output.result({"id": memory["id"], "run": row["id"]}, f"{memory['id']} {done}")
 
 
-@core.command("protect")
-@click.argument("memory_id", metavar="ID")
-@_agent
-@click.pass_obj
-def core_protect(call: Call, memory_id: str, agent_id: str | None) -> None:
-    """Let no job, tool or edit of the file change or remove a memory."""
-    _own(call, agent_id, "protect", memory_id)
-
-
-@core.command("unprotect")
-@click.argument("memory_id", metavar="ID")
-@_agent
-@click.pass_obj
-def core_unprotect(call: Call, memory_id: str, agent_id: str | None) -> None:
-    """Make a protected memory an ordinary one again."""
-    _own(call, agent_id, "unprotect", memory_id)
-
-
-@core.command("restore")
-@click.argument("memory_id", metavar="ID")
-@_agent
-@click.pass_obj
-def core_restore(call: Call, memory_id: str, agent_id: str | None) -> None:
-    """Bring a memory back that was deleted, archived or otherwise ended, into the file as well."""
-    _own(call, agent_id, "restore", memory_id)
+_owning("protect", "Let no job, tool or edit of the file change or remove a memory.", "is protected")
+_owning("unprotect", "Make a protected memory an ordinary one again.", "is an ordinary one")
+_owning(
+    "restore", "Bring a memory back that was deleted, archived or otherwise ended, into the file as well.", "is back"
+)
 
 
 @click.command()
 @click.option("--run", "run_id", metavar="RUN", help="Of one run.")
 @click.option("--since", metavar="DATE", help="Not older than this: 2026-03-04, or a time in ISO 8601.")
-@_agent
+@agent_option
 @click.pass_obj
 def audit(call: Call, run_id: str | None, since: str | None, agent_id: str | None) -> None:
     """Show every change of memory: when, by whom, what. Digests, never content."""
     from memoryd.database import reads
-    from memoryd.interfaces import work
+    from memoryd.interfaces import timeline
 
     settings = call.settings()
     chosen = call.agent(settings, agent_id).id if agent_id else None
     start = None if since is None else _since(settings, since)
-    with reads.open_reader(work.database(settings)) as reader:
-        full = None if run_id is None else str(reads.job_run(reader, run_id)["id"])
+    with call.reader(settings) as reader:
+        run = None if run_id is None else reads.job_run(reader, run_id)
+        full = None if run is None else str(run["id"])
         rows = reads.audit_rows(reader, agent_id=chosen, run_id=full, since=start)
     columns = ("id", "at", "agent_id", "actor", "operation", "memory_id", "run_id")
-    call.output.result(rows, table(rows, columns) if rows else "nothing has been changed")
+    text = table(rows, columns) if rows else "nothing has been changed"
+    refined = (run or {}).get("receipt", {}).get(timeline.REFINE)
+    call.output.result(rows, f"{text}\n{timeline.counted(refined)}" if rows and refined else text)
 
 
 def _since(settings: Settings, text: str) -> str:
@@ -154,7 +124,6 @@ def _since(settings: Settings, text: str) -> str:
 @click.pass_obj
 def verify(call: Call) -> None:
     """Check audit, ledger, files, cursors and index against each other; 0 only where all agree."""
-    from memoryd.database import reads
     from memoryd.engine import verify as verifying
     from memoryd.interfaces import recall as recalls
     from memoryd.interfaces import work
@@ -163,7 +132,7 @@ def verify(call: Call) -> None:
     for agent in settings.agents:
         work.catch_up(settings, agent)
     with (
-        reads.open_reader(work.database(settings)) as reader,
+        call.reader(settings) as reader,
         recalls.scrubbing(settings) as scrubber,
         recalls.opened(settings, scrubber) as recall,
     ):
@@ -185,7 +154,7 @@ def verify(call: Call) -> None:
 )
 @click.option("--memory", "memory_id", metavar="ID", help="Of the RUN only its last change of this memory.")
 @click.option("--dry-run", is_flag=True, help="Show what would be taken back.")
-@_agent
+@agent_option
 @click.pass_obj
 def rollback(
     call: Call,
@@ -205,7 +174,7 @@ def rollback(
     if memory_id is not None and run_id is None:
         raise click.UsageError("--memory names a memory that a RUN has changed")
     settings = call.settings()
-    with reads.open_reader(work.database(settings)) as reader:
+    with call.reader(settings) as reader:
         if run_id is not None:
             row = reads.job_run(reader, run_id)
             # What a proposal came to was done by the run that answered it.
@@ -227,24 +196,18 @@ def rollback(
         states = {one.memory_id: (one.before, one.after) for one in plan.steps}
         call.output.result(planned, _plan_text(planned, states, is_tried=True))
         return
-    rows = work.run_now(
-        settings,
-        agent.id,
-        lambda engine, clock: [work.request(engine, clock, agent.id, ledger_runs.ROLLBACK, options)],
-    )
-    work.require_accepted(rows[0])
-    done = rows[0]["receipt"].get("rollback", {})
-    with reads.open_reader(work.database(settings)) as reader:
-        states = {row["memory_id"]: (row["before"], row["after"]) for row in reads.states_of_run(reader, rows[0]["id"])}
-    told = rows[0]["why"] or "\n".join([_plan_text(done, states), *_files(rows[0]["receipt"])])
-    call.output.result(rows[0], f"{rows[0]['id']} {told}")
+    done = work.require_accepted(work.carried_out(settings, agent.id, ledger_runs.ROLLBACK, options))
+    with call.reader(settings) as reader:
+        states = {row["memory_id"]: (row["before"], row["after"]) for row in reads.states_of_run(reader, done["id"])}
+    told = done["why"] or "\n".join([_plan_text(done["receipt"].get("rollback", {}), states), *_files(done["receipt"])])
+    call.output.result(done, f"{done['id']} {told}")
 
 
 @click.command()
 @click.argument("target", metavar="SESSION|ID")
 @click.option("--dry-run", is_flag=True, help="Show what would be forgotten.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@_agent
+@agent_option
 @click.pass_obj
 def forget(call: Call, target: str, dry_run: bool, yes: bool, agent_id: str | None) -> None:  # noqa: FBT001
     """Erase a memory, or all that a session said, wherever memoryd has put it. There is no way back.

@@ -21,16 +21,10 @@ NAME = "memoryd"
 
 @dataclass(frozen=True, slots=True)
 class McpServer:
-    """The server of one agent's memory.
+    """The server of one agent's memory."""
 
-    Attributes:
-        program: the `memoryd` command.
-        config: the configuration, by its absolute path.
-        agent: its id.
-    """
-
-    program: Sequence[str]
-    config: Path
+    program: Sequence[str]  # the `memoryd` command
+    config: Path  # the configuration, by its absolute path
     agent: str
 
     @property
@@ -48,11 +42,7 @@ class McpServer:
         return next((name for name, entry in servers.items() if self.is_started_by(entry)), None)
 
     def name_among(self, servers: Mapping[str, Any], path: Path, by_hand: str) -> str:
-        """The name it has, or is to have, among a tool's servers.
-
-        Raises:
-            RefusedError: something else has that name.
-        """
+        """The name it has, or is to have, among a tool's servers."""
         if (name := self.find(servers)) is not None:
             return name
         for name in (NAME, f"{NAME}-{self.agent}"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from memoryd.interfaces.cli import Call
+    from memoryd.interfaces.call import Call
     from memoryd.interfaces.service import Service
 
 _launchd = click.option("--launchd", is_flag=True, default=sys.platform == "darwin", help="For launchd (macOS).")

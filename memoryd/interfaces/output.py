@@ -35,11 +35,7 @@ class Output:
     def shown(
         self, data: Mapping[str, Any] | Sequence[Mapping[str, Any]], text: str, error: MemorydError | None
     ) -> None:
-        """Print a result as `result` does; what is to be told all the same where there is an error is its data.
-
-        Raises:
-            MemorydError: `error`, once the text for people is printed.
-        """
+        """Print a result as `result` does; what is to be told all the same where there is an error is its data."""
         if error is None or not self.json:
             self.result(data, text)
         if error is not None:

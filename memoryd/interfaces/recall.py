@@ -13,6 +13,7 @@ import click
 
 from memoryd.errors import ConfigError, MemorydError, NotFoundError
 from memoryd.interfaces import grants
+from memoryd.interfaces.call import Call, agent_option, of_agent
 from memoryd.interfaces.output import one_line
 
 if TYPE_CHECKING:
@@ -22,20 +23,13 @@ if TYPE_CHECKING:
     from memoryd.engine.excerpt import Excerpt, Span
     from memoryd.engine.recall import Hit, Narrowing, Recall
     from memoryd.engine.scrubbing import Scrubber
-    from memoryd.interfaces.cli import Call
 
-_agent = click.option("--agent", "agent_id", metavar="ID", help="The agent, where it is not clear.")
 STDIN = Path("-")
 DATABASE = "memoryd.db"
 
 
 def search(settings: Settings, agent: Agent, text: str, narrowing: Narrowing, what: str) -> list[Hit]:
-    """Search what an agent remembers, for whoever may see it; `what` names the door in the audit.
-
-    Raises:
-        RefusedError: content is not for whoever runs this.
-        ConfigError: there is no word in the query, or the narrowing cannot be meant.
-    """
+    """Search what an agent remembers, for whoever may see it; `what` names the door in the audit."""
     from memoryd.recall.query import parse
 
     if not parse(text).terms:
@@ -47,11 +41,7 @@ def search(settings: Settings, agent: Agent, text: str, narrowing: Narrowing, wh
 
 
 def require_days(narrowing: Narrowing) -> None:
-    """Make sure that a search is narrowed to days, in their order.
-
-    Raises:
-        ConfigError: it is not.
-    """
+    """Make sure that a search is narrowed to days, in their order."""
     for name, day in (("after", narrowing.after), ("before", narrowing.before)):
         # A datetime is a date, too, and its time would count for nothing.
         if day is not None and (not isinstance(day, date) or isinstance(day, datetime)):
@@ -62,12 +52,7 @@ def require_days(narrowing: Narrowing) -> None:
 
 
 def get(settings: Settings, agent: Agent, path: str, span: Span, what: str) -> Excerpt:
-    """Read part of what an agent remembers, for whoever may see it; `what` names the door in the audit.
-
-    Raises:
-        RefusedError: content is not for whoever runs this, or the path leads elsewhere.
-        NotFoundError: there is no such thing, or it ends before the span.
-    """
+    """Read part of what an agent remembers, for whoever may see it; `what` names the door in the audit."""
     from memoryd.engine import excerpt
 
     grants.require(settings, agent, what)
@@ -112,9 +97,19 @@ def scrubbing(settings: Settings) -> Iterator[Scrubber]:
         scrubber.close()
 
 
+def _day(_context: click.Context, option: click.Parameter, text: str | None) -> date | None:
+    try:
+        day = None if text is None else date.fromisoformat(text)
+    except ValueError:
+        day = None
+    if text is not None and (day is None or day.isoformat() != text):  # a week, or the digits alone
+        raise click.BadParameter(f"{text!r} is no day: write 2026-03-04", param_hint=option.opts[0])
+    return day
+
+
 @click.command("search")
 @click.argument("query", nargs=-1, required=True)
-@_agent
+@of_agent
 @click.option("--tier", metavar="T", help="Only: core, daily, recent, archive, fact, session.")
 @click.option(
     "--tags",
@@ -122,18 +117,18 @@ def scrubbing(settings: Settings) -> Iterator[Scrubber]:
     default="",
     help="Only what has all of these tags: of a memory, of a file's front matter (tags: [a]), or #a in its text.",
 )
-@click.option("--after", metavar="DAY", help="Not older than this day, such as 2026-03-04.")
-@click.option("--before", metavar="DAY", help="Not younger than this day.")
+@click.option("--after", callback=_day, metavar="DAY", help="Not older than this day, such as 2026-03-04.")
+@click.option("--before", callback=_day, metavar="DAY", help="Not younger than this day.")
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 200))
-@click.pass_obj
 def search_command(
     call: Call,
+    settings: Settings,
+    agent: Agent,
     query: tuple[str, ...],
-    agent_id: str | None,
     tier: str | None,
     tags: str,
-    after: str | None,
-    before: str | None,
+    after: date | None,
+    before: date | None,
     limit: int,
 ) -> None:
     """Find what is remembered: words, "phrases", prefix*, names such as snake_case or src/app.py.
@@ -143,10 +138,8 @@ def search_command(
     """
     from memoryd.engine.recall import Narrowing
 
-    settings = call.settings()
-    agent = call.agent(settings, agent_id)
     wanted = frozenset(tag.strip() for tag in tags.split(",") if tag.strip())
-    narrowing = Narrowing(tier, wanted, _day(after, "--after"), _day(before, "--before"), limit)
+    narrowing = Narrowing(tier, wanted, after, before, limit)
     hits = search(settings, agent, " ".join(query), narrowing, "search")
     most = max((hit.score for hit in hits), default=0.0)
     lines = [line for hit in hits for line in _lines(hit, most)]
@@ -161,50 +154,32 @@ def _lines(hit: Hit, most: float) -> list[str]:
     return [head, f"    {hit.snippet}", f"    ({one_line(hit.why)})"]
 
 
-def _day(text: str | None, option: str) -> date | None:
-    if text is None:
-        return None
-    try:
-        day = date.fromisoformat(text)
-    except ValueError:
-        day = None
-    if day is None or day.isoformat() != text:  # a week, or the digits alone
-        raise click.BadParameter(f"{text!r} is no day: write 2026-03-04", param_hint=option)
-    return day
-
-
 @click.command("get")
 @click.argument("path")
-@_agent
+@of_agent
 @click.option("--from", "first", default=1, show_default=True, type=click.IntRange(1), help="The first line.")
 @click.option("--lines", "count", type=click.IntRange(1), help="How many lines; all by default.")
-@click.pass_obj
-def get_command(call: Call, path: str, agent_id: str | None, first: int, count: int | None) -> None:
+def get_command(call: Call, settings: Settings, agent: Agent, path: str, first: int, count: int | None) -> None:
     """Show lines of a memory file, turns of session:ID, fact:ID, or what an id stands for that search shows."""
     from memoryd.engine.excerpt import Span
 
-    settings = call.settings()
-    agent = call.agent(settings, agent_id)
     found = get(settings, agent, path, Span(first, count), "get")
     call.output.result(asdict(found), found.text.rstrip("\n"))
 
 
 @click.command("save")
 @click.argument("text")
-@_agent
-@click.pass_obj
-def save_command(call: Call, text: str, agent_id: str | None) -> None:
+@of_agent
+def save_command(call: Call, settings: Settings, agent: Agent, text: str) -> None:
     """Write a note into the day's file."""
     from memoryd.interfaces import work
 
-    settings = call.settings()
-    row = work.save(settings, call.agent(settings, agent_id), text)
-    data = written(row)
+    data = written(work.save(settings, agent, text))
     call.output.result(data, f"{data['run']} {', '.join(data['files'])}")
 
 
 @click.command("update")
-@_agent
+@agent_option
 @click.option("--append", metavar="TEXT", help="Add one memory to MEMORY.md.")
 @click.option(
     "--replace",
@@ -247,13 +222,10 @@ def written(row: dict[str, Any]) -> dict[str, Any]:
 @click.command("feedback")
 @click.argument("memory_id", metavar="ID")
 @click.argument("verdict", type=click.Choice(["good", "bad"]))
-@_agent
-@click.pass_obj
-def feedback_command(call: Call, memory_id: str, verdict: str, agent_id: str | None) -> None:
+@of_agent
+def feedback_command(call: Call, settings: Settings, agent: Agent, memory_id: str, verdict: str) -> None:
     """Say that a memory was good or bad to have; it weighs in what search shows first."""
     from memoryd.interfaces import work
 
-    settings = call.settings()
-    agent = call.agent(settings, agent_id)
     full = work.feedback(settings, agent, memory_id, verdict)
     call.output.result({"id": full, "feedback": verdict}, f"{full} {verdict}")

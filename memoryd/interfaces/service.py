@@ -43,18 +43,7 @@ class Service:
 
 
 def service(settings: Settings, *, launchd: bool, system: bool, environ: Mapping[str, str] | None = None) -> Service:
-    """Work out the file for this configuration, this interpreter and this installation.
-
-    Args:
-        settings: where the configuration, the state folder and the workspaces are.
-        launchd: for launchd instead of systemd.
-        system: for the whole machine instead of this user's session.
-        environ: where `XDG_CONFIG_HOME` is looked up; the process environment by default.
-
-    Raises:
-        ConfigError: launchd has no such system service here, a path cannot be written into a unit, or the workspaces
-            have several owners.
-    """
+    """Work out the file for this configuration, this interpreter and this installation."""
     known = os.environ if environ is None else environ
     if launchd and system:
         raise ConfigError("there is no launchd service for the whole machine", hint="leave out --system or --launchd")
@@ -75,11 +64,7 @@ def _systemctl(command: str) -> tuple[str, str]:
 
 
 def install(made: Service, settings: Settings) -> dict[str, Any]:
-    """Put the file in its place; `path`, `changed`, `backup`, `next` (the command that starts it).
-
-    Raises:
-        StateError: the place cannot be written.
-    """
+    """Put the file in its place; `path`, `changed`, `backup`, `next` (the command that starts it)."""
     make_private_dir(settings.state_dir)
     make_private_dir(settings.state_dir / "log")
     placed = unit.place(made.path, made.text.encode(), Clock().text())
@@ -87,11 +72,7 @@ def install(made: Service, settings: Settings) -> dict[str, Any]:
 
 
 def uninstall(made: Service) -> dict[str, Any]:
-    """Take the file away; `path`, `changed`, `backup`, `next` (the command that stops what still runs).
-
-    Raises:
-        StateError: it cannot be removed.
-    """
+    """Take the file away; `path`, `changed`, `backup`, `next` (the command that stops what still runs)."""
     return _told(made.path, unit.remove(made.path, made.text.encode(), Clock().text()), made.stop)
 
 
@@ -101,20 +82,12 @@ def _told(path: Path, placed: unit.Placed, command: str) -> dict[str, Any]:
 
 
 def command_line(settings: Settings) -> list[str]:
-    """The daemon's command.
-
-    Raises:
-        StateError: this interpreter does not say where it is.
-    """
+    """The daemon's command."""
     return [*program(), "--config", str(settings.source), "run", "--wait", PATIENCE]
 
 
 def program() -> list[str]:
-    """The `memoryd` command, by absolute paths, closed against modules of the current folder and the environment.
-
-    Raises:
-        StateError: this interpreter does not say where it is.
-    """
+    """The `memoryd` command, by absolute paths, closed against modules of the current folder and the environment."""
     if not Path(sys.executable or "").is_absolute():
         raise StateError("this interpreter does not say where it is", hint="call memoryd by its absolute path")
     return [sys.executable, *_isolation(), "-m", "memoryd"]
@@ -152,11 +125,7 @@ def _unit(settings: Settings, *, system: bool) -> str:
 
 
 def _quoted(word: str, *, command: bool = False) -> str:
-    """A word as systemd.syntax(7) reads it: specifiers doubled, variables too in a command, quoted where needed.
-
-    Raises:
-        ConfigError: it holds a character that no unit file can.
-    """
+    """A word as systemd.syntax(7) reads it: specifiers doubled, variables too in a command, quoted where needed."""
     if re.search(r"[\x00-\x1f\x7f]", word) or word != word.encode("utf-8", "replace").decode():
         raise ConfigError(f"the path {word!r} cannot be written into a unit", hint="rename the folder")
     safe = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")

@@ -26,11 +26,7 @@ AHEAD_SECONDS = 8.0  # from a start on, until what hooks may ask for is worked o
 
 
 def forever(settings: Settings, relog: Callable[[Settings], None], patience: timedelta) -> bool:
-    """Run the daemon until it is told to stop; False where a thread is left that the process must not wait for.
-
-    Raises:
-        LockedError: another daemon holds the state folder, and has not let go of it within `patience`.
-    """
+    """Run the daemon until it is told to stop; False where a thread is left that the process must not wait for."""
     with open_app(settings, patience=patience) as app:
         loop = Loop(app, relog)
         hooked = Hooked(app, loop)
@@ -89,11 +85,7 @@ def _verbs(app: App, loop: Loop) -> dict[str, Callable[[Mapping[str, Any]], Any]
 
 
 def once(settings: Settings, patience: timedelta) -> dict[str, Any]:
-    """Read everything, run everything due, end.
-
-    Raises:
-        LockedError: another daemon holds the state folder, and has not let go of it within `patience`.
-    """
+    """Read everything, run everything due, end."""
     with open_app(settings, patience=patience) as app:
         done = run_once(app)
         with reads.open_reader(app.database) as reader:

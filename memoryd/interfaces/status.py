@@ -21,6 +21,7 @@ from memoryd.gauge.estimate import estimate
 from memoryd.gauge.fill import fill_of
 from memoryd.index.database import Index, RebuiltError
 from memoryd.interfaces.output import one_line
+from memoryd.llm.endpoint import has_reader
 from memoryd.recall import injection
 from memoryd.recall.load_cap import CAPS, WARN_AT
 from memoryd.transcripts.format import UNHEARD
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
 
     from memoryd.config import Agent, Settings
     from memoryd.database.reads import Reader, Row
+    from memoryd.jobs.reader import Fitness
 
 NEWEST = 20
+_COUNTS = ("true_right", "true_asked", "false_right", "false_asked")  # of `jobs.reader.Fitness`
 _WHY = 120  # characters of why a run ended so; `job show` has all of it
 
 
@@ -55,8 +58,43 @@ def status(settings: Settings, reader: Reader, *, everything: bool, waits: bool 
             "today_tokens": reads.spent(reader, datetime.now(settings.zone).date().isoformat()),
             "daily_tokens": settings.llm.daily_tokens,
         },
+        "readers": readers(settings, reader),
         "disk": _disk(settings),
     }
+
+
+def readers(settings: Settings, reader: Reader) -> list[dict[str, Any]]:
+    """How fit each model is that reads claims as a second reader, as far as it was tested; none where nobody reads."""
+    if not has_reader(settings):
+        return []
+    from memoryd.engine.answering import endpoint_of  # what asks models is dear to import
+    from memoryd.engine.second_reader import version
+    from memoryd.jobs.reader import JOB
+
+    known = reads.readers(reader)
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for agent in settings.agents:
+        endpoint = endpoint_of(settings, agent.id, JOB)
+        row = known.get((endpoint.base_url, endpoint.model, version()), {})
+        told: dict[str, Any] = {"endpoint": endpoint.base_url, "model": endpoint.model, "fit": None, "agents": []}
+        told |= {name: row.get(name) for name in (*_COUNTS, "tested_at")}
+        told |= {"fit": _fitness(row).is_fit} if row else {}
+        found.setdefault((endpoint.base_url, endpoint.model), told)["agents"].append(agent.id)
+    return list(found.values())
+
+
+def _fitness(row: Mapping[str, Any]) -> Fitness:
+    from memoryd.jobs.reader import Fitness
+
+    return Fitness(*(row[name] for name in _COUNTS))
+
+
+def reader_line(one: Mapping[str, Any]) -> str:
+    """Return how fit a second reader is, for people."""
+    from memoryd.engine.second_reader import told
+
+    how = "not tested yet: the first run that asks it tests it" if one["fit"] is None else told(_fitness(one))
+    return f"{one['model']} {how}"
 
 
 def of_agent(data: dict[str, Any], agent_id: str | None) -> dict[str, Any]:
@@ -109,6 +147,7 @@ def _agent(settings: Settings, reader: Reader, agent: Agent, row: Row | None, ev
         "loads": _loads(reader, agent),
         "told": _told(settings, agent),
         "facts": reads.facts(reader, agent.id),
+        "unsure": reads.unsure(reader, agent.id),
         "runs": reads.last_runs(reader, agent.id),
         "proposals": reads.proposals(reader, agent.id),
         "held": reads.held_jobs(reader, agent.id),
@@ -175,16 +214,8 @@ def _told(settings: Settings, agent: Agent) -> dict[str, int] | None:
 
 
 def _next(settings: Settings) -> dict[str, str]:
-    on = {
-        kind
-        for kind, line, mode in (
-            ("sleep", settings.sleep.schedule, settings.modes.sleep),
-            ("dedup", settings.dedup.schedule, settings.modes.dedup),
-            ("dream", settings.dream.schedule, settings.modes.dream),
-            ("refine", settings.refine.schedule, settings.modes.refine),
-        )
-        if line and mode != "off"
-    }
+    kinds = ("sleep", "dedup", "dream", "refine")
+    on = {kind for kind in kinds if getattr(settings, kind).schedule and getattr(settings.modes, kind) != "off"}
     if not on:
         return {}
     from memoryd.daemon.schedule import next_times  # the clock's library is dear to import
@@ -201,11 +232,7 @@ def _session(row: Row, configured: int | None) -> dict[str, Any]:
     fill = fill_of(row, configured)
     now, size = fill.live, fill.window
     return {
-        "id": row["id"],
-        "transcript": row["transcript"],
-        "format": row["format"],
-        "state": row["state"],
-        "turns": row["turns"],
+        **{name: row[name] for name in ("id", "transcript", "format", "state", "turns", "last_turn_at")},
         "tokens": now.tokens,
         "window": size.tokens,
         "window_from": size.how,
@@ -213,7 +240,6 @@ def _session(row: Row, configured: int | None) -> dict[str, Any]:
         "gauge": now.exactness,
         "gauge_from": now.how,
         "gauge_record": now.record_id,
-        "last_turn_at": row["last_turn_at"],
     }
 
 
@@ -251,6 +277,8 @@ def as_text(data: dict[str, Any]) -> str:
     lines.append(_disk_line(data["disk"]))
     for agent in data["agents"]:
         lines += _agent_lines(agent)
+    if found := data.get("readers"):
+        lines += ["", *(f"second reader: {reader_line(one)}" for one in found)]
     spend = data["spend"]
     if spend["today_tokens"]:
         lines += ["", f"spend    {spend['today_tokens']:,} of {spend['daily_tokens']:,} tokens today"]
@@ -268,6 +296,11 @@ def _agent_lines(agent: dict[str, Any]) -> list[str]:
         f" {counted(agent.get('bad_spans', 0), 'unreadable span')}"
     )
     lines += [f"  WARNING  {line}" for line in passed_over_line(agent.get("passed_over", {}))]
+    if unsure := agent.get("unsure"):
+        lines.append(
+            f"  unsure   {counted(unsure, 'line')} of the daily files: author unknown, so not taken into MEMORY.md; the"
+            " dream diary lists them; copy into MEMORY.md what is true"
+        )
     if embedded := agent.get("embedded"):
         lines.append(f"  meaning  of {embedded['done']:,} of {embedded['of']:,} texts is known to search")
     lines += [f"  history  {line}" for line in left_line(agent.get("left_as_history", 0), agent["id"])]

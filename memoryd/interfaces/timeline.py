@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from memoryd.database import reads
 from memoryd.interfaces import grants
 from memoryd.interfaces.output import one_line
+from memoryd.jobs.tally import Tally
 from memoryd.ledger.memory import PREFIXES, Kind
 
 if TYPE_CHECKING:
@@ -35,8 +38,34 @@ def contents(settings: Settings, agent: Agent, reader: Reader, run_id: str) -> l
     return grants.shown(settings, agent, "job show --content", told, "content", "was")
 
 
+def claims(settings: Settings, reader: Reader, run: Mapping[str, Any], *, wanted: bool) -> list[Any] | dict[str, int]:
+    """Return what became of each claim of a run's reply; how many ended how, if not wanted or not for the person."""
+    found = reads.claims(reader, run["id"])
+    agent = next((one for one in settings.agents if one.id == run["agent_id"]), None)
+    if not found or (wanted and agent is not None and grants.may_read(settings, agent, "job show")):
+        return found
+    return dict(Counter(one["verdict"] for one in found))
+
+
+def claim_lines(found: list[Any] | dict[str, int]) -> list[str]:
+    """Return claims as people read them, a line each, or their counts on one line."""
+    if isinstance(found, dict):
+        return [f"claims         {', '.join(f'{verdict} {count}' for verdict, count in found.items())}"]
+    return [
+        f"  {one['verdict']:8} at step {one['step']:7} {one_line(one['claim'])} [{', '.join(one['cites'])}]"
+        + (f": {one_line(one['why'])}" if one["why"] else "")
+        + (" (after one repair)" if one["repaired"] else "")
+        for one in found
+    ]
+
+
 def _said(state: object) -> str | None:
     return None if state is None else str(json.loads(str(state))["content"])
+
+
+def counted(refined: Mapping[str, Any]) -> str:
+    """Return what a refinement's part of a receipt counts, in words."""
+    return Tally(**refined.get("counted", {})).told()
 
 
 def lines(refined: Mapping[str, Any], texts: Sequence[Mapping[str, Any]] = ()) -> Iterator[str]:
@@ -49,8 +78,7 @@ def lines(refined: Mapping[str, Any], texts: Sequence[Mapping[str, Any]] = ()) -
     why = f": {refined['why']}" if refined.get("why") else ""
     undone = "; taken back" if refined.get("rolled_back") else ""
     yield f"refinement     {refined['mode']}, {size}, {how}{why}{undone}"
-    counted = ", ".join(f"{name} {number}" for name, number in refined.get("counted", {}).items() if number)
-    yield f"counted        {counted or 'nothing'}"
+    yield f"counted        {counted(refined)}"
     if refined.get("unfounded"):
         yield f"unfounded      {', '.join(refined['unfounded'])}: the summary claims otherwise"
     said = {row["id"]: row for row in texts}

@@ -18,11 +18,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from memoryd.errors import RefusedError
+from memoryd.interfaces.json_settings import Edit
 from memoryd.interfaces.mcp_server import NAME
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from memoryd.interfaces.mcp_server import McpServer
 
 _KEY = "mcp_servers"
@@ -30,48 +29,32 @@ _PATIENCE = {"startup_timeout_sec": 30}  # three times what it is else: a busy m
 
 
 @dataclass(frozen=True, slots=True)
-class TomlServers:
-    """One table of the list.
+class TomlServers(Edit):
+    """One table of the list."""
 
-    Attributes:
-        path: the file.
-        server: what the table starts.
-    """
-
-    path: Path
-    server: McpServer
+    server: McpServer  # what the table starts
 
     def put(self, old: bytes | None) -> bytes:
-        """The file with the block in it; the same bytes where the server is there already, as it should be.
-
-        Raises:
-            RefusedError: the file is no TOML, or something else has the name, or the table is not from memoryd.
-        """
-        text = self._text(old)
+        text = self.text(old)
         was = self._read(text)
         words = self.server.words
         wanted = {"command": words[0], "args": words[1:]}
-        name = self.server.name_among(was.get(_KEY, {}), self.path, self._by_hand())
+        name = self.server.name_among(was.get(_KEY, {}), self.path, self.by_hand())
         there = was.get(_KEY, {}).get(name)
         if there is not None and {**there, **wanted} == there:
             return old or b""
         rest = self._without(text, name)
         if _KEY in (kept := self._read(rest)) and name in kept[_KEY]:
-            raise RefusedError(f"has a table [{_KEY}.{name}] already", str(self.path), self._by_hand())
+            raise RefusedError(f"has a table [{_KEY}.{name}] already", str(self.path), self.by_hand())
         end = "\r\n" if "\r\n" in text else "\n"
         lead = "" if not rest else end if rest.endswith("\n") else 2 * end
         new = f"{rest}{lead}{end.join(self._block(name))}{end}"
         if self._read(new) != kept | {_KEY: kept.get(_KEY, {}) | {name: wanted | _PATIENCE}}:
-            raise RefusedError(f"cannot take another table at its end: {_KEY}", str(self.path), self._by_hand())
+            raise RefusedError(f"cannot take another table at its end: {_KEY}", str(self.path), self.by_hand())
         return new.encode()
 
     def take(self, old: bytes) -> bytes | None:
-        """The file without the block, None where nothing is left in it; the same bytes where it was not there.
-
-        Raises:
-            RefusedError: the file is no TOML, or has more of the server outside of the block.
-        """
-        text = self._text(old)
+        text = self.text(old)
         name = self.server.find(self._read(text).get(_KEY, {}))
         if name is None:
             return old
@@ -109,18 +92,12 @@ class TomlServers:
         try:
             document = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            raise RefusedError(f"is no TOML: {error}", str(self.path), self._by_hand()) from error
+            raise RefusedError(f"is no TOML: {error}", str(self.path), self.by_hand()) from error
         if not isinstance(document.get(_KEY, {}), dict):
-            raise RefusedError(f"holds something else under {_KEY} than tables", str(self.path), self._by_hand())
+            raise RefusedError(f"holds something else under {_KEY} than tables", str(self.path), self.by_hand())
         return document
 
-    def _text(self, old: bytes | None) -> str:
-        try:
-            return (old or b"").decode()
-        except UnicodeDecodeError as error:
-            raise RefusedError("is no UTF-8 text", str(self.path), self._by_hand()) from error
-
-    def _by_hand(self) -> str:
+    def by_hand(self) -> str:
         return "put this in by hand: " + "; ".join(self._block(NAME)[1:-1])
 
 

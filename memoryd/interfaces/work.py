@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.app import DATABASE, LOCK, open_app
 from memoryd.counted import counted
+from memoryd.daemon import slots
 from memoryd.daemon.once import await_settled, read_all
 from memoryd.database import reads, runs, snapshot, sqlite, turns
 from memoryd.engine import (
@@ -39,6 +40,7 @@ from memoryd.files.locks import Lock
 from memoryd.files.log import Log
 from memoryd.interfaces import asking
 from memoryd.interfaces.recall import scrubbing
+from memoryd.jobs import knife
 from memoryd.jobs.sleep import CONSUMER
 from memoryd.ledger.facts import Limits as FactLimits
 from memoryd.ledger.guards import Limits as GuardLimits
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Engine
 
+    from memoryd.app import App
     from memoryd.config import Agent, Settings
     from memoryd.engine.scrubbing import Scrubber
     from memoryd.ledger.rollback import Plan
@@ -65,70 +68,63 @@ UNDONE = frozenset({"failed", "dead", "blocked", "interrupted", "queued", "cance
 
 def set_paused(settings: Settings, agent_id: str, *, paused: bool) -> None:
     """Pause or resume an agent; a running daemon sees it at its next look at the queue."""
-
-    def change(engine: Engine) -> None:
-        with sqlite.writing(engine) as connection:
-            if not runs.set_paused(connection, agent_id, paused=paused):
-                raise NotFoundError(f"the daemon does not know the agent {agent_id!r} yet", hint=RELOAD)
-
-    _with_state(settings, change)
+    with _changing(settings) as (engine, _), sqlite.writing(engine) as connection:
+        if not runs.set_paused(connection, agent_id, paused=paused):
+            raise NotFoundError(f"the daemon does not know the agent {agent_id!r} yet", hint=RELOAD)
 
 
-def _with_state(settings: Settings, change: Callable[[Engine], None]) -> None:
-    """Change the database beside a running daemon, or under its lock where none runs."""
+@contextmanager
+def _changing(settings: Settings) -> Iterator[tuple[Engine, App | None]]:
+    """The database, beside a running daemon, or with the app under its lock where none runs."""
     try:
-        with open_app(settings) as app:
-            change(app.engine)
+        app = open_app(settings)
     except LockedError:
-        engine = opened_beside(settings)
-        change(engine)
-        engine.dispose()
+        with beside(settings) as engine:
+            yield engine, None
+    else:
+        with app:
+            yield app.engine, app
 
 
-def opened_beside(settings: Settings) -> Engine:
+@contextmanager
+def beside(settings: Settings) -> Iterator[Engine]:
     """The database, open beside whoever holds the lock; one that is just being made is waited for."""
     path = settings.state_dir / DATABASE
     late = time.monotonic() + MADE_SECONDS
     while True:
         try:
             with reads.open_reader(path):  # refuses a database of another version
-                return sqlite.connect(path)
+                engine = sqlite.connect(path)
+                break
         except reads.NotMadeError:  # who holds the folder makes it at this moment
             if time.monotonic() > late:
                 raise
             time.sleep(POLL_SECONDS)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def _reading(settings: Settings) -> Iterator[Connection]:
+    with beside(settings) as engine, sqlite.reading(engine) as connection:
+        yield connection
 
 
 class Asked(NamedTuple):
-    """How a job is asked for by hand.
+    """How a job is asked for by hand."""
 
-    Attributes:
-        session_id: this session only (sleep, facts).
-        force: sessions that are over as well (sleep); though nothing is new (dream), the core is small (refine), or
-            the same was rejected (dream, refine, dedup).
-        mode: how far it may go (refine); None for the configured one.
-        lookback_days: so many days, ending today (dream); None for the configured number.
-    """
-
-    session_id: str | None = None
+    session_id: str | None = None  # this session only (sleep, facts)
+    # Sessions that are over as well (sleep); though nothing is new (dream), the core is small (refine), or the same was
+    # rejected: by dream, refine and dedup.
     force: bool = False
-    lookback_days: int | None = None
-    mode: str | None = None
+    lookback_days: int | None = None  # so many days, ending today (dream); None for the configured number
+    mode: str | None = None  # how far it may go (refine); None for the configured one
 
 
 def run_job(settings: Settings, kind: str, agent_id: Callable[[], str], asked: Asked) -> list[dict[str, Any]]:
-    """Run a job and wait for it; returns the rows of its runs, of a dream without the sleeps that its receipt names.
-
-    Args:
-        settings: the configuration.
-        kind: of the job.
-        agent_id: chooses the agent.
-        asked: how it is asked for.
-
-    Raises:
-        RefusedError: the kind comes with a later version.
-        NotFoundError: there is no such kind, agent or session.
-    """
+    """Run a job and wait for it; returns the rows of its runs, of a dream without the sleeps that its receipt names."""
     check_kind(kind)
     require_mode(kind, asked.mode)
     agent = agent_id()
@@ -144,11 +140,7 @@ def run_job(settings: Settings, kind: str, agent_id: Callable[[], str], asked: A
 
 
 def require_mode(kind: str, mode: str | None) -> None:
-    """Make sure that a mode is given only to what has one.
-
-    Raises:
-        RefusedError: the kind has no modes.
-    """
+    """Make sure that a mode is given only to what has one."""
     if mode is not None and kind != refining.KIND:
         raise RefusedError(f"{kind!r} jobs have no modes", hint=f"leave --mode out; {refining.KIND} has them")
 
@@ -164,12 +156,7 @@ def _refine(engine: Engine, clock: Clock, agent_id: str, mode: str | None, *, fo
 
 
 def rehearse(settings: Settings, kind: str, agent: Agent, asked: Asked) -> list[dict[str, Any]]:
-    """Find out what a job would do now, of what was read so far; nothing is written and no model asked.
-
-    Raises:
-        RefusedError: the kind comes with a later version.
-        NotFoundError: there is no such kind or session, or nothing has been read yet.
-    """
+    """Find out what a job would do now, of what was read so far; nothing is written and no model asked."""
     check_kind(kind)
     require_mode(kind, asked.mode)
     if not database(settings).exists():
@@ -211,25 +198,14 @@ def _queued(settings: Settings, engine: Engine, clock: Clock, kind: str, agent_i
 def run_now(
     settings: Settings,
     agent_id: str,
-    queue: Callable[[Engine, Clock], list[str]],
+    queue: Callable[[Engine, Clock], list[str]],  # puts them into the job table; returns their ids
     *,
-    fresh: bool = False,
-    settled: bool = False,
+    fresh: bool = False,  # the transcripts are to be read first
+    settled: bool = False,  # an edit of `MEMORY.md` is to be imported first, for which a daemon makes the runs wait
+    # Does so instead of `queue` where another process or thread is to carry them out.
     beside: Callable[[Engine, Clock], list[str]] | None = None,
 ) -> list[dict[str, Any]]:
-    """Have runs carried out, by the daemon or here, and wait for them; returns their rows.
-
-    Args:
-        settings: the configuration.
-        agent_id: whose runs they are.
-        queue: puts them into the job table; returns their ids.
-        fresh: the transcripts are to be read first.
-        settled: an edit of `MEMORY.md` is to be imported first, for which a daemon makes the runs wait.
-        beside: does so instead of `queue` where another process or thread is to carry them out.
-
-    Raises:
-        NotFoundError: the daemon does not know the agent.
-    """
+    """Have runs carried out, by the daemon or here, and wait for them; returns their rows."""
     queued: list[str] = []
     while True:
         try:
@@ -255,13 +231,17 @@ def run_now(
         return _rows(settings, queued)
 
 
-def require_done(row: dict[str, Any]) -> dict[str, Any]:
-    """Turn a run that did not come to its end into the error it is for the person who asked; returns another's row.
+def carried_out(
+    settings: Settings, agent_id: str, kind: str, options: dict[str, Any] | None, key: str | None = None
+) -> dict[str, Any]:
+    """Have one run carried out as `run_now` does; returns its row."""
+    return run_now(
+        settings, agent_id, lambda engine, clock: [request(engine, clock, agent_id, kind, options, key=key)]
+    )[0]
 
-    Raises:
-        RefusedError: the guards let nothing of it through.
-        MemorydError: it failed, or was cancelled.
-    """
+
+def require_done(row: dict[str, Any]) -> dict[str, Any]:
+    """Turn a run that did not come to its end into the error it is for the person who asked; returns another's row."""
     if row["state"] == "declined":
         raise RefusedError(str(row["why"]), where=row["id"])
     if row["state"] in UNDONE:
@@ -270,12 +250,7 @@ def require_done(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def require_accepted(row: dict[str, Any]) -> dict[str, Any]:
-    """As `require_done`, for a run of which all was asked for by a person or a tool: nothing of it may be refused.
-
-    Raises:
-        RefusedError: a guard or the ledger said no.
-        MemorydError: it failed, or was cancelled.
-    """
+    """As `require_done`, for a run of which all was asked for by a person or a tool: nothing of it may be refused."""
     refused = row["receipt"].get("refused", ())
     if refused:
         why = row["why"] or "; ".join(f"{one['guard']}: {one['why']}" for one in refused)
@@ -284,12 +259,7 @@ def require_accepted(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def answer(settings: Settings, run_id: str, verb: str) -> dict[str, Any]:
-    """Accept or reject a proposal, and wait for it; returns the row of the run that does it.
-
-    Raises:
-        NotFoundError: there is no run with this id.
-        RefusedError: it is no proposal, or was answered already.
-    """
+    """Accept or reject a proposal, and wait for it; returns the row of the run that does it."""
     with reads.open_reader(database(settings)) as reader:
         row = reads.job_run(reader, run_id)
     if row["state"] != runs.PROPOSED:
@@ -304,48 +274,19 @@ def answer(settings: Settings, run_id: str, verb: str) -> dict[str, Any]:
 
 
 def trust(settings: Settings, agent: Agent, kind: str) -> bool:
-    """Let a kind of job that is held back go on as configured; False where it was not held.
-
-    Raises:
-        NotFoundError: there is no such kind.
-    """
+    """Let a kind of job that is held back go on as configured; False where it was not held."""
     if kind not in modes.KINDS:
         raise NotFoundError(f"no job kind {kind!r} can be held back", hint=f"kinds: {', '.join(modes.KINDS)}")
-    was: list[bool] = []
-
-    def change(engine: Engine) -> None:
-        with sqlite.writing(engine) as connection:
-            was.append(evaluating.let_go(connection, agent.id, kind, Clock().text()))
-
-    _with_state(settings, change)
-    return was[0]
+    with _changing(settings) as (engine, _), sqlite.writing(engine) as connection:
+        return evaluating.let_go(connection, agent.id, kind, Clock().text())
 
 
 def evaluate(settings: Settings, agent: Agent, days: int) -> dict[str, Any]:
-    """Put the user's own questions of the last days to memory with and without its core; numbers alone.
-
-    Raises:
-        NotFoundError: nothing has been read yet.
-    """
+    """Put the user's own questions of the last days to memory with and without its core; numbers alone."""
     if not database(settings).exists():
         raise NotFoundError("nothing has been read yet", str(database(settings)), "memoryd run --once")
-    engine = opened_beside(settings)
-    try:
+    with beside(settings) as engine:
         return evaluating.as_row(evaluating.of_agent(engine, settings, agent, Clock().now(), days))
-    finally:
-        engine.dispose()
-
-
-def require_answered(row: dict[str, Any]) -> None:
-    """As `require_done`, for an answer; what guards refused of a proposal is told, and no error.
-
-    Raises:
-        RefusedError: the proposal cannot be answered so.
-        MemorydError: it failed, or was cancelled.
-    """
-    if row["state"] == "declined":
-        raise RefusedError(str(row["why"]), where=row["id"])
-    require_done(row)
 
 
 def request(
@@ -355,25 +296,11 @@ def request(
     kind: str,
     options: dict[str, Any] | None = None,
     *,
-    key: str | None = None,
-    text: str | None = None,
+    key: str | None = None,  # what makes two runs the same; by default those of a kind without options are
+    text: str | None = None,  # what a tool gives it to write, without its secrets
     session_id: str | None = None,
 ) -> str:
-    """Queue a run that a person or a tool asks for; one of its key that waits already is theirs then, as they ask it.
-
-    Args:
-        engine: the state database.
-        clock: tells the time.
-        agent_id: whose run it is.
-        kind: of the run.
-        options: what it is about.
-        key: what makes two runs the same; by default those of a kind without options are.
-        text: what a tool gives it to write, without its secrets.
-        session_id: which session it is about.
-
-    Raises:
-        RefusedError: one of its key is under way, and is about something else.
-    """
+    """Queue a run that a person or a tool asks for; one of its key that waits already becomes theirs, as asked."""
     now = clock.text()
     key = key or (f"{kind}:{agent_id}" if options is None else None)
     run_id = sleeping.new_run_id(clock)
@@ -434,39 +361,17 @@ def state(settings: Settings, agent: Agent) -> Iterator[tuple[Engine, Scrubber]]
     """The database and what redacts texts, beside a running daemon or under its lock.
 
     For changes that one transaction makes whole, either way.
-
-    Raises:
-        NotFoundError: the daemon does not know the agent.
     """
-    try:
-        app = open_app(settings)
-    except LockedError:
-        pass
-    else:
-        with app:
-            _require_known(app.engine, agent.id)
-            yield app.engine, app.scrubber
-        return
-    engine = opened_beside(settings)
-    try:
+    with _changing(settings) as (engine, app):
         _require_known(engine, agent.id)
-        with scrubbing(settings) as scrubber:
+        with nullcontext(app.scrubber) if app else scrubbing(settings) as scrubber:
             yield engine, scrubber
-    finally:
-        engine.dispose()
 
 
 def save(settings: Settings, agent: Agent, text: str, *, witnessed: bool = False) -> dict[str, Any]:
     """Write a note into the day's file, and wait for it; returns the row of its run.
 
-    Args:
-        settings: the configuration.
-        agent: whose file.
-        text: the note.
-        witnessed: the agent itself calls: what its session does not support is told as a report.
-
-    Raises:
-        RefusedError: there is nothing in it, or nothing that the session lets stand.
+    `witnessed`: the agent itself calls; a line says nothing in the user's name unless they typed it.
     """
     return _write(settings, agent, saving.SAVE, text, witnessed=witnessed)
 
@@ -481,16 +386,8 @@ def update(
 ) -> dict[str, Any]:
     """Add a memory to `MEMORY.md`, or make it another text, and wait for it; returns the row of the run.
 
-    Args:
-        settings: the configuration.
-        agent: whose memory.
-        append: the memory to add.
-        replace: or the whole text.
-        witnessed: the agent itself calls: an added memory that its session does not support goes to the day's file,
-            a new text with such a memory is refused.
-
-    Raises:
-        RefusedError: a guard says no, or there is nothing to write; nothing was changed.
+    `witnessed`: an added memory that only the user's word can bring in goes to the day's file, a new text with such a
+    memory is refused.
     """
     catch_up(settings, agent)
     if replace is not None:
@@ -507,7 +404,7 @@ def _write(settings: Settings, agent: Agent, kind: str, text: str, *, witnessed:
     local = now.astimezone(settings.zone)
     options: dict[str, Any] = {"day": local.date().isoformat(), "clock": f"{local:%H:%M}"}
     if witnessed:
-        options["witness"] = {"now": local.isoformat(), "since": text_of(now - settings.sessions.idle_end)}
+        options["witness"] = {"since": text_of(now - settings.sessions.idle_end)}
 
     def queue(engine: Engine, clock: Clock) -> list[str]:
         return [request(engine, clock, agent.id, kind, options, text=clean)]
@@ -518,56 +415,47 @@ def _write(settings: Settings, agent: Agent, kind: str, text: str, *, witnessed:
 
 def call_knife(
     settings: Settings, agent: Agent, tool: str, arguments: str
-) -> tuple[dict[str, Any], dict[str, Any] | None]:
+) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
     """Have a tool of the agent's own refinement carried out; returns the row of its run, and what came of the call.
 
-    That is None where the refinement is over: then the row says how.
-
-    Args:
-        settings: the configuration.
-        agent: whose core is refined, by itself.
-        tool: its name.
-        arguments: a JSON object.
-
-    Raises:
-        RefusedError: another refinement waits or runs.
+    There is no row where a search was answered without a refinement, and no answer where the refinement is over: then
+    the row says how.
     """
     catch_up(settings, agent)
+    if tool == knife.SEARCH and (found := _found_beside(settings, agent, arguments)) is not None:
+        return None, found
     with scrubbing(settings) as scrubber:
         (clean,) = scrubber.redact([arguments])
 
     def queue(engine: Engine, clock: Clock) -> list[str]:
+        since = text_of(slots.refinement_slot(settings, clock.now()))
         with sqlite.writing(engine) as connection:
-            return [called_refining.hand_over(connection, clock, settings, agent.id, tool, clean)]
+            return [called_refining.hand_over(connection, clock, settings, agent.id, tool, clean, since)]
 
     row = run_now(settings, agent.id, queue)[0]
-    engine = opened_beside(settings)
-    try:
-        with sqlite.reading(engine) as connection:
-            return row, called_refining.answer_of(connection, row["id"])
-    finally:
-        engine.dispose()
+    with _reading(settings) as connection:
+        return row, called_refining.answer_of(connection, row["id"])
+
+
+def _found_beside(settings: Settings, agent: Agent, arguments: str) -> dict[str, Any] | None:
+    """Answer a search of the core; None where a refinement of the agent's own goes on, which answers it itself."""
+    with _reading(settings) as connection:
+        if called_refining.goes_on(connection, agent.id):
+            return None
+        return called_refining.found_in(connection, agent.id, arguments)
 
 
 def core_size_if_due(settings: Settings, agent: Agent) -> int | None:
-    """Tokens of a core that its agent should refine; None where there is nothing to refine."""
+    """Tokens of a core that its agent should refine; None where no refinement is due."""
     if not database(settings).exists():
         return None
-    engine = opened_beside(settings)
-    try:
-        with sqlite.reading(engine) as connection:
-            return called_refining.size_if_due(connection, settings, agent.id)
-    finally:
-        engine.dispose()
+    since = text_of(slots.refinement_slot(settings, Clock().now()))
+    with _reading(settings) as connection:
+        return called_refining.size_if_due(connection, settings, agent.id, since)
 
 
 def feedback(settings: Settings, agent: Agent, memory_id: str, verdict: str) -> str:
-    """Record a word on a memory; a unique beginning of its id is enough. Returns the id.
-
-    Raises:
-        NotFoundError: there is no such memory.
-        RefusedError: it has ended.
-    """
+    """Record a word on a memory; a unique beginning of its id is enough. Returns the id."""
     with reads.open_reader(database(settings)) as reader:
         full = str(reads.find_memory(reader, agent.id, memory_id)["id"])
     with state(settings, agent) as (engine, _):
@@ -577,63 +465,37 @@ def feedback(settings: Settings, agent: Agent, memory_id: str, verdict: str) -> 
 
 @contextmanager
 def fact_store(settings: Settings, agent: Agent) -> Iterator[FactStore]:
-    """The fact store of an agent.
-
-    Raises:
-        NotFoundError: the daemon does not know the agent.
-    """
+    """The fact store of an agent."""
     with state(settings, agent) as (engine, scrubber):
-        yield _fact_store(settings, agent, engine, scrubber)
-
-
-def _fact_store(settings: Settings, agent: Agent, engine: Engine, scrubber: Scrubber) -> FactStore:
-    return FactStore(
-        engine,
-        agent.id,
-        agent.workspace,
-        Clock(),
-        FactLimits(settings.facts.min_confidence, settings.facts.max_facts),
-        GuardLimits(settings.guards.retention_floor, settings.guards.erosion_percent),
-        scrubber.redact,
-        Log("memoryd").bind(part="facts"),
-    )
+        yield FactStore(
+            engine,
+            agent.id,
+            agent.workspace,
+            Clock(),
+            FactLimits(settings.facts.min_confidence, settings.facts.max_facts),
+            GuardLimits(settings.guards.retention_floor, settings.guards.erosion_percent),
+            scrubber.redact,
+            Log("memoryd").bind(part="facts"),
+        )
 
 
 def scrub_again(settings: Settings, agent_id: str | None) -> dict[str, Any]:
-    """Redact again what is stored, and wait for it; returns the row of its run.
-
-    Raises:
-        RefusedError: nothing is to be redacted, or of nobody.
-    """
+    """Redact again what is stored, and wait for it; returns the row of its run."""
     if settings.scrub.secrets == settings.scrub.pii == "off":
         raise RefusedError("scrub.secrets and scrub.pii are off", str(settings.source), "say what is to be redacted")
     if not settings.agents:
         raise RefusedError("there are no agents", str(settings.source), "name the agents whose memory is meant")
     agent = agent_id or settings.agents[0].id
     options = {"agents": None if agent_id is None else [agent_id]}
-    key = f"{rescrub.KIND}:{agent_id or ''}"
-
-    def queue(engine: Engine, clock: Clock) -> list[str]:
-        return [request(engine, clock, agent, rescrub.KIND, options, key=key)]
-
-    return run_now(settings, agent, queue)[0]
+    return carried_out(settings, agent, rescrub.KIND, options, f"{rescrub.KIND}:{agent_id or ''}")
 
 
 def planned_rollback(settings: Settings, agent_id: str, options: dict[str, Any]) -> Plan:
-    """What a rollback would do.
-
-    Raises:
-        NotFoundError: there is nothing of that name to take back.
-        RefusedError: it is a run that only proposed.
-    """
-    engine = opened_beside(settings)
-    try:
-        with sqlite.reading(engine) as connection:
-            target = ledger_runs.target_of(options)
-            ledger_runs.require_done(connection, target)
-            return time_machine.plan(connection, agent_id, target, Clock().text())
-    finally:
-        engine.dispose()
+    """What a rollback would do."""
+    target = ledger_runs.target_of(options)
+    with _reading(settings) as connection:
+        ledger_runs.require_done(connection, target)
+        return time_machine.plan(connection, agent_id, target, Clock().text())
 
 
 def _require_known(engine: Engine, agent_id: str) -> None:
@@ -643,8 +505,7 @@ def _require_known(engine: Engine, agent_id: str) -> None:
 
 
 def _queue_beside(settings: Settings, agent_id: str, queue: Callable[[Engine, Clock], list[str]]) -> list[str]:
-    engine = opened_beside(settings)
-    try:
+    with beside(settings) as engine:
         late = time.monotonic() + KNOWN_SECONDS
         while True:
             try:
@@ -655,8 +516,6 @@ def _queue_beside(settings: Settings, agent_id: str, queue: Callable[[Engine, Cl
                 time.sleep(POLL_SECONDS)
             else:
                 return queue(engine, Clock())
-    finally:
-        engine.dispose()
 
 
 def queue_sleeps(engine: Engine, clock: Clock, agent_id: str, session_id: str | None, *, force: bool) -> list[str]:
@@ -714,11 +573,7 @@ def _nothing(engine: Engine, clock: Clock, agent_id: str, session_id: str | None
 
 
 def _wait(settings: Settings, run_ids: Sequence[str]) -> list[dict[str, Any]] | None:
-    """Wait until runs have ended; one that failed and waits for its next attempt has ended for this command.
-
-    Returns:
-        Their rows; None where nobody is left who would carry them out.
-    """
+    """Wait until runs have ended; one that failed and waits for its next attempt has ended for this command."""
     lock = Lock(settings.state_dir / LOCK)
     while True:
         holder = lock.holder()
@@ -741,39 +596,30 @@ def _rows(settings: Settings, run_ids: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def cancel(settings: Settings, run_id: str) -> dict[str, Any]:
-    """Cancel a run.
-
-    Raises:
-        NotFoundError: there is none with this id.
-        RefusedError: it has ended, or writes its files at this moment and is completed in any case.
-    """
+    """Cancel a run."""
     path = settings.state_dir / DATABASE
     with reads.open_reader(path) as reader:
         full = reads.job_run(reader, run_id)["id"]
-    was: list[str | None] = []
-    _with_state(settings, lambda engine: was.append(runs.cancel(engine, full, Clock().text())))
+    with _changing(settings) as (engine, _):
+        was = runs.cancel(engine, full, Clock().text())
     with reads.open_reader(path) as reader:
         row = reads.job_run(reader, full)
-    if was == ["committing"]:
+    if was == "committing":
         raise RefusedError("the run is writing its files and is completed in any case", where=full)
-    if was == [runs.PROPOSED]:
+    if was == runs.PROPOSED:
         raise RefusedError("the run has proposed something", full, "memoryd job reject drops it")
-    if was[0] in runs.FINAL and was != ["cancelled"]:
-        raise RefusedError(f"the run has ended already: {was[0]}", where=full)
+    if was in runs.FINAL and was != "cancelled":
+        raise RefusedError(f"the run has ended already: {was}", where=full)
     return row
 
 
 def end_session(settings: Settings, session_id: str) -> dict[str, Any]:
-    """End a session by hand; what it said since its last sleep is flushed. Returns the run's row, empty if none.
-
-    Raises:
-        NotFoundError: there is no such session.
-    """
+    """End a session by hand; what it said since its last sleep is flushed. Returns the run's row, empty if none."""
     path = settings.state_dir / DATABASE
     with reads.open_reader(path) as reader:
         row = reads.find_session(reader, session_id)
-
-    _with_state(settings, lambda engine: sleeping.end(engine, row["id"]))
+    with _changing(settings) as (engine, _):
+        sleeping.end(engine, row["id"])
     if row["parent_id"] is not None:
         return {}
     done = run_job(settings, SLEEP, lambda: str(row["agent_id"]), Asked(row["id"], force=True))

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from memoryd.jobs.job import CompressedMessage
-from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
+from memoryd.transcripts.turn import SPOKEN, Kind, Origin, Role, StoredTurn
 
 STRATEGIES = ("sliding-window", "progressive-summary", "importance-based", "hybrid")
 
@@ -143,7 +143,7 @@ def _groups(shown: Sequence[StoredTurn], tokens: Sequence[int]) -> list[_Group]:
 
 
 def _weight(turn: StoredTurn) -> float:
-    base = {Origin.USER: 4.0, Origin.ASSISTANT: 2.0}.get(turn.origin, 0.5) if turn.kind is Kind.MESSAGE else 0.5
+    base = {Origin.USER: 4.0, Origin.ASSISTANT: 2.0}.get(turn.origin, 0.5) if turn.kind in SPOKEN else 0.5
     return base + 0.25 * min(8, len(_WEIGHTY.findall(turn.text[:4000])))
 
 

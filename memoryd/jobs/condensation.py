@@ -1,54 +1,305 @@
-"""Condensation: whether a text says only what some memories say that it is to stand for, and nothing they ask for less.
+"""Condensation: whether a text may stand for the memories that it is made of, and what is lost by that.
 
-What memories may say was settled when they were remembered, so they vouch for each other's words; of what they say
-nothing may be added, turned round or joined to something else.
+The token floor and a second reader decide. Without a reader, only the text of one of them may, word for word. What
+counts as lost is what the text no longer says: exact tokens that it lacks, what its author leaves out on purpose, and
+what the reader names; not how much shorter it is.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import TYPE_CHECKING, Any
 
-from memoryd.ledger import steering
-from memoryd.ledger.grounding import Ground, Source
-from memoryd.ledger.relation import relates
-from memoryd.ledger.taint import TURNED, UNGROUNDED, UNSAID, Bench, Candidate, Place, Record, Standing, Verdict
-from memoryd.text.wording import CLAUSE
+from memoryd.gauge.estimate import estimate
+from memoryd.jobs import claims as reasons
+from memoryd.jobs import reader
+from memoryd.jobs.claims import LONGEST_CLAIM, REASONS, Outcome, Step
+from memoryd.jobs.pieces import Line
+from memoryd.jobs.reader import POSITIVE, Question, Subject
+from memoryd.jobs.weighing import class_question
+from memoryd.ledger.cut import MARK
+from memoryd.ledger.floor import Material, missing
+from memoryd.ledger.lane import Lane, MemoryClass
+from memoryd.text import normal
+from memoryd.text.content import overlap
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import date
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-HELD = 0.85  # share of its content words that a text in other words must have of what it stands for, and that of it
+    from memoryd.jobs.claims import Cues
+    from memoryd.jobs.job import Reply
+    from memoryd.jobs.reader import Answer, Batch
+    from memoryd.ledger.memory import Memory
+
+_MOST_SPARE = 40  # other memories from which a decoy may get its evidence
+_ROOM = 800  # characters of a batch for the evidence of its decoy
 
 
-def condensed(text: str, memories: Mapping[str, str], said_on: date) -> Verdict:
-    """Return whether a text may stand for memories; in the verdict it is in its neutral form.
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A text that is to stand for memories.
+
+    Attributes:
+        text: in its neutral form.
+        parts: the memories, each once.
+        dropped: details of them that its author leaves out on purpose.
+    """
+
+    text: str
+    parts: tuple[Memory, ...]
+    dropped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Condensed:
+    """What became of a draft.
+
+    Attributes:
+        draft: the draft.
+        why: it is refused, from a closed list; empty where it is accepted.
+        step: that decided.
+        token: the exact token that it adds or lacks.
+        gone: by the id of a memory, the details that are lost with it.
+        lost: the same in tokens; None where a reader has not said what is lost: it is measured.
+    """
+
+    draft: Draft
+    why: str = ""
+    step: Step = Step.READER
+    token: str = ""
+    gone: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    lost: Mapping[str, int] | None = None
+
+    def row(self) -> dict[str, Any]:
+        """Return it as a run report shows it to people who may see content."""
+        return {
+            "claim": self.draft.text,
+            "cites": [part.id for part in self.draft.parts],
+            "verdict": str(Outcome.REFUSED if self.why else Outcome.KEPT),
+            "why": f"{self.why}: {self.token}" if self.token else self.why,
+            "step": str(self.step),
+            "repaired": False,
+            "dropped": list(dict.fromkeys(one for details in self.gone.values() for one in details)),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a second reader says about drafts, as far as it was asked.
+
+    Attributes:
+        drafts: the drafts.
+        others: the core, from which a decoy gets its evidence.
+        answers: by the key of the question; None where there is no valid one.
+        missed: keys of questions that were left out once.
+        waiting: batches that are still to be asked.
+        unread: there is no fit reader.
+    """
+
+    drafts: tuple[Draft, ...] = ()
+    others: tuple[Memory, ...] = ()
+    answers: Mapping[str, Answer | None] = field(default_factory=dict)
+    missed: frozenset[str] = frozenset()
+    waiting: tuple[Batch, ...] = ()
+    unread: bool = False
+
+    def prepared(self, known: Callable[[str], Answer | None]) -> Reading:
+        """Return it with the batches to ask next; it has none if nothing is open.
+
+        Args:
+            known: gives the reader's answer of an earlier run to a question by its key.
+        """
+        if self.waiting or self.unread:
+            return self
+        answers = dict(self.answers)
+        while opened := {one.key: one for draft in self.drafts for one in questions(draft, answers)}:
+            found: dict[str, Answer | None] = {}
+            found |= {key: answer for key in opened if (answer := known(key)) is not None}
+            if not found:
+                batches = tuple(reader.batches(opened.values(), self._spare()))
+                if batches:
+                    return replace(self, answers=answers, waiting=batches)
+                found |= dict.fromkeys(opened)  # each is too long for a batch
+            answers |= found
+        return replace(self, answers=answers)
+
+    def heard(self, reply: Reply) -> Reading:
+        """Take the reply to the batch that was asked last."""
+        if reply.backend == reader.UNREAD:
+            return replace(self, waiting=(), unread=True)
+        batch, *rest = self.waiting
+        found = reader.read(batch, reply)
+        again = [one for one in found.missing if one.key not in self.missed]
+        over = {one.key for name, one in batch.questions if name != batch.decoy} - {one.key for one in again}
+        return replace(
+            self,
+            answers={**self.answers, **dict.fromkeys(over), **found.answers},
+            missed=self.missed.union(one.key for one in again),
+            waiting=(*rest, *reader.batches(again, self._spare())),
+        )
+
+    def _spare(self) -> list[Line]:
+        used = {part.id for draft in self.drafts for part in draft.parts}
+        free = [one for one in self.others if one.id not in used and len(one.content) < _ROOM // 2]
+        return [_line(f"x{number}", one) for number, one in enumerate(free[:_MOST_SPARE], 1)]
+
+
+NOTHING_READ = Reading()
+
+
+def questions(draft: Draft, answers: Mapping[str, Answer | None]) -> list[Question]:
+    """Return what the reader is still to be asked about a draft: its support, then the classes of what loses something.
 
     Args:
-        text: the new one.
-        memories: the texts that it is made of, by id.
-        said_on: the local day from which the days they name are reckoned.
+        draft: the draft.
+        answers: to earlier questions, by key.
     """
-    ids = tuple(memories)
-    bench = Bench([Record(one, Standing.USER, said, said_on) for one, said in memories.items()])
-    verdict = bench.tell(Candidate(text, ids))
-    if verdict.place is Place.REFUSED:
-        return verdict
-    if not relates(text, memories.values()):
-        return Verdict(Place.REFUSED, why=f"who does what, or which value belongs to what, {UNGROUNDED}")
-    if not says_no_more(verdict.text, Ground([Source(said, said_on) for said in memories.values()])):
-        return Verdict(Place.REFUSED, why=f"part of it is {UNGROUNDED}")
-    told = [(one, bench.tell(Candidate(one, ids))) for one in CLAUSE.split(verdict.text)]
-    return next((tried for one, tried in told if tried.why in {TURNED, UNSAID} or _orders(one, tried)), verdict)
+    if _is_same(draft) or _fault(draft) is not None:
+        return []
+    asked = [question for question, _ in _supports(draft)]
+    if opened := [one for one in asked if one.key not in answers]:
+        return opened
+    found = [answers[one.key] for one in asked]
+    if len(draft.parts) < 2 or any(one is None or one.verdict not in POSITIVE for one in found):
+        return []
+    named = _named(draft, answers)
+    classes = [class_question(part.content) for part in draft.parts if part.id in named]
+    return [one for one in classes if one.key not in answers]
 
 
-def says_no_more(text: str, ground: Ground) -> bool:
-    """Return whether each clause of a text stands in its sources but for a word in many."""
-    told = (ground.support(clause) for clause in (text, *CLAUSE.split(text)))
-    return all(held >= HELD * asked for held, asked in told)
+def judged(draft: Draft, answers: Mapping[str, Answer | None], cues: Cues) -> Condensed:
+    """Return whether a text may stand for memories, and what is lost by that.
+
+    Args:
+        draft: the text and the memories.
+        answers: of the second reader, by the key of the question.
+        cues: decide about the class of a memory that the reader has not labelled.
+    """
+    if _is_same(draft):
+        return Condensed(draft, step=Step.QUOTE, lost=dict.fromkeys((part.id for part in draft.parts), 0))
+    fault = _fault(draft)
+    if fault is not None:
+        return fault
+    found = [answers.get(question.key) for question, _ in _supports(draft)]
+    bad = next((one.verdict for one in found if one is not None and one.verdict not in POSITIVE), None)
+    if bad is not None:
+        return Condensed(draft, REASONS[bad])
+    if None in found:
+        is_one = normal.same(draft.text) in _forms(draft)
+        return Condensed(draft, "" if is_one else reasons.NOT_READ, Step.QUOTE if is_one else Step.READER)
+    named = _named(draft, answers)
+    is_single = len(draft.parts) < 2
+    for part in draft.parts:
+        cut = is_single or any(_is_part_of(detail, part, draft) for detail in named.get(part.id, ()))
+        if part.id in named and cut and (is_single or _is_rule(part, answers, cues)):
+            return Condensed(draft, reasons.LOSES, gone=named)
+    gone = {part.id: _gone(part, draft, named.get(part.id, ())) for part in draft.parts}
+    lost = {part.id: min(estimate(part.content), sum(map(estimate, gone[part.id]))) for part in draft.parts}
+    return Condensed(draft, gone=gone, lost=lost)
 
 
-def _orders(clause: str, verdict: Verdict) -> bool:
-    """Whether a clause asks for something that was refused: a part of a text that is well founded as a whole."""
-    asks = steering.orders(clause) or steering.instructs(clause) or steering.prefers(clause)
-    return verdict.place is Place.REFUSED and asks
+# ── what needs no reader ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _forms(draft: Draft) -> set[str]:
+    return {normal.same(part.content) for part in draft.parts}
+
+
+def _is_same(draft: Draft) -> bool:
+    """Return whether all memories say the text, letter by letter."""
+    return _forms(draft) == {normal.same(draft.text)}
+
+
+def _fault(draft: Draft) -> Condensed | None:
+    """Return the draft as refused where it is no memory, or adds an exact token, or lacks one of a single memory."""
+    text = draft.text
+    if normal.same(text) in _forms(draft):
+        return None
+    if not any(map(str.isalnum, text)) or len(text) > LONGEST_CLAIM or MARK in text:
+        return Condensed(draft, reasons.EMPTY, Step.FLOOR)
+    materials = [Material(part.content, _day(part)) for part in draft.parts]
+    added = missing(text, materials)
+    if added:
+        return Condensed(draft, reasons.MISSING, Step.FLOOR, added[0].text)
+    if len(draft.parts) < 2:
+        lacking = _lacking(draft.parts[0], draft)
+        if lacking:
+            return Condensed(draft, reasons.LOSES, Step.FLOOR, lacking[0])
+    return None
+
+
+def _lacking(part: Memory, draft: Draft) -> list[str]:
+    """Return the exact tokens of a memory that the text lacks."""
+    return [one.text for one in missing(part.content, [Material(draft.text, _day(part))])]
+
+
+def _day(memory: Memory) -> date:
+    return date.fromisoformat((memory.origin_at or memory.created_at)[:10])
+
+
+# ── the reader ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _supports(draft: Draft) -> list[tuple[Question, tuple[Memory, ...]]]:
+    """Return whether the text is a fair summary, asked of as many memories at once as one batch holds."""
+    groups: list[list[Memory]] = [[]]
+    most = reader.MOST_CHARACTERS - _ROOM - 2 * len(draft.text)
+    used = 0
+    for part in draft.parts:
+        size = len(json.dumps([part.content] * 2, ensure_ascii=False)) + len(json.dumps(_line("m99", part).at)) + 70
+        if groups[-1] and used + size > most:
+            groups.append([])
+            used = 0
+        groups[-1].append(part)
+        used += size
+    return [(_support(draft.text, group), tuple(group)) for group in groups]
+
+
+def _support(text: str, parts: Sequence[Memory]) -> Question:
+    evidence = tuple(_line(f"m{number}", part) for number, part in enumerate(parts, 1))
+    return Question(Subject.SUPPORT, text, evidence, tuple(part.content for part in parts))
+
+
+def _line(name: str, memory: Memory) -> Line:
+    return Line(name, memory.content, Lane.USER, "memory", (memory.origin_at or "")[:10])
+
+
+def _named(draft: Draft, answers: Mapping[str, Answer | None]) -> dict[str, tuple[str, ...]]:
+    """Return the details that the author leaves out or the reader names as lost, by the memory that likely has it."""
+    found: dict[str, list[str]] = {}
+
+    def add(details: Iterable[str], parts: Sequence[Memory]) -> None:
+        for detail in details:
+            part = max(parts, key=lambda one: overlap(detail, one.content))
+            held = found.setdefault(part.id, [])
+            if normal.same(detail) not in map(normal.same, held):
+                held.append(detail)
+
+    add(draft.dropped, draft.parts)
+    for question, parts in _supports(draft):
+        answer = answers.get(question.key)
+        add(answer.lost if answer is not None else (), parts)
+    return {name: tuple(details) for name, details in found.items()}
+
+
+def _is_part_of(detail: str, part: Memory, draft: Draft) -> bool:
+    """Return whether a memory says a detail that is more than exact tokens, such as the day of an episode."""
+    said = _lacking(part, draft)
+    for token in said:
+        detail = detail.replace(token, " ")
+    return overlap(detail, part.content) > 0
+
+
+def _is_rule(part: Memory, answers: Mapping[str, Answer | None], cues: Cues) -> bool:
+    answer = answers.get(class_question(part.content).key)
+    if answer is None:
+        return cues.kind(part.content, part.heading or "") is MemoryClass.RULE
+    return answer.verdict not in {MemoryClass.PERSON, MemoryClass.PROJECT, MemoryClass.LESSON}
+
+
+def _gone(part: Memory, draft: Draft, named: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what is lost with a memory: what was named, and the exact tokens that no named detail holds."""
+    said = " ".join(named).casefold()
+    return (*named, *(token for token in _lacking(part, draft) if token.casefold() not in said))

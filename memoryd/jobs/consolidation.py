@@ -1,10 +1,8 @@
-"""Consolidation: the bullets of a dream's reply as operations on the ledger, none of which loses or invents anything.
+"""Consolidation: the bullets of a dream's reply as claims, and what became of these as operations by id.
 
-A bullet that says what an earlier memory says keeps it; one in other words rewords it, if it still holds what that one
-said (`holds`) and stands in what it cites (`taint`), each thing said of what it is said of there (`relation`); one
-that cites several merges them. Where it does not hold what an earlier one said, that one is superseded, by something
-newer about the same, or stays as it is. A bullet without a citation that can be read is matched by its words. What no
-bullet and no declaration speaks of is kept or archived (`accounting`).
+A bullet that repeats an earlier memory keeps it. Any other is a claim (`judging`): one that cites memories rewrites
+them, one that cites only daily entries is new. A memory that the reply declares superseded ends where an accepted
+bullet gives a newer value of the same thing. What nothing speaks of is kept or archived (`accounting`).
 """
 
 from __future__ import annotations
@@ -14,62 +12,52 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from memoryd.jobs.condensation import HELD, condensed, says_no_more
-from memoryd.jobs.dream_reply import Bullet, LetGo
-from memoryd.jobs.duplicates import Known
-from memoryd.ledger import steering
-from memoryd.ledger.grounding import Ground, content
-from memoryd.ledger.grounding import Source as Said
+from memoryd.jobs.claims import NOT_USER, Claim, Old, Outcome, Step
+from memoryd.jobs.dream_reply import LetGo
+from memoryd.jobs.job import HEADINGS, MemoryType
+from memoryd.jobs.pieces import piece_of_text
 from memoryd.ledger.guards import Guard, RefusedOperation
 from memoryd.ledger.heading import NO_THEME, is_theme
+from memoryd.ledger.lane import FROM_ASSISTANT, Lane, MemoryClass, labelled, lane_of_memory, lane_of_source, may_change
 from memoryd.ledger.memory import Ending, Kind, hash_of, united
 from memoryd.ledger.operation import Add, Delete, Merge, Update, ids_of
-from memoryd.ledger.relation import relates
-from memoryd.ledger.replacement import is_replaced
-from memoryd.ledger.taint import (
-    UNGROUNDED,
-    UNKNOWN,
-    UNSAID,
-    Bench,
-    Candidate,
-    Place,
-    Record,
-    Standing,
-    Verdict,
-    standing_of,
-)
-from memoryd.text import prose
+from memoryd.text.content import is_label, overlap, unlabelled
 from memoryd.text.neutral import neutral
-from memoryd.text.wording import STOP, stem
 from memoryd.tiers.core import normal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import date
 
-    from memoryd.jobs.dream_reply import Declared, Parsed
+    from memoryd.jobs.claims import Cues, Judged
+    from memoryd.jobs.dream_reply import Bullet, Declared, Parsed
+    from memoryd.jobs.pieces import Piece
     from memoryd.ledger.memory import Memory, Source
     from memoryd.ledger.operation import Operation
 
-RELATED = 0.5  # share of the content words of a text that another must have to speak of the same
-_SHARED = 2  # … and how many at least, where it has so many
-_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
-_WE = re.compile(r"(?:we|our)\b", re.IGNORECASE)
-_NAME = re.compile(r"(?<=[\w,;)] )[^\W\d_a-z][\w'-]+")  # written large, and not at the beginning of a sentence
-_TOKEN = re.compile(r"[^\W_]+")
-_LONGEST_SUBJECT = 3  # words
-_FOUND = 0.6  # share of the content words of a bullet without citation that what it is matched with has
-_MOST_JOINED = 12  # statements in one bullet
-_MOST_ENTRIES = 3  # that such a bullet is matched with
-_STANDINGS = {
-    "user": Standing.USER, "hand": Standing.USER, "assistant": Standing.ASSISTANT, "agent": Standing.ASSISTANT,
-}  # fmt: skip
-_LABELS = ("User: ", "Assistant: ")
-OLDER = "an older source cannot supersede a newer memory"
-LOWER = "what supersedes it was said by somebody with less of a say"
-RAISED = "it would be told as somebody's with more of a say"
-LOSSY = "it would no longer say what it said"
+UNSURE = "unsure"  # tag of a memory of which nobody knows who wrote it
+_FOUND = 0.6  # share of its content words that a bullet without a citation must have in common with what it is about
+_MOST_FOUND = 3
+_ALIKE = 0.5  # share of their words that a bullet and a memory have in common, both ways, to be about the same
+_MOST_ALIKE = 2
+_PLACES = {
+    MemoryClass.RULE: HEADINGS[MemoryType.PREFERENCE],
+    MemoryClass.PERSON: HEADINGS[MemoryType.FACT],
+    MemoryClass.PROJECT: HEADINGS[MemoryType.DECISION],
+    MemoryClass.LESSON: HEADINGS[MemoryType.LEARNING],
+}
+_GUARDS = {Step.LANE: Guard.TAINT}
 NOWHERE = "nothing that is accepted takes its place"
+UNKNOWN_ORIGIN = "unknown"  # of an entry of which nobody knows who wrote it
+_AS_OF = re.compile(r"\(as of \d{4}-\d\d-\d\d\)$")
+_NAMED = re.compile(r"^([^\W\d_][\w.'’-]{0,30}(?: [^\W\d_][\w.'’-]{0,30}){0,2}) ?[:：]\s+(?=\S)")  # noqa: RUF001
+_ASSISTANTS_LIST = """
+assistant assistent assistentin assistante asistente assistente agente agent ki ai bot claude codex gemini gpt chatgpt
+copilot aider ассистент помощник агент бот 助手 助理 アシスタント 어시스턴트
+"""
+_ASSISTANTS = frozenset(_ASSISTANTS_LIST.split())
+_HAND = "hand"
+_OFTEN = 3  # entries with a name before them from which on it may be the owner's
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +67,20 @@ class Earlier:
     id: str  # "m3"
     memory: Memory
     said_on: date  # local day
-    local_at: str | None = None  # YYYY-MM-DDTHH:MM
+    local_at: str | None = None  # YYYY-MM-DDTHH:MM; None for what is undated
 
     @property
-    def at(self) -> str:
-        """When it was said first, UTC; else when it came into the ledger."""
-        return self.memory.origin_at or self.memory.created_at
+    def said_at(self) -> str:
+        """Return when it was said, UTC; empty for what came with the first import of a file, older than all else."""
+        return self.memory.origin_at or ""
+
+    @property
+    def lane(self) -> Lane:
+        """Return whose word it is; a memory reworded without its label keeps its lane by its tag."""
+        if UNSURE in self.memory.tags:
+            return Lane.UNKNOWN
+        lane = lane_of_memory(self.memory)
+        return min(lane, Lane.ASSISTANT) if FROM_ASSISTANT in self.memory.tags else lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +90,12 @@ class Entry:
     Attributes:
         id: "d7".
         text: on however many lines, without its bullet mark.
-        origin: user, assistant, report; hand: a person's, in the file they keep; agent: its own tools wrote it there.
+        origin: user, assistant, report; hand: the owner's, in the file they keep; agent: its own tools wrote it there;
+            unknown: nobody knows who did.
         day: of the file.
         clock: HH:MM of its block; None in one that somebody else wrote.
         at: both as a moment, UTC, ISO 8601 with `Z`; without a clock the end of the day.
-        session: the session it was told of; None for what was written by hand.
+        session: the session it was written of; None for what was written by hand.
         path: of the file.
     """
 
@@ -123,7 +120,7 @@ class Consolidated:
             memory has.
         mentioned: ids of the earlier memories it speaks of.
         additions: ids of new memories that stand on daily entries.
-        counts: candidates, duplicates.
+        counts: bullets, duplicates.
     """
 
     operations: list[Operation] = field(default_factory=list)
@@ -134,420 +131,471 @@ class Consolidated:
     counts: Counter[str] = field(default_factory=Counter)
 
     def check(self, operation: Operation) -> RefusedOperation | None:
-        """What is wrong with an operation, as a guard says it."""
+        """Return what is wrong with an operation, as a guard says it."""
         return self.faults.get(id(operation))
 
 
-def consolidate(
-    parsed: Parsed,
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One bullet of the reply: the earlier memory that it keeps, or the claim that it makes."""
+
+    heading: str
+    kept: Earlier | None = None
+    claim: Claim | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A reply as claims that are to be judged.
+
+    Attributes:
+        rows: its bullets, in order.
+        archived: memories that it lets go.
+        superseded: memories that it declares superseded by something that no bullet speaks of.
+        mentioned: ids of the memories it speaks of.
+        bullets: how many it has, those that repeat another among them.
+        dated: ids, as shown, of memories that are to be marked with the day they were said.
+    """
+
+    rows: tuple[Row, ...]
+    archived: tuple[Declared, ...] = ()
+    superseded: tuple[Declared, ...] = ()
+    mentioned: frozenset[str] = frozenset()
+    bullets: int = 0
+    dated: tuple[str, ...] = ()
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """Return what is to be judged, in order."""
+        return tuple(row.claim for row in self.rows if row.claim is not None)
+
+
+def material_of(
     earlier: Sequence[Earlier],
     entries: Sequence[Entry],
-    today: date,
-    new_id: Callable[[], str],
-    sources_of: Callable[[Entry], tuple[Source, ...]],
-) -> Consolidated:
-    """What a reply comes to.
+    behind_of: Callable[[Entry], tuple[tuple[Piece, tuple[int, ...]], ...]],
+) -> list[Piece]:
+    """Return what a dream is shown as pieces.
 
     Args:
-        parsed: the reply.
-        earlier: what of the memories that were shown is still there.
-        entries: what of the daily files was shown.
-        today: the local day.
-        new_id: draws a free id of a core memory.
-        sources_of: says on which records an entry stands.
+        earlier: the memories.
+        entries: of the daily files.
+        behind_of: gives the sentences of a session that an entry paraphrases, each with its turn.
     """
-    work = _Work(parsed, earlier, entries, today, new_id, sources_of)
-    for section in parsed.sections:
-        heading = work.heading(section.heading)
-        for bullet in section.bullets:
-            work.bullet(heading, bullet)
-    for one in parsed.declared:
-        work.declare(one)
-    return work.done
+    owner = _owner(entries)
+    pieces = [
+        piece_of_text(one.id, one.memory.content, one.lane, "memory", (one.local_at or "")[:10], one.said_at)
+        for one in earlier
+    ]
+    for one in entries:
+        text, lane = _said(one, owner)
+        speaker = {Lane.USER: "user", Lane.ASSISTANT: "assistant"}.get(lane, "tool")
+        piece = piece_of_text(one.id, text, lane, speaker, str(one.day), one.at)
+        pieces.append(replace(piece, behind=behind_of(one)))
+    return pieces
 
 
-def holds(texts: Sequence[str], said: str, today: date) -> bool:
-    """Whether some texts together still say what one said: all that is exact, most of its words, and each of the same.
-
-    What is ordered or liked must be so in them too.
-    """
-    if not _has_words(texts, said, today):
-        return False
-    adds_nothing = len(texts) == 1 and Ground([Said(said, today)]).missing(texts[0]) is None
-    return relates(said, texts) or (adds_nothing and relates(texts[0], [said]))
+def _owner(entries: Sequence[Entry]) -> str:
+    """Return the name under which the owner of the files notes their own words, if most named entries have it."""
+    names = Counter(found[1].casefold() for one in entries if one.origin == _HAND and (found := _NAMED.match(one.text)))
+    people = [(count, name) for name, count in names.items() if name not in _ASSISTANTS and not is_label(name)]
+    count, name = max(people, default=(0, ""))
+    return name if count >= _OFTEN and 2 * count > sum(names.values()) else ""
 
 
-def is_needed(text: str, said: str, others: Sequence[str], today: date) -> bool:
-    """Whether a text has all words of a memory, and says what without that memory nobody would have said.
-
-    So it holds what it joins to others by a word that it says once: "Anna sold the car and Bob the boat".
-    """
-    if not _has_words([text], said, today):
-        return False
-    ground = Ground([Said(other, today) for other in others])
-    held, asked = ground.support(said)
-    return held < asked or ground.missing(said) is not None or not relates(text, others)
-
-
-def _has_words(texts: Sequence[str], said: str, today: date) -> bool:
-    """Whether some texts together have all that is exact of one, and most of its words, and ask as much."""
-    ground = Ground([Said(text, today) for text in texts])
-    held, asked = ground.support(said)
-    if held < HELD * asked or ground.missing(said) is not None:
-        return False
-    return all(any(map(steers, texts)) for steers in (steering.instructs, steering.prefers) if steers(said))
+def _said(entry: Entry, owner: str) -> tuple[str, Lane]:
+    """Return the words of an entry and their lane; a name before them, but for the owner's, lowers it."""
+    lane = min(lane_of_source(entry.origin), labelled(entry.text))
+    text = unlabelled(entry.text)
+    named = _NAMED.match(text) if entry.origin == _HAND and text == entry.text else None
+    if named is None:
+        return text, lane
+    name = named[1].casefold()
+    if name == owner:
+        return text, lane  # whole: what looks like a name may be a part of what is said
+    return (text[named.end() :], min(lane, Lane.ASSISTANT)) if name in _ASSISTANTS else (text, min(lane, Lane.OUTSIDE))
 
 
-def is_related(old: str, new: str) -> bool:
-    """Whether a text speaks of the same as an older one, told by the words of that one which it has."""
-    asked, given = _stems(old), _stems(new)
-    return len(asked & given) >= max(min(_SHARED, len(asked)), RELATED * len(asked), 1)
+def plan(parsed: Parsed, earlier: Sequence[Earlier], entries: Sequence[Entry], *, offline: bool = False) -> Plan:
+    """Return a reply as claims about what was shown; only the offline backend may have memories dated."""
+    planned = _Planner(parsed, earlier, entries).plan(is_read=not offline)
+    dated = tuple(one.id for one in parsed.declared if one.how is LetGo.DATED) if offline else ()
+    return replace(planned, dated=dated)
 
 
-def replaces(old: str, new: str) -> bool:
-    """Whether a newer text may end an older one: it says so, or speaks of the same and has another value for each.
-
-    A number or name of the older that the newer does not have must have another in its place: that the build failed
-    is no new value for how long it takes. What has neither is ended by words that say so alone. A number or name that
-    tells which thing is meant is no value of it: where crate 7 stands is not where crate 9 does.
-    """
-    if is_replaced(old, new):
-        return True
-    pairs = [({*find.findall(old)}, {*find.findall(new)}) for find in (_NUMBER, _NAME)]
-    is_other = any(had - has for had, has in pairs) and all(had <= has or has - had for had, has in pairs)
-    return is_other and is_related(old, new) and _subject(old) <= {stem(one.casefold()) for one in _TOKEN.findall(new)}
-
-
-def _subject(text: str) -> set[str]:
-    """What a statement is about, as far as its beginning tells: its first word, and what tells which one it is.
-
-    It errs to more: what is taken for a part of the subject only keeps the older statement. Scripts without spaces
-    have no word that could be told from the next.
-    """
-    found: list[str] = []
-    for word in _TOKEN.findall(text.removeprefix(_label(text))):
-        if found and (word.casefold() in STOP or (word.islower() and word.endswith(("s", "ed")))):
-            break  # its verb, most likely
-        if word.casefold() not in STOP:
-            found.append(word)
-        if len(found) == _LONGEST_SUBJECT:
-            break
-    if found and prose.is_wide(found[0]):
-        return set()
-    return {stem(one.casefold()) for one in found if one is found[0] or not one.islower()}
-
-
-def _stems(text: str) -> frozenset[str]:
-    return frozenset(stem(unit) for unit in content(text))
-
-
-class _Work:
-    def __init__(
-        self,
-        parsed: Parsed,
-        earlier: Sequence[Earlier],
-        entries: Sequence[Entry],
-        today: date,
-        new_id: Callable[[], str],
-        sources_of: Callable[[Entry], tuple[Source, ...]],
-    ) -> None:
-        self.done = Consolidated()
-        self._today, self._new_id, self._sources_of = today, new_id, sources_of
+class _Planner:
+    def __init__(self, parsed: Parsed, earlier: Sequence[Earlier], entries: Sequence[Entry]) -> None:
+        self._parsed = parsed
         self._earlier = {one.id: one for one in earlier}
         self._entries = {one.id: one for one in entries}
         self._by_hash: dict[str, list[Earlier]] = defaultdict(list)
         for one in earlier:
             self._by_hash[one.memory.content_hash].append(one)
-        self._headings = {normal(one.memory.heading) for one in earlier if one.memory.heading}
+        self._taken: set[str] = set()  # ids of memories that a bullet keeps or rewrites …
+        self._rewritten: set[str] = set()  # … and of those that one rewrites or declares superseded
+        self._ends: dict[str, list[Old]] = defaultdict(list)  # bullet → what it supersedes
+        self._mentioned: set[str] = set()
+
+    def plan(self, *, is_read: bool) -> Plan:
+        rows: list[Row] = []
+        seen: set[tuple[str, tuple[str, ...]]] = set()
+        bullets = [(section.heading, one) for section in self._parsed.sections for one in section.bullets]
+        kept = [self._kept(one) for _, one in bullets]
+        for number, ((heading, bullet), twin) in enumerate(zip(bullets, kept, strict=True), 1):
+            key = (hash_of(bullet.text), bullet.cites)
+            if key not in seen:
+                seen.add(key)
+                rows += self._rows(f"b{number}", heading, bullet, twin)
+        supersedes, left = self._declared(rows)
+        rows = [self._with_ends(row, supersedes) for row in rows]
+        if is_read:  # whether two memories contradict each other, a reader says
+            rows = [self._with_ends(row, {_name_of(row): self._contradicted(row)}) for row in rows]
+        archived = tuple(one for one in self._parsed.declared if one.how is LetGo.ARCHIVED and self._is_free(one))
+        self._mentioned |= {self._earlier[one.id].memory.id for one in (*archived, *left)}
+        return Plan(tuple(rows), archived, tuple(left), frozenset(self._mentioned), len(bullets))
+
+    def _kept(self, bullet: Bullet) -> Earlier | None:
+        """Return the earlier memory that a bullet repeats letter by letter, each once; one that it cites first."""
+        same = [one for one in self._by_hash.get(hash_of(bullet.text), ()) if one.id not in self._taken]
+        twin = next((one for one in same if one.id in bullet.cites), same[0] if same else None)
+        if twin is not None:
+            self._taken.add(twin.id)
+        return twin
+
+    def _rows(self, name: str, heading: str, bullet: Bullet, twin: Earlier | None) -> Iterator[Row]:
+        cites = tuple(one for one in bullet.cites if one.partition(".")[0] in {*self._earlier, *self._entries})
+        cites = cites or (() if twin is not None else self._matched(bullet.text))
+        named = [
+            self._earlier[one] for one in dict.fromkeys(c.partition(".")[0] for c in cites) if one in self._earlier
+        ]
+        self._mentioned |= {one.memory.id for one in named}
+        if twin is not None:
+            self._mentioned.add(twin.memory.id)
+            others = [one for one in named if one is not twin and self._may_rewrite(one)]
+            merged = Claim(name, bullet.text, (twin.id, *(one.id for one in others)), olds=self._olds(others))
+            yield Row(heading, twin, merged if others else None)
+            return
+        if hash_of(bullet.text) in self._by_hash:
+            return  # it is kept once already
+        olds = [one for one in named if self._may_rewrite(one)]
+        yield Row(heading, claim=Claim(name, bullet.text, cites, olds=self._olds(olds)))
+
+    def _may_rewrite(self, one: Earlier) -> bool:
+        return not one.memory.constitutional and one.id not in self._taken
+
+    def _olds(self, found: Sequence[Earlier]) -> tuple[Old, ...]:
+        self._taken |= {one.id for one in found}
+        self._rewritten |= {one.id for one in found}
+        return tuple(map(_old, found))
+
+    def _matched(self, text: str) -> tuple[str, ...]:
+        """Return what a bullet without a citation is about, by its words."""
+        pool = [(one.id, one.memory.content) for one in self._earlier.values()]
+        pool += [(one.id, one.text) for one in self._entries.values()]
+        shares = sorted(((overlap(text, said), name) for name, said in pool), key=lambda one: -one[0])
+        near = [name for share, name in shares if share >= _FOUND]
+        memories = [name for name in near if name in self._earlier][:1]
+        return (*memories, *[name for name in near if name in self._entries][:_MOST_FOUND])
+
+    def _is_free(self, one: Declared) -> bool:
+        return one.id in self._earlier and one.id not in self._taken
+
+    def _declared(self, rows: Sequence[Row]) -> tuple[dict[str, list[Old]], list[Declared]]:
+        """Return what each bullet supersedes, by its claim, and declarations that no bullet stands for."""
+        found: dict[str, list[Old]] = defaultdict(list)
+        left: list[Declared] = []
+        for one in self._parsed.declared:
+            if one.how is not LetGo.SUPERSEDED or not self._is_free(one):
+                continue
+            memory = self._earlier[one.id]
+            row = next((row for row in rows if _speaks_of(row, one.by)), None)
+            if row is None or memory.memory.constitutional:
+                left.append(one)
+                continue
+            self._taken.add(one.id)
+            self._rewritten.add(one.id)
+            self._mentioned.add(memory.memory.id)
+            found[_name_of(row)].append(_old(memory))
+        return found, left
+
+    def _with_ends(self, row: Row, supersedes: Mapping[str, list[Old]]) -> Row:
+        ends = tuple(supersedes.get(_name_of(row), ()))
+        if not ends:
+            return row
+        if row.claim is None and row.kept is not None:
+            claim = Claim(_name_of(row), row.kept.memory.content, (row.kept.id,), ends=ends)
+            return Row(row.heading, row.kept, claim)
+        if row.claim is None:
+            return row
+        return Row(row.heading, row.kept, replace(row.claim, ends=(*row.claim.ends, *ends)))
+
+    def _contradicted(self, row: Row) -> list[Old]:
+        """Return the older memories about the same as a bullet; the reader says whether it contradicts them."""
+        text = row.kept.memory.content if row.kept is not None else row.claim.text if row.claim is not None else ""
+        cites = {one.partition(".")[0] for one in row.claim.cites} if row.claim is not None else set()
+        said_at = max((self._said_at(one) for one in cites), default="")
+        said_at = row.kept.said_at if row.kept is not None else said_at
+        ended = {old.id for old in (row.claim.ends if row.claim is not None else ())}
+        settled = cites | ended | self._rewritten
+        others = (
+            one
+            for one in self._earlier.values()
+            if one is not row.kept and one.id not in settled and not one.memory.constitutional
+        )
+        near = [
+            (min(overlap(text, one.memory.content), overlap(one.memory.content, text)), one)
+            for one in others
+            if one.said_at < said_at
+        ]
+        ranked = sorted((pair for pair in near if pair[0] >= _ALIKE), key=lambda pair: -pair[0])
+        return [replace(_old(one), guessed=True) for _, one in ranked[:_MOST_ALIKE]]
+
+    def _said_at(self, name: str) -> str:
+        if name in self._entries:
+            return self._entries[name].at
+        return self._earlier[name].said_at if name in self._earlier else ""
+
+
+def _name_of(row: Row) -> str:
+    return row.claim.id if row.claim is not None else f"k{row.kept.id}" if row.kept is not None else ""
+
+
+def _speaks_of(row: Row, by: Sequence[str]) -> bool:
+    cites = {cite.partition(".")[0] for cite in row.claim.cites} if row.claim is not None else set()
+    if row.kept is not None:
+        cites.add(row.kept.id)
+    return not cites.isdisjoint(one.partition(".")[0] for one in by)
+
+
+def _old(one: Earlier) -> Old:
+    return Old(one.id, one.memory.content, said_at=one.said_at)
+
+
+# ── operations ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def consolidate(
+    planned: Plan,
+    judged: Sequence[Judged],
+    earlier: Sequence[Earlier],
+    entries: Sequence[Entry],
+    cues: Cues,
+    new_id: Callable[[], str],
+    sources_of: Callable[[Entry], tuple[Source, ...]],
+    kind_of: Callable[[str], MemoryClass | None],
+) -> Consolidated:
+    """Return what a judged reply comes to.
+
+    Args:
+        planned: the reply.
+        judged: its claims.
+        earlier: what of the memories that were shown is still there.
+        entries: what of the daily files was shown.
+        cues: decide the class of a memory that no reader has labelled.
+        new_id: draws a free id of a core memory.
+        sources_of: says on which records an entry stands.
+        kind_of: gives the class that a reader has labelled a text with; None where none has.
+    """
+    work = _Work({one.id: one for one in earlier}, {one.id: one for one in entries}, cues, new_id, sources_of)
+    work.done.mentioned |= planned.mentioned
+    work.done.counts["bullets"] = planned.bullets
+    by_id = {one.claim.id: one for one in judged}
+    guessed = {old.id for one in judged for old in one.claim.ends if old.guessed and old.id in one.changes}
+    for row in planned.rows:
+        if row.kept is not None and row.kept.id in guessed:
+            continue  # it stands in the reply beside what contradicts it
+        work.row(row, by_id.get(row.claim.id) if row.claim is not None else None)
+    for one in planned.archived:
+        work.archive(one.id, kind_of)
+    for name in planned.dated:
+        work.date(name)
+    for one in planned.superseded:
+        work.refuse(Delete(work.id_of(one.id), Ending.SUPERSEDED), Guard.ACCOUNTING, NOWHERE)
+    return work.done
+
+
+class _Work:
+    def __init__(
+        self,
+        earlier: Mapping[str, Earlier],
+        entries: Mapping[str, Entry],
+        cues: Cues,
+        new_id: Callable[[], str],
+        sources_of: Callable[[Entry], tuple[Source, ...]],
+    ) -> None:
+        self.done = Consolidated()
+        self._earlier, self._entries, self._cues = earlier, entries, cues
+        self._new_id, self._sources_of = new_id, sources_of
+        self._headings = {normal(one.memory.heading) for one in earlier.values() if one.memory.heading}
+        self._no_themes: set[str] = set()
         self._claimed: set[str] = set()
-        self._reworded: set[str] = set()
-        self._taken: set[Bullet] = set()
-        self._became: dict[str, str] = {}  # id of a memory that was shown → of what says it now
-        self._said_by: dict[str, list[tuple[str, str]]] = defaultdict(list)  # entry → (memory, text) that cite it
-        self._citing: dict[str, list[Bullet]] = defaultdict(list)  # memory → what cites it
-        self._words: dict[str, set[str]] | None = None
-        changed: set[str] = set()
-        for bullet in (bullet for section in parsed.sections for bullet in section.bullets):
-            for cited in bullet.cites:
-                self._citing[cited].append(bullet)
-            if hash_of(bullet.text) not in self._by_hash:
-                changed.update(bullet.cites)
-        # What is only kept is no evidence for anything, and there may be thousands of it.
-        shown = earlier if not all(map(self._cites, _all(parsed))) else [one for one in earlier if one.id in changed]
-        self._bench = Bench([*map(_record_of, entries), *map(_record, shown)])
-        self._known = Known(one.memory.content for one in earlier)
+        self._there = {one.memory.content_hash for one in earlier.values()}
 
-    def _cites(self, bullet: Bullet) -> bool:
-        return any(one in self._earlier or one in self._entries for one in bullet.cites)
+    def id_of(self, name: str) -> str:
+        """Return the ledger's id of a memory that was shown."""
+        return self._earlier[name].memory.id if name in self._earlier else name
 
-    # --- bullets ---------------------------------------------------------------------------------------------------
+    def row(self, row: Row, judged: Judged | None) -> None:
+        """Take in one bullet."""
+        heading = self._heading(row.heading)
+        if row.kept is not None and row.kept.id in self._earlier:
+            self._claimed.add(row.kept.id)
+            self._place(heading, row.kept.memory.id, row.kept.memory.heading)
+            if judged is not None:
+                self._replace(judged, row.kept.memory.id, is_kept=True)
+            return
+        if judged is None:
+            return
+        if judged.outcome is Outcome.REFUSED or not judged.core:
+            self._refused(judged)
+            return
+        self._write(heading, judged)
 
-    def heading(self, heading: str) -> str:
-        """A heading of the reply as it may stand in the file; empty where each memory is to stay below its own."""
+    def _heading(self, heading: str) -> str:
+        """Return a heading of the reply as the file may have it; empty where each memory stays below its own."""
         if not heading or normal(heading) in self._headings or is_theme(heading):
             return heading
-        self._refuse(Add(Kind.CORE, "", heading=heading), Guard.TAINT, NO_THEME)
+        if normal(heading) not in self._no_themes:
+            self._no_themes.add(normal(heading))  # refused once is enough
+            self.refuse(Add(Kind.CORE, "", heading=heading), Guard.TAINT, NO_THEME)
         return ""
 
-    def bullet(self, heading: str, bullet: Bullet) -> None:
-        """Take one bullet in."""
-        self.done.counts["bullets"] += 1
-        said = hash_of(bullet.text)
-        is_kept = said in self._by_hash and all(one.memory.id in self._claimed for one in self._by_hash[said])
-        if is_kept or bullet in self._taken:
+    def _write(self, heading: str, judged: Judged) -> None:
+        named = [self._earlier[one.piece.id] for one in judged.cited if one.piece.id in self._earlier]
+        protected = [one for one in named if one.memory.constitutional]
+        if protected:
+            self.done.operations.append(Update(protected[0].memory.id, content=judged.text))  # the guard says no
+            return
+        held = [self._earlier[one] for one in judged.changes if self._is_free(one) and not self._ends(judged, one)]
+        if not held and hash_of(judged.text) in self._there:
             self.done.counts["duplicates"] += 1
             return
-        self._taken.add(bullet)
-        twin, cited, entries = self._resolved(bullet)
-        self.done.mentioned |= {one.memory.id for one in cited}
-        if twin is not None:
-            self._keep(heading, twin, [one for one in cited if one is not twin], entries)
-            return
-        text = neutral(bullet.text)
-        for one in cited:
-            if one.memory.constitutional and holds([text], one.memory.content, self._today):  # the guard says no
-                self.done.operations.append(Update(one.memory.id, content=text))
-                return
-        ids = (*(one.id for one in cited), *(one.id for one in entries))
-        self._write(heading, self._judged(replace(bullet, cites=ids)), text, cited, entries)
+        self._there.add(hash_of(judged.text))
+        new = self._operate(judged, held, named)
+        self._claimed |= {one.id for one in held}
+        own = next((one.memory.heading for one in held if one.memory.heading), None)
+        self._place(self._allowed(heading, judged), new, own)
+        self._replace(judged, new)
 
-    def _resolved(self, bullet: Bullet) -> tuple[Earlier | None, list[Earlier], list[Entry]]:
-        """The earlier memory that says the same letter by letter, and all that the bullet stands on."""
-        cited = [self._earlier[one] for one in bullet.cites if one in self._earlier]
-        entries = [self._entries[one] for one in bullet.cites if one in self._entries]
-        same = [one for one in self._by_hash.get(hash_of(bullet.text), ()) if one.memory.id not in self._claimed]
-        twin = next((one for one in same if one in cited), same[0] if same else None)
-        if twin is not None:
-            return twin, [*cited, *([] if twin in cited else [twin])], entries
-        if not cited and not entries:
-            cited, entries = self._matched(bullet.text)
-        return None, cited, entries
+    def _operate(self, judged: Judged, held: Sequence[Earlier], named: Sequence[Earlier]) -> str:
+        """Reword, replace or merge the memories that a claim rewrites, or add one; return the id of what says it.
 
-    def _matched(self, text: str) -> tuple[list[Earlier], list[Entry]]:
-        """What a bullet without a citation is about, told by its words."""
-        if self._words is None:
-            pool = [*((one.id, one.memory.content) for one in self._earlier.values())]
-            pool += [(one.id, one.text) for one in self._entries.values()]
-            self._words = {key: {stem(unit) for unit in content(said)} for key, said in pool}
-        asked = {stem(unit) for unit in content(text)}
-        shares = sorted(
-            ((len(asked & words) / len(asked), key) for key, words in self._words.items() if asked & words),
-            key=lambda one: -one[0],
-        )
-        near = [key for share, key in shares if share >= _FOUND]
-        matched = [self._earlier[key] for key in near if key in self._earlier][:1]
-        return matched, [self._entries[key] for key in near if key in self._entries][:_MOST_ENTRIES]
-
-    def _keep(self, heading: str, twin: Earlier, others: list[Earlier], entries: list[Entry]) -> None:
-        self._claimed.add(twin.memory.id)
-        self._stands(heading, twin.memory.id, [twin], entries, twin.memory.content)
-        for one in others:
-            if one.memory.id in self._claimed:
-                continue
-            is_heard = _standing(twin.memory) >= _least(one.memory)
-            if is_heard and holds([twin.memory.content], one.memory.content, self._today):
-                self._end(one, Ending.MERGED, twin.memory.id)
-            else:
-                self._supersede(one, twin.memory.id, twin.memory.content, [twin], entries)
-
-    def _write(self, heading: str, verdict: Verdict, text: str, cited: list[Earlier], entries: list[Entry]) -> None:
-        """Take in a bullet that says what no memory says letter by letter."""
-        if verdict.place is Place.CORE and not content(verdict.text):
-            verdict = replace(verdict, place=Place.REFUSED, why=f"too few words to be found {UNGROUNDED}")
-        if verdict.place is not Place.CORE:
-            is_made_up = verdict.why.endswith(UNGROUNDED) or verdict.why == UNKNOWN
-            guard = Guard.GROUNDING if is_made_up else Guard.TAINT
-            self._refuse(Add(Kind.CORE, text or UNKNOWN), guard, verdict.why, cited)
-            return
-        free = [one for one in cited if not one.memory.constitutional and one.memory.id not in self._claimed]
-        held = [one for one in free if self._holds(text, one) or self._joins(text, one, cited, entries)]
-        if not held and entries and not any(one.id in verdict.cites for one in entries):
-            # Its words are those of memories that it does not hold: what it adds must stand in the days alone.
-            verdict = self._judged(Bullet(text, tuple(one.id for one in entries)))
-        if free and not held and (not entries or verdict.place is not Place.CORE):
-            self._refuse(Update(free[0].memory.id, verdict.text), Guard.ACCOUNTING, LOSSY)
-            return
-        parts = {one.memory.id for one in cited} & self._reworded  # what was split says the rest elsewhere
-        if not held and (self._known.says(verdict.text) or not (entries or parts)):
-            self.done.counts["duplicates"] += 1
-            return
-        fault = self._unfit(verdict, held, entries) if held else None
-        if fault is not None:
-            self._refuse(Update(held[0].memory.id, verdict.text), *fault, held)
-            return
-        new = self._operate(verdict, held, cited, entries)
-        for one in held:
-            self._claimed.add(one.memory.id)
-        self._reworded |= {new} if len(held) == 1 else set()
-        self._stands(heading, new, held, entries, verdict.text)
-        for one in cited:
-            if one.memory.id not in self._claimed:
-                self._supersede(one, new, verdict.text, held, entries)
-
-    def _unfit(self, verdict: Verdict, held: Sequence[Earlier], entries: Sequence[Entry]) -> tuple[Guard, str] | None:
-        """Why a text may not stand for what it still holds, if it may not."""
-        said = [record.standing for _, record in _spoken_by(held, entries) if record.id in verdict.cites]
-        footing = [*(one.memory.sources for one in held), *(self._sources_of(one) for one in entries)]
-        origins = [source.origin for sources in footing for source in sources]
-        if standing_of(verdict.text, origins) > min(said, default=Standing.NONE):
-            return Guard.TAINT, RAISED
-        # What it says beside what they say must be said by somebody who may change them.
-        least = max(_least(one.memory) for one in held)
-        heard = [record for _, record in _spoken_by(held, entries) if record.standing >= least]
-        heard += [_record(one) for one in held if _standing(one.memory) < least]
-        if not says_no_more(verdict.text, Ground([Said(one.text, one.said_on) for one in heard])):
-            return Guard.GROUNDING, f"part of it is {UNGROUNDED}"
-        return None
-
-    def _operate(self, verdict: Verdict, held: list[Earlier], cited: list[Earlier], entries: list[Entry]) -> str:
-        """Reword the memory that a bullet still holds, merge several, or add a new one; the id of what says it."""
-        footing = [self._sources_of(one) for one in entries if one.id in verdict.cites]
-        sources = united(*footing)
-        if len(held) == 1:
-            new = held[0].memory.id
-            self.done.operations.append(Update(new, verdict.text, sources))
-            return new
+        A memory that a newer value replaces ends, so that it can be told and restored.
+        """
+        sources = united(*(self._sources_of(entry) for entry in self._entries_of(judged)))
+        mark = (FROM_ASSISTANT,) if judged.lane is Lane.ASSISTANT else ()
+        tags = united(*(one.memory.tags for one in held), mark)
+        is_newer = judged.newer and bool(sources)
+        if len(held) == 1 and not is_newer:
+            memory = held[0].memory
+            self.done.operations.append(Update(memory.id, judged.text, sources, tags=tags if mark else None))
+            return memory.id
         new = self._new_id()
-        if held:
+        if held and not is_newer:
             ids = tuple(one.memory.id for one in held)
-            self.done.operations.append(Merge(ids, verdict.text, sources, id=new))
+            self.done.operations.append(Merge(ids, judged.text, sources, tags=tags, id=new))
             return new
-        parents = tuple(one.memory.id for one in cited)
-        self.done.operations.append(Add(Kind.CORE, verdict.text, sources, derived_from=parents, id=new))
-        self.done.additions |= {new} if entries else set()
-        self._known.add(verdict.text)
+        add = Add(
+            Kind.CORE,
+            judged.text,
+            sources,
+            category=held[0].memory.category if held else None,
+            importance=max((one.memory.importance for one in held if one.memory.importance is not None), default=None),
+            tags=tags,
+            origin_at=max((one.said_at for one in judged.cited), default="") or None,
+            derived_from=tuple(one.memory.id for one in named),
+            note=_note(judged) if judged.step is Step.QUOTE or judged.outcome is Outcome.QUOTED else None,
+            id=new,
+        )
+        self.done.operations.append(add)
+        self.done.additions |= {new} if sources and not held else set()
+        for one in held:
+            self._end(one.id, Ending.SUPERSEDED, new)
         return new
 
-    def _holds(self, text: str, one: Earlier) -> bool:
-        """Whether a text, or all that cite a memory together, as where it was split, hold what it said."""
-        said = one.memory.content
-        if holds([text], said, self._today):
-            return True
-        if len(self._citing[one.id]) < 2 or not is_related(said, text):
-            return False
-        stand = [bullet.text for bullet in self._citing[one.id] if self._judged(bullet).place is Place.CORE]
-        return holds([text, *stand], said, self._today)
+    def _replace(self, judged: Judged, new: str, *, is_kept: bool = False) -> None:
+        """End what an accepted claim takes the place of: by a newer value, or by saying the same."""
+        if is_kept and judged.outcome is not Outcome.REFUSED:
+            for name in judged.changes:
+                if self._is_free(name) and not self._ends(judged, name):
+                    self._end(name, Ending.MERGED, new)
+        for old in judged.claim.ends:
+            if old.id in judged.changes and self._is_free(old.id):
+                self._end(old.id, Ending.SUPERSEDED, new)
+            elif old.id in self._earlier and not old.guessed:
+                # Without a successor: the guards would refuse that with it.
+                self.refuse(Delete(self.id_of(old.id), Ending.SUPERSEDED), _guard(judged), judged.ends_why or NOWHERE)
 
-    def _joins(self, text: str, one: Earlier, cited: Sequence[Earlier], entries: Sequence[Entry]) -> bool:
-        """Whether a text, made of a few statements, holds what a memory said in words that it shares with others."""
-        others = [other.memory.content for other in cited if other is not one]
-        others += [entry.text for entry in entries]
-        return 0 < len(others) < _MOST_JOINED and is_needed(text, one.memory.content, others, self._today)
+    def _ends(self, judged: Judged, name: str) -> bool:
+        return any(old.id == name for old in judged.claim.ends)
 
-    def _judged(self, bullet: Bullet) -> Verdict:
-        cites = tuple(one for one in bullet.cites if one in self._earlier or one in self._entries)
-        verdict = self._bench.judge(Candidate(bullet.text, cites or ("nothing",)))
-        texts = [
-            self._entries[one].text if one in self._entries else self._earlier[one].memory.content for one in cites
-        ]
-        if verdict.place is not Place.REFUSED and not relates(bullet.text, texts):
-            return Verdict(Place.REFUSED, why=f"relation {UNGROUNDED}")
-        own = [self._earlier[one].memory for one in cites if one in self._earlier]
-        if verdict.why == UNSAID and len(own) == len(cites) and all(_standing(one) is Standing.USER for one in own):
-            again = condensed(bullet.text, {one.id: one.content for one in own}, self._today)
-            return replace(again, place=Place.CORE, cites=cites) if again.place is not Place.REFUSED else verdict
-        notes = [one for one in cites if one in self._entries and self._entries[one].origin == "agent"]
-        if verdict.place is Place.CORE or not notes or not _WE.match(bullet.text):
-            return verdict
-        # What an agent notes by its own tools speaks for its team: "we" is not the user's voice there.
-        told = _WE.sub(lambda one: "The team's" if one[0].lower() == "our" else "The team", bullet.text, count=1)
-        shared = self._bench.judge(Candidate(told, tuple(notes)))
-        return replace(shared, text=neutral(bullet.text)) if shared.place is Place.CORE else verdict
+    def _is_free(self, name: str) -> bool:
+        return name in self._earlier and name not in self._claimed
 
-    def _stands(
-        self, heading: str, memory_id: str, cited: Iterable[Earlier], entries: Iterable[Entry], text: str
-    ) -> None:
-        has_own = not heading and any(one.memory.heading for one in cited)
-        self.done.places.append((None if has_own else heading, memory_id))
-        for one in cited:
-            self._became[one.id] = memory_id
-        for entry in entries:
-            self._said_by[entry.id].append((memory_id, text))
+    def _entries_of(self, judged: Judged) -> list[Entry]:
+        return [self._entries[one.piece.id] for one in judged.cited if one.piece.id in self._entries]
 
-    # --- ends ------------------------------------------------------------------------------------------------------
+    def _allowed(self, heading: str, judged: Judged) -> str:
+        """Return the heading for a claim: what the assistant says stands under none of rules and persons."""
+        kind = judged.kind or self._cues.kind(judged.text, heading)
+        wants = heading or _PLACES[kind]
+        is_personal = self._cues.kind_below(wants) in {MemoryClass.RULE, MemoryClass.PERSON}
+        if judged.lane is Lane.ASSISTANT and is_personal:
+            return _PLACES[kind if kind in {MemoryClass.PROJECT, MemoryClass.LESSON} else MemoryClass.PROJECT]
+        return heading if heading or judged.changes else _PLACES[kind]
 
-    def declare(self, declared: Declared) -> None:
-        """Take in that a memory is let go."""
-        one = self._earlier.get(declared.id)
-        if one is None or one.memory.id in self._claimed or one.memory.id in self.done.mentioned:
-            self.done.counts["idle declarations"] += 1
+    def _place(self, heading: str, memory_id: str, own: str | None) -> None:
+        self.done.places.append((None if not heading and own else heading, memory_id))
+
+    def archive(self, name: str, kind_of: Callable[[str], MemoryClass | None]) -> None:
+        """Let a memory go that the reply archives; what is the user's alone to change is not let go like that."""
+        if not self._is_free(name):
             return
-        self.done.mentioned.add(one.memory.id)
-        if declared.how is LetGo.ARCHIVED:
-            self._end(one, Ending.ARCHIVED)
-            return
-        found: list[tuple[str, str, list[Earlier], list[Entry]]] = []
-        for by in declared.by:
-            if by in self._became:
-                other = self._earlier[by]
-                found.append((self._became[by], other.memory.content, [other], []))
-            found += [(memory_id, text, [], [self._entries[by]]) for memory_id, text in self._said_by.get(by, ())]
-        about = [candidate for candidate in found if replaces(one.memory.content, candidate[1])]
-        if not about:
-            self._refuse(Delete(one.memory.id, Ending.SUPERSEDED), Guard.ACCOUNTING, NOWHERE)
-            return
-        new, text, held, entries = about[0]
-        self._supersede(one, new, text, held, entries)
-
-    def _supersede(self, one: Earlier, new: str, text: str, held: Sequence[Earlier], entries: Sequence[Entry]) -> None:
-        """End a memory for a newer one about the same; what is about something else is not touched."""
-        if not replaces(one.memory.content, text):
-            return
-        delete = Delete(one.memory.id, Ending.SUPERSEDED, (new,))
-        newer = [record for other, record in _spoken_by(held, entries) if other.at > one.at]
-        strong = [record for record in newer if record.standing >= _least(one.memory)]
-        if not newer:
-            self._refuse(delete, Guard.ACCOUNTING, OLDER)
-        elif not strong or Ground([Said(record.text, record.said_on) for record in strong]).missing(text):
-            self._refuse(delete, Guard.TAINT, LOWER)
+        memory = self._earlier[name].memory
+        self.done.mentioned.add(memory.id)
+        kind = kind_of(memory.content) or self._cues.kind(memory.content, memory.heading or "")
+        if not may_change(Lane.ASSISTANT, kind) and not memory.constitutional:
+            self.refuse(Delete(memory.id, Ending.ARCHIVED), Guard.TAINT, NOT_USER)
         else:
-            self._end(one, Ending.SUPERSEDED, new)
+            self._end(name, Ending.ARCHIVED)
 
-    def _end(self, one: Earlier, ending: Ending, *successors: str) -> None:
-        self._claimed.add(one.memory.id)
-        self.done.operations.append(Delete(one.memory.id, ending, successors))
+    def date(self, name: str) -> None:
+        """Mark a memory with the day it was said, once: something newer gives another value."""
+        one = self._earlier.get(name)
+        changed = {memory_id for operation in self.done.operations for memory_id in ids_of(operation)}
+        if one is None or one.memory.constitutional or one.memory.id in changed:
+            return
+        if not _AS_OF.search(one.memory.content):
+            self.done.operations.append(Update(one.memory.id, f"{one.memory.content} (as of {one.said_on})"))
 
-    def _refuse(self, operation: Operation, guard: Guard, why: str, about: Sequence[Earlier] = ()) -> None:
-        ids = tuple(one.memory.id for one in about) or (() if isinstance(operation, Add) else ids_of(operation))
+    def _end(self, name: str, ending: Ending, *successors: str) -> None:
+        self._claimed.add(name)
+        self.done.mentioned.add(self.id_of(name))
+        self.done.operations.append(Delete(self.id_of(name), ending, successors))
+
+    def _refused(self, judged: Judged) -> None:
+        about = tuple(self.id_of(old.id) for old in judged.claim.olds if old.id in self._earlier)
+        text = neutral(judged.claim.text) or "-"
+        operation: Operation = Update(about[0], text) if about else Add(Kind.CORE, text)
+        self.refuse(operation, _guard(judged), judged.why, about)
+        for old in judged.claim.ends:
+            if old.id in self._earlier and not old.guessed:
+                self.refuse(Delete(self.id_of(old.id), Ending.SUPERSEDED), Guard.ACCOUNTING, NOWHERE)
+
+    def refuse(self, operation: Operation, guard: Guard, why: str, about: Sequence[str] = ()) -> None:
+        """Note that an operation is refused, and why."""
+        ids = tuple(about) or (() if isinstance(operation, Add) else ids_of(operation))
         self.done.operations.append(operation)
         self.done.faults[id(operation)] = RefusedOperation(guard, ids, why, operation=operation)
 
 
-def _all(parsed: Parsed) -> Iterable[Bullet]:
-    return (bullet for section in parsed.sections for bullet in section.bullets)
+def _guard(judged: Judged) -> Guard:
+    return _GUARDS.get(judged.step, Guard.GROUNDING)
 
 
-def _spoken_by(held: Iterable[Earlier], entries: Iterable[Entry]) -> list[tuple[Earlier | Entry, Record]]:
-    return [*((one, _record(one)) for one in held), *((entry, _record_of(entry)) for entry in entries)]
-
-
-def _standing(memory: Memory) -> Standing:
-    return standing_of(memory.content, (source.origin for source in memory.sources))
-
-
-def _least(memory: Memory) -> Standing:
-    """The standing it takes to change what a memory says: the user's, where it is in their name, of them, or a rule.
-
-    What else is so may be known better by the assistant, whoever said it before.
-    """
-    text = memory.content
-    is_of_user = steering.of_user(text) or steering.instructs(text) or steering.prefers(text)
-    return _standing(memory) if is_of_user else min(_standing(memory), Standing.ASSISTANT)
-
-
-def _record(one: Earlier) -> Record:
-    return Record(one.id, _standing(one.memory), *_spoken(one.memory.content, one.said_on))
-
-
-def _record_of(entry: Entry) -> Record:
-    return Record(entry.id, _STANDINGS.get(entry.origin, Standing.OUTSIDE), *_spoken(entry.text, entry.day))
-
-
-def _spoken(text: str, day: date) -> tuple[str, date, str]:
-    """The text of a record, its day, and who speaks in it."""
-    label = _label(text)
-    return text.removeprefix(label), day, label.rstrip(": ")
-
-
-def _label(text: str) -> str:
-    return next((label for label in _LABELS if text.startswith(label)), "")
+def _note(judged: Judged) -> str | None:
+    """Return when the words of a new memory were said, and what they answer."""
+    asked = next((piece.asked for one in judged.cited for piece, _ in one.piece.behind if piece.asked), "")
+    at = max((line.at[:10] for line in judged.lines if line.at), default="")
+    parts = [f'asked: "{neutral(asked)}"' if asked else "", at]
+    return "; ".join(part for part in parts if part) or None

@@ -1,8 +1,9 @@
 """Dream: the core and the days since the last dream become a core that lost nothing and invented nothing.
 
-The reply is read (`dream_reply`), becomes operations by id (`consolidation`), and all guards of the ledger decide about
-them. What passes is laid out as the reply has it (`arrangement`). Where too much would be lost, only what the reply
-adds is kept. The same inputs and the same reply give the same edits, but for the ids of new memories.
+The reply is read (`dream_reply`), its bullets are judged as claims (`judging`) and become operations by id
+(`consolidation`), and all guards of the ledger decide about them. What passes is laid out as the reply has it
+(`arrangement`). Where too much would be lost, only what the reply adds is kept. The same inputs and the same replies
+give the same edits, but for the ids of new memories.
 """
 
 from __future__ import annotations
@@ -13,43 +14,49 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from memoryd.jobs import dream_reply
-from memoryd.jobs.consolidation import consolidate
+from memoryd.jobs.claims import Claim, Outcome, counts
+from memoryd.jobs.consolidation import UNKNOWN_ORIGIN, consolidate, material_of, plan
 from memoryd.jobs.job import AppendDiary, Ask, Done, Edit, NothingToDo, Quoted, Rejected, Reply, RewriteCore, Step
+from memoryd.jobs.judging import Judging
+from memoryd.jobs.pieces import Pieces
+from memoryd.jobs.repair import REPAIR, advance, paired
+from memoryd.jobs.weighing import context_of
 from memoryd.ledger import forgetting, guards
 from memoryd.ledger.accounting import Rewrite, Unmentioned, archiving, dispositions
 from memoryd.ledger.guards import Guard, Judged, RefusedOperation, RefusedRun
+from memoryd.ledger.lane import Lane
 from memoryd.ledger.memory import Ending, Kind
 from memoryd.ledger.operation import Add, Delete, Disposition, Merge, Update, apply, ids_of
 from memoryd.ledger.places import placed
-from memoryd.recall import answerable
 from memoryd.text.neutral import neutral, neutral_lines
 from memoryd.tiers import core, diary
 from memoryd.tiers.arrangement import Slot, arrange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
     from datetime import date
 
-    from memoryd.jobs.consolidation import Consolidated, Earlier, Entry
+    from memoryd.jobs.claims import Judged as JudgedClaim
+    from memoryd.jobs.consolidation import Consolidated, Earlier, Entry, Plan
+    from memoryd.jobs.pieces import Piece
+    from memoryd.jobs.repair import Judges
     from memoryd.ledger.guards import Context, Refusal
     from memoryd.ledger.memory import Memory, Source
     from memoryd.ledger.operation import Change, Operation
-    from memoryd.recall.answerable import Score, Search
 
 JOB = "dream"
-WORST_DROP = 0.02  # of what could be answered may be lost without a disposition that says so
+OFFLINE = "offline"  # the backend that only quotes
+_FORM = "[MEMORY]\n- The database is Postgres 16 on the host Marvin. [m2, d4.1]"
+_LONGEST_CLAIM = 300  # characters of a claim in the diary
 _LONGEST_DIARY = 8_000  # characters of the model's own words
 _MOST_TOLD = 40  # refusals, and ends, that a diary tells one by one …
 _MOST_IDS = 10  # … with so many ids each …
 _MOST_ROWS = 200  # … and a receipt
 _TOO_MUCH = "too much of the core would be lost within 30 days"
 _SPARE = 200  # bullets that a reply may have besides two for each piece of the material
-_REPLY_TOKENS = (2_048, 32_768)
-_CHARS_PER_TOKEN = 3  # a generous reckoning: the reply may be as long as all that is in the core
 _DEFAULT_IMPORTANCE = 0.5
 _ENDS = frozenset(str(one).capitalize() for one in Ending)  # what begins a diary's lines about an end …
-_MEASURED = ("Answerable", "Bullets over dream.max_bullets")  # … and those about the core as a whole
+_MEASURED = ("Bullets over dream.max_bullets",)  # … and those about the core as a whole
 _BY_HAND = 0.9  # importance of what a person has written into the file
 
 
@@ -74,7 +81,8 @@ class DreamInputs:
         new_hex: draws eight random hex digits.
         taken: ids that are given.
         sources_of: says on which records an entry stands.
-        searching: opens a search over a core, as users search it: of its file, and what the ledger has of it.
+        judges: of the claims of the reply.
+        behind_of: gives the sentences of a session that an entry paraphrases, each with its turn.
         told: what else the receipt says.
         instructions: the text of dream.md.
     """
@@ -95,7 +103,8 @@ class DreamInputs:
     new_hex: Callable[[], str]
     taken: Container[str]
     sources_of: Callable[[Entry], tuple[Source, ...]]
-    searching: Callable[[bytes, Collection[Memory]], AbstractContextManager[Search]]
+    judges: Judges
+    behind_of: Callable[[Entry], tuple[tuple[Piece, tuple[int, ...]], ...]] = lambda _entry: ()
     told: Mapping[str, Any] = field(default_factory=dict)
     instructions: str = ""
 
@@ -112,6 +121,16 @@ class _Decided:
     over: int = 0  # bullets more than there are to be
 
 
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A reply while its claims are judged."""
+
+    parsed: dream_reply.Parsed
+    answer: Reply
+    planned: Plan
+    judging: Judging
+
+
 def begin(inputs: DreamInputs) -> Step:
     """Return the question."""
     if not inputs.entries:
@@ -126,29 +145,65 @@ def begin(inputs: DreamInputs) -> Step:
     given = [("today", inputs.today.isoformat()), ("bullets", str(inputs.max_bullets))]
     given += [("headings", "\n".join(headings))] if headings else []
     given += [("marks", "\n".join(marks))] if marks else []
-    low, high = _REPLY_TOKENS
-    tokens = low + sum(len(one.memory.content) for one in inputs.earlier) // _CHARS_PER_TOKEN
-    return Ask(JOB, inputs.instructions, tuple(material), tuple(given), max_tokens=min(high, tokens))
+    return Ask(JOB, inputs.instructions, tuple(material), tuple(given))
 
 
 def resume(inputs: DreamInputs, step: Step, answer: Reply | None) -> Step:
-    """Return what is to be done with the reply.
+    """Return the next question about the reply, or what is to be done with it.
 
     Raises ValueError for a step or an answer that this job never asked for.
     """
     if not isinstance(step, Ask) or answer is None:
         raise ValueError("not a step of a dream")
+    if not isinstance(step.state, _Reading):
+        return _read(inputs, answer)
+    reading = step.state
+    if step.job != REPAIR:
+        return _judged(inputs, replace(reading, judging=reading.judging.heard(answer)))
+    back = dream_reply.parse(answer)
+    bullets = () if isinstance(back, Rejected) else [one for section in back.sections for one in section.bullets]
+    claims = paired(reading.judging.mendable(), [Claim("", one.text, one.cites) for one in bullets])
+    return _judged(inputs, replace(reading, judging=reading.judging.reworded(claims)))
+
+
+def _read(inputs: DreamInputs, answer: Reply) -> Step:
     parsed = dream_reply.parse(answer)
     if isinstance(parsed, Rejected):
         return parsed
     count = sum(len(section.bullets) for section in parsed.sections)
     if count > 2 * (len(inputs.earlier) + len(inputs.entries)) + _SPARE:
         return Rejected("the reply has many times the bullets that there is material for")
-    there = [one for one in inputs.earlier if one.memory.id in inputs.context.memories]
-    meant = consolidate(parsed, there, inputs.entries, inputs.today, inputs.new_id, inputs.sources_of)
-    if parsed.sections and not meant.places and meant.faults:
+    planned = plan(parsed, inputs.earlier, inputs.entries, offline=answer.backend == OFFLINE)
+    context = context_of(
+        Pieces.of(material_of(inputs.earlier, inputs.entries, inputs.behind_of)),
+        {**{one.id: one.said_on for one in inputs.earlier}, **{one.id: one.day for one in inputs.entries}},
+        inputs.judges.cues,
+        inputs.judges.verify,
+        offline=answer.backend == OFFLINE,
+        known=inputs.judges.known,
+    )
+    texts = {one.id: one.memory.content for one in inputs.earlier}
+    labels = tuple(texts[one.id] for one in planned.archived)
+    return _judged(inputs, _Reading(parsed, answer, planned, Judging(context, planned.claims, labels)))
+
+
+def _judged(inputs: DreamInputs, reading: _Reading) -> Step:
+    found = advance(reading.judging, lambda judging: replace(reading, judging=judging), inputs.judges, _FORM)
+    if isinstance(found, Ask):
+        return found
+    meant = consolidate(
+        reading.planned,
+        found,
+        [one for one in inputs.earlier if one.memory.id in inputs.context.memories],
+        inputs.entries,
+        inputs.judges.cues,
+        inputs.new_id,
+        inputs.sources_of,
+        reading.judging.kind_of,
+    )
+    if reading.parsed.sections and not meant.places and meant.faults:
         return Rejected("nothing in the reply stands in what it cites")
-    return _Dream(inputs, parsed, meant, answer).step()
+    return _Dream(inputs, reading.parsed, meant, reading.answer, found).step()
 
 
 def _quoted(one: Earlier) -> Quoted:
@@ -176,8 +231,15 @@ def _receipt(inputs: DreamInputs, **more: Any) -> dict[str, Any]:
 class _Dream:
     """One reply on its way to the core."""
 
-    def __init__(self, inputs: DreamInputs, parsed: dream_reply.Parsed, meant: Consolidated, reply: Reply) -> None:
-        self.inputs, self.parsed, self.meant, self.reply = inputs, parsed, meant, reply
+    def __init__(
+        self,
+        inputs: DreamInputs,
+        parsed: dream_reply.Parsed,
+        meant: Consolidated,
+        reply: Reply,
+        claims: Sequence[JudgedClaim],
+    ) -> None:
+        self.inputs, self.parsed, self.meant, self.reply, self.claims = inputs, parsed, meant, reply, claims
         self.before = {one.id: one for one in inputs.context.memories.values() if one.kind is Kind.CORE and one.is_live}
 
     def step(self) -> Done:
@@ -185,12 +247,11 @@ class _Dream:
         runs = [one for one in whole.refusals if isinstance(one, RefusedRun)]
         decided = self._additions(whole.refusals) if runs else whole
         laid = self._laid_out(decided)
-        score = self._score(decided, laid[1])
-        refused = self._refused_all(decided, score)
+        refused = self._refused_all(decided)
         if refused:
             decided = _Decided((), decided.rewrite, (*decided.refusals, refused), self.before, ())
             laid = (), self.inputs.file
-        return self._told(decided, laid, score, runs, refused)
+        return self._told(decided, laid, runs, refused)
 
     def _whole(self, spared: Collection[str] = ()) -> _Decided:
         """All that the reply says but of what is spared, and what the configuration makes of what it does not speak of.
@@ -273,7 +334,7 @@ class _Dream:
                 gone.append(Delete(memory.id, Ending.ARCHIVED))
         return gone, over - len(gone)
 
-    def _refused_all(self, decided: _Decided, score: Score) -> RefusedRun | None:
+    def _refused_all(self, decided: _Decided) -> RefusedRun | None:
         """Why nothing of all this may be done, if it may not."""
         if self.inputs.refuses_ungrounded:
             made_up = [one for one in decided.refusals if one.guard is Guard.GROUNDING]
@@ -282,25 +343,7 @@ class _Dream:
                 return RefusedRun(
                     Guard.GROUNDING, ids, "the reply says what its sources do not", {"bullets": len(made_up)}
                 )
-        if score.drop > WORST_DROP:
-            numbers = {"before": score.before, "after": score.after, "unexplained": score.unexplained}
-            return RefusedRun(Guard.RECALL, (), "less could be answered from the new memory", numbers)
         return None
-
-    def _score(self, decided: _Decided, data: bytes) -> Score:
-        ends = dispositions(decided.rewrite, decided.operations)
-        let_go = {key for key, how in ends.items() if how in {Disposition.ARCHIVED, Disposition.SUPERSEDED}}
-        old, new = self.before, decided.after
-        with (
-            self.inputs.searching(self.inputs.file, old.values()) as before,
-            self.inputs.searching(data, new.values()) as after,
-        ):
-            return answerable.score(
-                answerable.Known({one.id: one.content for one in old.values()}, before),
-                answerable.Known({one.id: one.content for one in new.values()}, after),
-                [one.text for one in self.inputs.entries],
-                let_go,
-            )
 
     # --- telling ----------------------------------------------------------------------------------------------------
 
@@ -308,7 +351,6 @@ class _Dream:
         self,
         decided: _Decided,
         laid: tuple[tuple[Operation, ...], bytes],
-        score: Score,
         runs: Sequence[RefusedRun],
         refused: RefusedRun | None,
     ) -> Done:
@@ -324,7 +366,8 @@ class _Dream:
             "refusals": dict(sorted(refusals.items())),
             "after": len(decided.after),
             "over_max_bullets": decided.over,
-            "answerable": {"questions": score.questions, "before": score.before, "after": score.after},
+            "claims": counts(self.claims),
+            "unsure": len(self._unsure()),
         }
         edits: list[Edit] = []
         if operations:
@@ -340,20 +383,34 @@ class _Dream:
         if decided.refusals:
             ranked = sorted(decided.refusals, key=lambda one: not isinstance(one, RefusedRun))
             receipt["refused"] = guards.rows(ranked[:_MOST_ROWS])
-        return Done(tuple(edits), receipt, why, declined=refused is not None)
+        rows = tuple(one.row() for one in self.claims)
+        return Done(tuple(edits), receipt, why, declined=refused is not None, claims=rows)
+
+    def _unsure(self) -> list[Entry]:
+        """Return the entries of which nobody knows who wrote them: they wait in their file for a person's word."""
+        return [one for one in self.inputs.entries if one.origin == UNKNOWN_ORIGIN]
+
+    def _not_kept(self) -> Iterator[str]:
+        """Yield each claim that is still refused, with its reason; what only outside text says is not repeated."""
+        for one in self.claims:
+            if one.claim.core and not one.core and one.outcome is Outcome.REFUSED:
+                text = neutral(one.claim.text) if one.lane > Lane.OUTSIDE else "(from outside)"
+                yield f"- Not kept: {text[:_LONGEST_CLAIM]}: {neutral(one.why)}."
 
     def _diary(self, told: Mapping[str, Any], decided: _Decided) -> str:
         """What memoryd knows of this dream, and what the model says of it."""
         seen = self.inputs.told.get(JOB, {}).get("dailies", {})
-        score = told["answerable"]
         lines = [
             _counts(len(self.before), told),
             f"- Sources: {len(self.inputs.entries)} entries of {', '.join(seen) or 'no file'}.",
             _refused(told),
             *_first([_told_of(one) for one in decided.refusals]),
+            *_first(list(self._not_kept())),
+            *_first(
+                [f"- Unsure, nobody knows who wrote it: {neutral(one.text)[:_LONGEST_CLAIM]}" for one in self._unsure()]
+            ),
             *_first([f"- {how}: {memory_id}{reason}" for memory_id, how, reason in self._ended(decided)]),
             f"- Tokens: {self.reply.tokens_in} in, {self.reply.tokens_out} out ({self.reply.backend}).",
-            f"- Answerable: {score['before']} of {score['questions']} questions before, {score['after']} after.",
             *([f"- Bullets over dream.max_bullets: {told['over_max_bullets']}."] if told["over_max_bullets"] else []),
         ]
         prose = neutral_lines(self.parsed.diary[:_LONGEST_DIARY]) or "The model wrote nothing."
@@ -468,8 +525,7 @@ def as_passed(step: Done, before: Mapping[str, Memory], changes: Sequence[Change
         "refusals": dict(sorted(refused.items())),
         "after": len(before) + len(new) - len(ended),
     }
-    for measured in ("answerable", "over_max_bullets"):  # of the core that it was decided on
-        told.pop(measured, None)
+    told.pop("over_max_bullets", None)  # of the core that it was decided on
 
     def retold(body: str) -> str:
         head, gap, prose = body.partition("\n\n")

@@ -8,6 +8,7 @@
     A quiet day; the database moved.
     - archived [m3]: the trip is over
     - superseded [m5] by [d4]: another version
+    - dated [m6] by [d4]: another value, and nobody says which holds
 
 Headings are optional; a bullet ends with the ids it stands on, and goes on in indented lines. `[NOTHING]` alone says
 that all may stay as it is; beside a `[MEMORY]`, that all the rest may. Read with patience for what models do to a
@@ -24,6 +25,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from memoryd.jobs.job import Rejected, Reply
+from memoryd.text.fences import open_after
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -34,7 +36,7 @@ class Bullet:
     """One memory as it is to be, on one line, with the ids of the material it stands on."""
 
     text: str
-    cites: tuple[str, ...] = ()  # "m3", "d7"
+    cites: tuple[str, ...] = ()  # "m3", "d7", "d7.2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class LetGo(StrEnum):
 
     ARCHIVED = "archived"
     SUPERSEDED = "superseded"
+    DATED = "dated"  # it stays, with the day it was said; only of the offline backend
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +79,18 @@ class Parsed:
 NOTHING = "[NOTHING]"
 _LONGEST = 8_000_000  # characters; no memory file is longer
 _MARK = re.compile(r"^[\s#>*_]*\[\s*(MEMORY|DREAM|NOTHING)\s*\][\s:*_]*$", re.IGNORECASE)
-_FENCE = re.compile(r"^\s*(`{3,}+|~{3,}+)[^`]*$")
 _HEADING = re.compile(r"^\s{0,3}#{1,6}\s+(?P<text>.*)$")
 _HEADING_END = "# \t\u00a0\u3000"
 _LONGEST_BULLET = 4_000  # characters from which on no line is added to one: it is no memory any more
 _BULLET = re.compile(r"^\s*(?:[-*•+]|\d{1,4}[.)])\s+(?P<text>\S.*)$")
-_IDS = r"[md]\d{1,9}(?:\s*[,;]\s*[md]\d{1,9})*"
+_ID = r"[md]\d{1,9}(?:\.\d{1,4})?"
+_IDS = rf"{_ID}(?:\s*[,;]\s*{_ID})*"
 # Read backwards, from the end of a text, so that no other beginning is tried.
-_IDS_BACKWARDS = r"\d{1,9}[md](?:\s*+[,;]\s*+\d{1,9}[md])*+"
+_ID_BACKWARDS = r"(?:\d{1,4}\.)?+\d{1,9}[md]"
+_IDS_BACKWARDS = rf"{_ID_BACKWARDS}(?:\s*+[,;]\s*+{_ID_BACKWARDS})*+"
 _CITED = re.compile(rf"[\s.]*+\**+\]\s*+(?P<ids>{_IDS_BACKWARDS})\s*+\[\**+\s*+", re.IGNORECASE)
 _DECLARED = re.compile(
-    rf"^\s*(?:[-*•+]\s+)?\**(?P<how>archived|superseded)\**:?\s+\[\s*(?P<ids>{_IDS})\s*\]\**"
+    rf"^\s*(?:[-*•+]\s+)?\**(?P<how>archived|superseded|dated)\**:?\s+\[\s*(?P<ids>{_IDS})\s*\]\**"
     rf"(?:\s+by\s+\**\[\s*(?P<by>{_IDS})\s*\]\**)?\s*[:–—-]*\s*(?P<reason>.*)$",  # noqa: RUF001
     re.IGNORECASE,
 )
@@ -194,8 +198,8 @@ def _with_code(lines: Sequence[str]) -> Iterator[tuple[str, bool]]:
         if mark:
             section, in_bullet = mark[1].upper(), False
             unclosed = {one for one in unclosed if one[1]}
-        elif section == "MEMORY" and in_bullet and _FENCE.match(line):
-            fence = line.strip()[:3], line[:1].isspace()
+        elif section == "MEMORY" and in_bullet and _fence(line):
+            fence = _fence(line), line[:1].isspace()
             end = None if fence in unclosed else _closing(lines, at)
             until = -1 if end is None else end
             unclosed |= {fence} if end is None else set()
@@ -204,13 +208,18 @@ def _with_code(lines: Sequence[str]) -> Iterator[tuple[str, bool]]:
         yield line, at <= until
 
 
+def _fence(line: str) -> str:
+    """The fence that a line opens, however far it is indented."""
+    return open_after("", line.strip())
+
+
 def _closing(lines: Sequence[str], at: int) -> int | None:
     """Where a fence ends; None where nothing ends it ahead of the next section."""
-    fence = lines[at].strip()[:3]
+    fence = _fence(lines[at])
     for end in range(at + 1, len(lines)):
         if _MARK.match(lines[end]) and not lines[at][:1].isspace():
             return None
-        if lines[end].strip().startswith(fence) and not lines[end].strip(" \t`~"):
+        if not open_after(fence, lines[end].strip()):
             return end
     return None
 
@@ -218,7 +227,7 @@ def _closing(lines: Sequence[str], at: int) -> int | None:
 def _unfenced(lines: list[str]) -> list[str]:
     """The lines of a section without a fence around all of them."""
     told = [at for at, line in enumerate(lines) if line.strip()]
-    if told and _FENCE.match(lines[told[0]]):
+    if told and _fence(lines[told[0]]):
         closing = _closing(lines, told[0])
         if closing in {None, told[-1]}:
             return [line for at, line in enumerate(lines) if at not in {told[0], closing}]
@@ -238,7 +247,7 @@ def _memory(lines: list[str]) -> tuple[list[Section], int]:
         bullets = sections[-1][1]
         heading = None if is_code else _HEADING.match(line)
         bullet = None if is_code else _BULLET.match(line)
-        if _FENCE.match(line) or not line.strip():
+        if _fence(line) or not line.strip():
             after_blank = True
             continue
         if heading:

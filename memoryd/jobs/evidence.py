@@ -8,18 +8,21 @@ word of a subagent. Injected text, text of unknown origin and the agent program'
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, tzinfo
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING
 
 from memoryd.jobs.job import Quoted
+from memoryd.jobs.pieces import piece_of_text, piece_of_turn
 from memoryd.jobs.reports import Reports
-from memoryd.ledger.taint import Record, Standing, standing
+from memoryd.ledger.lane import Lane
 from memoryd.text import prose
-from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
+from memoryd.transcripts.turn import SPOKEN, Kind, Origin, Role, StoredTurn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from memoryd.jobs.pieces import Piece
 
 REPORT = "report"  # the origin, in the material, of what only a tool or a subagent says
 _EARLIEST, _LATEST = 1970, 9000  # years; at the ends of the calendar a time has no other time zones
@@ -31,6 +34,7 @@ class Evidence:
     """What may be asked about, and what was set aside."""
 
     material: tuple[Quoted, ...] = ()
+    pieces: tuple[Piece, ...] = ()  # the same, with their sentences
     summaries: tuple[str, ...] = ()  # the agent's own summaries: context, not evidence
     said_words: int = 0  # by people and the assistant, code set aside
     counts: dict[str, int] = field(default_factory=dict)  # what was taken and what set aside, by origin
@@ -42,25 +46,29 @@ def gather(turns: Sequence[StoredTurn], folder: str | None, tz: tzinfo) -> Evide
     last_of_subagents = _last_words(turns)
     counts: Counter[str] = Counter()
     material: list[Quoted] = []
+    pieces: list[Piece] = []
     words = 0
+    before: StoredTurn | None = None  # what the assistant said last
     for turn in turns:
         report = _shorten(turn.text) if turn.seq in last_of_subagents else reports.fact(turn)
         quoted = _said(turn, tz) or (_quote(turn, report, tz, origin=REPORT) if report else None)
         counts[f"{'taken' if quoted else 'aside'}.{turn.origin.value}"] += 1
         if quoted:
             material.append(quoted)
+            pieces.append(piece_of(quoted, turn, before))
             words += sum(map(prose.words, prose.lines(quoted.text))) if quoted.origin != REPORT else 0
+        if is_said(turn):
+            before = turn if turn.origin is Origin.ASSISTANT else None
     summaries = tuple(turn.text for turn in turns if turn.kind is Kind.SUMMARY and not turn.sidechain)
-    return Evidence(tuple(material), summaries, words, dict(sorted(counts.items())))
+    return Evidence(tuple(material), tuple(pieces), summaries, words, dict(sorted(counts.items())))
 
 
-def outside(turns: Sequence[StoredTurn]) -> tuple[Record, ...]:
-    """Return what tools, other agents, hooks and the agent program said: what the assistant read and may repeat."""
-    return tuple(
-        Record(f"t{turn.seq}", standing(turn.origin), turn.text, date.min)
-        for turn in turns
-        if standing(turn.origin) < Standing.ASSISTANT and turn.kind is not Kind.TOOL_CALL
-    )
+def piece_of(quoted: Quoted, turn: StoredTurn, before: StoredTurn | None) -> Piece:
+    """Return a turn as it is shown with its sentences; what only a tool reports is from outside."""
+    if quoted.origin == REPORT:
+        found = piece_of_text(quoted.id, quoted.text, Lane.OUTSIDE, "tool", quoted.at or "", turn.at or "")
+        return replace(found, seq=turn.seq)
+    return piece_of_turn(turn, quoted.text, quoted.at or "", before)
 
 
 def moment(at: str | None) -> datetime | None:
@@ -77,7 +85,7 @@ def moment(at: str | None) -> datetime | None:
 def is_said(turn: StoredTurn) -> bool:
     """Say whether `turn` is something the user or the assistant said in the main conversation."""
     spoken = turn.role in {Role.USER, Role.ASSISTANT} and turn.origin in {Origin.USER, Origin.ASSISTANT}
-    return spoken and turn.kind is Kind.MESSAGE and not turn.sidechain and bool(turn.text.strip())
+    return spoken and turn.kind in SPOKEN and not turn.sidechain and bool(turn.text.strip())
 
 
 def _said(turn: StoredTurn, tz: tzinfo) -> Quoted | None:

@@ -26,7 +26,8 @@ def exchanges(turns: Sequence[StoredTurn]) -> list[Exchange]:
     """Return the exchanges of `turns`, in order. What comes before the first user turn is none of them."""
     groups: list[list[StoredTurn]] = []
     for turn in turns:
-        typed = is_said(turn) and turn.origin is Origin.USER
+        # What is answered in a dialog belongs to what was asked for before: the tool waits for it.
+        typed = is_said(turn) and turn.origin is Origin.USER and turn.tool_call_id is None
         answered = bool(groups) and any(is_said(one) and one.origin is Origin.ASSISTANT for one in groups[-1])
         if typed and (not groups or answered):
             groups.append([])

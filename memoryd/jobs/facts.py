@@ -1,54 +1,82 @@
 """Facts: what the user says about themselves in an exchange becomes facts, and few sentences of the profile.
 
-Only the user's own words make a fact, whatever its category: what the assistant or a tool said is shown for context and
-can vouch for nothing about the user. A fact that is known changes nothing. One that is taken back or replaced goes only
-where the user's words speak of it, and only if all that the reply offers in its place is kept.
+Only the user's own words make a fact: what the assistant said is shown for context and vouches for nothing about the
+user. Each item of a reply is a claim (`judging`). Preferences, goals, habits and corrections are the user's words,
+copied whole; another fact may keep the model's wording where a second reader supports it. Words that are not meant to
+last, and those behind a refused claim, go to the day's file, so that no requirement is lost. A known fact ends only
+where the user's words end it.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date
+from typing import TYPE_CHECKING, Any
 
+from memoryd.jobs import claims as reasons
 from memoryd.jobs import evidence, facts_reply, signals
+from memoryd.jobs.claims import Claim, Judged, Old, Outcome, counts, note_of
+from memoryd.jobs.claims import Step as Judgement
 from memoryd.jobs.duplicates import Known
-from memoryd.jobs.exchanges import Exchange, exchanges
+from memoryd.jobs.exchanges import exchanges
+from memoryd.jobs.facts_reply import Offered, Removal, Rewritten
+from memoryd.jobs.footing import digest_of
 from memoryd.jobs.job import (
+    AddMemories,
+    AppendDaily,
     Ask,
     Done,
     Edit,
     EditFacts,
     LearnedFact,
     LearnedSection,
+    MemoryType,
     MoveWatermark,
+    NewMemory,
     NothingToDo,
     Quoted,
     Rejected,
     Reply,
     Step,
 )
-from memoryd.ledger import forgetting, taint
-from memoryd.ledger.grounding import content
+from memoryd.jobs.judging import Judging
+from memoryd.jobs.pieces import Cited, Pieces
+from memoryd.jobs.repair import REPAIR, Judges, advance, paired
+from memoryd.jobs.sleep import OFFLINE
+from memoryd.jobs.weighing import context_of, is_verbatim
+from memoryd.ledger import forgetting
+from memoryd.ledger.facts import Category
+from memoryd.ledger.floor import Material
+from memoryd.ledger.foreign import Foreign
+from memoryd.ledger.lane import Lane, MemoryClass
 from memoryd.ledger.profile import LONGEST, PASSING, Entry, Section
-from memoryd.ledger.taint import UNGROUNDED, UNKNOWN, Bench, Candidate, Place, Record
-from memoryd.text.wording import fold, stem
+from memoryd.text import normal, prose
+from memoryd.text.content import stems
+from memoryd.text.neutral import neutral
+from memoryd.text.sentences import texts
+from memoryd.tiers import daily
 from memoryd.transcripts.turn import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime, tzinfo
 
+    from memoryd.jobs.exchanges import Exchange
+    from memoryd.jobs.pieces import Piece
     from memoryd.ledger.facts import Fact
     from memoryd.transcripts.turn import StoredTurn
 
 CONSUMER = "facts"
-MAX_STEPS = 2
+REASON = "Session Notes"  # the heading of a block in the day's file
 MOST_KNOWN = 80  # facts shown to the model: those that share words with the exchange first, then the surest
-LONGEST_FACT = 300  # characters
-_HALF = 0.5  # of the content words of a fact that goes without a successor
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")  # noqa: RUF001
+LONGEST_FACT = 300  # characters; longer words of the user are a memory of the core
+_HALF = 0.5  # of the content words of a fact that a correction ends, with nothing in its place
+_QUOTED = frozenset({Category.PREFERENCE, Category.GOAL, Category.CORRECTION, Category.BEHAVIOR})
+_TYPES = {Category.KNOWLEDGE: MemoryType.FACT, Category.CONTEXT: MemoryType.FACT, Category.GOAL: MemoryType.FACT}
+_MADE_UP = frozenset({Judgement.FLOOR, Judgement.QUOTE})  # steps that refuse what stands in nothing that was shown
+_SAID_NO = frozenset({*reasons.REASONS.values(), reasons.OLDER, reasons.LOSES})
+_FORM = '{"new": [{"content": "Lives in Oslo.", "category": "context", "confidence": 0.9, "cites": ["t3.2"]}]}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,36 +86,59 @@ class FactsInputs:
     agent_id: str
     session_id: str
     turns: tuple[StoredTurn, ...]  # past the watermark, whole
+    earlier: tuple[StoredTurn, ...]  # of the session, before these: where a word occurs first, and what was asked last
+    folder: str | None  # the session's working folder
+    program: str | None  # whose session it is, as people call it; None where its transcript does not tell
     known: tuple[Fact, ...]  # the live facts, the surest first
+    said_at: Mapping[str, str]  # when each of them was said, or edited by hand; by its id, UTC
     profile: Mapping[Section, Entry]
     tombstones: Mapping[str, str]  # hash of each forgotten text (`hash_of`), and when it was forgotten
-    core: tuple[str, ...]  # bullets of the core file: memoryd's own words, no evidence when they are seen again
+    core: tuple[str, ...]  # bullets of the core file
+    daily: str  # the daily files of the days covered, as far as they exist
     min_confidence: float
     drain: bool  # the session is over, or memoryd ends: an exchange that is not complete counts as well
     tz: tzinfo
     now: datetime  # aware
     instructions: str  # the text of facts.md
+    judges: Judges
 
 
 @dataclass(frozen=True, slots=True)
 class _Gathered:
     """What is asked about."""
 
-    exchanges: tuple[Exchange, ...]
     material: tuple[Quoted, ...]
+    pieces: Pieces
     signals: Mapping[int, tuple[signals.Signal, ...]]  # by the seq of a user's turn
     watermark: MoveWatermark
     receipt: dict[str, object]
 
 
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A reply while its claims are judged."""
+
+    gathered: _Gathered
+    answer: Reply
+    foreign: Foreign
+    judging: Judging
+    dropped: Counter[str]  # what was left out ahead of the judging
+
+
 @dataclass(slots=True)
 class _Kept:
-    """What of a reply is kept, while it is gone through."""
+    """What of a reply is kept, while its claims are gone through."""
 
+    known: Known  # texts of facts, those that are learned now among them
+    written: Known  # lines of the day's files and of the core
+    obeyed: set[str] = field(default_factory=set)  # words of the user that took back what goes
     learned: list[LearnedFact] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)
-    sections: list[LearnedSection] = field(default_factory=list)
+    memories: list[NewMemory] = field(default_factory=list)
+    sections: dict[Section, list[Judged]] = field(default_factory=dict)
+    lines: list[tuple[Judged, str]] = field(default_factory=list)  # for the day's file, with the claim each is of
     dropped: Counter[str] = field(default_factory=Counter)
+    rows: list[Mapping[str, Any]] = field(default_factory=list)
 
 
 def begin(inputs: FactsInputs) -> Step:
@@ -111,34 +162,14 @@ def resume(inputs: FactsInputs, step: Step, answer: Reply | None) -> Step:
 
     Raises ValueError for a step or an answer that this job never asked for.
     """
-    if not isinstance(step, Ask) or answer is None or not isinstance(step.state, _Gathered):
-        raise ValueError("not a step of facts")
-    gathered = step.state
-    parsed = facts_reply.parse(answer)
-    if isinstance(parsed, Rejected):
-        return parsed
-    kept = _judged(inputs, gathered, parsed)
-    made_up = any(why == UNKNOWN or why.endswith(UNGROUNDED) for why in kept.dropped)
-    if made_up and not kept.learned and not kept.dropped["duplicate"] and not kept.sections:
-        return Rejected("nothing in the reply stands in the turns it cites")
-    receipt = {
-        **gathered.receipt,
-        "reply": {
-            "backend": answer.backend,
-            "model": answer.model,
-            "tokens_in": answer.tokens_in,
-            "tokens_out": answer.tokens_out,
-        },
-        "facts": dict(sorted(Counter(fact.category for fact in kept.learned).items())),
-        "forgotten": len(kept.forgotten),
-        "sections": [one.section for one in kept.sections],
-        "dropped": dict(sorted((+kept.dropped).items())),
-    }
-    if not kept.learned and not kept.forgotten and not kept.sections:
-        return NothingToDo("nothing new about the user", (gathered.watermark,), receipt)
-    edit = EditFacts(inputs.session_id, tuple(kept.learned), tuple(kept.forgotten), tuple(kept.sections))
-    edits: tuple[Edit, ...] = (edit, gathered.watermark)
-    return Done(edits, receipt)
+    if isinstance(step, Ask) and answer is not None and isinstance(step.state, _Gathered):
+        parsed = facts_reply.parse(answer)
+        if isinstance(parsed, Rejected):
+            return parsed
+        return _judged(inputs, _reading(inputs, step.state, parsed, answer))
+    if isinstance(step, Ask) and answer is not None and isinstance(step.state, _Reading):
+        return _judged(inputs, _heard(step.state, step, answer))
+    raise ValueError("not a step of facts")
 
 
 # Gathering
@@ -146,24 +177,37 @@ def resume(inputs: FactsInputs, step: Step, answer: Reply | None) -> Step:
 
 def _gathered(inputs: FactsInputs, ready: Sequence[Exchange], last: int) -> _Gathered:
     telling = [one for one in ready if not all(signals.says_nothing(turn.text) for turn in one.asked)]
-    material: list[Quoted] = []
+    asking = next((turn for turn in reversed(inputs.earlier) if evidence.is_said(turn)), None)
+    before = asking if asking is not None and asking.origin is Origin.ASSISTANT else None
+    pieces: list[tuple[Quoted, Piece]] = []
     hints = {}
     for exchange in telling:
         for turn in sorted((*exchange.asked, *exchange.answered), key=lambda one: one.seq):
             by_user = turn.origin is Origin.USER
-            if by_user and signals.says_nothing(turn.text):
-                continue
             text = signals.without_uploads(turn.text) if by_user else turn.text
-            material.append(evidence.quote(turn._replace(text=text), inputs.tz))
+            if not by_user or not signals.says_nothing(turn.text):
+                pieces.append(_shown(inputs, turn._replace(text=text), before))
             if by_user and (found := signals.signals(text)):
                 hints[turn.seq] = found
+            before = None if by_user else turn
+    # An answer makes no sense without its question, which may have been asked in the exchange before.
+    if pieces and asking is not None and asking.seq < pieces[0][1].seq and pieces[0][1].asked:
+        pieces.insert(0, _shown(inputs, asking, None))
     receipt: dict[str, object] = {
         "exchanges": len(ready),
         "asked_about": len(telling),
         "hints": dict(sorted(Counter(hint.value for found in hints.values() for hint in found).items())),
     }
     watermark = MoveWatermark(inputs.session_id, CONSUMER, last)
-    return _Gathered(tuple(telling), tuple(material), hints, watermark, receipt)
+    material = tuple(quoted for quoted, _ in pieces)
+    return _Gathered(material, Pieces.of(piece for _, piece in pieces), hints, watermark, receipt)
+
+
+def _shown(inputs: FactsInputs, turn: StoredTurn, before: StoredTurn | None) -> tuple[Quoted, Piece]:
+    """Return a turn as material and as a piece; one without a time counts as said now, since it is read soon after."""
+    quoted = evidence.quote(turn, inputs.tz)
+    at = turn.at or inputs.now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return quoted, evidence.piece_of(quoted, turn._replace(at=at), before)
 
 
 def _context(inputs: FactsInputs, gathered: _Gathered) -> tuple[tuple[str, str], ...]:
@@ -177,75 +221,206 @@ def _context(inputs: FactsInputs, gathered: _Gathered) -> tuple[tuple[str, str],
 
 
 def _related(inputs: FactsInputs, gathered: _Gathered) -> list[Fact]:
-    said = {stem(word) for quoted in gathered.material for word in content(quoted.text)}
-    shared = {fact.id: len(said.intersection(map(stem, content(fact.content)))) for fact in inputs.known}
+    said = frozenset().union(*(stems(quoted.text) for quoted in gathered.material))
+    shared = {fact.id: len(said & stems(fact.content)) for fact in inputs.known}
     return sorted(inputs.known, key=lambda fact: -shared[fact.id])[:MOST_KNOWN]
+
+
+# Claims
+
+
+def _reading(inputs: FactsInputs, gathered: _Gathered, parsed: facts_reply.Parsed, answer: Reply) -> _Reading:
+    today = inputs.now.astimezone(inputs.tz).date()
+    days = {one.id: date.fromisoformat(one.at[:10]) if one.at else today for one in gathered.material}
+    foreign = Foreign((*inputs.earlier, *inputs.turns))
+    made = context_of(
+        gathered.pieces,
+        days,
+        inputs.judges.cues,
+        inputs.judges.verify,
+        offline=answer.backend == OFFLINE,
+        foreign=foreign.found,
+        known=inputs.judges.known,
+    )
+    # A fact was shown, so that a claim may name it; no claim can cite it.
+    named = {fact.id: Material(fact.content, today) for fact in inputs.known}
+    dropped = Counter({"unreadable": parsed.unreadable})
+    found = [
+        *_new_claims(inputs, gathered, parsed.offered, dropped, offline=made.offline),
+        *_section_claims(inputs, parsed.sections),
+        *_removal_claims(inputs, parsed),
+    ]
+    judging = Judging(replace(made, materials={**made.materials, **named}), tuple(found))
+    return _Reading(gathered, answer, foreign, judging, dropped)
+
+
+def _new_claims(
+    inputs: FactsInputs, gathered: _Gathered, offered: Sequence[Offered], dropped: Counter[str], *, offline: bool
+) -> list[Claim]:
+    known = Known(fact.content for fact in inputs.known)
+    found: list[Claim] = []
+    for one in offered:
+        cited, _ = gathered.pieces.cited(one.cites, one.content)
+        ends = [
+            fact
+            for fact in inputs.known
+            if _reordered(fact, one.content, cited)
+            or (fact.id in one.replaces and (not offline or _gives_way(fact, cited, 0.0)))
+        ]
+        if known.says(one.content) and not ends:
+            dropped["duplicate"] += 1
+            continue
+        if one.confidence < inputs.min_confidence:
+            dropped["below min_confidence"] += 1
+            continue
+        olds = tuple(_old(inputs, fact) for fact in ends)
+        claim = Claim(f"f{len(found) + 1}", one.content, one.cites, user_only=True, ends=olds, origin=one)
+        # Words that are the user's own are asked about like a quotation: they may be a question or a task.
+        verbatim = one.category in _QUOTED or is_verbatim(neutral(one.content), cited)
+        found.append(replace(claim, verbatim_only=verbatim, kind=_class_of(one.category)))
+    return found
+
+
+def _section_claims(inputs: FactsInputs, sections: Sequence[Rewritten]) -> list[Claim]:
+    """Return each new sentence of the profile as a claim."""
+    found: list[Claim] = []
+    for one in sections:
+        said = _said_of(inputs, one.section)
+        for sentence in texts(one.text):
+            if normal.same(sentence) not in said:
+                name = f"p{len(found) + 1}"
+                found.append(Claim(name, sentence, one.cites, user_only=True, kind=MemoryClass.PERSON, origin=one))
+    return found
+
+
+def _removal_claims(inputs: FactsInputs, parsed: facts_reply.Parsed) -> list[Claim]:
+    """Return each removal as the claim that a fact is no longer so."""
+    by_id = {fact.id: fact for fact in inputs.known}
+    found: list[Claim] = []
+    for one in {one.id: one for one in parsed.removals if one.id in by_id}.values():
+        # Nothing of a rule is lost with it: all of it is to go.
+        old = replace(_old(inputs, by_id[one.id]), kind=MemoryClass.PERSON)
+        claim = Claim(f"r{len(found) + 1}", f"This is no longer so: {old.text}", one.cites, user_only=True, olds=(old,))
+        found.append(replace(claim, kind=old.kind, repaired=True, origin=one))  # its wording is not its author's
+    return found
+
+
+def _old(inputs: FactsInputs, fact: Fact) -> Old:
+    return Old(fact.id, fact.content, _class_of(fact.category), inputs.said_at.get(fact.id, fact.created_at))
+
+
+def _class_of(category: str) -> MemoryClass:
+    return MemoryClass.RULE if category in _QUOTED else MemoryClass.PERSON
+
+
+def _said_of(inputs: FactsInputs, section: Section) -> set[str]:
+    """Return what a section may repeat, in normal form: its own sentences and the facts."""
+    before = texts(inputs.profile[section].text) if section in inputs.profile else []
+    return {normal.same(one) for one in (*before, *(fact.content for fact in inputs.known))}
 
 
 # Judging
 
 
-def _judged(inputs: FactsInputs, gathered: _Gathered, parsed: facts_reply.Parsed) -> _Kept:
-    bench = _bench(inputs, gathered)
-    kept = _Kept()
-    kept.dropped["unreadable"] = parsed.unreadable
-    known = Known(fact.content for fact in inputs.known)
-    pairs = [(fact_id, offered.cites) for offered in parsed.offered for fact_id in offered.replaces]
-    removable = _removable(inputs, gathered, pairs, 0.0)
-    for offered in parsed.offered:
-        _learn(inputs, gathered, bench, offered, known, removable, kept)
-    # What was refused may be what should have taken the place of a fact: then no fact goes without a successor.
-    whole = len(parsed.offered) == len(kept.learned) + kept.dropped["duplicate"]
-    replaced = {fact_id for fact in kept.learned for fact_id in fact.replaces}
-    asked = list(dict.fromkeys(one.id for one in parsed.removals if one.id not in replaced))
-    taken_back = _removable(inputs, gathered, [(one.id, one.cites) for one in parsed.removals], _HALF)
-    kept.forgotten = [one for one in asked if whole and one in taken_back]
-    kept.dropped["removal"] += len(asked) - len(kept.forgotten)
-    kept.sections = [one for offered in parsed.sections if (one := _section(inputs, bench, offered, kept))]
+def _judged(inputs: FactsInputs, reading: _Reading) -> Step:
+    found = advance(reading.judging, lambda judging: replace(reading, judging=judging), inputs.judges, _FORM)
+    return found if isinstance(found, Ask) else _ended(inputs, reading, found)
+
+
+def _heard(reading: _Reading, step: Ask, answer: Reply) -> _Reading:
+    if step.job != REPAIR:
+        return replace(reading, judging=reading.judging.heard(answer))
+    parsed = facts_reply.parse(answer)
+    offered = () if isinstance(parsed, Rejected) else parsed.offered
+    back = paired(reading.judging.mendable(), [Claim("", one.content, one.cites) for one in offered])
+    return replace(reading, judging=reading.judging.reworded(back))
+
+
+def _ended(inputs: FactsInputs, reading: _Reading, found: Sequence[Judged]) -> Step:
+    kept = _kept(inputs, reading, found)
+    sections = _sections(inputs, kept)
+    edits: list[Edit] = []
+    if kept.learned or kept.forgotten or sections:
+        edits.append(EditFacts(inputs.session_id, tuple(kept.learned), tuple(kept.forgotten), tuple(sections)))
+    if kept.memories:
+        edits.append(AddMemories(tuple(kept.memories)))
+    edits += _blocks(inputs, kept.lines)
+    made_up = [one for one in found if one.outcome is Outcome.REFUSED and _is_made_up(one)]
+    if not edits and made_up and len(made_up) == len(found) and not kept.dropped["duplicate"]:
+        return Rejected("nothing in the reply stands in the turns it cites")
+    answer = reading.answer
+    receipt = {
+        **reading.gathered.receipt,
+        "reply": {
+            "backend": answer.backend,
+            "model": answer.model,
+            "tokens_in": answer.tokens_in,
+            "tokens_out": answer.tokens_out,
+        },
+        "facts": dict(sorted(Counter(fact.category for fact in kept.learned).items())),
+        "forgotten": len(kept.forgotten),
+        "core": len(kept.memories),
+        "lines": len(kept.lines),
+        "sections": [one.section for one in sections],
+        "dropped": dict(sorted((+kept.dropped).items())),
+        "claims": counts(found),
+    }
+    rows = tuple(kept.rows)
+    if not edits:
+        return NothingToDo("nothing new about the user", (reading.gathered.watermark,), receipt, rows)
+    receipt["cites"] = {digest_of(text): [line.id for line in one.lines] for one, text in kept.lines}
+    return Done((*edits, reading.gathered.watermark), receipt, claims=rows)
+
+
+def _is_made_up(judged: Judged) -> bool:
+    return (judged.step in _MADE_UP or judged.why == reasons.NOTHING_CITED) and not judged.user_words
+
+
+def _kept(inputs: FactsInputs, reading: _Reading, found: Sequence[Judged]) -> _Kept:
+    facts = Known(fact.content for fact in inputs.known)
+    kept = _Kept(facts, Known((*inputs.daily.splitlines(), *inputs.core)), dropped=Counter(reading.dropped))
+    for judged in found:
+        match judged.claim.origin:
+            case Offered():
+                _learn(inputs, reading, judged, kept)
+            case Rewritten():
+                _grow(judged, kept)
+            case _:
+                _forget(inputs, judged, kept)
+    # Last, when all is known that says the same.
+    for judged, row in zip(found, kept.rows, strict=True):
+        _note(reading, inputs.session_id, judged, str(row["verdict"]), kept)
     return kept
 
 
-def _bench(inputs: FactsInputs, gathered: _Gathered) -> Bench:
-    today = inputs.now.astimezone(inputs.tz).date()
-    shown = []
-    for quoted in gathered.material:
-        at = evidence.moment(quoted.at)
-        said_on = at.date() if at else today  # in local time already
-        standing = taint.standing(Origin(quoted.origin))
-        shown.append(Record(quoted.id, standing, quoted.text, said_on, quoted.role.capitalize()))
-    own = (*inputs.core, *(fact.content for fact in inputs.known), *(one.text for one in inputs.profile.values()))
-    return Bench(shown, evidence.outside(inputs.turns), frozenset(taint.digest(text) for text in own))
-
-
-def _learn(
-    inputs: FactsInputs,
-    gathered: _Gathered,
-    bench: Bench,
-    offered: facts_reply.Offered,
-    known: Known,
-    removable: frozenset[str],
-    kept: _Kept,
-) -> None:
-    verdict = bench.judge(Candidate(offered.content, tuple(f"t{seq}" for seq in offered.cites), of_user=True))
-    text = verdict.text
-    sources = tuple(int(one[1:]) for one in verdict.cites)
-    forgotten_at = forgetting.forgotten_since(text, inputs.tombstones) if text else None
-    anew = forgotten_at is not None and _is_after(gathered, sources, forgotten_at)
-    if verdict.place is not Place.CORE:
-        kept.dropped[verdict.why] += 1
-    elif len(text) > LONGEST_FACT:
-        kept.dropped["empty or too long"] += 1
-    elif known.says(text):
+def _learn(inputs: FactsInputs, reading: _Reading, judged: Judged, kept: _Kept) -> None:
+    """Keep a new fact."""
+    kept.rows.append(judged.row())
+    if judged.outcome is Outcome.REFUSED or not judged.core:
+        kept.dropped[judged.why] += 1
+        return
+    offered, text, sources = judged.claim.origin, judged.text, _seqs(judged)
+    replaces = _replaced(inputs, judged)
+    forgotten_at = forgetting.forgotten_since(text, inputs.tombstones)
+    anew = forgotten_at is not None and _is_after(judged, forgotten_at)
+    if (kept.known.says(text) and not replaces) or (len(text) > LONGEST_FACT and kept.written.says(text)):
         kept.dropped["duplicate"] += 1
-    elif offered.confidence < inputs.min_confidence:
-        kept.dropped["below min_confidence"] += 1
     elif forgotten_at is not None and not anew:
         kept.dropped["tombstone"] += 1
+    elif len(text) > LONGEST_FACT:
+        kept.written.add(text)
+        kind = _TYPES.get(offered.category, MemoryType.PREFERENCE)
+        cites = tuple(line.id for line in judged.lines)
+        note = note_of(judged, inputs.folder)
+        kept.memories.append(NewMemory(kind, offered.confidence, text, sources, cites, note))
     else:
-        known.add(text)
-        category = _category(offered.category, [hint for seq in sources for hint in gathered.signals.get(seq, ())])
-        replaces = tuple(one for one in offered.replaces if one in removable)
-        kept.learned.append(LearnedFact(text, category, offered.confidence, sources, replaces, anew))
+        kept.known.add(text)
+        category = _category(
+            offered.category, [hint for seq in sources for hint in reading.gathered.signals.get(seq, ())]
+        )
+        is_quoted = judged.step is Judgement.QUOTE or judged.outcome is Outcome.QUOTED
+        note = note_of(judged, inputs.folder) if is_quoted else None
+        kept.learned.append(LearnedFact(text, category, offered.confidence, sources, replaces, anew, note))
 
 
 def _category(category: str, hints: Sequence[signals.Signal]) -> str:
@@ -253,65 +428,141 @@ def _category(category: str, hints: Sequence[signals.Signal]) -> str:
     return "context" if category == "correction" and signals.Signal.CORRECTION not in hints else category
 
 
-def _is_after(gathered: _Gathered, sources: Iterable[int], forgotten_at: str) -> bool:
-    """Say whether the user said it after it was forgotten: only then it may come back."""
-    times = {int(quoted.id[1:]): evidence.moment(quoted.at) for quoted in gathered.material}
-    end = evidence.moment(forgotten_at)
-    return end is not None and any((at := times[seq]) is not None and at > end for seq in sources)
+def _is_after(judged: Judged, forgotten_at: str) -> bool:
+    """Return whether the user said it after it was forgotten: only then it may come back."""
+    return any(line.said_at > forgotten_at for line in judged.lines)
 
 
-def _removable(
-    inputs: FactsInputs, gathered: _Gathered, wanted: Iterable[tuple[str, tuple[int, ...]]], share: float
-) -> frozenset[str]:
-    """Return the ids of known facts that may go, of those wanted each with the turns cited for it.
+def _replaced(inputs: FactsInputs, judged: Judged) -> tuple[str, ...]:
+    """Return the ids of the facts that a new one ends: by the reader's word, or without that by cue."""
+    by_id = {fact.id: fact for fact in inputs.known}
+    by_cue = [
+        old.id
+        for old in judged.claim.ends
+        if judged.ends_why == reasons.NOT_READ
+        and _is_newer(judged, old)
+        and _gives_way(by_id[old.id], judged.cited, 0.0)
+    ]
+    return tuple(dict.fromkeys((*judged.changes, *by_cue)))
 
-    One may where a turn that the user typed corrects something and holds content words of the fact: at least one, and
+
+def _forget(inputs: FactsInputs, judged: Judged, kept: _Kept) -> None:
+    """End a known fact where the user took it back."""
+    removal: Removal = judged.claim.origin
+    fact = next(one for one in inputs.known if one.id == removal.id)
+    goes = removal.id in judged.changes
+    if not goes and judged.why not in _SAID_NO:  # nobody has read it
+        goes = _is_newer(judged, judged.claim.olds[0]) and _gives_way(fact, judged.cited, _HALF)
+    row = judged.row() | {"repaired": False, "verdict": str(Outcome.KEPT if goes else Outcome.REFUSED)}
+    kept.rows.append(row | {"why": "" if goes else judged.why or reasons.NOT_READ})
+    if not goes:
+        kept.dropped["removal"] += 1
+        return
+    kept.obeyed.add(neutral(judged.user_words))
+    if all(fact.id not in one.replaces for one in kept.learned):
+        kept.forgotten.append(fact.id)
+
+
+def _grow(judged: Judged, kept: _Kept) -> None:
+    """Keep a new sentence of the profile."""
+    kept.rows.append(judged.row())
+    if judged.outcome is Outcome.REFUSED or not judged.core:
+        kept.dropped[f"profile: {judged.why}"] += 1
+    else:
+        kept.sections.setdefault(judged.claim.origin.section, []).append(judged)
+
+
+def _note(reading: _Reading, session_id: str, judged: Judged, verdict: str, kept: _Kept) -> None:
+    """Keep the user's words for the day's file where a claim that cites them is refused, or not meant to last."""
+    is_refused = verdict == Outcome.REFUSED
+    if not is_refused and (judged.core or isinstance(judged.claim.origin, Removal)):
+        return
+    words = neutral(judged.user_words)
+    is_removal = isinstance(judged.claim.origin, Removal)
+    if not words or (is_removal and (words in kept.obeyed or not signals.retracts(words))):
+        return
+    line = reading.foreign.without(f"User: {words}", session_id)
+    if not kept.known.says(words) and not kept.written.says(line):
+        kept.written.add(line)
+        kept.lines.append((judged, line))
+
+
+def _seqs(judged: Judged) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(one.piece.seq for one in judged.cited))
+
+
+# What ends a fact
+
+
+def _is_newer(judged: Judged, old: Old) -> bool:
+    return any(line.said_at > old.said_at for line in judged.lines)
+
+
+def _gives_way(fact: Fact, cited: Sequence[Cited], share: float) -> bool:
+    """Return whether the user's words in what is cited end a fact, told by their wording.
+
+    They take it back, say it in another order, or correct something and have content words of it: at least one, and
     this share of them.
     """
-    typed = {
-        int(quoted.id[1:]): {stem(word) for word in content(quoted.text)}
-        for quoted in gathered.material
-        if quoted.origin == Origin.USER.value
-    }
-    known = {fact.id: {stem(word) for word in content(fact.content)} for fact in inputs.known}
-    return frozenset(
-        fact_id
-        for fact_id, cites in wanted
-        for seq in cites
-        if fact_id in known
-        and signals.Signal.CORRECTION in gathered.signals.get(seq, ())
-        and len(known[fact_id] & typed.get(seq, set())) >= max(1, share * len(known[fact_id]))
-    )
+    held = stems(fact.content)
+    for piece in (one.piece for one in cited):
+        said = "\n".join(line.text for line in piece.lines if line.lane is Lane.USER)
+        shared = len(stems(said) & held) if signals.Signal.CORRECTION in signals.signals(said) else 0
+        if signals.takes_back(said, fact.content) or shared >= max(1, share * len(held)):
+            return True
+    return _reordered(fact, "", cited)
 
 
-def _section(inputs: FactsInputs, bench: Bench, offered: facts_reply.Rewritten, kept: _Kept) -> LearnedSection | None:
-    """Return a section with the new sentences that the user's words hold; None where it stays as it is.
+def _reordered(fact: Fact, text: str, cited: Sequence[Cited]) -> bool:
+    """Return whether the user now says a rule in another order: "tabs over spaces" after "spaces over tabs"."""
+    lines = [line.text for one in cited for line in one.lines if line.lane is Lane.USER]
+    return fact.category in _QUOTED and any(_is_permuted(one, fact.content) for one in (*lines, text))
 
-    What it said stays, but for the sections on what passes, where a sentence the model leaves out may go.
+
+def _is_permuted(text: str, other: str) -> bool:
+    one, two = _units(text), _units(other)
+    return len(one) > 1 and one != two and sorted(one) == sorted(two)
+
+
+def _units(text: str) -> list[str]:
+    form = normal.same(text)
+    words = "".join(char if char.isalnum() else " " for char in form).split()
+    return [char for char in form if char.isalnum()] if prose.is_wide(form) else words
+
+
+# What is written
+
+
+def _sections(inputs: FactsInputs, kept: _Kept) -> list[LearnedSection]:
+    """Return the sections with their new sentences.
+
+    What a section said stays, but for those on what passes, where a sentence that the model leaves out may go.
     """
-    before = (
-        [one for one in _SENTENCE.split(inputs.profile[offered.section].text) if one]
-        if (offered.section in inputs.profile)
-        else []
-    )
-    said = {fold(one) for one in before} | {fold(fact.content) for fact in inputs.known}
-    repeated: list[str] = []
-    new: list[str] = []
-    sources: set[int] = set()
-    for sentence in _SENTENCE.split(offered.text):
-        if fold(sentence) in said:
-            repeated.append(fold(sentence))
-            continue
-        verdict = bench.judge(Candidate(sentence, tuple(f"t{seq}" for seq in offered.cites), of_user=True))
-        if verdict.place is Place.CORE:
-            new.append(verdict.text)
-            sources.update(int(one[1:]) for one in verdict.cites)
-        elif sentence.strip():
-            kept.dropped[f"profile: {verdict.why}"] += 1
-    if not new:
-        return None
-    passing = offered.section in PASSING
-    texts = [*(one for one in before if not passing or fold(one) in repeated), *new]
-    while len(texts) > 1 and len(" ".join(texts)) > LONGEST:
-        texts.pop(0)
-    return LearnedSection(offered.section.value, " ".join(texts)[:LONGEST], tuple(sorted(sources)))
+    found = []
+    for section, judged in kept.sections.items():
+        before = texts(inputs.profile[section].text) if section in inputs.profile else []
+        repeated = {normal.same(one) for one in texts(judged[0].claim.origin.text)}
+        new = dict.fromkeys(one.text for one in judged)
+        parts = [*(one for one in before if section not in PASSING or normal.same(one) in repeated), *new]
+        while len(parts) > 1 and len(" ".join(parts)) > LONGEST:
+            parts.pop(0)
+        sources = tuple(sorted({seq for one in judged for seq in _seqs(one)}))
+        found.append(LearnedSection(section.value, " ".join(parts)[:LONGEST], sources))
+    return found
+
+
+def _blocks(inputs: FactsInputs, lines: Sequence[tuple[Judged, str]]) -> list[AppendDaily]:
+    """Return the blocks for the daily files, each of the day on which its lines were said."""
+    by_day: dict[date, list[tuple[str, str]]] = {}
+    for judged, text in lines:
+        at = max((line.at for line in judged.lines), default="")
+        at = at or inputs.now.astimezone(inputs.tz).isoformat(timespec="minutes")
+        by_day.setdefault(date.fromisoformat(at[:10]), []).append((at[11:16], f"- {text}"))
+    blocks = []
+    for day, said in sorted(by_day.items()):
+        clocks = sorted(clock for clock, _ in said)
+        body = [text for _, text in said]
+        if inputs.program is not None:
+            body.insert(0, daily.attribution(inputs.program, clocks[0], clocks[-1], neutral(inputs.session_id)))
+        blocks.append(AppendDaily(day, REASON, clocks[-1], "\n".join(body)))
+    return blocks

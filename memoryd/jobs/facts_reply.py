@@ -1,19 +1,20 @@
 """The grammar of a reply of the facts job: one JSON object, whatever a model says around it.
 
-    {"new": [{"content": "…", "category": "preference", "confidence": 0.9, "cites": ["t3"], "replaces": ["fact_…"]}],
+    {"new": [{"content": "…", "category": "preference", "confidence": 0.9, "cites": ["t3.2"], "replaces": ["fact_…"]}],
      "remove": [{"id": "fact_…", "cites": ["t3"]}],
      "profile": {"work": {"text": "…", "cites": ["t3"]}}}
 
-Every key may be missing or empty. Thoughts, prose and fences around it are passed over. Of several objects the last
-one that has one of these keys in its right type is taken: models show examples before they answer, not after. A value
-of a wrong type is dropped by itself; but a reply that removes anything and has a new fact that cannot be read is
-refused as a whole, since the fact may be what should take the place of the one removed.
+Every key may be missing or empty; `facts` is read like `new`. A confidence may also be a text ("0.8"), a percentage
+(85, "85 %") or a word ("high"). A text may also be a list of text blocks. Thoughts, prose and fences around the object
+are passed over. Of several objects the last one that has one of these keys in its right type is taken: models show
+examples before they answer, not after. A value of a wrong type is dropped by itself. But a reply that removes anything
+and has a new fact that cannot be read is refused as a whole: that fact may be what should take the place of the one
+removed.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -26,13 +27,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 DEFAULT_CONFIDENCE = 0.5  # of a fact that comes without one that can be read
-_KEYS = {"new": list, "remove": list, "profile": dict}
+_CONFIDENCES = {"very high": 0.95, "high": 0.9, "medium": 0.7, "low": 0.4, "very low": 0.2}
+_NUMBER = re.compile(r"(\d{1,3}(?:[.,]\d{1,9})?|[.,]\d{1,9})(\s*%)?")
+_KEYS = {"new": list, "facts": list, "remove": list, "profile": dict}
+_NEW = ("new", "facts")  # keys of new facts
 _LONGEST = 400_000  # characters; no answer is longer
 _MOST_ITEMS = 200
 _MOST_TRIES = 2_000  # braces at which an object is looked for
 _THOUGHTS = re.compile(r"<(think|thinking|thought|reasoning)>.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL)
 _THOUGHTS_END = re.compile(r"\A.*</(?:think|thinking|thought|reasoning)\s*>", re.IGNORECASE | re.DOTALL)
-_CITE = re.compile(r"\[?\s*t(\d{1,9})\s*\]?", re.IGNORECASE)
+_CITE = re.compile(r"t\d{1,9}(?:\.\d{1,4})?", re.IGNORECASE)
 _ID = re.compile(r"fact_[0-9a-f]{8}")
 _WHY = {
     "length": "the reply was cut off at its length limit",
@@ -48,7 +52,7 @@ class Offered:
     content: str
     category: str
     confidence: float
-    cites: tuple[int, ...]
+    cites: tuple[str, ...]  # "t3", or a sentence of it: "t3.2"
     replaces: tuple[str, ...] = ()
 
 
@@ -57,7 +61,7 @@ class Removal:
     """A known fact that the model would remove."""
 
     id: str
-    cites: tuple[int, ...]
+    cites: tuple[str, ...]  # "t3", or a sentence of it: "t3.2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ class Rewritten:
 
     section: Section
     text: str
-    cites: tuple[int, ...]
+    cites: tuple[str, ...]  # "t3", or a sentence of it: "t3.2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,19 +97,20 @@ def parse(reply: Reply) -> Parsed | Rejected:
     return _parts(found)
 
 
-def render(offered: Sequence[Offered]) -> str:
+def render(offered: Sequence[Offered], removals: Sequence[Removal] = ()) -> str:
     """Return the reply text that `parse` reads back to these facts."""
     new = [
         {
             "content": one.content,
             "category": one.category,
             "confidence": one.confidence,
-            "cites": [f"t{seq}" for seq in one.cites],
+            "cites": list(one.cites),
             **({"replaces": list(one.replaces)} if one.replaces else {}),
         }
         for one in offered
     ]
-    return json.dumps({"new": new}, ensure_ascii=False)
+    remove = {"remove": [{"id": one.id, "cites": list(one.cites)} for one in removals]} if removals else {}
+    return json.dumps({"new": new, **remove}, ensure_ascii=False)
 
 
 def merge(replies: Sequence[Reply]) -> Reply | Rejected:
@@ -121,7 +126,7 @@ def merge(replies: Sequence[Reply]) -> Reply | Rejected:
         return replies[0]
     found = [one for one in (_answer(reply.text) for reply in replies) if one is not None]
     whole = {
-        "new": [item for one in found for item in _typed(one, "new", list)],
+        "new": [item for one in found for key in _NEW for item in _typed(one, key, list)],
         "remove": [item for one in found for item in _typed(one, "remove", list)],
         "profile": {name: text for one in found for name, text in _typed(one, "profile", dict).items()},
     }
@@ -161,13 +166,14 @@ def _no_constant(name: str) -> Any:
 
 
 def _parts(found: dict[str, Any]) -> Parsed | Rejected:
-    new, remove, profile = (_typed(found, key, kind) for key, kind in _KEYS.items())
+    new, facts, remove, profile = (_typed(found, key, kind) for key, kind in _KEYS.items())
+    new = [*new, *facts]
     if max(len(new), len(remove)) > _MOST_ITEMS:
         return Rejected("the reply offers more than an exchange can hold")
     offered = [_offered(one) for one in new]
     removals = [_removal(one) for one in remove]
     sections = [_section(name, one) for name, one in profile.items()]
-    broken = sum(one is None for one in offered) + ("new" in found and not isinstance(found["new"], list))
+    broken = sum(one is None for one in offered) + sum(not isinstance(found.get(key, []), list) for key in _NEW)
     if broken and (removals or any(one and one.replaces for one in offered)):
         return Rejected("the reply removes facts, and a new one cannot be read")
     everything: list[object] = [*offered, *removals, *sections]
@@ -185,12 +191,13 @@ def _typed(found: dict[str, Any], key: str, kind: type) -> Any:
 
 
 def _offered(value: Any) -> Offered | None:
-    if not isinstance(value, dict) or not isinstance(value.get("content"), str) or not value["content"].strip():
+    text = _text(value.get("content")) if isinstance(value, dict) else ""
+    if not text:
         return None
     category = value.get("category")
     known = isinstance(category, str) and category.strip().lower() in set(Category)
     return Offered(
-        value["content"].strip(),
+        text,
         str(category).strip().lower() if known else Category.CONTEXT.value,
         _confidence(value.get("confidence")),
         _cites(value.get("cites")),
@@ -198,9 +205,26 @@ def _offered(value: Any) -> Offered | None:
     )
 
 
+def _text(value: Any) -> str:
+    """Return a text, or the joined texts of a list of blocks; empty where there is none."""
+    if isinstance(value, dict):
+        value = value.get("text")
+    if isinstance(value, list):
+        return " ".join(text for one in value if not isinstance(one, list) and (text := _text(one)))
+    return value.strip() if isinstance(value, str) else ""
+
+
 def _confidence(value: Any) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and math.isfinite(value) and 0 <= value <= 1 else DEFAULT_CONFIDENCE
+    """Return a confidence within 0..1; a number above 1 is a percentage. What cannot be read is the default."""
+    is_percentage = False
+    if isinstance(value, str):
+        word = value.strip().lower()
+        match = _NUMBER.fullmatch(word)
+        is_percentage = bool(match and match[2])
+        value = float(match[1].replace(",", ".")) if match else _CONFIDENCES.get(word)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 100:
+        return DEFAULT_CONFIDENCE
+    return value / 100 if is_percentage or value > 1 else float(value)
 
 
 def _removal(value: Any) -> Removal | None:
@@ -209,15 +233,16 @@ def _removal(value: Any) -> Removal | None:
 
 
 def _section(name: str, value: Any) -> Rewritten | None:
-    if name not in set(Section) or not isinstance(value, dict) or not isinstance(value.get("text"), str):
+    text = value.get("text") if isinstance(value, dict) else None
+    if name not in set(Section) or not isinstance(value, dict) or not isinstance(text, str | list):
         return None
-    return Rewritten(Section(name), value["text"].strip(), _cites(value.get("cites")))
+    return Rewritten(Section(name), _text(text), _cites(value.get("cites")))
 
 
-def _cites(value: Any) -> tuple[int, ...]:
+def _cites(value: Any) -> tuple[str, ...]:
     given = [value] if isinstance(value, str) else value if isinstance(value, list) else []
-    found = (_CITE.fullmatch(one.strip()) for one in given if isinstance(one, str))
-    return tuple(dict.fromkeys(int(one[1]) for one in found if one))
+    found = (word for one in given if isinstance(one, str) for word in re.split(r"[\s,\[\]]+", one))
+    return tuple(dict.fromkeys(word.casefold() for word in found if _CITE.fullmatch(word)))
 
 
 def _ids(value: Any) -> tuple[str, ...]:

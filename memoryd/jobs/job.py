@@ -62,16 +62,20 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A question to the model."""
+    """A question to the model.
+
+    It has either material, or its whole user message in `text`: such a question is sent as it is, and never divided.
+    """
 
     job: str  # "sleep"
     instructions: str  # the text of the job's prompt file
     material: tuple[Quoted, ...]
     context: tuple[tuple[str, str], ...] = ()  # (name, text): the running summary, known memories …
-    max_tokens: int = 4096  # of the reply
     tools: tuple[Tool, ...] = ()
     earlier: tuple[Exchange, ...] = ()  # the conversation so far; such a question cannot be asked in parts
+    text: str = ""  # the user message, verbatim; then the instructions are the system message, verbatim
     state: object = field(default=None, compare=False, repr=False)  # what the job wants back on resume
+    about: object = field(default=None, compare=False, repr=False)  # the batch of a second reader's question
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,8 @@ class NewMemory:
     importance: float  # 0..1
     text: str
     sources: tuple[int, ...]  # seq of the turns of the session
+    cites: tuple[str, ...] = ()  # the sentences, as the reply cites them: "t15.2"
+    note: str | None = None  # what a quotation answers, where and when it was said
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +218,7 @@ class LearnedFact:
     sources: tuple[int, ...]  # seq of the user's turns
     replaces: tuple[str, ...] = ()  # ids of facts that it supersedes
     said_anew: bool = False  # it was forgotten once, and the user has said it since
+    note: str | None = None  # what a quotation answers, where and when it was said
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +240,15 @@ class EditFacts:
     sections: tuple[LearnedSection, ...] = ()
 
 
+def edit_of_facts(row: Mapping[str, Any]) -> EditFacts:
+    """Return the edit that `dataclasses.asdict` made a row of, also one that went through JSON."""
+    learned = [
+        LearnedFact(**one | {name: tuple(one[name]) for name in ("sources", "replaces")}) for one in row["learned"]
+    ]
+    sections = [LearnedSection(**one | {"sources": tuple(one["sources"])}) for one in row["sections"]]
+    return EditFacts(row["session_id"], tuple(learned), tuple(row["forgotten"]), tuple(sections))
+
+
 Edit = AppendDaily | AppendDiary | AddMemories | Operate | RewriteCore | EditFacts | KeepSummary | MoveWatermark
 
 
@@ -245,6 +261,7 @@ class Done:
     why: str | None = None
     declined: bool = False  # the guards let nothing of it through
     summary: str | None = None  # what the model says it did, for the agent's journal alone
+    claims: tuple[Mapping[str, Any], ...] = ()  # what became of each claim of the reply, with its text
     made_from: str | None = None  # a digest of its input, where no question tells one input from another
 
 
@@ -255,6 +272,7 @@ class NothingToDo:
     why: str
     edits: tuple[Edit, ...] = ()
     receipt: dict[str, Any] = field(default_factory=dict)
+    claims: tuple[Mapping[str, Any], ...] = ()  # as of `Done`
 
 
 @dataclass(frozen=True, slots=True)

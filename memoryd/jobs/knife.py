@@ -1,8 +1,8 @@
 """The knife: the tools by which an agent refines its own core, and what each call asks of the ledger.
 
 A call is read with patience for the form models give it, and checked against the core as it is now; what cannot be
-done comes back as a `Misuse`, which says what is allowed. The ledger's guards come behind it. A new text must stand in
-the memories it replaces, as any memory must in its sources: condensing invents nothing.
+done comes back as a `Misuse`, which says what is allowed. The ledger's guards come behind it. Whether a new text may
+stand for the memories it replaces is judged apart (`condensation`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from memoryd.gauge.estimate import estimate
-from memoryd.jobs.condensation import condensed
+from memoryd.jobs.condensation import Draft
 from memoryd.jobs.job import Tool, ToolCall
 from memoryd.ledger.guards import Guard
 from memoryd.ledger.memory import hash_of
 from memoryd.ledger.operation import Delete, Merge, Protect, Update
-from memoryd.ledger.taint import UNGROUNDED, Place
 from memoryd.text.neutral import neutral
 
 if TYPE_CHECKING:
@@ -40,12 +39,14 @@ MODES = (NORMAL, DEDUP, STRICT)
 STRICT_FLOOR = 0.9  # of the core's tokens that a strict refinement leaves …
 STRICT_MUTATIONS = 10  # … and operations it may take
 _LONGEST_SUMMARY = 2_000  # characters
+_LONGEST_DETAIL = 200
+_MOST_DETAILS = 100
 _LONGEST_QUERY = 1_000
 _MOST_ACTIONS = 2_000  # in one text
 _SHOWN_ID = 60
 
-_ID = {"type": "string", "description": "An id of the ledger, such as core_1a2b3c4d."}
-_DAY = {"type": "string", "description": "A day, YYYY-MM-DD."}
+_ID = {"type": "string", "description": "Such as core_1a2b3c4d."}
+_DAY = {"type": "string", "description": "YYYY-MM-DD"}
 
 
 def _tool(name: str, description: str, properties: dict[str, Any], *required: str) -> Tool:
@@ -58,33 +59,38 @@ TOOLS = {
     for tool in (
         _tool(
             SEARCH,
-            "Find your live memories by words, and by the days between which they were first said.",
-            {"query": {"type": "string", "description": "Words; may be empty with days."}, "from": _DAY, "to": _DAY},
+            "Find your memories by words, or by the days between which they were first said.",
+            {"query": {"type": "string"}, "from": _DAY, "to": _DAY},
             "query",
         ),
         _tool(
             CONSOLIDATE,
-            "Replace two or more memories by one new text that says what they say, shorter. They stay in the history.",
+            "Replace two or more memories by one shorter text that is true to all of them.",
             {
-                "ids_to_merge": {"type": "array", "items": _ID, "minItems": 2},
-                "new_content": {"type": "string", "description": "The new memory, one line, in your own voice."},
+                "ids_to_merge": {"type": "array", "items": {"type": "string"}, "minItems": 2},
+                "new_content": {"type": "string", "description": "One line."},
+                "dropped": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "description": "Details that you leave out on purpose.",
+                },
             },
             "ids_to_merge",
             "new_content",
         ),
         _tool(
             UPDATE,
-            "Say one memory in other words, with nothing in them that it does not hold.",
-            {"id": _ID, "content": {"type": "string", "description": "The new text, one line."}},
+            "Say one memory in fewer words, without losing or adding anything.",
+            {"id": _ID, "content": {"type": "string", "description": "One line."}},
             "id",
             "content",
         ),
-        _tool(DELETE, "Forget one memory that is of no use any more.", {"id": _ID}, "id"),
-        _tool(PROTECT, "Make one memory constitutional: nothing changes it any more.", {"id": _ID}, "id"),
+        _tool(DELETE, "Forget one memory.", {"id": _ID}, "id"),
+        _tool(PROTECT, "Make one memory constitutional: nothing changes it from then on.", {"id": _ID}, "id"),
         _tool(
             COMPLETE,
             "End this refinement.",
-            {"summary": {"type": "string", "description": "What you have done and why, in a few sentences."}},
+            {"summary": {"type": "string", "description": "What you have done and why."}},
             "summary",
         ),
     )
@@ -107,10 +113,11 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A change: the operation, and the ids it is about."""
+    """A change: the operation, the ids it is about, and the text it brings in, which is still to be judged."""
 
     operation: Operation
     ids: tuple[str, ...]
+    draft: Draft | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +147,13 @@ class Misuse:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def read(call: ToolCall, core: Mapping[str, Memory], mode: str, today: date) -> Look | Cut | Complete | Misuse:
-    """What a call asks for.
+def read(call: ToolCall, core: Mapping[str, Memory], mode: str) -> Look | Cut | Complete | Misuse:
+    """Return what a call asks for.
 
     Args:
         call: as the model made it.
         core: the live core, by id.
         mode: of the refinement.
-        today: local, for texts that name days.
     """
     offered = {tool.name for tool in tools(mode)}
     if call.name not in offered:
@@ -161,8 +167,8 @@ def read(call: ToolCall, core: Mapping[str, Memory], mode: str, today: date) -> 
         summary = given.get("summary", "")
         return Complete(neutral(summary if isinstance(summary, str) else "")[:_LONGEST_SUMMARY])
     if call.name == CONSOLIDATE:
-        return _consolidate(given, core, today)
-    return _one(call.name, given, core, today)
+        return _consolidate(given, core)
+    return _one(call.name, given, core)
 
 
 def _arguments(text: str) -> dict[str, Any] | None:
@@ -192,7 +198,7 @@ def _is_day(text: object) -> bool:
         return False
 
 
-def _consolidate(given: Mapping[str, Any], core: Mapping[str, Memory], today: date) -> Cut | Misuse:
+def _consolidate(given: Mapping[str, Any], core: Mapping[str, Memory]) -> Cut | Misuse:
     ids = _ids(given.get("ids_to_merge"))
     content = given.get("new_content")
     if ids is None or not isinstance(content, str):
@@ -203,16 +209,23 @@ def _consolidate(given: Mapping[str, Any], core: Mapping[str, Memory], today: da
         return misuse
     if len(ids) < 2:
         return Misuse("a consolidation needs two memories at least", "name two or more different ids", ids=known)
-    parts = [core[one] for one in ids]
-    text = _said(content, parts, today)
-    if isinstance(text, Misuse):
-        return text
+    parts = tuple(core[one] for one in ids)
+    text = neutral(content)
     if estimate(text) > sum(estimate(part.content) for part in parts):
         return Misuse("the new text is longer than what it replaces", "say it shorter", ids=known)
-    return Cut(Merge(ids, text), ids)
+    return Cut(Merge(ids, text), ids, Draft(text, parts, _details(given.get("dropped"))))
 
 
-def _one(name: str, given: Mapping[str, Any], core: Mapping[str, Memory], today: date) -> Cut | Misuse:
+def _details(given: object) -> tuple[str, ...]:
+    """Return the details that a call names; a text is one, or a list that came as text."""
+    if isinstance(given, str):
+        given = _list(given) or [given]
+    listed = given if isinstance(given, list) else []
+    named = (neutral(one)[:_LONGEST_DETAIL] for one in listed[:_MOST_DETAILS] if isinstance(one, str))
+    return tuple(dict.fromkeys(one for one in named if one))
+
+
+def _one(name: str, given: Mapping[str, Any], core: Mapping[str, Memory]) -> Cut | Misuse:
     ids = _ids(given.get("id"))
     if ids is None or len(ids) != 1:
         return Misuse(f"{name} needs one id", "id: one id of the ledger")
@@ -229,20 +242,18 @@ def _one(name: str, given: Mapping[str, Any], core: Mapping[str, Memory], today:
         return misuse
     if name == DELETE:
         return Cut(Delete(memory.id), ids)
-    return _update(memory, given.get("content"), today)
+    return _update(memory, given.get("content"))
 
 
-def _update(memory: Memory, content: object, today: date) -> Cut | Misuse:
+def _update(memory: Memory, content: object) -> Cut | Misuse:
     if not isinstance(content, str):
         return Misuse("an update needs a text", "content: one line", ids=(memory.id,))
-    text = _said(content, [memory], today)
-    if isinstance(text, Misuse):
-        return text
+    text = neutral(content)
     if hash_of(text) == memory.content_hash:
         return Misuse("the memory says that already", "change it, or leave it", ids=(memory.id,))
     if estimate(text) > estimate(memory.content):
         return Misuse("the new text is longer than what it replaces", "say it shorter", ids=(memory.id,))
-    return Cut(Update(memory.id, content=text), (memory.id,))
+    return Cut(Update(memory.id, content=text), (memory.id,), Draft(text, (memory,)))
 
 
 def _ids(given: object) -> tuple[str, ...] | None:
@@ -282,20 +293,6 @@ def _protected(ids: Sequence[str], core: Mapping[str, Memory]) -> Misuse | None:
 
 def _shown(text: str) -> str:
     return neutral(text)[:_SHOWN_ID] or "(nothing)"
-
-
-def _said(content: str, parts: Sequence[Memory], today: date) -> str | Misuse:
-    """A new text in its neutral form, where the memories it replaces hold it."""
-    ids = tuple(part.id for part in parts)
-    if hash_of(neutral(content)) in {part.content_hash for part in parts}:
-        return neutral(content)  # one of them, word for word, says what it says
-    verdict = condensed(content, {part.id: part.content for part in parts}, today)
-    if verdict.place is not Place.REFUSED:
-        return verdict.text
-    guard = Guard.GROUNDING if UNGROUNDED in verdict.why else Guard.TAINT
-    missing = f": {_shown(verdict.missing)}" if verdict.missing else ""
-    allowed = "say only what these memories say, in their words where they ask for something"
-    return Misuse(f"{verdict.why or 'it says something else'}{missing}", allowed, str(guard), ids)
 
 
 # --- calls in text ----------------------------------------------------------------------------------------------------

@@ -9,18 +9,23 @@ if TYPE_CHECKING:
     from memoryd.jobs.compress import CountTokens
     from memoryd.jobs.job import Ask, Quoted
 
-PIECE_OVERHEAD = 40  # tokens of the lines that quote one piece
+PIECE_OVERHEAD = 20  # tokens of the frame of one piece: its key, escapes, the numbers of its sentences
 _SHORTEST = 200  # characters; a piece is cut no further
 _FEWEST_WORDS = 20
 
 
 def measure(ask: Ask, count_tokens: CountTokens) -> int:
     """Return the tokens of `ask` as it is sent."""
-    texts = [ask.instructions, *(text for _, text in ask.context), *(piece.text for piece in ask.material)]
+    texts = [ask.instructions, ask.text, *(text for _, text in ask.context), *(piece.text for piece in ask.material)]
     texts += [part for tool in ask.tools for part in (tool.description, tool.parameters)]
     texts += [part for one in ask.earlier for part in (one.text, *one.results)]
     texts += [call.arguments for one in ask.earlier for call in one.calls]
     return sum(count_tokens(texts)) + PIECE_OVERHEAD * len(texts)
+
+
+def is_divisible(ask: Ask) -> bool:
+    """Return False if a question must be asked as a whole: a conversation, or one whose text is given verbatim."""
+    return bool(ask.material) and not ask.tools and not ask.text
 
 
 def divide(ask: Ask, room: int, count_tokens: CountTokens) -> tuple[Ask, ...]:

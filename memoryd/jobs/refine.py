@@ -1,7 +1,8 @@
 """Refine: an agent condenses its own core by calling tools, in one conversation for each batch of the ledger.
 
-First it is asked whether it wants to. Then each answer's calls are carried out one after the other, each through the
-ledger's guards at once, and what came of them goes back. What cuts the conversation short leaves what was done by then;
+First it is asked whether it wants to. Then a second reader is asked about the new texts of an answer's calls, all at
+once, and the calls are carried out one after the other, each through the ledger's guards at once; what came of them
+goes back. What cuts the conversation short leaves what was done by then;
 whether that stays is not decided here.
 """
 
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from memoryd.gauge.estimate import estimate
 from memoryd.jobs import consent, knife
+from memoryd.jobs.condensation import NOTHING_READ, Reading
 from memoryd.jobs.job import (
     Answer,
     Applied,
@@ -28,17 +30,19 @@ from memoryd.jobs.job import (
     ToolCall,
 )
 from memoryd.jobs.knife import Cut, Look
+from memoryd.jobs.reader import JOB as VERIFY
 from memoryd.jobs.refinement import COMPLETED, Session, described, first_said, ledger_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import date
 
+    from memoryd.jobs.repair import Judges
     from memoryd.ledger.memory import Memory
 
 JOB = "refine"
 CONSENT = "consent"
 AGENT_DECLINED = "the agent declined"
+UNCLEAR = "the answer was unclear"  # it counts as declined
 MOST_SILENT = 2  # answers in a row that call nothing
 _PIECE = 60  # tokens of the lines around one memory
 _USABLE = frozenset({"stop", "length"})
@@ -58,7 +62,7 @@ class RefineInputs:
     consent: bool  # it is asked for
     force: bool  # also below the target
     guide: str  # the agent's own words on how it refines; may be empty
-    today: date
+    judges: Judges  # of new texts
     room: int  # tokens of the ledger that one conversation is shown
     instructions: str
     consent_instructions: str
@@ -85,6 +89,7 @@ class _Talk:
     text: str = ""  # of the answer whose calls are carried out …
     calls: tuple[ToolCall, ...] = ()  # … these
     results: tuple[str, ...] = ()  # of those that were
+    reading: Reading = NOTHING_READ  # of the new texts of these calls
     doing: Look | Cut | None = None  # what the step is about
     silent: int = 0
     summaries: tuple[str, ...] = ()  # of the batches that are done
@@ -100,15 +105,19 @@ def begin(inputs: RefineInputs) -> RefineStep:
         return NothingToDo(why)
     if not inputs.consent:
         return _open(inputs)
-    return Ask(CONSENT, _instructions(inputs, inputs.consent_instructions), (), _numbers(inputs, inputs.session), 512)
+    return Ask(CONSENT, _instructions(inputs, inputs.consent_instructions), (), _numbers(inputs, inputs.session))
 
 
 def resume(inputs: RefineInputs, step: RefineStep, answer: Answer) -> RefineStep:
     """Return the step after `step`. Raises ValueError for a step or an answer that this job never asked for."""
     if isinstance(step, Ask) and isinstance(answer, Reply):
         if step.job == CONSENT:
-            return _open(inputs) if consent.is_given(answer.text) else Declined(AGENT_DECLINED)
-        return _heard(inputs, _talk_of(step), answer)
+            said_yes = consent.read(answer.text)
+            return _open(inputs) if said_yes else Declined(UNCLEAR if said_yes is None else AGENT_DECLINED)
+        talk = _talk_of(step)
+        if step.job == VERIFY:
+            return _read(inputs, replace(talk, reading=talk.reading.heard(answer)))
+        return _heard(inputs, talk, answer)
     talk = _talk_of(step)
     if isinstance(step, Search) and isinstance(answer, Found):
         session, text = talk.session.found(tool_of(step), talk.core, answer)
@@ -246,7 +255,8 @@ def _heard(inputs: RefineInputs, talk: _Talk, answer: Reply) -> RefineStep:
     # What was called in text is not said twice when the conversation is told.
     talk = replace(talk, text=answer.text if answer.calls or not calls else "", calls=calls, results=())
     if calls:
-        return _carry_on(inputs, replace(talk, silent=0))
+        reading = Reading(talk.session.drafts(calls, talk.core), tuple(talk.core.values()))
+        return _read(inputs, replace(talk, silent=0, reading=reading))
     session = talk.session.step()
     if talk.silent + 1 >= MOST_SILENT:
         session = session.end("the model calls no tool")
@@ -254,10 +264,18 @@ def _heard(inputs: RefineInputs, talk: _Talk, answer: Reply) -> RefineStep:
     return _ask(inputs, replace(talk, session=session, silent=talk.silent + 1, earlier=(*talk.earlier, said)))
 
 
+def _read(inputs: RefineInputs, talk: _Talk) -> RefineStep:
+    """Ask the second reader about the new texts of an answer's calls, then carry the calls out."""
+    reading = talk.reading.prepared(inputs.judges.known)
+    talk = replace(talk, reading=reading)
+    return reading.waiting[0].ask(inputs.judges.verify, talk) if reading.waiting else _carry_on(inputs, talk)
+
+
 def _carry_on(inputs: RefineInputs, talk: _Talk) -> RefineStep:
     """Take the calls of an answer one after the other, then go back to the model with what came of them."""
     while len(talk.results) < len(talk.calls):
-        session, asked = talk.session.call(talk.calls[len(talk.results)], talk.core, inputs.today)
+        call = talk.calls[len(talk.results)]
+        session, asked = talk.session.call(call, talk.core, talk.reading, inputs.judges.cues)
         talk = replace(talk, session=session)
         if isinstance(asked, Look):
             return Search(asked.query, asked.after, asked.before, replace(talk, doing=asked))
@@ -265,7 +283,7 @@ def _carry_on(inputs: RefineInputs, talk: _Talk) -> RefineStep:
             return Apply(session.operate(asked, talk.core), replace(talk, doing=asked))
         talk = replace(talk, results=(*talk.results, asked))
     said = Exchange(talk.text, talk.calls, talk.results)
-    talk = replace(talk, earlier=(*talk.earlier, said), text="", calls=(), results=(), doing=None)
+    talk = replace(talk, earlier=(*talk.earlier, said), text="", calls=(), results=(), doing=None, reading=NOTHING_READ)
     if talk.session.ended == COMPLETED and talk.waiting:
         summaries = (*talk.summaries, talk.session.summary or "")
         session = replace(talk.session, ended=None, summary=None)

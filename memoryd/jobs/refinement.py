@@ -12,26 +12,35 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from memoryd.gauge.estimate import estimate
-from memoryd.jobs import knife
+from memoryd.jobs import condensation, knife
+from memoryd.jobs.claims import LOSES, NOT_READ, Outcome, Step
 from memoryd.jobs.job import Operate
 from memoryd.jobs.knife import Complete, Cut, Look, Misuse
 from memoryd.ledger.guards import Begun, Door, Guard, core_tokens
+from memoryd.ledger.operation import Merge, Update
 from memoryd.text.neutral import neutral
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import date
 
+    from memoryd.jobs.claims import Cues
+    from memoryd.jobs.condensation import Condensed, Draft, Reading
     from memoryd.jobs.job import Applied, Found, ToolCall
     from memoryd.ledger.memory import Memory
 
 MOST_REPEATS = 3  # calls in a row that are the same to the letter end it: nothing new would come of a fourth
 MOST_TOLD = 300  # calls that the receipt shows one by one
-_MOST_FOUND = 20
+MOST_FOUND = 20
 COMPLETED = "completed"
 BREAKER = "breaker"
 BREAKERS = frozenset({Guard.RETENTION, Guard.EROSION})
 _LATE = "the refinement is over: nothing more is done"
+_LEAVE = "leave it, or ask otherwise"
+_ALLOWED = {
+    LOSES: "say all of it, or leave it as it is; a merge names in `dropped` what it leaves out of other than rules",
+    NOT_READ: "without a second reader only the words of one of these memories may stand for them; else leave them",
+}
+_SAY = "say only what these memories say, of all of them; merge fewer at once"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +62,7 @@ class Session:
         ended: how it ended: `completed`, `breaker`, or what cut it short; None while it goes on.
         why: of the breaker, the guard and its numbers.
         summary: as the model sums it up; goes into the journal, not onto the receipt.
+        claims: what became of each new text, with the text; not on the receipt either.
     """
 
     mode: str
@@ -69,14 +79,25 @@ class Session:
     ended: str | None = None
     why: str | None = None
     summary: str | None = None
+    claims: tuple[Mapping[str, Any], ...] = ()
 
-    def call(self, call: ToolCall, core: Mapping[str, Memory], today: date) -> tuple[Session, Look | Cut | str]:
+    def drafts(self, calls: Sequence[ToolCall], core: Mapping[str, Memory]) -> tuple[Draft, ...]:
+        """Return the new texts of calls, about which a second reader is to be asked before they are carried out."""
+        if self.ended is not None or self.mutations >= self.most_mutations:
+            return ()
+        asked = (knife.read(call, core, self.mode) for call in calls[: self.most_steps])
+        return tuple(one.draft for one in asked if isinstance(one, Cut) and one.draft is not None)
+
+    def call(
+        self, call: ToolCall, core: Mapping[str, Memory], reading: Reading, cues: Cues
+    ) -> tuple[Session, Look | Cut | str]:
         """Take a call: what it comes to, a look or a cut that is to be done, or the text to answer it with.
 
         Args:
             call: as it was made.
             core: the live core now, by id.
-            today: local.
+            reading: what a second reader says about the texts of calls.
+            cues: decide about a class where no reader does.
         """
         if self.ended is not None:
             return self.noted(call.name, "late"), _told(error=_LATE)
@@ -89,7 +110,7 @@ class Session:
         if repeats > MOST_REPEATS:
             ended = counted.end("a loop of identical calls").noted(call.name, "loop")
             return ended, _told(error="the same call again and again: the refinement is over")
-        asked = knife.read(call, core, self.mode, today)
+        asked = knife.read(call, core, self.mode)
         if isinstance(asked, Cut) and self.mutations >= self.most_mutations:
             asked = Misuse(
                 f"{self.most_mutations} changes are all that one refinement may make",
@@ -102,7 +123,23 @@ class Session:
         if isinstance(asked, Complete):
             done = replace(counted, ended=COMPLETED, summary=asked.summary)
             return done.noted(call.name, "done"), _told(ok=True)
+        if isinstance(asked, Cut) and asked.draft is not None:
+            return counted.condensed(call.name, asked, condensation.judged(asked.draft, reading.answers, cues))
         return counted, asked
+
+    def condensed(self, name: str, cut: Cut, found: Condensed) -> tuple[Session, Cut | str]:
+        """Take what became of a new text: the cut with what is lost by it, or the text to answer with."""
+        told = replace(self, claims=(*self.claims, found.row())[-MOST_TOLD:])
+        if found.why:
+            token = f": {neutral(found.token)}" if found.token else ""
+            text = _told(error=f"{found.why}{token}", allowed=_ALLOWED.get(found.why, _SAY))
+            return told.noted(name, str(found.step), cut.ids), text
+        operation = cut.operation
+        if isinstance(operation, Merge):
+            operation = replace(operation, lost=found.lost)
+        elif isinstance(operation, Update) and found.lost is not None:
+            operation = replace(operation, lost=sum(found.lost.values()))
+        return told, replace(cut, operation=operation)
 
     def step(self) -> Session:
         """Count a call, or an answer without one; the last one that may be made ends it."""
@@ -126,14 +163,14 @@ class Session:
         """Take what became of a cut, and the text to answer with. A guard of the whole run ends the refinement."""
         broken = next((one for one in done.refusals if one.guard in BREAKERS), None)
         if broken is not None:
-            told = self.broken(broken.guard, broken.why)
+            told = self.broken(broken.guard, broken.why).barred(cut, broken.why)
             text = _told(error=f"{broken.guard}: {broken.why}. All of this refinement is taken back; it is over")
             return told.noted(name, str(broken.guard), cut.ids), text
         if done.refusals:
             refusal = done.refusals[0]
             ids = tuple(dict.fromkeys((*refusal.memory_ids, *cut.ids)))
-            text = _told(error=f"{refusal.guard}: {refusal.why}", ids=list(ids), allowed="leave it, or ask otherwise")
-            return self.noted(name, str(refusal.guard), ids), text
+            text = _told(error=f"{refusal.guard}: {refusal.why}", ids=list(ids), allowed=_LEAVE)
+            return self.barred(cut, refusal.why).noted(name, str(refusal.guard), ids), text
         if not done.changes:
             return self.noted(name, "error", cut.ids), _told(error="nothing changed", allowed="leave it")
         now = {memory.id: memory for memory in done.core}
@@ -144,13 +181,25 @@ class Session:
         left = core_tokens(done.core, estimate)
         spare = moved.most_mutations - moved.mutations
         text = _told(
-            ok=True, new_ids=new, core_tokens=left, may_shrink_by=max(0, left - self.floor), changes_left=spare
+            ok=True,
+            new_ids=new,
+            core_tokens=left,
+            may_shrink_by=max(0, left - self.floor),
+            changes_left=spare,
+            lost_tokens=_lost(cut),
         )
         return moved, text
 
+    def barred(self, cut: Cut, why: str) -> Session:
+        """Take it that a guard refuses the text that was accepted last."""
+        if cut.draft is None or not self.claims:
+            return self
+        row = {**self.claims[-1], "verdict": str(Outcome.REFUSED), "why": why, "step": str(Step.GUARD)}
+        return replace(self, claims=(*self.claims[:-1], row))
+
     def found(self, name: str, core: Mapping[str, Memory], found: Found) -> tuple[Session, str]:
         """Take what a search found, and the text to answer with."""
-        hits = [one for one in found.ids if one in core][:_MOST_FOUND]
+        hits = [one for one in found.ids if one in core][:MOST_FOUND]
         rows = [ledger_line(core[one]) for one in hits]
         return self.noted(name, "done"), _told(found=len(hits), memories=rows)
 
@@ -203,6 +252,12 @@ def described(memory: Memory) -> str:
 def first_said(memory: Memory) -> str:
     """The day a memory was first said, YYYY-MM-DD, in UTC."""
     return (memory.origin_at or memory.created_at)[:10]
+
+
+def _lost(cut: Cut) -> int | None:
+    """Return the tokens that count as lost by a cut; None where they are measured."""
+    lost = cut.operation.lost if isinstance(cut.operation, Merge | Update) else None
+    return lost if lost is None or isinstance(lost, int) else sum(lost.values())
 
 
 def _told(**values: object) -> str:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from memoryd.jobs.job import MemoryType, NewMemory, Rejected, Reply
+from memoryd.text.fences import inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,6 +29,8 @@ class Told:
 
     sources: tuple[int, ...]
     text: str
+    cites: tuple[str, ...] = ()  # the same as the reply cites them, sentences among them: "t15.2"
+    required: bool = False  # the user's words of a refused claim: never left out for length
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +43,13 @@ class Parsed:
 
 
 _SECTION = re.compile(r"^[\s#>*_]*\[\s*(SUMMARY|MEMORIES|NOTHING)\s*\][\s:*_]*$", re.IGNORECASE)
-_CITED = r"\[\s*(?P<ids>t\d{1,9}(?:\s*,\s*t\d{1,9})*)\s*\]"
+_ID = r"t\d{1,9}(?:\.\d{1,4})?"
+_CITED = rf"\[\s*(?P<ids>{_ID}(?:\s*[,;]\s*{_ID})*)\s*\]"
 _TOLD = re.compile(rf"^[-*•]\s+\**{_CITED}\**:?\s*(?P<text>\S.*)$", re.IGNORECASE)
 _MEMORY = re.compile(
     rf"^[-*•]\s+\**(?P<type>[A-Za-z]+)\**[\s:|,(]+\**(?P<importance>[-+]?\d+(?:\.\d+)?)\**\)?[\s:|,]+{_CITED}\**:?\s*(?P<text>\S.*)$",
     re.IGNORECASE,
 )
-_FENCED = re.compile(r"\A\s*```[^\n`]*\n(?P<inside>.*?)\n?```\s*\Z", re.DOTALL)
 _MOST_LINES = 2000
 NOTHING = "[NOTHING]"
 
@@ -58,8 +61,7 @@ def parse(reply: Reply) -> Parsed | Rejected:
     text = reply.text.replace("\r\n", "\n").replace("\r", "\n").strip()
     if not text:
         return Rejected("the reply is empty")
-    fenced = _FENCED.match(text)
-    lines = (fenced["inside"] if fenced else text).split("\n")
+    lines = inside(text).split("\n")
     if len(lines) > _MOST_LINES:
         return Rejected("the reply is longer than any answer can be")
     return _sections(lines)
@@ -67,8 +69,8 @@ def parse(reply: Reply) -> Parsed | Rejected:
 
 def render(summary: Iterable[Told], memories: Iterable[NewMemory]) -> str:
     """Return the reply text that `parse` reads back to these parts; the texts must be single lines."""
-    told = [f"- [{_ids(one.sources)}] {one.text}" for one in summary]
-    kept = [f"- {one.type.value} {one.importance:.2f} [{_ids(one.sources)}] {one.text}" for one in memories]
+    told = [f"- [{_ids(one)}] {one.text}" for one in summary]
+    kept = [f"- {one.type.value} {one.importance:.2f} [{_ids(one)}] {one.text}" for one in memories]
     if not told and not kept:
         return NOTHING
     return "\n".join(["[SUMMARY]", *told, "[MEMORIES]", *kept])
@@ -98,8 +100,8 @@ _WHY = {
 }
 
 
-def _ids(sources: Iterable[int]) -> str:
-    return ",".join(f"t{seq}" for seq in sources)
+def _ids(one: Told | NewMemory) -> str:
+    return ",".join(one.cites or (f"t{seq}" for seq in one.sources))
 
 
 def _sections(lines: list[str]) -> Parsed | Rejected:
@@ -127,17 +129,21 @@ def _sections(lines: list[str]) -> Parsed | Rejected:
 
 def _told(line: str) -> Told | None:
     found = _TOLD.match(line)
-    return Told(_sources(found["ids"]), found["text"].strip()) if found else None
+    return Told(_sources(found["ids"]), found["text"].strip(), _cites(found["ids"])) if found else None
 
 
 def _memory(line: str) -> NewMemory | None:
     found = _MEMORY.match(line)
     if not found or found["type"].lower() not in set(MemoryType) or not 0 <= float(found["importance"]) <= 1:
         return None
-    return NewMemory(
-        MemoryType(found["type"].lower()), float(found["importance"]), found["text"].strip(), _sources(found["ids"])
-    )
+    kind, importance = MemoryType(found["type"].lower()), float(found["importance"])
+    ids = found["ids"]
+    return NewMemory(kind, importance, found["text"].strip(), _sources(ids), _cites(ids))
+
+
+def _cites(ids: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one.strip().lower() for one in re.split(r"[,;]", ids)))
 
 
 def _sources(ids: str) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(int(one.strip()[1:]) for one in ids.split(",")))
+    return tuple(dict.fromkeys(int(one[1:].partition(".")[0]) for one in _cites(ids)))

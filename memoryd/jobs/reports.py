@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from memoryd.transcripts.turn import StoredTurn
 
 CHANGED = "changed "  # begins a fact that names files, each between backticks
-FAILED = "failed "  # begins a fact that quotes an error
+FAILED = "failed "  # begins a fact that quotes an error, the command before it between backticks where it is known
 MENDED = " (a later run passed)"  # ends one whose command or test has passed since
 
 _LONGEST = 220  # characters of a path or an error line
+_LONGEST_COMMAND = 120
 _MOST_ERRORS = 12
 _TAIL = 20_000  # characters from the end of an output in which its error is looked for
 _EDITS = re.compile(
@@ -35,7 +36,9 @@ _SHELL = re.compile(r"bash|shell|exec|terminal|command|run", re.IGNORECASE)
 _PATH_KEYS = ("file_path", "notebook_path", "path", "filename", "target_file")
 _COMMAND_KEYS = ("command", "cmd", "script")
 _PATCHED = re.compile(r"\*\*\* (?:Add|Update|Delete) File: ([^\n\\\"]+)")
-_PATCHES = re.compile(r"\bapply_?patch\b.{0,40}\*\*\* Begin Patch", re.DOTALL)  # a patch that a shell is given
+_PATCH = "*** Begin Patch"
+_PATCHES = re.compile(rf"\bapply_?patch\b.{{0,40}}{re.escape(_PATCH)}", re.DOTALL)  # a patch that a shell is given
+_CUT_COMMAND = re.compile(rf'[{{,]\s*"?(?:{"|".join(_COMMAND_KEYS)})"?\s*:\s*"((?:[^"\\]|\\.){{1,4000}})')
 _CUT_PATH = re.compile(rf'"(?:{"|".join(_PATH_KEYS)})"\s*:\s*"([^"\\\n]{{1,400}})"')
 _ERROR = re.compile(
     r"^\s*(?:[\w.]*(?:Error|Exception)\b(?::|$)|(?:FAIL|FAILED|ERROR|FATAL|PANIC)\b"
@@ -81,8 +84,9 @@ class Reports:
         self._folder = folder.rstrip("/\\") if folder else ""
         self._told: set[str] = set()
         self._errors: Counter[str] = Counter()
-        commands = {turn.tool_call_id: _command(turn.text) for turn in turns if turn.kind is Kind.TOOL_CALL}
-        self._commands = {call: command for call, command in commands.items() if call}
+        calls = {turn.tool_call_id: turn.text for turn in turns if turn.kind is Kind.TOOL_CALL and turn.tool_call_id}
+        self._ran = {call: command for call, text in calls.items() if (command := _ran(text))}
+        self._commands = {call: self._ran.get(call) or " ".join(text.split()) for call, text in calls.items()}
         self._passed: dict[tuple[str, str], int] = {}  # the last turn that tells of a run of this that it passed
         self._runners: set[str] = set()  # of whose tests all passed once
         for turn in turns:
@@ -105,7 +109,7 @@ class Reports:
         is_edit = _EDITS.search(turn.tool_name or "") or _PATCHES.search(turn.text)
         if turn.tool_call_id in self._declined or not is_edit:
             return None
-        short = (self._inside(neutral(path)) for path in _paths(turn.text))
+        short = (self._inside(_as_written(path)) for path in _paths(turn.text))
         paths = [path for path in short if path not in self._told and 0 < len(path) <= _LONGEST and "`" not in path]
         self._told.update(paths)
         return CHANGED + " ".join(f"`{path}`" for path in dict.fromkeys(paths)) if paths else None
@@ -122,7 +126,9 @@ class Reports:
             return None
         self._told.add(shape)
         self._errors[mend] += 1
-        return FAILED + error + mend
+        ran = _as_written(self._ran.get(turn.tool_call_id or "", "").replace("`", "'"))
+        told = f"`{_short(ran)}`: {error}" if ran else error
+        return FAILED + told + mend
 
     def _passes_later(self, turn: StoredTurn, error: str) -> bool:
         """Say whether what a turn tells to have failed ran again and passed: the command, test or file, or all."""
@@ -168,10 +174,32 @@ def _is_of_test(error: str) -> bool:
     return _TEST_ID.search(error) is not None or "AssertionError" in error or error.startswith(("FAIL", "--- FAIL"))
 
 
-def _command(text: str) -> str:
-    given = _input(text)
-    found = next((value for key in _COMMAND_KEYS if isinstance(value := given.get(key), str)), text)
-    return " ".join(found.split())
+def _ran(call: str) -> str:
+    """Return the command of a call on one line, also where its input was cut; empty where it tells none."""
+    given = _input(call)
+    found = next((given[key] for key in _COMMAND_KEYS if key in given), None)
+    if isinstance(found, list):  # `bash -lc COMMAND`, one word each
+        found = found[-1] if found else None
+    if not isinstance(found, str):
+        cut = _CUT_COMMAND.search(call)
+        found = _unescaped(cut[1]) if cut else ""
+    return "apply_patch" if _PATCH in found else " ".join(found.split())
+
+
+def _unescaped(text: str) -> str:
+    try:
+        return str(orjson.loads(f'"{text}"'))
+    except orjson.JSONDecodeError:
+        return text
+
+
+def _as_written(name: str) -> str:
+    """Return a name as one neutral line; unlike of a sentence, its first signs belong to it."""
+    return neutral(f"`{name}")[1:].strip()
+
+
+def _short(command: str) -> str:
+    return command if len(command) <= _LONGEST_COMMAND else f"{command[: _LONGEST_COMMAND - 1].rstrip()}…"
 
 
 def _paths(text: str) -> list[str]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-from memoryd.text.wording import fold
+from memoryd.text.content import stems
+from memoryd.text.sentences import texts
+from memoryd.text.wording import fold, plain, stem
 
 _LONGEST_ACK = 60  # characters
 _UPLOADS = re.compile(
@@ -21,76 +23,158 @@ _UPLOADS = re.compile(
 _HANDED = re.compile(
     r"^(?:here(?:'s| is| are)|see|attached(?: is| are)?|please find|i(?:'ve| have)? (?:just )?(?:uploaded|attached)|"
     r"uploaded|hier ist|anbei|voici|ci-joint|aquí está|adjunto|ecco|allego|aqui está|em anexo|hierbij|вот|"
-    r"прикрепил\w*|"
-    r"这是|附件|添付)\b[^.!?\n]{0,40}\b(?:files?|image|screenshot|document|attachment|pdf|log|csv|bild|datei|fichier|"
-    r"archivo|documento|immagine|arquivo|bestand|файл)?[.!:]?$",
+    r"прикрепил\w*|这是|附件|添付)\b[^.!?\n]{0,40}\b(?:files?|image|screenshot|document|attachment|pdf|log|csv|bild|"
+    r"datei|fichier|archivo|documento|immagine|arquivo|bestand|файл)?[.!:]?$",
     re.IGNORECASE,
 )
 _ACK_LIST = """
-ok|okay|okey|k|kk|yes|yep|yeah|yup|no|nope|sure|fine|great|good|nice|cool|perfect|awesome|excellent|thanks|
-thank you|thx|ty|
-got it|i see|understood|right|correct|exactly|agreed|done|go|go on|go ahead|continue|proceed|next|please|
-please continue|
-noted|duly noted|will do|got you|gotcha|roger|copy that|of course|certainly|absolutely|on it|my pleasure|no problem|
-please do|do it|keep going|sounds good|looks good|lgtm|makes sense|hi|hello|hey|bye|good morning|
-ja|nein|gut|super|danke|danke schön|vielen dank|genau|alles klar|klar|notiert|mache ich|
-gerne|kein problem|weiter|mach weiter|passt|bitte|hallo|verstanden|
-oui|non|d'accord|merci|merci beaucoup|parfait|très bien|bien sûr|noté|c'est noté|bien noté|entendu|
-continue|vas-y|compris|bonjour|exactement|
-sí|si|vale|gracias|muchas gracias|perfecto|bien|muy bien|sigue|continúa|adelante|anotado|claro|de acuerdo|por supuesto|
-entendido|hola|exacto|
-sì|va bene|grazie|grazie mille|perfetto|bene|continua|avanti|capito|annotato|d'accordo|certo|ricevuto|ciao|esatto|
-sim|não|obrigado|obrigada|perfeito|certo|anotado|claro|combinado|beleza|continue|pode continuar|entendi|olá|exatamente|
-nee|prima|bedankt|dank je|goed|ga door|genoteerd|duidelijk|komt goed|begrepen|precies|
-да|нет|ок|хорошо|спасибо|отлично|понятно|ясно|принято|записал|записала|запомнил|запомнила|понял|поняла|конечно|дальше|продолжай|давай|привет|точно|именно|
-好|好的|收到|记下了|記下了|明白了|我明白了|是|是的|对|對|行|可以|嗯|谢谢|謝謝|谢谢你|继续|繼續|明白|了解|知道了|没问题|不错|你好|
-はい|いいえ|うん|了解|了解です|ありがとう|ありがとうございます|続けて|お願いします|いいね|完璧|わかりました|承知しました|かしこまりました|メモしました|もちろんです|こんにちは|
-네|예|아니요|좋아요|감사합니다|고마워|계속|알겠습니다|알겠어요|네 알겠습니다|물론입니다
+ok|okay|okey|k|kk|yes|yep|yeah|yup|no|nope|sure|fine|great|good|nice|cool|perfect|awesome|excellent|thanks|thank you|
+thx|ty|got it|i see|understood|right|correct|exactly|agreed|done|go|go on|go ahead|continue|proceed|next|please|
+please continue|noted|duly noted|will do|got you|gotcha|roger|copy that|of course|certainly|absolutely|on it|
+my pleasure|no problem|please do|do it|keep going|sounds good|looks good|lgtm|makes sense|hi|hello|hey|bye|
+good morning|ja|nein|gut|super|danke|danke schön|vielen dank|genau|alles klar|klar|notiert|mache ich|gerne|
+kein problem|weiter|mach weiter|passt|bitte|hallo|verstanden|oui|non|d'accord|merci|merci beaucoup|parfait|très bien|
+bien sûr|noté|c'est noté|bien noté|entendu|vas-y|compris|bonjour|exactement|sí|si|vale|gracias|muchas gracias|
+perfecto|bien|muy bien|sigue|continúa|adelante|anotado|claro|de acuerdo|por supuesto|entendido|hola|exacto|sì|
+va bene|grazie|grazie mille|perfetto|bene|continua|avanti|capito|annotato|d'accordo|certo|ricevuto|ciao|esatto|sim|
+não|obrigado|obrigada|perfeito|combinado|beleza|pode continuar|entendi|olá|exatamente|nee|prima|bedankt|dank je|goed|
+ga door|genoteerd|duidelijk|komt goed|begrepen|precies|да|нет|ок|хорошо|спасибо|отлично|понятно|ясно|принято|записал|
+записала|запомнил|запомнила|понял|поняла|конечно|дальше|продолжай|давай|привет|точно|именно|好|好的|收到|记下了|
+記下了|明白了|我明白了|是|是的|对|對|行|可以|嗯|谢谢|謝謝|谢谢你|继续|繼續|明白|了解|知道了|没问题|不错|你好|はい|
+いいえ|うん|了解です|ありがとう|ありがとうございます|続けて|お願いします|いいね|完璧|わかりました|承知しました|
+かしこまりました|メモしました|もちろんです|こんにちは|네|예|아니요|좋아요|감사합니다|고마워|계속|알겠습니다|알겠어요|
+네 알겠습니다|물론입니다
 """
 _ACKS = frozenset(fold(one) for one in re.split(r"[|\n]+", _ACK_LIST))
 _SIGNS = re.compile(r"[\s.,!?;:…~。！？、，👍👌🙏✅🎉😀😊❤️\ufe0f]+")  # noqa: RUF001
 _PARTS = re.compile(r"[.,!?;…。！？、，]+")  # noqa: RUF001
 _CORRECTS = re.compile(
     r"\b(?:that(?:'s| is| was)? (?:not (?:right|correct|true|what i)|wrong|incorrect|a mistake)|you(?:'re|"
-    r" are) (?:wrong|mistaken)|"
-    r"you (?:misunderst\w+|got (?:that|it|this) wrong)|i meant|what i meant|i didn't (?:mean|say|ask)|"
-    r"i did not (?:mean|say)|"
-    r"not anymore|no longer|(?:it|that) should (?:be|have been)|correction|instead of|rather than|stop doing|"
-    r"don't do that)\b"
-    r"|^(?:no|nope|nah|wrong|actually|not quite)\b[ ,.!:—–-]"  # noqa: RUF001
-    r"|\b(?:das (?:stimmt|ist) (?:so )?nicht|(?:das ist )?falsch|ich meinte|nicht mehr|stattdessen|du irrst|"
-    r"eigentlich)\b|^nein\b[ ,.!]"
-    r"|\b(?:c'est (?:faux|incorrect)|ce n'est pas (?:ça|correct|vrai)|je voulais dire|en fait|plutôt que|"
-    r"tu te trompes|ne .{1,30} plus)\b|^non\b[ ,.!]"
-    r"|\b(?:(?:eso )?no es (?:correcto|cierto|así|eso)|está mal|quise decir|quería decir|en realidad|ya no|"
-    r"te equivocas|en lugar de)\b"
-    r"|\b(?:(?:è )?sbagliato|non è (?:corretto|vero|così)|intendevo|volevo dire|in realtà|non più|invece di|"
-    r"ti sbagli)\b"
-    r"|\b(?:(?:está|tá) errado|não é (?:isso|verdade|correto)|(?:eu )?quis dizer|na verdade|não mais|em vez de)\b"
-    r"|\b(?:dat (?:klopt|is) niet|(?:dat is )?fout|ik bedoelde|eigenlijk|niet meer|in plaats van)\b|^nee\b[ ,.!]"
-    r"|不对|不對|错了|錯了|不是这样|不是這樣|我的意思是|其实|其實|应该是|應該是|搞错|不再"
-    r"|違います|違う|間違(?:い|って|え)|そうじゃな|ではなく(?:て)?|じゃなくて|もう.{1,12}(?:ない|ません)|実は"
-    r"|(?:это|ты|вы) не(?:верно|правильно| так)|неверно|неправильно|ошиб(?:ка|ся|лась|лись)|я имел[аи]? в виду|"
-    r"на самом деле|больше не\b|^нет\b[ ,.!]"
-    r"|틀렸|그게 아니|아니라|사실은|더 이상",
+    r" are) (?:wrong|mistaken)|you (?:misunderst\w+|got (?:that|it|this) wrong)|i meant|what i meant|"
+    r"i didn't (?:mean|say|ask)|i did not (?:mean|say)|(?:it|that) should (?:be|have been)|correction|instead of|"
+    r"rather than|stop doing|don't do that)\b|^(?:no|nope|nah|wrong|actually|not quite)\b[ ,.!:—–-]|"  # noqa: RUF001
+    r"\b(?:das (?:stimmt|ist) (?:so )?nicht|(?:das ist )?falsch|ich meinte|stattdessen|du irrst|eigentlich)\b|"
+    r"^nein\b[ ,.!]|\b(?:c'est (?:faux|incorrect)|ce n'est pas (?:ça|correct|vrai)|je voulais dire|en fait|"
+    r"plutôt que|tu te trompes)\b|^non\b[ ,.!]|\b(?:(?:eso )?no es (?:correcto|cierto|así|eso)|está mal|quise decir|"
+    r"quería decir|en realidad|te equivocas|en lugar de)\b|\b(?:(?:è )?sbagliato|non è (?:corretto|vero|così)|"
+    r"intendevo|volevo dire|in realtà|invece di|ti sbagli)\b|\b(?:(?:está|tá) errado|não é (?:isso|verdade|correto)|"
+    r"(?:eu )?quis dizer|na verdade|em vez de)\b|\b(?:dat (?:klopt|is) niet|(?:dat is )?fout|ik bedoelde|eigenlijk|"
+    r"in plaats van)\b|^nee\b[ ,.!]|不对|不對|错了|錯了|不是这样|不是這樣|我的意思是|其实|其實|应该是|應該是|搞错|"
+    r"違います|違う|間違(?:い|って|え)|そうじゃな|ではなく(?:て)?|じゃなくて|実は|(?:это|ты|вы) не(?:верно|"
+    r"правильно| так)|неверно|неправильно|ошиб(?:ка|ся|лась|лись)|я имел[аи]? в виду|на самом деле|^нет\b[ ,.!]|"
+    r"틀렸|그게 아니|아니라|사실은",
     re.IGNORECASE,
 )
 _REINFORCES = re.compile(
     r"\b(?:exactly(?: like| what| right)|perfect|that's (?:it|right|exactly|what i (?:want|like|meant))|"
-    r"keep (?:doing|it|this|that)|"
-    r"just like that|i (?:like|love) (?:it|this|that|how)|(?:much )?better|well done|more of (?:this|that))\b"
-    r"|\b(?:genau so|perfekt|weiter so|so (?:mag|will) ich|gefällt mir|behalte? .{0,20}bei)\b"
-    r"|\b(?:c'est parfait|parfait|exactement|continue comme ça|j'aime bien|comme ça)\b"
-    r"|\b(?:perfecto|exacto|exactamente|sigue así|así me gusta|me gusta (?:así|cómo))\b"
-    r"|\b(?:perfetto|esatto|esattamente|continua così|mi piace (?:così|come))\b"
-    r"|\b(?:perfeito|exatamente|continue assim|é isso|gosto assim)\b"
-    r"|\b(?:perfect|precies(?: zo)?|ga zo door|zo vind ik het)\b"
-    r"|完美|正是|就是这样|就是這樣|继续保持|繼續保持|很好|这样就对|這樣就對"
-    r"|完璧|その通り|この調子|まさに|そのまま(?:続け|で)|いい感じ"
-    r"|отлично|именно так|так и (?:делай|надо)|продолжай так|идеально|мне нравится"
-    r"|완벽|바로 그거|이대로",
+    r"keep (?:doing|it|this|that)|just like that|i (?:like|love) (?:it|this|that|how)|(?:much )?better|well done|"
+    r"more of (?:this|that))\b|\b(?:genau so|perfekt|weiter so|so (?:mag|will) ich|gefällt mir|"
+    r"behalte? .{0,20}bei)\b|\b(?:c'est parfait|parfait|exactement|continue comme ça|j'aime bien|comme ça)\b|"
+    r"\b(?:perfecto|exacto|exactamente|sigue así|así me gusta|me gusta (?:así|cómo))\b|\b(?:perfetto|esatto|"
+    r"esattamente|continua così|mi piace (?:così|come))\b|\b(?:perfeito|exatamente|continue assim|é isso|"
+    r"gosto assim)\b|\b(?:perfect|precies(?: zo)?|ga zo door|zo vind ik het)\b|完美|正是|就是这样|就是這樣|继续保持|"
+    r"繼續保持|很好|这样就对|這樣就對|完璧|その通り|この調子|まさに|そのまま(?:続け|で)|いい感じ|отлично|именно так|"
+    r"так и (?:делай|надо)|продолжай так|идеально|мне нравится|완벽|바로 그거|이대로",
     re.IGNORECASE,
 )
+
+
+_LETTER = r"(?:[^.!?;\n。]|\.(?=\S)|(?<=\b(?:St|Dr|Mr|Ms|Co))\.)"
+_GAP = rf"{_LETTER}{{1,60}}?"
+_POLITE = r"(?:,? ?(?:bitte|s'il (?:te|vous) plaît|por favor|per favore|alsjeblieft|alstublieft|пожалуйста),?)?,?"
+# An order to forget: it stands at the beginning of a clause, or behind words that ask.
+_FORGET = re.compile(
+    r"(?:(?:^|[.!?;:,—\n])\s*|\b(?:please|kindly|just|you (?:can|may|should|must)|(?:can|could|would|will) you|"
+    r"(?<!n't )(?<!not )(?:want|like|need|asked) you to|ok(?:ay)?|now|also)\s+)(?:(?:please|kindly|just|also|now)\s+)*"
+    r"(?:forget (?:that\b|about (?:my|me|what|that)\b|what i\b|everything (?:i|about)\b|all (?:i|about)\b|my\b|i\b)|"
+    r"(?:delete|remove|erase)\b[^.!?\n]{1,60}\bfrom (?:your|the) memory\b)"
+    rf"|\b(?<!ich )(?:vergiss|vergessen sie)\b{_POLITE} (?:dass|was ich|alles|meinen?|meine[mrs]|über mich)\b"
+    r"|(?<![\w'])(?<!il )(?<!elle )(?<!on )(?<!qui )"
+    r"(?:oublie|oubliez|(?:peux-tu|pouvez-vous|tu peux|vous pouvez|veuillez) oublier)"
+    rf"{_POLITE} (?:qu[e'][^.!?\n]|ce que|tout ce|mon|ma|mes)\b"
+    rf"|\b(?<!me )(?<!se )(?<!no )(?:olvida|olvide|olvídate|olvídese|puedes olvidar|puede olvidar){_POLITE}"
+    r" (?:de )?(?:que|lo que|todo lo|mi|mis)\b"
+    rf"|\b(?<!non )(?:dimentica|dimenticati|dimentichi|scorda|scordati|puoi dimenticare){_POLITE}"
+    r" (?:che|di ciò|quello che|ciò che|tutto quello|il mio|la mia|i miei|le mie)\b"
+    rf"|\b(?<!não )(?<!não se )(?<!nunca )(?<!ele )(?<!ela )(?:esque[cç]a|esqueça-se|esquece|pode esquecer){_POLITE}"
+    r" (?:de )?(?:que|o que|do que|tudo o|meu|minha|meus|minhas)\b"
+    rf"|\b(?<!ik )(?<!hij )(?<!niet )(?:vergeet){_POLITE} (?:dat|wat ik|alles wat|mijn)\b"
+    rf"|\b(?<!не )забудь(?:те)?\b{_POLITE} (?:что|о том|вс[её],? что|про мо|мой|мою|мо[её]|о мо)"  # noqa: RUF001
+    r"|(?:^|[,。!?;] ?|请|請|你可以|可以|麻烦你?|麻煩你?)(?:忘记|忘記|忘掉|忘了)(?=[^吧吗嗎带帶])"
+    r"|(?:こと|話|件|それ)(?:について)?[をはも]?(?:全部|もう)?忘れて(?:ください|下さい|くれ|いい|ほしい|欲しい)"
+    r"|(?:것|거|사실|말)[을은는]?\s*잊어\s*(?:줘|주세요|버려)",
+    re.IGNORECASE,
+)
+# Something that was so has ended. "not … any more coffee" is an amount, "nicht mehr als" a comparison.
+_ENDED = re.compile(
+    rf"\b(?:not|never|cannot|\w+n't)\b{_GAP}\b(?:any ?more|any longer)\b"
+    r"(?=\s*(?:[.,;:!—]|$|(?:and|but|because|since|so|now)\b))"
+    r"|\bno longer\b|\bnot any ?more\b"
+    r"|\b(?:nicht|kein\w{0,2}|nie) mehr\b(?! als\b)|\bkein\w{0,2} \w+ mehr\b(?! als\b)"
+    rf"|\b(?:ne |n')(?:(?!\bque\b){_LETTER}){{1,40}}?\b(?<!non )plus\b(?! (?:que|tard|tôt|vite|loin|souvent)\b)"
+    r"|\bya no\b(?! más\b)"
+    rf"|\bnon {_LETTER}{{0,60}}?\bpiù\b(?! (?:di|che|tardi|presto|spesso)\b)"
+    rf"|\bjá não\b|\bnão {_LETTER}{{0,60}}?\bmais\b(?! (?:de|do que|que|tarde|cedo)\b)"
+    r"|\bniet (?:\w+ )?meer\b(?! dan\b)|\bgeen (?:\w+ )?meer\b(?! dan\b)"
+    r"|\b(?:больше|уже) (?:не|нет)\b(?! (?:чем|менее)\b)"
+    r"|不再|已[经經]不|我[们們]?(?!想)[^,。!?\n]{0,8}(?:不(?![用要行好知明想得])|[没沒]有)[^,。!?\n]{1,12}了"
+    r"|もう(?!少し|一度|一回|ちょっと|すぐ)[^。!?\n]{1,30}?(?:ない|いません|ません|辞め|やめ)(?!か)"
+    r"|(?:더 이상|이제(?:는)?)[^.!?\n]{1,30}?(?:않|아니|없|안 )",
+    re.IGNORECASE,
+)
+_MACHINE = (
+    r"(?!\w*(?:server|process|build|terminal|shell|session|script|job|pod|container|connection|laptop|phone|battery|"
+    r"disk|vm|daemon|program|app|pc)\b)"
+)
+_DIED = re.compile(
+    rf"\b(?:my|our) (?:{_MACHINE}[\w'-]+ ){{1,3}}"
+    r"(?:(?:has |have )?(?:just |recently )?(?:died|passed away)|(?:is|are) dead)\b"
+    rf"|\b(?:mein|unser)\w{{0,2}} (?:{_MACHINE}\w+ ){{1,2}}(?:ist|sind) (?:\w+ ){{0,2}}(?:gestorben|verstorben|tot)\b"
+    r"|\b(?:mon|ma|mes|notre|nos) (?:[\w'-]+ ){1,2}(?:est|sont) (?:\w+ )?(?:morte?s?|décédée?s?)\b"
+    r"|\b(?:mi|mis|nuestr[oa]s?) (?:\w+ ){1,2}(?:(?:se )?murió|falleció|ha (?:muerto|fallecido)|está muert[oa])\b"
+    r"|\b(?:mio|mia|nostr[oa]|mi[eo]i?) (?:\w+ ){1,2}è (?:mort[oa]|deceduto|deceduta|mancat[oa])\b"
+    r"|\b(?:meu|minha|nosso|nossa) (?:\w+ ){1,2}(?:morreu|faleceu)\b"
+    r"|\b(?:mijn|onze|ons) (?:\w+ ){1,2}is (?:\w+ )?(?:overleden|gestorven|dood)\b"
+    r"|\b(?:мо[йяи]|наша?)\b(?: \w+){1,2} (?:умер(?:ла|ли)?|скончал(?:ся|ась)|погиб(?:ла)?)\b"
+    r"|(?:\b(?:умер(?:ла|ли)?|скончал(?:ся|ась)) (?:мо[йяи]|наша?)\b)"
+    r"|我(?:的|家的?|们家的?)[^,。!?\n]{1,10}(?:死了|去世|过世|過世|走了)"
+    r"|(?:私の|うちの|我が家の)[^。、!?\n]{1,12}(?:死んだ|死にました|死んでしま|亡くな)"
+    r"|(?:우리|내|제)\s?[^.!?\n]{1,14}(?:죽었|돌아가셨|세상을 떠났)",
+    re.IGNORECASE,
+)
+_LATER = r"(?! (?:later|tomorrow|then|next|when|after|yet|because|if|only|just|tonight|sure|today|soon)\b)"
+_WORDS = r"(?:[\w']+ ){0,3}"
+_MOVED = re.compile(
+    rf"\bnow,? (?:and )?not{_LATER} \w|\bnow {_WORDS}(in|at|with|on|for) [^.!?;\n]{{1,40}}?,? not \1\b"
+    r"|\bnot (in|at|with|on|for) [^.!?;,\n]{1,40},? (?:but )?(?:now )?\2 [^.!?;,\n]{1,40}\bnow\b"
+    rf"|\bjetzt {_WORDS}(in|bei|mit|auf|an) [^.!?;\n]{{1,40}}?,? (?:und )?nicht \3\b"
+    r"|\bmaintenant,? (?:et )?(?:pas|non) (?:à|en|chez|au|aux)\b"
+    rf"|\bmaintenant {_WORDS}(?:à|en|chez|au|aux) [^.!?;\n]{{1,40}}?,? (?:et )?(?:pas|non|plus) (?:à|en|chez|au|aux)\b"
+    rf"|\bahora,? (?:y )?no en\b|\bahora {_WORDS}en [^.!?;\n]{{1,40}}?,? (?:y )?no en\b"
+    rf"|\b(?:adesso|ora) {_WORDS}(a|in|da) [^.!?;\n]{{1,40}}?,? (?:e )?non \4\b"
+    rf"|\bagora {_WORDS}(?:em|na|no) [^.!?;\n]{{1,40}}?,? (?:e )?não (?:em|na|no)\b"
+    rf"|\bnu {_WORDS}(in|bij|met|op) [^.!?;\n]{{1,40}}?,? (?:en )?niet \5\b"
+    rf"|\b(?:теперь|сейчас) {_WORDS}(?:в|во|на) [^.!?;\n]{{1,40}}?,? (?:а )?не (?:в|во|на)\b"  # noqa: RUF001
+    r"|(?:现在|現在|如今)(?:是)?在[^。!?\n]{1,20}[,]?(?:而)?不(?:是)?在"
+    r"|今は[^。!?\n]{1,20}(?:ではな|じゃな)"
+    r"|(?:지금|이제)(?:은|는)?\s[^.!?\n]{1,20}(?:이지|에 있고|에 살고),?\s[^.!?\n]{1,15}아니",
+    re.IGNORECASE,
+)
+# What stands before it in its sentence makes it a condition, a report or a wish.
+_SUPPOSED = re.compile(
+    r"\b(?:if|when(?:ever)?|unless|until|once|in case|so that|as soon as|make sure|wenn|falls|sobald|damit|si|quand|"
+    r"lorsque|cuando|se|quando|als|zodra|если|когда|чтобы)\b|如果|要是|もし|なら|면\b",
+    re.IGNORECASE,
+)
+_END = re.compile(r"[.!?;。\n]")
+# Words of a retraction that no statement which it takes back has.
+_ENDING_LIST = """
+forget delete remove erase memory anymore longer died dead passed away never now sadly last week month year vergiss
+vergessen bitte mehr jetzt gestorben verstorben tot leider oublie oubliez plus maintenant mort morte décédé décédée
+olvida olvide ya ahora murió falleció dimentica più adesso morto morta esqueça mais agora morreu faleceu vergeet meer
+nu overleden dood забудь больше теперь умер умерла
+"""
+_ENDING = frozenset(map(stem, map(fold, _ENDING_LIST.split())))
 
 
 class Signal(StrEnum):
@@ -122,9 +206,45 @@ def after_assent(text: str) -> str | None:
 
 def signals(text: str) -> tuple[Signal, ...]:
     """Return what `text`, a message of the user, hints at."""
-    plain = without_uploads(text)
+    bare = without_uploads(text)
     found = (
-        Signal.CORRECTION if _CORRECTS.search(plain) else None,
-        Signal.REINFORCEMENT if _REINFORCES.search(plain) else None,
+        Signal.CORRECTION if _CORRECTS.search(bare) or retracts(bare) else None,
+        Signal.REINFORCEMENT if _REINFORCES.search(bare) else None,
     )
     return tuple(one for one in found if one)
+
+
+def retracts(text: str) -> bool:
+    """Say whether `text`, a message of the user, plainly takes back or ends something that was so.
+
+    Such are "please forget that I …", "I don't work at … anymore", "my dog died" and "in Bruges now, not in Ghent". A
+    question or a condition ends nothing.
+    """
+    lines = map(plain, without_uploads(text).splitlines())
+    return any(_FORGET.search(line) is not None or _tells_an_end(line) for line in lines)
+
+
+def takes_back(text: str, known: str) -> bool:
+    """Return whether a sentence of `text` plainly takes back or ends what `known`, a statement, says.
+
+    It must have half of the content words of the statement, or no content word of its own besides those.
+    """
+    held = stems(known)
+    for sentence in texts(without_uploads(text)):
+        said = stems(sentence) - _ENDING if retracts(sentence) else frozenset()
+        shared = said & held
+        if shared and (2 * len(shared) >= len(held) or said <= held):
+            return True
+    return False
+
+
+def _tells_an_end(line: str) -> bool:
+    found = (match for pattern in (_ENDED, _DIED, _MOVED) for match in pattern.finditer(line))
+    return any(not _is_supposed(line, match.start(), match.end()) for match in found)
+
+
+def _is_supposed(text: str, start: int, end: int) -> bool:
+    """Say whether the sentence around a stretch is a question, or says "if" or its like ahead of it."""
+    head = _END.split(text[:start])[-1]
+    mark = _END.search(text, end)
+    return bool(_SUPPOSED.search(head)) or (mark is not None and mark[0] == "?")

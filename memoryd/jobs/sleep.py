@@ -1,20 +1,26 @@
 """Sleep: the turns that leave an agent's context become lines of its daily file and, few, of its core.
 
-Four phases. *Process* takes what may be evidence (`evidence`). *Summarize* asks, accepts or rejects the reply, keeps
-only lines that stand in their sources (`grounding`) and compresses the session (`compress`). *Consolidate* checks each
-memory by type and source and drops what is known. *Save* says what to write. The same inputs and the same reply give
-the same edits, byte for byte.
+Four phases. *Process* takes what may be evidence (`evidence`). *Summarize* asks the model, has the claims of its reply
+judged (`judging`), with further questions where a second reader is needed, and compresses the session (`compress`).
+*Consolidate* drops what is known already. *Save* says what to write. The same inputs and the same replies give the same
+edits, byte for byte.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from datetime import date
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
 
+from memoryd.jobs import claims as reasons
 from memoryd.jobs import compress, evidence, reply
+from memoryd.jobs.claims import Claim, Judged, Outcome, counts, note_of
+from memoryd.jobs.claims import Step as Judgement
 from memoryd.jobs.duplicates import Known
 from memoryd.jobs.evidence import REPORT, Evidence
+from memoryd.jobs.footing import digest_of
 from memoryd.jobs.job import (
     AddMemories,
     AppendDaily,
@@ -24,6 +30,7 @@ from memoryd.jobs.job import (
     Edit,
     Enter,
     KeepSummary,
+    MemoryType,
     MoveWatermark,
     NewMemory,
     NothingToDo,
@@ -31,20 +38,37 @@ from memoryd.jobs.job import (
     Reply,
     Step,
 )
-from memoryd.jobs.judge import Judge
-from memoryd.ledger.taint import UNGROUNDED, UNKNOWN
+from memoryd.jobs.judging import Judging
+from memoryd.jobs.pieces import Pieces
+from memoryd.jobs.repair import REPAIR, Judges, advance, paired
+from memoryd.jobs.weighing import context_of
+from memoryd.ledger.foreign import Foreign
+from memoryd.ledger.lane import Lane, MemoryClass
 from memoryd.text import prose
+from memoryd.text.content import label_of, overlap, unlabelled
 from memoryd.text.neutral import neutral
 from memoryd.tiers import daily
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import date, datetime, tzinfo
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime, tzinfo
 
     from memoryd.transcripts.turn import StoredTurn
 
 CONSUMER = "sleep"
-MAX_STEPS = 8
+OFFLINE = "offline"  # the backend that only quotes
+CORE_IMPORTANCE = 0.7  # a memory from this on is meant for the core; the rest stays in the daily file
+# The types that may go into the core, and the class that each has; of a fact the second reader says it.
+CORE_CLASSES = {
+    MemoryType.PREFERENCE: MemoryClass.RULE,
+    MemoryType.DECISION: MemoryClass.PROJECT,
+    MemoryType.LEARNING: MemoryClass.LESSON,
+    MemoryType.FACT: None,
+}
+REPORTS = frozenset({"report", "changed", "failed"})  # labels of what nobody in the session said
+# Why a claim is refused that stands in nothing that was shown.
+_MADE_UP = frozenset({reasons.EMPTY, reasons.NOTHING_CITED, reasons.NO_WORD, reasons.MISSING})
+_FORM = "[MEMORIES]\n- preference 0.90 [t12.1] Always run the tests before a commit."
 
 DAILY_SHARE = 0.25  # of the words said by people and assistant, the daily block may take this much, headings included
 HEADING_WORDS = 12  # title, heading and first line of a daily block
@@ -77,14 +101,27 @@ class SleepInputs:
     count_tokens: compress.CountTokens
     now: datetime  # aware; used only where no covered turn has a time
     instructions: str  # the text of sleep.md
+    judges: Judges
     daily_share: float = DAILY_SHARE
     program: str | None = None  # whose session it is, as people call it; None where its transcript does not tell
+    earlier: tuple[StoredTurn, ...] = ()  # of the session, before those covered: where a word first occurs
     unscanned: int = 0  # turns among them whose text could not be scanned for secrets, and is empty for now
 
 
 @dataclass(frozen=True, slots=True)
+class _Reading:
+    """A reply while its claims are judged."""
+
+    gathered: Evidence
+    parsed: reply.Parsed
+    answer: Reply
+    foreign: Foreign
+    judging: Judging
+
+
+@dataclass(frozen=True, slots=True)
 class _Told:
-    """The reply as far as it is grounded, with the session compressed."""
+    """The claims that may be written, with the session compressed."""
 
     gathered: Evidence
     lines: tuple[reply.Told, ...]
@@ -92,8 +129,8 @@ class _Told:
     summary: str
     messages: tuple[CompressedMessage, ...]
     receipt: dict[str, object]
-    judge: Judge
     dropped: Counter[str] = field(default_factory=Counter)
+    claims: tuple[Mapping[str, Any], ...] = ()
 
 
 def begin(inputs: SleepInputs) -> Step:
@@ -110,6 +147,8 @@ def resume(inputs: SleepInputs, step: Step, answer: Reply | None) -> Step:
     """
     if isinstance(step, Ask) and answer is not None and isinstance(step.state, Evidence):
         return _summarized(inputs, step.state, answer)
+    if isinstance(step, Ask) and answer is not None and isinstance(step.state, _Reading):
+        return _heard(inputs, step.state, step, answer)
     if isinstance(step, Enter) and step.phase == "process":
         return _processed(inputs)
     if isinstance(step, Enter) and step.phase == "summarize" and isinstance(step.state, Evidence):
@@ -172,12 +211,65 @@ def _summarized(inputs: SleepInputs, gathered: Evidence, answer: Reply) -> Step:
     parsed = reply.parse(answer)
     if isinstance(parsed, Rejected):
         return parsed
-    dropped: Counter[str] = Counter({"unreadable": parsed.unreadable})
-    judge = _judge(inputs, gathered, dropped)
-    lines = tuple(line for told in parsed.summary if (line := judge.line(told)))
-    memories = tuple(kept for memory in parsed.memories if (kept := judge.memory(memory)))
-    if not lines and not memories and any(one == UNKNOWN or one.endswith(UNGROUNDED) for one in dropped):
+    foreign = Foreign((*inputs.earlier, *inputs.turns))
+    judging = _judging(inputs, gathered, parsed, foreign, offline=answer.backend == OFFLINE)
+    return _judged(inputs, _Reading(gathered, parsed, answer, foreign, judging))
+
+
+def _judging(
+    inputs: SleepInputs, gathered: Evidence, parsed: reply.Parsed, foreign: Foreign, *, offline: bool
+) -> Judging:
+    today = inputs.now.astimezone(inputs.tz).date()
+    days = {one.id: date.fromisoformat(one.at[:10]) if one.at else today for one in gathered.material}
+    made = context_of(
+        Pieces.of(gathered.pieces),
+        days,
+        inputs.judges.cues,
+        inputs.judges.verify,
+        offline=offline,
+        foreign=foreign.found,
+        known=inputs.judges.known,
+        about=PurePosixPath(inputs.folder).name if inputs.folder else "",
+    )
+    lines = (_claim(f"s{number}", told, None) for number, told in enumerate(parsed.summary, 1))
+    memories = (_claim(f"c{number}", one, one) for number, one in enumerate(parsed.memories, 1))
+    return Judging(made, (*lines, *memories))
+
+
+def _claim(name: str, told: reply.Told | NewMemory, memory: NewMemory | None) -> Claim:
+    """Return a line of the reply as a claim; of the memories only the weighty ones are meant for the core."""
+    cites = told.cites or tuple(f"t{seq}" for seq in told.sources)
+    core = memory is not None and memory.importance >= CORE_IMPORTANCE and memory.type in CORE_CLASSES
+    kind = CORE_CLASSES.get(memory.type) if memory is not None else None
+    return Claim(name, told.text, cites, core=core, kind=kind, origin=memory)
+
+
+def _judged(inputs: SleepInputs, reading: _Reading) -> Step:
+    found = advance(reading.judging, lambda judging: replace(reading, judging=judging), inputs.judges, _FORM)
+    if isinstance(found, Ask):
+        return found
+    if found and all(one.outcome is Outcome.REFUSED and one.why in _MADE_UP for one in found):
         return Rejected("nothing in the reply stands in the turns it cites")
+    return Enter("consolidate", state=_told(inputs, reading, found))
+
+
+def _heard(inputs: SleepInputs, reading: _Reading, step: Ask, answer: Reply) -> Step:
+    if step.job != REPAIR:
+        return _judged(inputs, replace(reading, judging=reading.judging.heard(answer)))
+    parsed = reply.parse(answer)
+    back: list[reply.Told | NewMemory] = []
+    if not isinstance(parsed, Rejected):
+        back = [*parsed.memories, *parsed.summary]
+    claims = [Claim("", one.text, one.cites) for one in back]
+    reworded = reading.judging.reworded(paired(reading.judging.mendable(), claims))
+    return _judged(inputs, replace(reading, judging=reworded))
+
+
+def _told(inputs: SleepInputs, reading: _Reading, judged: Sequence[Judged]) -> _Told:
+    dropped = Counter(one.why for one in judged if one.outcome is Outcome.REFUSED)
+    dropped["unreadable"] = reading.parsed.unreadable
+    lines = tuple(line for one in judged if (line := _line(inputs, one, reading.foreign)))
+    memories = tuple(memory for one in judged if (memory := _memory(inputs, one)))
     summary = _running(inputs, lines, memories)
     messages = compress.compress(
         inputs.live,
@@ -187,14 +279,62 @@ def _summarized(inputs: SleepInputs, gathered: Evidence, answer: Reply) -> Step:
         summary or None,
         inputs.count_tokens,
     )
-    receipt = _receipt(inputs, gathered, answer, messages)
-    return Enter("consolidate", state=_Told(gathered, lines, memories, summary, messages, receipt, judge, dropped))
+    receipt = _receipt(inputs, reading.gathered, reading.answer, messages)
+    receipt["claims"] = counts(judged)
+    rows = tuple(one.row() for one in judged)
+    return _Told(reading.gathered, lines, memories, summary, messages, receipt, dropped, rows)
 
 
-def _judge(inputs: SleepInputs, gathered: Evidence, dropped: Counter[str]) -> Judge:
-    said_on = inputs.now.astimezone(inputs.tz).date()
-    known = (*inputs.core, *inputs.daily.splitlines())
-    return Judge(gathered.material, said_on, dropped, evidence.outside(inputs.turns), known)
+def _memory(inputs: SleepInputs, judged: Judged) -> NewMemory | None:
+    """Return what a claim brings into the core; None where that is nothing."""
+    memory = judged.claim.origin
+    if judged.outcome is Outcome.REFUSED or not judged.core or not isinstance(memory, NewMemory):
+        return None
+    is_quoted = judged.step is Judgement.QUOTE or judged.outcome is Outcome.QUOTED
+    note = note_of(judged, inputs.folder) if is_quoted else None
+    return replace(memory, text=judged.text, sources=_seqs(judged), cites=_ids(judged), note=note)
+
+
+def _line(inputs: SleepInputs, judged: Judged, foreign: Foreign) -> reply.Told | None:
+    """Return what a claim brings into the daily file; None where that is nothing.
+
+    Of a refused claim that was meant for the core the user's own words stay, so that no requirement is lost.
+    """
+    seqs, ids = _seqs(judged), _ids(judged)
+    if judged.outcome is Outcome.REFUSED:
+        words = neutral(judged.user_words) if judged.claim.core else ""
+        return reply.Told(seqs, f"User: {words}", ids, required=True) if words else None
+    if judged.core and isinstance(judged.claim.origin, NewMemory):
+        return None
+    text = judged.text
+    if judged.outcome is Outcome.QUOTED:
+        text = f"User: {text}"
+    shown = foreign.without(_by_speaker(text, judged), inputs.session_id)
+    return reply.Told(seqs, shown, ids)
+
+
+def _by_speaker(text: str, judged: Judged) -> str:
+    """Return a daily line with the label of who says it: whoever said the sentence that is nearest to it.
+
+    A line that cites the user besides something else is the user's only if their sentences have most of its words.
+    """
+    label, said = label_of(text), unlabelled(text)
+    shares = {line: overlap(said, line.text) for line in judged.lines}
+    nearest = max(judged.lines, key=lambda line: (shares[line], -line.lane))
+    theirs = max((share for line, share in shares.items() if line.lane is Lane.USER), default=0.0)
+    if label == "user" and theirs > 0 and 2 * theirs >= shares[nearest]:
+        return text
+    if nearest.lane < Lane.ASSISTANT:
+        return text if label in REPORTS else f"Report: {said}"
+    return f"Assistant: {said}" if label in {"", "user"} and nearest.lane is Lane.ASSISTANT else text
+
+
+def _seqs(judged: Judged) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(one.piece.seq for one in judged.cited))
+
+
+def _ids(judged: Judged) -> tuple[str, ...]:
+    return tuple(line.id for line in judged.lines)
 
 
 def _running(inputs: SleepInputs, lines: Sequence[reply.Told], memories: Sequence[NewMemory]) -> str:
@@ -242,8 +382,6 @@ def _consolidated(inputs: SleepInputs, told: _Told) -> _Told:
     core, chosen = Known(inputs.core), Known()
     memories = []
     for memory in sorted(told.memories, key=lambda one: (-one.importance, one.sources, one.text)):
-        if not told.judge.lasts(memory):
-            continue
         if core.says(memory.text) or chosen.says(memory.text):
             dropped["duplicate"] += 1
             continue
@@ -261,7 +399,7 @@ def _news(
     """Return the lines for the daily file: the summary's, then minor memories that neither a line nor the core says."""
     known = Known([*inputs.daily.splitlines(), *(inputs.previous_summary or "").splitlines()])
     lines = []
-    for one in (*told.lines, *(reply.Told(memory.sources, memory.text) for memory in minor)):
+    for one in (*told.lines, *(reply.Told(memory.sources, memory.text, memory.cites) for memory in minor)):
         if core.says(one.text) or known.says(one.text):
             dropped["duplicate"] += 1
             continue
@@ -272,11 +410,14 @@ def _news(
 
 def _within(inputs: SleepInputs, told: _Told, lines: list[reply.Told], dropped: Counter[str]) -> tuple[reply.Told, ...]:
     limit = int(_limit(inputs, told.gathered) * LENGTH_TOLERANCE)
+    required = {f"- {line.text}" for line in lines if line.required}
+    limit -= sum(map(prose.words, required))
     texts = [f"- {line.text}" for line in lines]
-    fitting = compress.squeeze(texts, limit, lambda given: [prose.words(text) for text in given])
+    fitting = [text for text in texts if text not in required]
+    fitting = compress.squeeze(fitting, limit, lambda given: [prose.words(text) for text in given])
     fitting = compress.squeeze(fitting, CEILING_TOKENS * _days(inputs), inputs.count_tokens)
-    dropped["over length"] += len(texts) - len(fitting)
-    kept = set(fitting)
+    kept = required.union(fitting)
+    dropped["over length"] += sum(text not in kept for text in texts)
     return tuple(line for line, text in zip(lines, texts, strict=True) if text in kept)
 
 
@@ -294,13 +435,14 @@ def _saved(inputs: SleepInputs, told: _Told) -> Step:
         },
     }
     if not told.lines and not told.memories:
-        return NothingToDo("nothing new worth keeping", (_watermark(inputs),), receipt)
+        return NothingToDo("nothing new worth keeping", (_watermark(inputs),), receipt, told.claims)
     edits: list[Edit] = list(_daily(inputs, told.lines))
     receipt["save"] = {"blocks": len(edits), "core": len(told.memories)}
     if told.memories:
         edits.append(AddMemories(told.memories))
     edits += [KeepSummary(inputs.session_id, told.summary, told.messages), _watermark(inputs)]
-    return Done(tuple(edits), receipt)
+    receipt["cites"] = {digest_of(line.text): list(line.cites) for line in told.lines if line.cites}
+    return Done(tuple(edits), receipt, claims=told.claims)
 
 
 def _daily(inputs: SleepInputs, lines: Sequence[reply.Told]) -> list[AppendDaily]:

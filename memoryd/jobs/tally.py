@@ -45,6 +45,16 @@ class Tally:
         """As receipts show it."""
         return asdict(self)
 
+    def told(self) -> str:
+        """Return it in words, for the journal, the audit and `job show`."""
+        parts = [f"compressed {self.merged} → {self.into}"] if self.merged else []
+        parts += [f"reworded {self.updated}"] if self.updated else []
+        parts += [f"deleted {self.deleted}"] if self.deleted else []
+        parts += [f"saved ~{self.saved} tokens"] if self.saved else []
+        parts += [f"protected {self.protected} constitutional memories"] if self.protected else []
+        parts += [f"{self.duplicates} duplicates ended"] if self.duplicates else []
+        return _capital("; ".join(parts) or "nothing was changed")
+
 
 def tally(entries: Iterable[Audited]) -> Tally:
     """Count the entries of one run."""
@@ -81,45 +91,26 @@ def _name(operation: str, *, is_new: bool, ended_as: Ending | None) -> str | Non
 
 # --- what the model says ----------------------------------------------------------------------------------------------
 
-_CLAIMS = {
-    "merged": re.compile(r"\b(?:consolidat|merg|combin|compress|condens|unif)\w*", re.IGNORECASE),
-    "updated": re.compile(r"\b(?:updat|reword|rewrot|rewrit|shorten|rephras)\w*", re.IGNORECASE),
-    "deleted": re.compile(r"\b(?:delet|remov|dropp|forg[eo]t|prun)\w*", re.IGNORECASE),
-    "protected": re.compile(r"\b(?:protect)\w*", re.IGNORECASE),
-}
-_DENIED = re.compile(r"\b(?:no|not|nothing|none|never|without|neither|0|zero|cannot|n't)\b|n't\b", re.IGNORECASE)
-_SENTENCE = re.compile(r"[^.!?;\n]+")
 _COUNTED = re.compile(r"(?<![\w.,-])(\d{1,3}(?:,\d{3})+|\d+)(?![\w-]|[.,]\d)")
 _NEAR = 12  # a share of a number: what is said roughly may be off by a twelfth
+_SAID = ' It said: "'
 
 
-def unfounded(summary: str, done: Tally, others: Iterable[int] = ()) -> list[str]:
-    """What a summary claims that was not done: names of counts, and `numbers` where it counts otherwise.
+def miscounts(summary: str, done: Tally, others: Iterable[int] = ()) -> bool:
+    """Return True if a summary gives a number that was not counted.
 
     Args:
         summary: as the model wrote it.
         done: what was counted.
         others: further true numbers, such as the core's tokens before and after.
     """
-    counts = done.row()
-    found = [name for name, cue in _CLAIMS.items() if not counts[name] and _claims(summary, cue)]
-    true = [*counts.values(), *others]
-    said = [int(number.replace(",", "")) for number in _COUNTED.findall(summary)]
-    if any(not any(abs(number - one) * _NEAR <= max(one, 1) for one in true) for number in said):
-        found.append("numbers")
-    return found
-
-
-def _claims(summary: str, cue: re.Pattern[str]) -> bool:
-    return any(cue.search(one) and not _DENIED.search(one) for one in _SENTENCE.findall(summary))
-
-
-_SAID = ' It said: "'
-_WORDS = {"merged": "consolidated", "updated": "reworded", "deleted": "deleted", "protected": "protected"}
+    true = [*done.row().values(), *others]
+    said = (int(number.replace(",", "")) for number in _COUNTED.findall(summary))
+    return any(not any(abs(number - one) * _NEAR <= max(one, 1) for one in true) for number in said)
 
 
 def journal(day: str, done: Tally, tokens: tuple[int, int], how: str | None, summary: str | None) -> str:
-    """The entry of the journal: what was counted, and beside it what the model says, with what of that is not so.
+    """Return the entry of the journal: what was counted, and beside it what the model says.
 
     Args:
         day: local, YYYY-MM-DD.
@@ -128,23 +119,16 @@ def journal(day: str, done: Tally, tokens: tuple[int, int], how: str | None, sum
         how: how it ended, where that is worth telling.
         summary: the model's own; None where it gave none.
     """
-    parts = [f"compressed {done.merged} → {done.into}"] if done.merged else []
-    parts += [f"reworded {done.updated}"] if done.updated else []
-    parts += [f"deleted {done.deleted}"] if done.deleted else []
-    parts += [f"saved ~{done.saved:,} tokens ({tokens[0]:,} → {tokens[1]:,})"] if done.saved else []
-    parts += [f"protected {done.protected}"] if done.protected else []
-    parts += [f"{done.duplicates} duplicates ended"] if done.duplicates else []
-    text = f"Refinement of {day}: {'; '.join(parts) or 'nothing was changed'}."
-    text += f" {how[0].upper()}{how[1:]}." if how else ""
+    text = f"Refinement of {day}: {done.told()}."
+    text += f" {_capital(how)}." if how else ""
     if not summary:
         return text
-    text += f'{_SAID}{neutral(summary)}"'
-    false = unfounded(summary, done, tokens)
-    if false:
-        wrong = [f"nothing was {_WORDS[name]}" for name in false if name in _WORDS]
-        wrong += ["the numbers are others"] if "numbers" in false else []
-        text += f" What was counted says otherwise: {', '.join(wrong)}."
-    return text
+    wrong = " Its numbers are not those that were counted." if miscounts(summary, done, tokens) else ""
+    return f'{text}{_SAID}{neutral(summary)}"{wrong}'
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def counted(entry: str) -> str:

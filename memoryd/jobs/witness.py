@@ -1,139 +1,169 @@
-"""What an agent's own tool wants kept, weighed against what was said in its session, by the rules of `taint`.
+"""What an agent's own tool wants kept, weighed against the sessions in which the tool may have been called.
 
-The words are the agent's. What its session does not hold may come from a page it read: that is told in the day's file,
-as a report, and what would steer the agent or speak for the user is not kept at all.
+The words are the assistant's, unless they repeat whole sentences that the user typed there: then they are the user's. A
+label before a text changes nothing. What the assistant says may tell how a project is or what was learned; a rule, or
+something about a person, is a note of the day, and so is what holds a word that only outside text brought up.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from datetime import timedelta, timezone
-from functools import partial
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.jobs import evidence
-from memoryd.jobs.judge import record_of
-from memoryd.ledger import taint
-from memoryd.ledger.taint import Bench, Candidate, Place, Record, Standing, Verdict
+from memoryd.jobs.claims import FOREIGN, NOT_USER
+from memoryd.jobs.evidence import is_said
+from memoryd.jobs.pieces import LONGEST_QUOTED, piece_of_turn
+from memoryd.ledger import steering
+from memoryd.ledger.foreign import Foreign
+from memoryd.ledger.lane import Lane, may_change
+from memoryd.text import normal
+from memoryd.text.content import label_of, overlap, unlabelled
+from memoryd.text.sentences import quotation, split, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from datetime import datetime
+    from collections.abc import Iterator, Sequence
 
+    from memoryd.jobs.claims import Cues
+    from memoryd.jobs.pieces import Piece
     from memoryd.transcripts.turn import StoredTurn
 
-_BULLET = re.compile(r"-\s+")
-_RANK = {Place.REFUSED: 0, Place.DAILY: 1, Place.CORE: 2}
-
-
-class Heard(NamedTuple):
-    """A session that may be the one the tool was called in."""
-
-    id: str
-    folder: str | None
-    turns: Sequence[StoredTurn]
+_LEAST = 0.5  # share of a text's words that a turn has which it is taken to stand on
 
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """What may be kept of a text, where, and what it stands on.
+    """What may be kept of a text, and where.
 
     Attributes:
-        place: the core, the day's file, or nowhere.
-        text: in neutral form; framed as a report where it is only that.
-        session: the id of the session that holds it.
-        seqs: its turns that do.
-        why: what it lacks, without any of its words.
-        reported: lines that are only reports.
-        left_out: lines that are not kept.
+        text: as it may be written.
+        core: it may go into `MEMORY.md`; else only into the day's file.
+        is_own: the user typed it.
+        session: the id of the session that holds it; None where none does.
+        seqs: the turns there that it stands on.
+        why: it is not kept as it was given, without any of its words.
+        changed: how many of its lines are not.
     """
 
-    place: Place
-    text: str = ""
+    text: str
+    core: bool = False
+    is_own: bool = False
     session: str | None = None
     seqs: tuple[int, ...] = ()
     why: str = ""
-    reported: int = 0
-    left_out: int = 0
+    changed: int = 0
+
+
+class _Place(NamedTuple):
+    """Turns of a session."""
+
+    session: str
+    seqs: tuple[int, ...]
+
+
+@dataclass
+class Heard:
+    """A session that may be the one the tool was called in."""
+
+    id: str
+    turns: Sequence[StoredTurn]
+
+    @cached_property
+    def foreign(self) -> Foreign:
+        """Return what only outside text brought up there."""
+        return Foreign(self.turns)
+
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        """Return what the user and the assistant said, the latest first."""
+        return tuple(piece_of_turn(turn, turn.text, "") for turn in reversed(self.turns) if is_said(turn))
 
 
 class Witness:
     """Weighs texts against sessions."""
 
-    def __init__(
-        self, heard: Sequence[Heard], known: Iterable[str], now: datetime, accepted: Sequence[str] = ()
-    ) -> None:
-        """Prepare.
-
-        Args:
-            heard: the sessions, the likeliest first.
-            known: lines of memory: said again by the agent they are no evidence.
-            now: with the offset of the zone whose days are meant.
-            accepted: texts that count as the user's words, because they are memories already.
-        """
+    def __init__(self, heard: Sequence[Heard], cues: Cues) -> None:
+        """Prepare; the likeliest session comes first."""
+        self._heard = heard
+        self._cues = cues
         self.sessions = tuple(one.id for one in heard)
-        own = frozenset(taint.digest(line) for line in known if line.strip())
-        zone = timezone(now.utcoffset() or timedelta())
-        self._benches = []
-        for one in heard:
-            material = evidence.gather(one.turns, one.folder, zone).material
-            records = [Record(f"m{seq}", Standing.USER, text, now.date(), "User") for seq, text in enumerate(accepted)]
-            records += [record_of(quoted, now.date()) for quoted in material]
-            bench = Bench(records, evidence.outside(one.turns), own)
-            self._benches.append((one, bench, [record.id for record in reversed(records)]))
 
-    def memory(self, text: str) -> Weighed:
-        """Weigh what would last."""
-        return self._best(text, Bench.judge, narrowed=True)
+    def memory(self, text: str, heading: str = "") -> Weighed:
+        """Weigh what would last, under a heading of `MEMORY.md`."""
+        own = self._own(text, whole=steering.instructs(text) or steering.prefers(text))
+        if own is not None:
+            return Weighed(text, True, True, own.session, own.seqs)  # noqa: FBT003 - see the class
+        shown = self._without(text)
+        if shown != text:
+            return Weighed(_bare(shown), why=FOREIGN, changed=1)
+        if not may_change(Lane.ASSISTANT, self._cues.kind(text, heading)):
+            return Weighed(_bare(text), why=NOT_USER, changed=1)
+        near = self._nearest(text)
+        return Weighed(text, core=True, session=near.session if near else None, seqs=near.seqs if near else ())
 
     def note(self, text: str) -> Weighed:
         """Weigh a note for the day's file, line by line."""
         lines: list[str] = []
-        why: list[str] = []
-        reported = left_out = 0
+        why: dict[str, int] = {}
         for line in text.splitlines():
-            mark = _BULLET.match(line)
-            said = line[mark.end() :] if mark else line
-            if not said.strip():
-                lines.append(line)
-                continue
-            weighed = self._best(said, Bench.tell)
-            why += [weighed.why] if weighed.why else []
-            reported += weighed.text.startswith(taint.REPORT)
-            if weighed.place is Place.REFUSED:
-                left_out += 1
-            else:
-                lines.append(f"- {weighed.text}" if mark else weighed.text)
-        body = "\n".join(lines).strip("\n")
-        place = Place.DAILY if body.strip() else Place.REFUSED
-        return Weighed(place, body, why="; ".join(dict.fromkeys(why)), reported=reported, left_out=left_out)
+            mark = "- " if line.startswith("- ") else ""
+            said = line.removeprefix(mark)
+            kept, reason = said, ""
+            if self._own(unlabelled(said)) is None:
+                kept = _bare(self._without(said)) if label_of(said) == "user" else self._without(said)
+                reason = (FOREIGN if self._without(said) != said else NOT_USER) if kept != said else ""
+            if reason:
+                why[reason] = why.get(reason, 0) + 1
+            lines.append(f"{mark}{kept}")
+        return Weighed("\n".join(lines), why="; ".join(why), changed=sum(why.values()))
 
-    def _best(self, text: str, judge: Callable[[Bench, Candidate], Verdict], *, narrowed: bool = False) -> Weighed:
-        best = Weighed(Place.REFUSED, why=taint.UNKNOWN)
-        for one, bench, ids in self._benches:
-            verdict = judge(bench, Candidate(text, ()))
-            if _RANK[verdict.place] > _RANK[best.place] or best.why == taint.UNKNOWN:
-                cites = _narrowed(verdict, ids, partial(judge, bench), text) if narrowed else verdict.cites
-                best = Weighed(verdict.place, verdict.text, one.id, _seqs(cites), verdict.why)
-        if best.place is not Place.REFUSED or not self._benches:
-            return best
-        told = self._benches[0][1].report(text)
-        return Weighed(told.place, told.text, why=told.why if told.place is Place.REFUSED else best.why)
+    def _own(self, text: str, *, whole: bool = False) -> _Place | None:
+        """Return the turn in which the user typed a text: whole sentences, in this order, with what introduces them.
+
+        Of an order, the sentences around it must be there as well, for they may take it back (`whole`).
+        """
+        wanted = [normal.verbatim(one) for one in texts(text)]
+        for heard in self._heard:
+            for piece in heard.pieces if any(wanted) else ():
+                if _types(piece, normal.verbatim(text), wanted, whole=whole):
+                    return _Place(heard.id, (piece.seq,))
+        return None
+
+    def _nearest(self, text: str) -> _Place | None:
+        """Return the turn that has most of a text's words; None where none has many."""
+        shares = ((overlap(text, piece.text), heard.id, piece.seq) for heard in self._heard for piece in heard.pieces)
+        share, session, seq = max(shares, key=lambda one: one[0], default=(0.0, "", 0))
+        return _Place(session, (seq,)) if share >= _LEAST else None
+
+    def _without(self, text: str) -> str:
+        """Return a text without what only outside text brought up in any of the sessions: it may stem from each."""
+        for heard in self._heard:
+            text = heard.foreign.without(text, heard.id)
+        return text
 
 
-def _seqs(cites: Iterable[str]) -> tuple[int, ...]:
-    return tuple(int(cite[1:]) for cite in cites if cite.startswith("t"))
+def _types(piece: Piece, text: str, wanted: Sequence[str], *, whole: bool) -> bool:
+    own = [line.lane is Lane.USER for line in piece.lines]
+    if all(own) and text in _quotations(piece):
+        return True
+    if whole:
+        return False
+    parts = split(piece.text)
+    held = [normal.verbatim(part.text) for part in parts]
+    for start in range(len(held) - len(wanted) + 1):
+        run = range(start, start + len(wanted))
+        leads = {parts[at].lead for at in run} - {None, *run}  # "Never:" above "- push to main"
+        if held[start : start + len(wanted)] == wanted and not leads and all(own[at] for at in run):
+            return True
+    return False
 
 
-def _narrowed(
-    verdict: Verdict, ids: Sequence[str], judge: Callable[[Candidate], Verdict], text: str
-) -> tuple[str, ...]:
-    """The one record, the latest, that holds a text alone as all of them do; else all."""
-    if verdict.place is Place.REFUSED:
-        return ()
-    for record_id in ids:
-        alone = judge(Candidate(text, (record_id,)))
-        if (alone.place, alone.text) == (verdict.place, verdict.text):
-            return alone.cites
-    return verdict.cites
+def _quotations(piece: Piece) -> Iterator[str]:
+    return (normal.verbatim(quotation(piece.text, (n,), LONGEST_QUOTED)) for n in range(1, len(piece.lines) + 1))
+
+
+def _bare(text: str) -> str:
+    """Return a text without the labels before it."""
+    while (bare := unlabelled(text)) != text:
+        text = bare
+    return text

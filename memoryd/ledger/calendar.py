@@ -33,7 +33,7 @@ _MONTHS = {name: number for number, names in enumerate(_MONTH_LISTS, 1) for name
 _NAMED = "|".join(sorted(_MONTHS, key=len, reverse=True))
 _DAY = r"\d{1,2}"
 _DATE = re.compile(
-    r"(?<!\d)(?P<iy>[12]\d{3})-(?P<im>\d\d)(?:-(?P<id>\d\d))?(?![\d-]|T\d)"
+    r"(?<!\d)(?P<iy>[12]\d{3})-(?P<im>\d\d)(?:-(?P<id>\d\d)(?:/\d\d(?!\d))?)?(?![\d-]|T\d)"
     rf"|(?<![\d/.])(?P<sy>[12]\d{{3}})[/.](?P<sm>{_DAY})[/.](?P<sd>{_DAY})(?![\d/])"
     rf"|(?<![\d/.])(?P<a>{_DAY})(?P<mark>[/.])(?P<b>{_DAY})(?P=mark)(?P<ny>[12]\d{{3}})(?!\d)"
     rf"|(?<!\d)(?:(?P<cy>[12]\d{{3}})年)?(?P<cm>{_DAY})月(?:(?P<cd>{_DAY})[日号號])?"

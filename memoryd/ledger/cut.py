@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ahocorasick_rs import AhoCorasick
 
-from memoryd.ledger.grounding import LABELS
 from memoryd.text import prose
+from memoryd.text.content import LABELS
+from memoryd.text.sentences import split
 from memoryd.tiers import core, daily
 
 if TYPE_CHECKING:
@@ -35,8 +36,7 @@ _FARTHEST = 80  # characters that may stand between the beginning of a line and 
 _LEAD = r"^[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:\[[ xX]\][ \t]+)?(?:\*\*[^*\n]{1,30}\*\*:?[ \t]+)?"
 _LINE_BEGINS = re.compile(rf"{_LEAD}{_LABEL}?\Z", re.IGNORECASE | re.MULTILINE)
 _LINE_ENDS = re.compile(r"[.!?\u3002\uff01\uff1f]*[ \t]*(?:\r?\n|\Z)")
-_SENTENCE_BEGINS = re.compile(r"(?:[.!?][\"')\]]?\s+|[\u3002\uff01\uff1f]\s*)\Z")
-_SENTENCE_ENDS = re.compile(r"[.!?]+(?=\s|\Z)|[\u3002\uff01\uff1f]")
+_CLOSING = ".!?\u3002\uff01\uff1f\"')]*_"
 _STOPS = ".!?\u3002\uff01\uff1f"
 _EMPTY = re.compile(
     r"^[ \t]*(?:[-*+][ \t]+)?(?:\[forgotten\][ \t.,;:!?\u3002\uff01\uff1f]*)+(?:\r?\n|\Z)", re.MULTILINE
@@ -297,9 +297,19 @@ def _whole(text: str, first: int, last: int, where: _Where) -> tuple[int, int] |
     begins = _LINE_BEGINS.search(text, near, first) is not None
     ends = _LINE_ENDS.match(text, last) is not None
     if where is _Where.SENTENCE:
-        begins = begins or _SENTENCE_BEGINS.search(text, near, begin) is not None
-        ends = ends or _SENTENCE_ENDS.match(text, last) is not None
+        line = text.rfind("\n", 0, begin) + 1
+        starts, stops = _sentences(text[line : text.find("\n", last) + 1 or len(text)])
+        begins = begins or begin - line in starts
+        ends = ends or last - line in stops
     return (begin, last) if begins and ends else None
+
+
+@lru_cache(maxsize=64)  # one line may hold many hits
+def _sentences(line: str) -> tuple[frozenset[int], frozenset[int]]:
+    """Return where the sentences of a line begin, and where they end without their closing marks."""
+    found = split(line)
+    ends = (one.start + len(one.text.rstrip(_CLOSING)) for one in found)
+    return frozenset(one.start for one in found), frozenset(ends)
 
 
 def _is_apart(text: str, first: int, last: int) -> bool:

@@ -1,10 +1,11 @@
 """Erosion: how much of what the core said is said no more, however it went: ended, merged, or reworded bit by bit.
 
-What a memory said is measured clause by clause, against what stood for it from then on. A clause is gone whole where a
-number or a name of it is gone, or more than a quarter of its words: memories that differ in little else would be alike
-otherwise. Of other clauses the missing words count. Words without content never do, nor does a clause that another
-memory holds to the word: when that one is let go in its turn, that counts. A number or name that something newer has
-another in place of is not lost, but known better, as is all that it says in so many words to be over (`replacement`).
+Where a second reader has found a merge or a rewording true, only what was named as lost counts (`Memory.lost`). Else it
+is measured clause by clause, against what stood for the memory from then on. A clause is gone whole where a number or a
+name of it is gone, or more than a quarter of its words: memories that differ in little else would be alike otherwise.
+Of other clauses the missing words count. Words without content never do, nor does a clause that another memory holds to
+the word: when that one is let go in its turn, that counts. A number or name that something newer has another in place
+of is not lost, but known better.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.ledger.memory import Ending, Kind
-from memoryd.ledger.replacement import is_replaced
 from memoryd.text.wording import CLAUSE, STOP, fold, plain, stem, units
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class Drop(NamedTuple):
     said: str
     heirs: tuple[str, ...] = ()  # the texts that stood for it from then on
     is_superseded: bool = False  # they have other values for its numbers and names
+    counted: int | None = None  # tokens that count as lost, where a second reader has said what is; else measured
 
 
 def dropped(at: str, before: Memory, after: Memory, heirs: Iterable[Memory]) -> Drop | None:
@@ -58,9 +59,9 @@ def dropped(at: str, before: Memory, after: Memory, heirs: Iterable[Memory]) -> 
     if after.is_live and after.content_hash == before.content_hash:
         return None
     texts = tuple(one.content for one in heirs)
+    if after.lost is not None and texts:  # what nothing stands for is lost whole
+        return Drop(at, before.content, texts, counted=after.lost)
     is_superseded = after.ended_as is Ending.SUPERSEDED and bool(texts)
-    if is_superseded and any(is_replaced(before.content, text) for text in texts):
-        return None
     is_mended = after.is_live and _mends(before.content, after.content)
     return Drop(at, before.content, texts, is_superseded or is_mended)
 
@@ -133,6 +134,9 @@ def lost(drops: Sequence[Drop], live: Iterable[str], count_tokens: Callable[[str
     others = _Others([drop.said for drop in drops], live)
     total = Fraction(0)
     for at, drop in enumerate(drops):
+        if drop.counted is not None:
+            total += drop.counted
+            continue
         clauses = _clauses(drop.said)
         asked = frozenset[str]().union(*(clause.words for clause in clauses))
         held = frozenset[str]().union(*map(_forms, drop.heirs))

@@ -20,6 +20,7 @@ from memoryd.tiers.core import normal
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
 
+LONGEST_SHOWN = 300  # characters of one fact that an agent is given, so that a long one leaves room for the others
 MANUAL = "manual"  # the source of a fact that stands on no session
 _SOURCE_TAG = "source:"  # keeps the source of an imported fact; its `origin_at` is then when it was created there
 
@@ -58,6 +59,7 @@ class NewFact:
     source: str | None = None  # only of an imported one
     created_at: str | None = None  # only of an imported one
     id: str | None = None  # wanted by an imported one; another is drawn where it is taken or no id of a fact
+    note: str | None = None  # what a quotation answers, where and when it was said
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +238,7 @@ class _Growing:
                 tags=tags,
                 origin_at=new.created_at,
                 id=fact_id,
+                note=new.note,
             )
         )
         source = new.source if new.source is not None else next((one.session for one in new.cites), MANUAL)
@@ -276,8 +279,13 @@ class _Either:
 
 
 def line(fact: Fact) -> str:
-    """Return a fact as an agent is given it, on one line that cannot close its block."""
-    return f"- [{fact.category} | {fact.confidence:.2f}] {neutral(fact.content)}"
+    """Return a fact as an agent is given it, on one line that cannot close its block; a long one is cut at a word."""
+    text = neutral(fact.content)
+    if len(text) > LONGEST_SHOWN:
+        head, _, _ = text[:LONGEST_SHOWN].rpartition(" ")
+        # A script without spaces, or one long word, is cut where the room ends.
+        text = f"{head if len(head) > LONGEST_SHOWN // 2 else text[: LONGEST_SHOWN - 1]}…"
+    return f"- [{fact.category} | {fact.confidence:.2f}] {text}"
 
 
 def _searched(fact: Fact) -> str:

@@ -15,11 +15,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.ledger.cut import cut_of
-from memoryd.ledger.grounding import LABELS, Ground, content
-from memoryd.ledger.grounding import Source as Record
+from memoryd.ledger.floor import Material, missing
 from memoryd.ledger.memory import Ending, erased, hash_of
 from memoryd.ledger.operation import Change, text_of
-from memoryd.text.wording import stem
+from memoryd.text.content import LABELS, overlap, stems
+from memoryd.text.sentences import texts
 from memoryd.tiers.core import normal
 
 if TYPE_CHECKING:
@@ -36,13 +36,13 @@ SAYS_IT = "it says the same"
 ALONE = "nothing else says it"
 UNGROUNDED = "its other sources do not say it"
 GROUNDED = "its other sources say it"
+NOTED = "only its note held it"
 MERGED = "it had been merged into one that went"
 
 _SAYS = tuple(f"{label}: " for label in LABELS.split("|"))
 _LABEL = re.compile(rf"(?:{LABELS}):\s+(?=\S)", re.IGNORECASE)
 _ENDS = (".", "!", "?", ";", "…", "。")
 _AROUND = f"{''.join(_ENDS)}:,*_`\"'“”„«»‘’ "  # noqa: RUF001
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\s*\n+\s*")
 
 # Whether a text stands in these records, or in these texts of other memories.
 Grounded = Callable[[str, "Sequence[Source]", Sequence[str]], bool]
@@ -136,7 +136,7 @@ def _left(memories: Mapping[str, Memory], memory: Memory, gone: Mapping[str, str
     held = {source for one in parents for source in memories[one].sources}
     lost = {source for one in memory.derived_from if one in gone for source in memories[one].sources} - held
     sources = tuple(one for one in memory.sources if one.session not in sessions and one not in lost)
-    return replace(memory, sources=sources, derived_from=tuple(parents))
+    return replace(memory, sources=sources, derived_from=tuple(parents), note=None)  # it may be of what it lost
 
 
 def _back(memories: Mapping[str, Memory], gone: Mapping[str, str]) -> Iterator[Memory]:
@@ -144,7 +144,26 @@ def _back(memories: Mapping[str, Memory], gone: Mapping[str, str]) -> Iterator[M
         fell = {why for successor in one.successors if (why := gone.get(successor)) is not None}
         is_merged = one.id not in gone and one.ended_as is Ending.MERGED and bool(one.successors)
         if is_merged and gone.keys() >= set(one.successors) and fell <= {ALONE, UNGROUNDED, SAYS_IT}:
-            yield replace(one, deleted_at=None, ended_as=None, successors=())
+            yield replace(one, deleted_at=None, ended_as=None, successors=(), lost=None)
+
+
+def without_notes(memories: Mapping[str, Memory], verdict: Verdict, says: Callable[[str], bool]) -> Verdict:
+    """Return the verdict, with the memories that stay and whose note says what goes: they lose the note.
+
+    Args:
+        memories: as of the verdict.
+        verdict: without these.
+        says: whether a text says what is forgotten.
+    """
+    others = (one for one in memories.values() if one.id not in verdict.erased.keys() | verdict.restored.keys())
+    noted = {one.id: replace(one, note=None) for one in others if one.note and says(one.note)}
+    back = {one.id: replace(one, note=None) for one in verdict.restored.values() if one.note and says(one.note)}
+    return replace(verdict, kept=noted | verdict.kept, restored=verdict.restored | back)
+
+
+def why_kept(was: Memory, left: Memory) -> str:
+    """Return why a memory stays that loses something."""
+    return NOTED if (was.sources, was.derived_from) == (left.sources, left.derived_from) else GROUNDED
 
 
 def changes_of(
@@ -185,23 +204,19 @@ def section_left(versions: Sequence[Version], sessions: Collection[str], grounde
     others = [source for version in versions for source in version.sources if source.session not in sessions]
     return " ".join(
         sentence
-        for sentence in _sentences(versions[-1].text)
+        for sentence in texts(versions[-1].text)
         if not _came_with(versions, sentence, sessions) or (others and grounded(sentence, others, ()))
     )
 
 
 def _came_with(versions: Sequence[Version], sentence: str, sessions: Collection[str]) -> bool:
-    first = next(one for one in versions if normal(sentence) in map(normal, _sentences(one.text)))
+    first = next(one for one in versions if normal(sentence) in map(normal, texts(one.text)))
     return any(source.session in sessions for source in first.sources)
 
 
 def without_marked(text: str, mark: str) -> str:
     """The text without the sentences that hold a mark."""
-    return " ".join(sentence for sentence in _sentences(text) if mark not in sentence) if mark in text else text
-
-
-def _sentences(text: str) -> list[str]:
-    return [part.strip() for part in _SENTENCE.split(text) if part.strip()]
+    return " ".join(sentence for sentence in texts(text) if mark not in sentence) if mark in text else text
 
 
 def likenesses(text: str) -> tuple[str, ...]:
@@ -230,24 +245,18 @@ def buried_since(text: str, buried: Mapping[str, str]) -> str | None:
         text: that is to come in.
         buried: texts that were forgotten on purpose and are known still, each with when that was last.
     """
-    units = frozenset(map(stem, content(text)))
-    near = (one for one in buried if len(units & _units(one)) * 2 >= len(units))
-    return max((buried[one] for one in near if _holds(_ground(one), text)), default=None) if units else None
+    words = stems(text)
+    near = (one for one in buried if len(words & stems(one)) * 2 >= len(words))
+    return max((buried[one] for one in near if _holds(one, text)), default=None) if words else None
 
 
-def _holds(ground: Ground, text: str) -> bool:
-    held, asked = ground.support(text)
-    return held == asked and ground.missing(text) is None
-
-
-@lru_cache(maxsize=1 << 12)
-def _units(text: str) -> frozenset[str]:
-    return frozenset(map(stem, content(text)))
+def _holds(buried: str, text: str) -> bool:
+    return overlap(text, buried) == 1 and not missing(text, [_material(buried)])
 
 
 @lru_cache(maxsize=1 << 8)
-def _ground(text: str) -> Ground:
-    return Ground([Record(text, date.min)])
+def _material(text: str) -> Material:
+    return Material(text, date.min)
 
 
 def is_said_since(operation: Operation, since: str) -> bool:

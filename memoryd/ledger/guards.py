@@ -79,7 +79,6 @@ class Guard(StrEnum):
     TOMBSTONE = "tombstone"
     ERASURE = "erasure"
     EDITED = "edited"  # since the decision was made
-    RECALL = "recall"  # what could be answered no longer could
 
 
 @dataclass(frozen=True, slots=True)

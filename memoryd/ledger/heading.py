@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 
 from memoryd.ledger import steering
-from memoryd.ledger.exact import exact
-from memoryd.ledger.grounding import content
+from memoryd.ledger.disguise import folded
+from memoryd.ledger.floor import TokenKind, tokens
+from memoryd.text.content import content
 from memoryd.text.neutral import neutral
 
 NO_THEME = "a heading names a theme and says nothing"
@@ -28,9 +29,9 @@ def is_theme(heading: str) -> bool:
     """Say whether a heading is a few neutral words that state nothing, order nobody and name nothing exactly."""
     if heading != neutral(heading) or len(heading) > _LONGEST or len(heading.split()) > _MOST_WORDS:
         return False
-    found = exact(heading)
-    names = (found.quotes, found.urls, found.emails, found.dates, found.phones, found.identifiers)
-    if any(names) or found.amounts or _SAYS.search(heading) or len(content(heading)) > _MOST_CONTENT:
+    exact = (one for one in tokens(heading) if one.kind is not TokenKind.NAME)
+    is_exact = any(one.kind is not TokenKind.MARK or "/" not in one.text for one in exact)  # CI/CD is a theme
+    if is_exact or _SAYS.search(heading) or len(content(heading)) > _MOST_CONTENT:
         return False
-    cues = (steering.instructs, steering.prefers, steering.triggers, steering.endorses)
-    return any(map(str.isalpha, heading)) and not any(cue(heading) for cue in cues)
+    said = folded(heading)
+    return any(map(str.isalpha, heading)) and not steering.instructs(said) and not steering.prefers(said)

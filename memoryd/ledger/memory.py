@@ -89,6 +89,8 @@ class Memory:
     position: int | None = None  # larger is further down the file; only the order means something
     ended_as: Ending | None = None
     successors: tuple[str, ...] = ()  # ids of what says it now
+    note: str | None = None  # what a quotation answers, where and when it was said; no part of the text
+    lost: int | None = None  # tokens that count as lost by its end, or by its last rewording; None: they are measured
 
     @property
     def is_live(self) -> bool:
@@ -98,6 +100,7 @@ class Memory:
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 _LISTS = frozenset({"tags", "derived_from", "successors"})
 _FIELDS = frozenset(field.name for field in fields(Memory))
+_LATER = ("note", "lost")  # fields that states of earlier versions do not have: left out where they say nothing
 
 
 def hash_of(content: str) -> str:
@@ -137,7 +140,7 @@ def united(*groups: Iterable[Any]) -> tuple[Any, ...]:
 
 def reworded(memory: Memory, content: str) -> Memory:
     """The memory with another text, its hash with it."""
-    return replace(memory, content=content, content_hash=hash_of(content))
+    return replace(memory, content=content, content_hash=hash_of(content), lost=None)
 
 
 def erased(memory: Memory, now: str, salt: str) -> Memory:
@@ -151,6 +154,7 @@ def erased(memory: Memory, now: str, salt: str) -> Memory:
         tags=(),
         sources=(),
         heading=None,
+        note=None,
         constitutional=False,
         updated_at=now,
         deleted_at=memory.deleted_at or now,
@@ -171,6 +175,9 @@ def to_json(memory: Memory) -> str:
     """The canonical state of a memory, as the audit digests and keeps it."""
     # Not dataclasses.asdict, which copies deeply and takes four times as long.
     values = {name: getattr(memory, name) for name in _FIELDS}
+    for name in _LATER:
+        if values[name] is None:
+            del values[name]
     return canonical(values | {"sources": [asdict(source) for source in memory.sources]})
 
 

@@ -69,11 +69,16 @@ class Add:
     origin_at: str | None = None  # default: the latest time of what it cites
     derived_from: tuple[str, ...] = ()
     id: str | None = None
+    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Other values for a live memory; None leaves a value as it is, what is cited is added to its sources."""
+    """Other values for a live memory; None leaves a value as it is, what is cited is added to its sources.
+
+    The note of a text goes with the text: another one has the note given, or none. `lost` are the tokens that count as
+    lost by another text, where a second reader has said what is lost; else they are measured.
+    """
 
     id: str
     content: str | None = None
@@ -85,11 +90,18 @@ class Update:
     heading: str | None = None
     position: int | None = None
     derived_from: tuple[str, ...] = ()  # added to what it derives from
+    origin_at: str | None = None  # when the new text was said
+    note: str | None = None
+    lost: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """One new memory for two or more of one kind; values not given are taken from them."""
+    """One new memory for two or more of one kind; values not given are taken from them.
+
+    `lost` holds, by id, the tokens that count as lost by the end of a memory, where a second reader has said what is
+    lost; that of any other memory is measured.
+    """
 
     ids: tuple[str, ...]
     content: str
@@ -101,6 +113,8 @@ class Merge:
     heading: str | None = None
     position: int | None = None
     id: str | None = None
+    note: str | None = None
+    lost: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +170,13 @@ def ids_of(operation: Operation) -> tuple[str, ...]:
 def text_of(operation: Operation) -> str | None:
     """The text an operation brings in; None where it brings none."""
     return operation.content if isinstance(operation, Add | Update | Merge) else None
+
+
+def texts_of(operation: Operation) -> tuple[str, ...]:
+    """Return all texts that an operation brings in, its note among them."""
+    if not isinstance(operation, Add | Update | Merge):
+        return ()
+    return tuple(text for text in (operation.content, operation.note) if text is not None)
 
 
 def apply(
@@ -240,12 +261,13 @@ class _Ledger:
             sources=united(add.cites),
             heading=_storable(add.heading),
             position=add.position,
+            note=_storable(add.note),
         )
 
     def _updated(self, update: Update) -> Memory:
         memory = self._live(update.id)
         if update.content is not None and update.content != memory.content:
-            memory = reworded(memory, _said(update.content, update.id))
+            memory = replace(reworded(memory, _said(update.content, update.id)), note=None, lost=update.lost)
         return replace(
             memory,
             category=_or(_storable(update.category), memory.category),
@@ -256,6 +278,8 @@ class _Ledger:
             position=_or(update.position, memory.position),
             sources=united(memory.sources, update.cites),
             derived_from=united(memory.derived_from, update.derived_from),
+            origin_at=_or(update.origin_at, memory.origin_at),
+            note=_or(_storable(update.note), memory.note),
         )
 
     def _merged(self, merge: Merge) -> list[Memory]:
@@ -280,9 +304,11 @@ class _Ledger:
             origin_at=min((part.origin_at for part in parts if part.origin_at), default=None),
             derived_from=united(ids, *(part.derived_from for part in parts)),
             id=merge.id,
+            note=merge.note,
         )
-        new = self._added(add)
-        return [new, *(self._ended(part, Ending.MERGED, (new.id,)) for part in parts)]
+        new, lost = self._added(add), merge.lost or {}
+        ended = (replace(self._ended(part, Ending.MERGED, (new.id,)), lost=lost.get(part.id)) for part in parts)
+        return [new, *ended]
 
     def _deleted(self, delete: Delete) -> Memory:
         if delete.ended_as is Ending.ERASED:
@@ -295,7 +321,7 @@ class _Ledger:
         return self._ended(self._live(delete.id), delete.ended_as, united(delete.successors))
 
     def _ended(self, memory: Memory, ended_as: Ending, successors: tuple[str, ...]) -> Memory:
-        return replace(memory, deleted_at=self.now, ended_as=ended_as, successors=successors)
+        return replace(memory, deleted_at=self.now, ended_as=ended_as, successors=successors, lost=None)
 
     def _restored(self, restore: Restore) -> Memory:
         memory = self._known(restore.id)
@@ -303,7 +329,7 @@ class _Ledger:
             raise OperationError("the memory is live, there is nothing to restore", (restore.id,))
         if memory.ended_as is Ending.ERASED:
             raise OperationError("the memory was erased, its text is gone", (restore.id,))
-        return replace(memory, deleted_at=None, ended_as=None, successors=())
+        return replace(memory, deleted_at=None, ended_as=None, successors=(), lost=None)
 
     def check_successors(self, operation: Operation) -> None:
         """A successor must be live when all is done, or itself have one that is."""

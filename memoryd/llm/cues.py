@@ -31,14 +31,6 @@ ACT = re.compile(
 FOR_LONG = re.compile(
     r"\b(?:for|since|about|over|almost|nearly|around) (?:\d|a|an|one|two|three|four|five|six|seven|ten)\b"
 )
-LEAD = re.compile(
-    r"^(?:(?:oh|wow|woah|whoa|yeah|yep|yup|well|hey|hi|hello|thanks?(?: you| so much| a lot| a bunch)*|sure|haha|"
-    r"aww*|cool|nice|"
-    r"great|awesome|ok(?:ay)?|perfect|excellent|absolutely|totally|definitely|of course|by the way|btw|anyway|"
-    r"actually|good point|you're (?:absolutely )?right|gotcha|hmm+)(?:[ ,]+(?:there|again|"
-    r"[A-Z][a-z]+))?\s*[,!.:—–-]+\s*)+",  # noqa: RUF001
-    re.IGNORECASE,
-)  # fmt: skip
 # That a fault is gone, for lowered text; hope, plans and what is still to be done tell no fix.
 FIXED = re.compile(
     r"^(?!.*(?:\b(?:not|once|if|should|will|until|when|still|to be|try|might)\b|n't\b))(?:.*\b)?"
@@ -59,21 +51,6 @@ STANDING = re.compile(
     r"|\b(?:immer|niemals?|stets|toujours|jamais|siempre|nunca|jamás|sempre|altijd|nooit)\b"
     r"|\b(?:всегда|никогда)\b|总是|總是|永远|永遠|始终|必ず|常に|絶対に|決して|항상|절대"
 )
-# What joins a sentence to the one before it; "so far", "but not" and "also known as" join nothing.
-JOINS = re.compile(
-    r"^(?:(?:and|but|so|also|plus|then|und|aber|außerdem|et|mais|donc|aussi|pero|también|entonces|ma|quindi|anche|mas|"
-    r"também|en|maar|dus|ook|и|но|также),\s+"
-    r"|(?:and|but|und|aber|mais|pero|maar) (?:also |then |so )?(?!not\b|only\b|nor\b|for\b|nicht\b|pas\b|no\b|niet\b)"
-    r"|so (?=(?:i|we|you|he|she|they|please|always|never|let's)\b)|also (?!known\b|called\b)"
-    r"|(?:而且|但是|所以|另外|そして|しかし|また|それから|그리고|하지만)[,，、]\s*)+",  # noqa: RUF001
-    re.IGNORECASE,
-)
-# A clause at the end that only eases the talk.
-TAG = re.compile(
-    r"\s{0,2}[,–—-]\s{0,2}(?:by the way|btw|fyi|just so you know|just fyi|for what it's worth|you know|übrigens|"  # noqa: RUF001
-    r"au fait|por cierto|a proposito|aliás|trouwens|кстати)(?=[.!…]*$)",
-    re.IGNORECASE,
-)
 CAPITAL = re.compile(r"\b[A-Z][a-z]{2,}\b")
 CALLED = re.compile(
     r"(?:(?:^|[.!?]\s+)(?:(?i:hey|hi|hello|thanks|thank you|wow|yeah|yes|sure|congrats|bye|absolutely|"
@@ -81,8 +58,6 @@ CALLED = re.compile(
     r"([A-Z][a-z]+)(?=[!.?,])"
 )
 ENDS = ".!?…:;)]}\"'”’。！？」』»"  # noqa: RUF001 - full-width marks
-JOINT = re.compile(r"\s+[–—-]+\s+|--+\s*|[,;]\s+|\s+(?=and (?:it|that|this)(?:'s| was| is)\b)")  # noqa: RUF001
-NOT = re.compile(r"\b(?:not|no|never|none|without)\b|n't\b", re.IGNORECASE)
 PROCESS = re.compile(
     r"^(?:(?:now|next|first|then|ok(?:ay)?|so|great|good|perfect|excellent|and)[,.!]?\s+)*(?:let me\b|let's\b|"
     r"i'll\b|i will\b|i'm going to\b|"

@@ -1,11 +1,11 @@
 """The offline dream: consolidates the core by choosing and merging what is there, never by rewording it.
 
-Of earlier memories, those that say the same become one (`sameness`), those that the user has said to be so no longer
-give way (`replacement`), and all others stay as they are. Of the daily entries, what lasts (`promotion`) is added in
-the words it was said, the most important first, as far as there is room or an earlier memory that matters less; which
-of those goes is for the job to say, which knows how much may be lost. Where the caller gives a budget of words, the
-room is filled by what is most likely to be asked for later (`salience`). The same checks that will judge the reply are
-asked first, so that it holds nothing they would refuse.
+Of earlier memories, those that say the same become one, those that the user has plainly said to be so no longer give
+way (`replacement`), those that give a subject another value than something newer are marked with their date, and all
+others stay as they are. Of the daily entries, what lasts (`promotion`) is added in the words it was said, the most
+important first, as far as there is room or an earlier memory that matters less; which of those goes is for the job to
+say, which knows how much may be lost. Where the caller gives a budget of words, the room is filled by what is most
+likely to be asked for later (`salience`).
 """
 
 from __future__ import annotations
@@ -13,34 +13,28 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from datetime import date
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.jobs import dream_reply
 from memoryd.jobs.dream_reply import Bullet, Declared, LetGo, Section
 from memoryd.jobs.job import HEADINGS, MemoryType
-from memoryd.ledger.grounding import content
-from memoryd.ledger.replacement import claims, replaces
-from memoryd.ledger.taint import Bench, Candidate, Place, Record, Standing
-from memoryd.llm import promotion, salience, sameness, words
+from memoryd.ledger.lane import Lane, labelled, may_change
+from memoryd.llm import promotion, replacement, salience, words
+from memoryd.llm.cue_judge import CueJudge
 from memoryd.llm.promotion import Entry, Offer
-from memoryd.llm.sentences import alone, sentences
+from memoryd.llm.sentences import numbered, sentences
 from memoryd.llm.statements import Said, Statement, statements
-from memoryd.text import prose
+from memoryd.text import normal, prose
+from memoryd.text.content import content, unlabelled
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from memoryd.jobs.job import Ask, Quoted
-    from memoryd.ledger.replacement import Claim
 
 _CORE, _DAILY = "memory", "daily"
-_STANDINGS = {
-    promotion.USER: Standing.USER,
-    promotion.ASSISTANT: Standing.ASSISTANT,
-    promotion.HAND: Standing.USER,
-    promotion.AGENT: Standing.ASSISTANT,
-}
+_OWN = frozenset({promotion.USER, promotion.HAND})
+_SAID = _OWN | {promotion.ASSISTANT, promotion.AGENT}
 _DEFAULT_BULLETS = 50
 _BY_HAND = 0.85  # importance of a memory that no record speaks for: a person wrote it
 _UNKNOWN = 0.6  # importance of any other of which none is known
@@ -58,6 +52,7 @@ _LONGEST_SHOWN = 100  # characters of a memory in the diary
 _SILENT, _REPORTED = "say nothing new that lasts", "were only reported"
 _NO_ROOM, _UNFIT = "found no room", "would not pass the guards"
 _LABEL = re.compile(r"^(User|Assistant|Agent):\s+")
+_DATED = re.compile(r"\(as of \d{4}-\d\d-\d\d\)$")
 _CITING = re.compile(r"\[\s*[md]\d[^\[\]]*\][\s*.]*$", re.IGNORECASE)
 _FIGURE = re.compile(r"importance=(\d(?:\.\d+)?)")
 
@@ -88,7 +83,7 @@ class _Memory:
         """The memory as one message of a talk."""
         label = _LABEL.match(self.text)
         body = self.text[label.end() :] if label else self.text
-        return Said(self.id, label[1] if label else "", self.by_user, body, tuple(sentences(body)))
+        return Said(self.id, label[1] if label else "", self.by_user, body, tuple(numbered(body)))
 
     def told(self, part: str) -> str:
         """Return a sentence of the memory with who said it."""
@@ -126,17 +121,17 @@ class _Night:
         self._core = _memories(ask.material, given)
         self._daily = [quoted for quoted in ask.material if quoted.role == _DAILY]
         self._entries = promotion.entries(self._daily)
-        reported = any(quoted.origin not in _STANDINGS for quoted in self._daily)
+        reported = any(quoted.origin not in _SAID for quoted in self._daily)
         self._working = promotion.is_working(self._entries, reported=reported)
         self._bullets = _number(given, "bullets") or _DEFAULT_BULLETS
         self._words = _number(given, "words")
-        self._checks = _Checks(self._daily, given.get("today", ""))
+        self._cues = CueJudge()
         self._parts: dict[str, tuple[str, ...]] = {}  # by the memory that stays, those that are one with it
         self._by_id = {entry.id: entry for entry in self._entries}
         self._at = {quoted.id: quoted.at or "" for quoted in self._daily}
         self._new: list[_Placed] = []
         self._ended: set[str] = set()
-        self._stale: set[sameness.Form] = set()  # what was said and is so no longer
+        self._stale: set[str] = set()  # what was said and is so no longer
         self.gone: list[Declared] = []
         self._left: dict[str, str] = {}  # entry → why nothing of it was taken
 
@@ -145,44 +140,62 @@ class _Night:
     def merge(self) -> None:
         """Make one of memories that say the same."""
         live = [memory for memory in self._core if not memory.is_protected]
-        for places in sameness.groups([memory.text for memory in live]):
-            newest, *rest = sorted((live[place] for place in places), key=lambda one: one.at, reverse=True)
+        same: dict[tuple[Lane, str], list[_Memory]] = defaultdict(list)
+        for memory in live:
+            same[labelled(memory.text), normal.same(memory.text)].append(memory)
+        for found in same.values():
+            newest, *rest = sorted(found, key=lambda one: one.at, reverse=True)
             if rest:
                 self._parts[newest.id] = tuple(one.id for one in rest)
 
     def supersede(self) -> None:
-        """Let memories go that the user has since said to be so no longer, the newest word first."""
+        """Let memories go that the user has plainly ended since, the newest word first, and mark those that compete."""
         sayings = [_Saying(one.id, one.text, one.at, one.by_user) for one in self._stays if not one.is_protected]
         sayings += [
-            _Saying(entry.id, entry.told(sentence), self._at[entry.id], by_user=True)
+            _Saying(f"{entry.id}.{one.number}", entry.told(one.text), self._at[entry.id], by_user=True)
             for entry in self._entries
-            for sentence in (sentences(entry.text) if entry.by_user else ())
+            for one in (entry.sentences if entry.by_user else ())
         ]
         older = _Older(sayings)
         for saying in sorted((one for one in sayings if one.by_user and one.at), key=lambda one: one.at, reverse=True):
-            found = older.replaced_by(saying)
-            if found and (not saying.is_daily or self._say(saying, found)):
-                older.over |= set(found)
-                self._stale |= {sameness.form(one.text) for one in found}
-                self._let_go([one.id for one in found if not one.is_daily], saying.id)
+            ended, competing = older.of(saying)
+            if ended and (not saying.is_daily or self._say(saying, ended)):
+                older.over |= set(ended)
+                self._stale |= {normal.same(one.text) for one in ended}
+                self._let_go([one.id for one in ended if not one.is_daily], saying.id)
+            self._mark([one.id for one in competing if not one.is_daily and not _DATED.search(one.text)], saying.id)
         self._looked_enough = older.looks < _MOST_LOOKS
 
     def _say(self, saying: _Saying, found: Sequence[_Saying]) -> bool:
-        """Take what ends memories into the core, and say whether the guards will let that be."""
+        """Take what ends memories into the core, and say whether it may be there."""
         if all(one.is_daily for one in found):
             return True
-        entry = self._by_id[saying.id]
+        entry = self._by_id[saying.id.partition(".")[0]]
+        said = next(one for one in entry.sentences if saying.id == f"{entry.id}.{one.number}")
         kind = promotion.type_of(entry, saying.text, working=self._working)
-        offer = Offer(saying.text, (entry.id,), kind, promotion.EXPLICIT, (entry.day,))
-        if not self._checks.accept(offer):
+        offer = Offer(entry.quoted(said), (saying.id,), kind, promotion.EXPLICIT, (entry.day,))
+        if not self._may_be(offer):
             return False
-        self._new.append(_Placed(offer, "says what is so now"))
+        if all(placed.offer.text != offer.text for placed in self._new):
+            self._new.append(_Placed(offer, "says what is so now"))
         return True
+
+    def _may_be(self, offer: Offer) -> bool:
+        """Return whether a new memory may go into the core: what an agent says only of the project, and as a lesson."""
+        is_own = all(self._by_id[cite.partition(".")[0]].by_user for cite in offer.cites)
+        lane = Lane.USER if is_own else Lane.ASSISTANT
+        return bool(content(offer.text)) and may_change(lane, self._cues.kind(unlabelled(offer.text)))
+
+    def _mark(self, ids: Sequence[str], by: str) -> None:
+        marked = {one.id for one in self.gone}
+        reason = "something newer gives another value"
+        self.gone += [Declared(one, LetGo.DATED, (by,), reason) for one in ids if one not in marked]
 
     def _let_go(self, ids: Sequence[str], by: str) -> None:
         reason = "the user has said since what is so now"
         for one in ids:
             for memory_id in (one, *self._parts.pop(one, ())):
+                self.gone = [held for held in self.gone if held.id != memory_id]
                 self.gone.append(Declared(memory_id, LetGo.SUPERSEDED, (by,), reason))
                 self._ended.add(memory_id)
 
@@ -191,12 +204,12 @@ class _Night:
     def promote(self) -> None:
         """Take the best of the daily entries into the core."""
         stays = self._stays
-        known = {sameness.form(one.text) for one in stays} | {sameness.form(one.offer.text) for one in self._new}
+        known = {normal.same(one.text) for one in stays} | {normal.same(one.offer.text) for one in self._new}
         known |= self._stale
         for memory in stays:
             parts = memory.said.sentences
-            known |= {sameness.form(memory.told(part)) for part in parts} if len(parts) > 1 else set()
-            known |= {sameness.form(memory.told(alone(part))) for part in parts if alone(part) != part}
+            is_dated = _DATED.search(memory.text) is not None  # saying it again makes it new
+            known |= set() if is_dated else {normal.same(memory.told(part.text)) for part in parts}
         offers = promotion.offers(self._entries, known, working=self._working)
         if self._words is None:
             self._by_importance(offers)
@@ -205,7 +218,7 @@ class _Night:
 
     def _not_taken(self) -> Counter[str]:
         """Return how many entries the core has nothing of, by why."""
-        cited = {cite for placed in self._new for cite in placed.offer.cites}
+        cited = {cite.partition(".")[0] for placed in self._new for cite in placed.offer.cites}
         may_last = {entry.id for entry in self._entries}
         return Counter(
             self._left.get(one.id, _SILENT) if one.id in may_last else _REPORTED
@@ -226,16 +239,16 @@ class _Night:
             goes = room <= 0 and may_go and may_go[-1] + _BETTER <= offer.importance
             is_full = len(stays) > self._bullets and offer.importance < promotion.EXPLICIT
             if room <= 0 and (not goes or is_full):
-                self._left |= dict.fromkeys(offer.cites, _NO_ROOM)
-            elif not self._checks.accept(offer):
-                self._left |= dict.fromkeys(offer.cites, _UNFIT)
+                self._left |= dict.fromkeys(_entries_of(offer), _NO_ROOM)
+            elif not self._may_be(offer):
+                self._left |= dict.fromkeys(_entries_of(offer), _UNFIT)
             else:
                 self._new.append(_Placed(offer, _why(offer)))
                 room -= 1
                 if goes:
                     may_go.pop()
 
-    def _by_words(self, offers: Sequence[Offer], known: Collection[sameness.Form], limit: int) -> None:
+    def _by_words(self, offers: Sequence[Offer], known: Collection[str], limit: int) -> None:
         """Fill the core up to `limit` words by what is most likely to be asked for; what lasts comes first."""
         stays = self._stays
         said = [*(memory.said for memory in stays), *(entry.said for entry in self._entries)]
@@ -247,11 +260,11 @@ class _Night:
         limit -= sum(prose.words(memory.text) + 1 for memory in stays) + _HEADING_WORDS * len(HEADINGS)
         limit -= sum(prose.words(placed.offer.text) + 1 for placed in self._new)
         most = max(0, self._bullets - len(stays) - len(self._new))
-        lasting = {cite: offer for offer in offers for cite in offer.cites}
+        lasting = {entry: offer for offer in offers for entry in _entries_of(offer)}
         asked = {entry_id for entry_id, offer in lasting.items() if offer.importance >= promotion.EXPLICIT}
         chosen: list[Statement] = []
         for some in ([one for one in new if one.id in asked], [one for one in new if one.id not in asked]):
-            passed = [one for one in some if self._checks.accept(self._offer(self._by_id[one.id], [one.text], lasting))]
+            passed = [one for one in some if self._may_be(self._offer(self._by_id[one.id], [one], lasting))]
             self._left |= dict.fromkeys((one.id for one in some), _UNFIT)
             self._left |= dict.fromkeys((one.id for one in passed), _NO_ROOM)
             taken = salience.choose(
@@ -267,25 +280,26 @@ class _Night:
             limit -= sum(one.cost for one in taken)
             most -= len({one.id for one in taken})
             told |= {word for one in taken for word in one.told}
-        texts: dict[str, list[str]] = defaultdict(list)
+        texts: dict[str, list[Statement]] = defaultdict(list)
         for one in sorted(chosen, key=lambda one: one.turn):
-            texts[one.id].append(one.text)
+            texts[one.id].append(one)
         offered = [self._offer(self._by_id[entry_id], parts, lasting) for entry_id, parts in texts.items()]
-        self._new += [_Placed(one, _why(one)) for one in offered if self._checks.accept(one)]
+        self._new += [_Placed(one, _why(one)) for one in offered if self._may_be(one)]
 
-    def _is_said(self, statement: Statement, known: Collection[sameness.Form]) -> bool:
+    def _is_said(self, statement: Statement, known: Collection[str]) -> bool:
         """Whether the core says it, or the user has said something else since."""
         entry = self._by_id[statement.id]
         parts = sentences(statement.text) if self._stale else []
-        is_stale = any(sameness.form(entry.told(part)) in self._stale for part in parts)
-        return is_stale or sameness.form(entry.told(statement.text)) in known
+        is_stale = any(normal.same(entry.told(part)) in self._stale for part in parts)
+        return is_stale or normal.same(entry.told(statement.text)) in known
 
-    def _offer(self, entry: Entry, parts: Sequence[str], lasting: Mapping[str, Offer]) -> Offer:
-        text = " ".join(parts)
+    def _offer(self, entry: Entry, parts: Sequence[Statement], lasting: Mapping[str, Offer]) -> Offer:
+        text = " ".join(part.text for part in parts)
         held = lasting.get(entry.id)
         kind = held.type if held else promotion.type_of(entry, text, working=self._working)
         days = held.days if held else (entry.day,)
-        return Offer(entry.told(text), (entry.id,), kind, held.importance if held else _UNKNOWN, days)
+        cites = tuple(f"{entry.id}.{number}" for part in parts for number in part.numbers)
+        return Offer(entry.told(text), cites, kind, held.importance if held else _UNKNOWN, days)
 
     # ── the reply ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -309,12 +323,13 @@ class _Night:
         span = " to ".join(dict.fromkeys((days[0], days[-1]))) if days else "no day"
         types = Counter(str(placed.offer.type) for placed in self._new)
         added = ", ".join(f"{kind} {types[kind]}" for kind in MemoryType if types[kind]) or "none"
+        ended = sum(one.how is LetGo.SUPERSEDED for one in self.gone)
         united = sum(map(len, self._parts.values()))
         left = "; ".join(f"{n} {why}" for why, n in self._not_taken().items()) or "none"
         read = f"{len(self._daily)} entries ({span}) beside {len(self._core)} memories"
         lines = [
             f"Read {read}, by their wording alone: what is told here is an impression, see the sources.",
-            f"Added: {added}. Merged: {united}. Gave way to something newer: {len(self.gone)}. Entries left: {left}.",
+            f"Added: {added}. Merged: {united}. Gave way to something newer: {ended}. Entries left: {left}.",
             *([] if self._looked_enough else ["Too many memories claim the same: not all were looked at."]),
             *_shown(f"Added ({placed.why}): {_short(placed.offer.text)}" for placed in self._new),
             *_shown(
@@ -326,56 +341,43 @@ class _Night:
         return "\n".join(lines)
 
 
-class _Checks:
-    """What the guards will say of a new memory."""
-
-    def __init__(self, daily: Sequence[Quoted], today: str) -> None:
-        records = []
-        for one in daily:
-            label = _LABEL.match(one.text)
-            text, speaker = one.text[label.end() if label else 0 :], label[1] if label else ""
-            said_on = date.fromisoformat((one.at or today)[:10])
-            records.append(Record(one.id, _STANDINGS.get(one.origin, Standing.OUTSIDE), text, said_on, speaker))
-        self._bench = Bench(records)
-
-    def accept(self, offer: Offer) -> bool:
-        """Say whether the new memory may go into the core."""
-        steers = offer.type is MemoryType.PREFERENCE
-        verdict = self._bench.judge(Candidate(offer.text, offer.cites, steers=steers))
-        return verdict.place is Place.CORE and verdict.text == offer.text and bool(content(verdict.text))
-
-
 class _Older:
-    """What was said, by what could be replaced in it."""
+    """What was said, by what could be ended in it."""
 
     def __init__(self, sayings: Sequence[_Saying]) -> None:
         self.over: set[_Saying] = set()  # so no longer
         self.looks = 0
-        self._holding: dict[str, list[_Saying]] = defaultdict(list)
-        self._claiming: dict[tuple[object, ...], list[_Saying]] = defaultdict(list)
-        self._claims = {one: claims(one.text) for one in sayings}
-        for one, made in self._claims.items():
-            for key in set(words.content(one.text)):
-                self._holding[key].append(one)
-            for claim in made:
-                self._claiming[claim.speaker, claim.who, claim.what].append(one)
+        self._by_word: dict[str, list[_Saying]] = defaultdict(list)
+        self._by_order: dict[tuple[str, ...], list[_Saying]] = defaultdict(list)
+        self._by_subject: dict[str, list[_Saying]] = defaultdict(list)
+        for one in sayings:
+            said = replacement.read(one.text)
+            self._by_order[said.order].append(one)
+            if said.subject:
+                self._by_subject[said.subject].append(one)
+            for word in said.words:
+                self._by_word[word].append(one)
 
-    def replaced_by(self, newer: _Saying) -> list[_Saying]:
-        """Return what is so no longer since `newer` was said; nothing where that is itself so no longer."""
-        found: dict[_Saying, None] = {}
-        for claim in self._claims[newer] if newer not in self.over else ():
-            for one in self._near(claim):
-                if "" < one.at < newer.at and one not in self.over and self.looks < _MOST_LOOKS:
-                    self.looks += 1
-                    if replaces(claim, one.text):
-                        found[one] = None
-        return list(found)
+    def of(self, newer: _Saying) -> tuple[list[_Saying], list[_Saying]]:
+        """Return what `newer` ends of what was said before, and what it competes with; nothing where it is over."""
+        ended: list[_Saying] = []
+        competing: list[_Saying] = []
+        for one in self._near(newer) if newer not in self.over else ():
+            if one.at < newer.at and (one.at or not one.is_daily) and one not in self.over and self.looks < _MOST_LOOKS:
+                self.looks += 1
+                if replacement.ends(newer.text, one.text):
+                    ended.append(one)
+                elif replacement.competes(newer.text, one.text):
+                    competing.append(one)
+        return ended, competing
 
-    def _near(self, claim: Claim) -> Sequence[_Saying]:
-        if not claim.old:
-            return self._claiming.get((claim.speaker, claim.who, claim.what), ())
-        held = [self._holding.get(key, []) for key in words.content(claim.old)]
-        return min(held, key=len, default=())
+    def _near(self, newer: _Saying) -> Iterable[_Saying]:
+        said = replacement.read(newer.text)
+        near = [*self._by_order[said.order], *(self._by_subject[said.subject] if said.subject else ())]
+        for gone in replacement.ended(newer.text):
+            rarest = min(gone, key=lambda word: len(self._by_word[word]))
+            near += self._by_word[rarest]
+        return dict.fromkeys(near)
 
 
 class _Themes:
@@ -410,6 +412,10 @@ def _memories(material: Iterable[Quoted], given: Mapping[str, str]) -> list[_Mem
             heading = headings.get(one.id, "")
             found.append(_Memory(one.id, one.text, one.at or "", heading, is_protected, importance, by_user))
     return found
+
+
+def _entries_of(offer: Offer) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(cite.partition(".")[0] for cite in offer.cites))
 
 
 def _whole(statement: Statement, entry: Entry) -> Statement:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from memoryd.addresses import BaseUrl, parse_base_url
+
+if TYPE_CHECKING:
+    from memoryd.config import Settings
 
 OPENAI_URL = "https://api.openai.com/v1"
 _CONNECT_SECONDS = 10.0  # more than three tries of a TCP handshake
 _IDLE_SECONDS = 60.0  # servers that think in silence send a comment or a space more often than that
+
+
+def has_reader(settings: Settings) -> bool:
+    """Return True if a second reader may be asked: a model is configured, and `llm.verify` is on."""
+    return settings.llm.provider != "offline" and settings.llm.verify != "off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +38,7 @@ class Endpoint:
     model: str
     api_key_env: str
     timeout: float  # seconds, for the whole call
+    output: int  # tokens of a reply, at most
 
     @property
     def url(self) -> BaseUrl:

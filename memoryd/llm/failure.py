@@ -17,7 +17,8 @@ class Trouble(StrEnum):
     UNAVAILABLE = "unavailable"  # ask again later: no answer, an answer cut short, an error of the server
     BUSY = "busy"  # ask again when it says: the asking itself is refused for now, which is no failed attempt
     BLOCKED = "blocked"  # a person must act: the key, the model's name, the URL, the account
-    OVERFLOW = "overflow"  # ask in smaller parts
+    OVERFLOW = "overflow"  # question and reply together are too long: ask for a shorter reply, or in smaller parts
+    LIMIT = "limit"  # the reply may not be that long: ask for a shorter one
     BAD_REPLY = "bad reply"  # an answer came, and it is none
     EXHAUSTED = "exhausted"  # the tokens of the day or of the run are spent
 
@@ -33,6 +34,7 @@ class Failure:
     tokens_out: int | None = None
     billed: bool = False  # whether the question may have been worked on, and so be paid for
     received: int = 0  # characters of an answer that came before it failed
+    most: int | None = None  # tokens that the server takes, where it refused a length and says so
 
 
 class ModelError(MemorydError):

@@ -1,8 +1,8 @@
 """The offline backend: answers a job's question by choosing from the material, with no model, key or network.
 
-What it writes are whole clauses of what was said, each with the turn it comes from, in the grammar a model would use,
-so it passes the same guards. Which ones: `salience` for the summary, `lasting` for memories. A relative date gets the
-day it means beside it, reckoned from the time of its own turn.
+It writes whole sentences as they were said, each with the id it is cited by, in the grammar a model would use, so they
+pass the same judging. Which ones: `salience` for the summary, `lasting` for memories. In the summary a relative date
+gets the day it means beside it, reckoned from the time of its own turn.
 """
 
 from __future__ import annotations
@@ -13,22 +13,23 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from memoryd.jobs import facts_reply, reply
-from memoryd.jobs.duplicates import Known, fold
+from memoryd.jobs.duplicates import Known
 from memoryd.jobs.evidence import REPORT
 from memoryd.jobs.job import Ask, MemoryType, NewMemory, Quoted, Reply
 from memoryd.jobs.reports import CHANGED, FAILED, MENDED
-from memoryd.jobs.signals import Signal, says_nothing
-from memoryd.ledger import dates, steering, unfinished
+from memoryd.jobs.signals import Signal, says_nothing, takes_back
+from memoryd.ledger import dates, unfinished
 from memoryd.ledger.facts import Category
 from memoryd.llm import condense, cues, dreaming, lasting, salience, words
-from memoryd.llm.sentences import alone, is_question, sentences
+from memoryd.llm.sentences import is_question, numbered, sentences
 from memoryd.llm.statements import LABEL_WORDS, UNIT_WORDS, Said, Statement, statements
-from memoryd.text import prose
+from memoryd.text import normal, prose
 from memoryd.text.neutral import neutral
+from memoryd.text.sentences import quotation
 from memoryd.transcripts.turn import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 BACKEND = "offline"
 FACTS, DREAM = "facts", "dream"  # the jobs whose questions have grammars of their own
@@ -69,11 +70,13 @@ def _sleep(ask: Ask) -> str:
     limit = int(given.get("words", _DEFAULT_WORDS))
     facts = [quoted for quoted in ask.material if _is_fact(quoted)]
     spoken = [quoted for quoted in ask.material if not _is_fact(quoted)]
-    said = _said(spoken)
+    known = given.get("known", "").splitlines()
+    said = _news(_said(spoken), Known(known))
     days = {quoted.id: _day(quoted) for quoted in spoken}
     working = _working(ask.material, said)
     deciding = working or not any(one.speaker not in _UNNAMED for one in said)
-    found = _memories(said, days, Known(given.get("known", "").splitlines()), working=deciding)
+    raw = {quoted.id: quoted.text for quoted in spoken}
+    found = _memories(said, raw, Known(known), working=deciding)
     memories = _foremost(found, limit // 3)
     limit -= min(limit // 3, sum(prose.words(memory.text) + 1 for memory in memories))
     rest, left = _left(said, days, limit // 2)
@@ -88,17 +91,20 @@ def _facts(ask: Ask) -> str:
     """Return what the user said that lasts, as facts; where they corrected something, as a correction."""
     given = dict(ask.context)
     corrected = {line.split()[0] for line in given.get("hints", "").splitlines() if Signal.CORRECTION in line.split()}
-    known = Known(_LISTED.sub("", line) for line in given.get("known facts", "").splitlines())
-    offered = []
+    facts = {line.split()[0]: _LISTED.sub("", line) for line in given.get("known facts", "").splitlines()}
+    known = Known(facts.values())
+    offered, removals = [], []
     for quoted in ask.material:
-        for sentence in sentences(quoted.text) if quoted.origin == Origin.USER else ():
+        for number, sentence in numbered(quoted.text) if quoted.origin == Origin.USER else ():
+            ended = tuple(name for name, fact in facts.items() if takes_back(sentence, fact))
+            removals += [facts_reply.Removal(name, (quoted.id,)) for name in ended]
             cue = lasting.lasting(sentence, by_user=True, working=False)
-            text = neutral(_with_date(alone(sentence), _day(quoted))) if cue and cue.type in _CATEGORIES else ""
+            text = neutral(quotation(quoted.text, (number,))) if cue and cue.type in _CATEGORIES else ""
             if cue and text and not known.says(text):
                 known.add(text)
                 category = Category.CORRECTION if quoted.id in corrected else _CATEGORIES[cue.type]
-                offered.append(facts_reply.Offered(text, category, cue.importance, (int(quoted.id[1:]),)))
-    return facts_reply.render(offered)
+                offered.append(facts_reply.Offered(text, category, cue.importance, (f"{quoted.id}.{number}",), ended))
+    return facts_reply.render(offered, removals)
 
 
 def _is_fact(quoted: Quoted) -> bool:
@@ -115,8 +121,16 @@ def _said(spoken: Sequence[Quoted]) -> list[Said]:
         speaker, text = (_REPORTER if quoted.origin == REPORT else quoted.role.capitalize()), quoted.text
         if speaker != _REPORTER and found and found[1] in names:
             speaker, text = found[1], text[found.end() :]
-        out.append(Said(quoted.id, speaker, quoted.role == "user", text, tuple(sentences(text))))
+        told = numbered(quoted.text)
+        if text != quoted.text and told and (rest := " ".join(sentences(told[0].text.removeprefix(f"{speaker}:")))):
+            told[0] = told[0]._replace(text=rest)
+        out.append(Said(quoted.id, speaker, quoted.role == "user", text, tuple(told)))
     return out
+
+
+def _news(said: Sequence[Said], known: Known) -> list[Said]:
+    """Return what is said without the sentences that the memory has already."""
+    return [one._replace(sentences=tuple(part for part in one.sentences if not known.says(part.text))) for one in said]
 
 
 def _day(quoted: Quoted) -> date | None:
@@ -142,7 +156,7 @@ def _summary(said: Sequence[Said], days: dict[str, date | None], limit: int, *, 
     seen: set[str] = set()
     candidates = []
     for line in statements(said, working=working, unit_words=max(_LEAST_UNIT, min(UNIT_WORDS, limit))):
-        folded = f"{line.speaker}: {fold(line.text)}"
+        folded = f"{line.speaker}: {normal.same(line.text)}"
         if folded not in seen:
             seen.add(folded)
             day = days[line.id]
@@ -157,8 +171,7 @@ def _worded(line: Statement, day: date | None) -> Statement:
 def _left(said: Sequence[Said], days: dict[str, date | None], limit: int) -> tuple[Sequence[Said], list[reply.Told]]:
     """Return the lines of what the last answer tells as open or not kept, within `limit` words, and the rest of `said`.
 
-    An earlier answer's may be done by now. Each label with what follows it is a line, and so is what may be an order:
-    it is looked for by itself in what came from outside.
+    An earlier answer's may be done by now. Each label with what follows it is a line.
     """
     spoken = (at for at, one in enumerate(said) if not one.by_user and one.speaker != _REPORTER)
     last = max((at for at in spoken if not says_nothing(said[at].text)), default=None)
@@ -167,28 +180,21 @@ def _left(said: Sequence[Said], days: dict[str, date | None], limit: int) -> tup
     one = said[last]
     found = _open_sentences(one)
     groups: list[str] = []
-    is_apart = True
     for sentence in found:
         text = _with_date(sentence if sentence[-1:] in cues.ENDS else f"{sentence}.", days[one.id])
-        label = unfinished.label(sentence)
-        is_order = steering.leads_out(sentence.removeprefix(label or ""))
-        begins = is_apart or is_order or label is not None
+        begins = not groups or unfinished.label(sentence) is not None
         cost = prose.words(text) + (LABEL_WORDS + 1 if begins else 0)
         if cost > limit:
             continue
         limit -= cost
-        is_apart = is_order
         groups[len(groups) - (not begins) :] = [text if begins else f"{groups[-1]} {text}"]
-    rest = one._replace(sentences=tuple(sentence for sentence in one.sentences if sentence not in found))
+    rest = one._replace(sentences=tuple(part for part in one.sentences if part.text not in found))
     told = [reply.Told((int(one.id[1:]),), neutral(f"{one.speaker}: {text}")) for text in groups]
     return [*said[:last], rest, *said[last + 1 :]], told
 
 
 def _with_left(told: Sequence[reply.Told], left: Sequence[reply.Told]) -> list[reply.Told]:
-    """Return `told` with what is left on the line that has the rest of its answer.
-
-    What reads as an order stays a line of its own: it may be refused.
-    """
+    """Return `told` with what is left on the line that has the rest of its answer."""
     lines: list[reply.Told] = []
     for one in told:
         speaker, _, text = one.text.partition(": ")
@@ -199,16 +205,11 @@ def _with_left(told: Sequence[reply.Told], left: Sequence[reply.Told]) -> list[r
             and one.sources[-1] == before.sources[-1]
             and before.text.startswith(f"{speaker}: ")
             and len(before.text) + len(text) < _LONGEST_LINE
-            and not (_may_order(text) or _may_order(before.text.removeprefix(f"{speaker}: ")))
         ):
-            lines[-1] = reply.Told(before.sources, f"{before.text} {text}")
+            lines[-1] = reply.Told(before.sources, f"{before.text} {text}", before.cites)
         else:
             lines.append(one)
     return lines
-
-
-def _may_order(text: str) -> bool:
-    return steering.instructs(text) or steering.leads_out(text)
 
 
 def _open_sentences(one: Said) -> list[str]:
@@ -228,9 +229,10 @@ def _joined(chosen: Sequence[Statement]) -> list[reply.Told]:
     for line in chosen:
         if before and before.turn == line.turn and len(told[-1].text) + len(line.text) < _LONGEST_LINE:
             text = f"{told[-1].text} {line.text.removeprefix(f'{line.speaker}: ')}"
-            told[-1] = reply.Told(tuple(sorted({*told[-1].sources, *_seqs(line)})), text)
+            sources = tuple(sorted({*told[-1].sources, *_seqs(line)}))
+            told[-1] = reply.Told(sources, text, tuple(dict.fromkeys((*told[-1].cites, *_cites(line)))))
         else:
-            told.append(reply.Told(_seqs(line), line.text))
+            told.append(reply.Told(_seqs(line), line.text, _cites(line)))
         before = line
     return told
 
@@ -243,16 +245,25 @@ def _seqs(line: Statement) -> tuple[int, ...]:
     return (int(line.asked_id[1:]), int(line.id[1:])) if line.asked else (int(line.id[1:]),)
 
 
-def _memories(said: Sequence[Said], days: dict[str, date | None], known: Known, *, working: bool) -> list[NewMemory]:
-    found: list[NewMemory] = []
+def _cites(line: Statement) -> tuple[str, ...]:
+    asked = (line.asked_id,) if line.asked else ()
+    return (*asked, *(f"{line.id}.{number}" for number in line.numbers))
+
+
+def _memories(said: Sequence[Said], raw: Mapping[str, str], known: Known, *, working: bool) -> list[NewMemory]:
+    """Return what lasts: of the user the words around it, copied whole; of the assistant the sentence."""
+    found: dict[str, NewMemory] = {}
     for one in said:
-        for sentence in one.sentences if one.speaker != _REPORTER else ():
+        for number, sentence in one.sentences if one.speaker != _REPORTER else ():
             cue = lasting.lasting(sentence, by_user=one.by_user, working=working)
-            text = neutral(f"{one.speaker}: {_with_date(alone(sentence), days[one.id])}") if cue else ""
-            if cue and text and not known.says(text):
-                known.add(text)
-                found.append(NewMemory(cue.type, cue.importance, text, (int(one.id[1:]),)))
-    return found
+            words_of = neutral(quotation(raw[one.id], (number,)) if one.by_user else sentence) if cue else ""
+            text = words_of if words_of.startswith(f"{one.speaker}:") else f"{one.speaker}: {words_of}"
+            if cue and words_of and not known.says(text):
+                held = found.get(text) or NewMemory(cue.type, 0.0, text, (int(one.id[1:]),))
+                kind = cue.type if cue.importance > held.importance else held.type
+                cites = (*held.cites, f"{one.id}.{number}")
+                found[text] = NewMemory(kind, max(cue.importance, held.importance), text, held.sources, cites)
+    return list(found.values())
 
 
 def _foremost(found: list[NewMemory], limit: int) -> list[NewMemory]:
@@ -272,10 +283,10 @@ def _foremost(found: list[NewMemory], limit: int) -> list[NewMemory]:
 def _still_failing(facts: Sequence[Quoted], said: Sequence[Said]) -> list[Quoted]:
     """Return the facts without failures that passed later, or of which the assistant said later that they are fixed."""
     fixes = [
-        (int(one.id[1:]), frozenset(words.content(sentence)) - _OF_FAILURES)
+        (int(one.id[1:]), frozenset(words.content(sentence.text)) - _OF_FAILURES)
         for one in said
         for sentence in (() if one.by_user or one.speaker == _REPORTER else one.sentences)
-        if cues.FIXED.search(sentence.lower())
+        if cues.FIXED.search(sentence.text.lower())
     ]
     return [
         fact

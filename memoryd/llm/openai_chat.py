@@ -3,7 +3,8 @@
 The common floor of such servers: messages in, a stream of chunks out; no structured output, no state on the server,
 one choice; tools only where a question has some. Where a server does not know one of the options that are sent beside,
 or no tools, it is asked once more without, and that is remembered while this process lives: tools are then told in the
-instructions, and called in text. Nothing here tries again for any other reason: the job table does (engine/retry.py).
+instructions, and called in text. Nothing here tries again for any other reason: a refused length is reported as one,
+with the server's own limit where it states one, and `engine/answering.py` decides; the job table does the rest.
 
 Failures come back as values. Nothing of what a server says in an error gets into them.
 """
@@ -13,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import secrets
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -23,7 +23,7 @@ import httpx2
 import openai
 
 from memoryd.jobs.job import Ask, Reply
-from memoryd.llm import network, prompt, stream, thoughts
+from memoryd.llm import limits, network, prompt, stream, thoughts
 from memoryd.llm.failure import Failure, Trouble
 from memoryd.llm.key import key_of
 
@@ -35,15 +35,11 @@ if TYPE_CHECKING:
 BACKEND = "openai"
 _OPENAI_HOST = "api.openai.com"
 _LONGEST_MODEL_NAME = 100
-# How the usual servers say that a prompt does not fit: OpenAI, vLLM, llama.cpp, LM Studio, Groq, OpenRouter, Mistral.
-_TOO_LONG = re.compile(
-    r"context[_ ](?:length|window|size)|maximum context|exceeds? (?:the )?(?:available |model'?s )?context|"
-    r"too many (?:input )?tokens|prompt is too long|input is too long|reduce the length|larger than the context",
-    re.IGNORECASE,
-)
 _LOOKED_AT = 4000  # characters of an error, to tell which it is
 _NO_MONEY = re.compile(r"insufficient_quota|billing|exceeded your current quota|credit balance", re.IGNORECASE)
 _UNKNOWN_OPTION = frozenset({400, 422})
+# A length is refused with these: llama.cpp 500, Groq 413 for the tokens of a minute, OpenRouter 402, Scaleway 416.
+_LENGTH = frozenset({400, 402, 413, 416, 422, 500})
 # How servers say that they, or the model, know no tools: Ollama, vLLM and LM Studio 400, llama.cpp 500, OpenRouter 404.
 _NO_TOOLS = re.compile(r"\btools?\b|\btool[_ -]?(?:use|call|choice)|function[_ ]call", re.IGNORECASE)
 _WITHOUT_TOOLS = frozenset({400, 404, 422, 500, 501})
@@ -96,14 +92,18 @@ class _Call:
         except openai.APIStatusError as error:
             return self._of_status(error)
         except stream.BadReplyError as error:
-            return self._failure(Trouble.BAD_REPLY, str(error))
+            refused = self._of_length(error.said) if not self._told.characters else None
+            return refused or self._failure(Trouble.BAD_REPLY, str(error))
         except httpx2.InvalidURL:
             return self._failure(Trouble.BLOCKED, "the endpoint is not a URL", billed=False)
         except (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError, OSError) as error:
             return self._of_connection(error)
         told = self._told
+        text = thoughts.answer_of("".join(told.parts))
+        if not text and not told.calls and told.finish_reason == "stop":
+            return self._failure(Trouble.BAD_REPLY, "the reply is empty, or holds nothing but reasoning")
         return Reply(
-            text=thoughts.answer_of("".join(told.parts)),
+            text=text,
             finish_reason=told.finish_reason,
             backend=BACKEND,
             model=_printable(told.model or self._endpoint.model),
@@ -115,14 +115,14 @@ class _Call:
 
     @contextlib.contextmanager
     def _response(self, client: httpx2.Client) -> Iterator[httpx2.Response]:
-        options: dict[str, Any] = {self._dialect.limit: self._ask.max_tokens}
+        options: dict[str, Any] = {self._dialect.limit: self._endpoint.output}
         if self._dialect.reports_usage:
             options["stream_options"] = {"include_usage": True}
         native = self._dialect.takes_tools
         if self._ask.tools and native:
             options["tools"] = prompt.tools(self._ask)
         sdk = openai.OpenAI(api_key=self._key, base_url=self._endpoint.base_url, max_retries=0, http_client=client)
-        messages: Any = prompt.messages(self._ask, lambda: secrets.token_hex(8), native=native)
+        messages: Any = prompt.messages(self._ask, native=native)
         with sdk.chat.completions.with_streaming_response.create(
             model=self._endpoint.model, messages=messages, stream=True, **options
         ) as response:
@@ -161,21 +161,30 @@ class _Call:
             # Following one could take the key, or the question, to another host.
             trouble = Trouble.BLOCKED if status in {301, 308} else Trouble.UNAVAILABLE
             return self._failure(trouble, f"{said}, a redirect, which is not followed", billed=False)
+        if status in _LENGTH and (refused := self._of_length(text)):
+            return refused
+        if status == 413:
+            return self._failure(Trouble.OVERFLOW, _TOO_LONG, billed=False)
         if status in _UNKNOWN_OPTION and (other := self._other_dialect(text)):
             return other
-        if self._ask.tools and self._dialect.takes_tools and status in _WITHOUT_TOOLS and _refuses_tools(text):
+        if self._ask.tools and self._dialect.takes_tools and status in _WITHOUT_TOOLS and _NO_TOOLS.search(text):
             return replace(self._dialect, takes_tools=False)
-        if status in {400, 413, 422} and (status == 413 or _TOO_LONG.search(text)):
-            return self._failure(Trouble.OVERFLOW, "the question is longer than the model's context", billed=False)
         after = _retry_after(error.response.headers, datetime.now(UTC))
         if status == 429 and not _NO_MONEY.search(text):
             return self._failure(Trouble.BUSY, said, billed=False, retry_after=after)
         if status >= 500 or status in {408, 409, 425}:
             # A gateway that gave up does not say whether the model behind it was at work.
             return self._failure(Trouble.UNAVAILABLE, said, billed=status >= 500, retry_after=after)
-        return self._failure(
-            Trouble.BLOCKED, f"{said}: {_MEANS.get(status, 'it does not take our questions')}", billed=False
-        )
+        means = _MEANS.get(status, _REFUSES).format(key=self._endpoint.api_key_env)
+        return self._failure(Trouble.BLOCKED, f"{said}: {means}", billed=False)
+
+    def _of_length(self, text: str) -> Failure | None:
+        """Return the failure of a request that was refused for its length; None if it was not."""
+        found = limits.read(text)
+        if found is None:
+            return None
+        trouble, what = (Trouble.LIMIT, _TOO_MUCH) if found.is_output else (Trouble.OVERFLOW, _TOO_LONG)
+        return replace(self._failure(trouble, what, billed=False), most=found.tokens)
 
     def _other_dialect(self, text: str) -> _Dialect | None:
         if self._dialect.limit == "max_tokens" and "max_completion_tokens" in text:
@@ -185,18 +194,17 @@ class _Call:
         return None
 
 
-def _refuses_tools(text: str) -> bool:
-    # A question that is too long may be told how much of it the tools are.
-    return _NO_TOOLS.search(text) is not None and _TOO_LONG.search(text) is None
-
-
+# What an error means and what to do about it; an alarm shows it.
+_REFUSES = "it refuses the request; check llm.model and llm.base_url, `memoryd doctor` tests them"
 _MEANS = {
-    401: "the key is not accepted",
-    402: "the account has no credit",
-    403: "the key may not use this model",
-    404: "there is no such model or path",
-    429: "the account has no credit",
+    401: "the key is not accepted; put a valid one into the variable {key}",
+    402: "the account has no credit; add some, or choose another llm.model",
+    403: "the key may not use this model; choose another llm.model, or a key that may, in the variable {key}",
+    404: "there is no such model or path; correct llm.model or llm.base_url",
+    429: "the account has no credit; add some, or choose another llm.model",
 }
+_TOO_LONG = "the question is longer than the model's context"
+_TOO_MUCH = "the reply may not be that long"
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
 """Promotion: which entries of the daily files say something that lasts, and why.
 
-Signs are explicit: a wish, decision, fact or lesson by its wording (`lasting`), what the user says to be so from now on
+Signs are explicit: a wish, decision, fact or lesson by its wording (`lasting`), what the user says to be so no longer
 (`replacement`), what a person writes by hand to be so always or never, a dated milestone, a statement that the user
 made on more than one day, or the user's own "remember". What a tool or another agent reported, what somebody still has
 to do, and what an agent's own tools wrote into the file as if it were the user's wish, is never offered.
@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.jobs.job import MemoryType
 from memoryd.ledger import steering, unfinished
-from memoryd.ledger.replacement import claims
-from memoryd.ledger.reversal import negations
-from memoryd.llm import cues, lasting, words
-from memoryd.llm.sameness import Form, form
-from memoryd.llm.sentences import alone, is_question, sentences
+from memoryd.llm import cues, lasting, replacement, words
+from memoryd.llm.sentences import Sentence, is_question, numbered
 from memoryd.llm.statements import Said
+from memoryd.text import normal
+from memoryd.text.content import unlabelled
 from memoryd.text.neutral import neutral
+from memoryd.text.sentences import quotation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -54,7 +54,11 @@ _FOR_A_DAY = 0.05  # more for each further day on which it was said …
 _MOST_FOR_DAYS = 0.1  # … up to this
 _UNNAMED = frozenset({"", "User", "Assistant"})
 _FEWEST_WORDS = 3  # content words below which a statement that was only repeated says too little
-_ALIKE = 0.6  # share of their content words that two wordings of one wish have in common
+_DENIES = re.compile(r"\b(?:not|never|no|nicht|nie|kein\w*|pas|jamais|nunca|non|не)\b|n't\b|[不没]|ない", re.IGNORECASE)
+
+_POLITE = frozenset(map(words.key_of, ("please", "kindly", "bitte", "danke", "merci")))
+
+Key = tuple[str, ...]
 
 
 class Entry(NamedTuple):
@@ -66,6 +70,7 @@ class Entry(NamedTuple):
     speaker: str  # "User", a name, or empty
     text: str  # without the speaker
     asked: str  # the question that it answers, as the entry tells it: " (asked: …)"
+    sentences: tuple[Sentence, ...]
 
     @property
     def by_user(self) -> bool:
@@ -73,13 +78,18 @@ class Entry(NamedTuple):
         return self.origin in {USER, HAND}
 
     def told(self, text: str) -> str:
-        """Return a sentence of the entry as a memory: with who said it."""
+        """Return words of the entry as a memory: with who said it."""
         return neutral(f"{self.speaker}: {text}" if self.speaker else text)
+
+    def quoted(self, one: Sentence) -> str:
+        """Return a sentence as a memory: of the user with the words around it, copied whole."""
+        words_of = quotation(self.text, (one.number,)) if self.by_user else one.text
+        return self.told(words_of if len(words_of) <= LONGEST else one.text)
 
     @property
     def said(self) -> Said:
         """The entry as one message of a talk."""
-        return Said(self.id, self.speaker, self.by_user, self.text, tuple(sentences(self.text)))
+        return Said(self.id, self.speaker, self.by_user, self.text, self.sentences)
 
 
 class Offer(NamedTuple):
@@ -92,7 +102,7 @@ class Offer(NamedTuple):
     days: tuple[str, ...]  # on which it was said
 
 
-_Sayings = list[tuple[Entry, str, "lasting.Cue | None"]]  # by whom, as a memory, and by which cue it lasts
+_Sayings = list[tuple[Entry, Sentence, "lasting.Cue | None"]]  # by whom, what, and by which cue it lasts
 
 
 def entries(material: Iterable[Quoted]) -> list[Entry]:
@@ -100,14 +110,12 @@ def entries(material: Iterable[Quoted]) -> list[Entry]:
     found = []
     for quoted in material:
         if quoted.origin in {USER, HAND, ASSISTANT, AGENT} and not _REPORTED.match(quoted.text):
-            body = " ".join(quoted.text.split())
-            spoken = _SPOKEN.match(body)
-            asked = _ASKED.search(body)
-            text = body[spoken.end() if spoken else 0 : asked.start() if asked else len(body)]
+            spoken = _SPOKEN.match(quoted.text)
+            asked = _ASKED.search(quoted.text)
+            text = quoted.text[spoken.end() if spoken else 0 : asked.start() if asked else len(quoted.text)]
             day = (quoted.at or "")[:10]
-            found.append(
-                Entry(quoted.id, quoted.origin, day, spoken[1] if spoken else "", text, asked[0] if asked else "")
-            )
+            speaker, question = spoken[1] if spoken else "", asked[0] if asked else ""
+            found.append(Entry(quoted.id, quoted.origin, day, speaker, text, question, tuple(numbered(text))))
     return found
 
 
@@ -136,83 +144,58 @@ def _cue_of(entry: Entry, text: str, *, working: bool) -> lasting.Cue | None:
     return lasting.lasting(text, by_user=entry.by_user, working=working or entry.speaker in _UNNAMED)
 
 
-def offers(given: Sequence[Entry], known: AbstractSet[Form], *, working: bool) -> list[Offer]:
+def key_of(text: str) -> Key:
+    """Return what texts that say the same have in common: their content words in order, small talk apart."""
+    said = unlabelled(text)
+    found = tuple(key for key in words.content(said) if key not in words.CHATTER_KEYS and key not in _POLITE)
+    denial = ("not",) if _DENIES.search(said) else ()
+    return (*denial, *found) if len(found) >= _FEWEST_WORDS else (normal.same(text),)
+
+
+def offers(given: Sequence[Entry], known: AbstractSet[str], *, working: bool) -> list[Offer]:
     """Return what lasts of the entries, one offer for all that say the same, in the order it was first said.
 
     Args:
         given: in order of time.
-        known: forms of what the core says already.
+        known: what the core says already, sentence by sentence, in the normal form of duplicates.
         working: an assistant works for the user.
     """
-    found: dict[Form, _Sayings] = defaultdict(list)
+    found: dict[tuple[str, Key], _Sayings] = defaultdict(list)
     for entry in given:
-        for sentence in [] if entry.asked else sentences(entry.text):
-            text = entry.told(alone(sentence))
-            key = form(text)
-            if (
-                key
-                and known.isdisjoint((key, form(entry.told(sentence))))
-                and len(text) <= LONGEST
-                and not is_open(sentence)
-                and not is_question(sentence)
-            ):
-                found[key].append((entry, text, _cue_of(entry, sentence, working=working)))
-    again = _said_again(found)
-    made = (_offer(said, again.get(key, ())) for key, said in found.items())
-    return [offer for offer in made if offer]
+        for one in () if entry.asked else entry.sentences:
+            is_new = known.isdisjoint((normal.same(entry.told(one.text)), normal.same(entry.quoted(one))))
+            if is_new and len(one.text) <= LONGEST and not is_open(one.text) and not is_question(one.text):
+                speaker = entry.speaker if entry.speaker not in _UNNAMED or not entry.by_user else ""
+                found[speaker, key_of(one.text)].append((entry, one, _cue_of(entry, one.text, working=working)))
+    made: dict[str, Offer] = {}
+    for offer in filter(None, map(_offer, found.values())):
+        held = made.get(offer.text)
+        if held is None or held.importance < offer.importance:
+            cites = (*(held.cites if held else ()), *offer.cites)
+            made[offer.text] = offer._replace(cites=tuple(dict.fromkeys(cites)))
+    return list(made.values())
 
 
-def _offer(said: _Sayings, others: Sequence[_Sayings]) -> Offer | None:
-    """Return what is offered of sayings of the same; `others` say it in other words."""
-    entry, text, _ = next((one for one in said if one[0].by_user), said[0])
-    days = tuple(sorted({one.day for some in (said, *others) for one, _, _ in some}))
-    cites = tuple(dict.fromkeys(one.id for one, _, _ in said))
+def _offer(said: _Sayings) -> Offer | None:
+    """Return what is offered of sayings of the same, in the words of the user's last."""
+    entry, one, _ = next((one for one in reversed(said) if one[0].by_user), said[0])
+    text = entry.quoted(one)
+    days = tuple(sorted({entry.day for entry, _, _ in said}))
+    cites = tuple(dict.fromkeys(f"{held.id}.{other.number}" for held, other, _ in said if held.quoted(other) == text))
     more = min(_MOST_FOR_DAYS, _FOR_A_DAY * (len(days) - 1))
     cue = max((cue for _, _, cue in said if cue), key=lambda cue: cue.importance, default=None)
     if cue:
         return Offer(text, cites, cue.type, min(1.0, cue.importance + more), days)
-    if entry.origin == HAND and cues.STANDING.search(text.lower()) and _says_enough(text):
+    if entry.origin == HAND and cues.STANDING.search(one.text.lower()) and _says_enough(one.text):
         return Offer(text, cites, MemoryType.PREFERENCE, _OF_STANDING + more, days)
-    if entry.by_user and any(claim.ends for claim in claims(text)):
+    if entry.by_user and replacement.ended(one.text):
         return Offer(text, cites, MemoryType.FACT, _OF_CHANGE + more, days)
-    if entry.origin != AGENT and _is_milestone(text):
+    if entry.origin != AGENT and _is_milestone(one.text):
         return Offer(text, cites, MemoryType.EVENT, _OF_MILESTONE + more, days)
-    is_latest = all(some[-1][0].day <= said[-1][0].day for some in others)
-    if entry.by_user and len(days) > 1 and is_latest and _says_enough(text):
-        kind = MemoryType.PREFERENCE if _is_standing(text) else MemoryType.FACT
+    if entry.by_user and len(days) > 1 and _says_enough(one.text):
+        kind = MemoryType.PREFERENCE if _is_standing(one.text) else MemoryType.FACT
         return Offer(text, cites, kind, _OF_REPEATED + more - _FOR_A_DAY, days)
     return None
-
-
-def _said_again(found: dict[Form, _Sayings]) -> dict[Form, list[_Sayings]]:
-    """Return, for the user's wishes, what says the same in other words, as far as shared words can tell.
-
-    What two that are alike must share is one of the rarest words of either: the prefix filter of similarity joins
-    (Chaudhuri, Ganti and Kaushik 2006).
-    """
-    wishes = {
-        key: frozenset(words.content(said[0][1]))
-        for key, said in found.items()
-        if said[0][0].by_user and _is_standing(said[0][1])
-    }
-    holding: dict[str, list[Form]] = defaultdict(list)
-    for key, keys in wishes.items():
-        for word in keys:
-            holding[word].append(key)
-    again = {}
-    for key, keys in wishes.items():
-        rare = sorted(keys, key=lambda word: (len(holding[word]), word))[: int(len(keys) * (1 - _ALIKE)) + 1]
-        near = dict.fromkeys(one for word in rare for one in holding[word] if one != key)
-        again[key] = [found[one] for one in near if _is_alike(key, keys, one, wishes[one])]
-    return again
-
-
-def _is_alike(key: Form, keys: frozenset[str], other: Form, others: frozenset[str]) -> bool:
-    if len(keys & others) < _ALIKE * len(keys | others) or any(
-        char.isdigit() for word in keys ^ others for char in word
-    ):
-        return False
-    return negations(" ".join(key)) == negations(" ".join(other))
 
 
 def _is_standing(text: str) -> bool:

@@ -1,7 +1,7 @@
-"""Statements: a conversation cut into what could each be one line of memory, small talk and narration trimmed off.
+"""Statements: a conversation cut into what could each be one line of memory, small talk and narration left out.
 
-A statement is one or a few whole sentences of one message, in order. Sentences that add little to it are left out, and
-so are clauses of pure small talk at its ends; what stays is verbatim.
+A statement is one or a few whole sentences of one message, in order, as they were said. Sentences that add little to it
+are left out.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.jobs import signals
 from memoryd.jobs.duplicates import Known
+from memoryd.ledger import steering
 from memoryd.llm import cues, words
-from memoryd.llm.sentences import alone, capitalised, is_question
+from memoryd.llm.sentences import Sentence, is_question
 from memoryd.text import prose
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Said(NamedTuple):
     speaker: str  # "User", "Assistant", or the name the message begins with
     by_user: bool
     text: str
-    sentences: tuple[str, ...]
+    sentences: tuple[Sentence, ...]
 
 
 class Statement(NamedTuple):
@@ -58,6 +59,7 @@ class Statement(NamedTuple):
     final: bool  # of the last message of an assistant before the user speaks again
     asked: str = ""  # the question, where the answer does not stand alone
     asked_id: str = ""
+    numbers: tuple[int, ...] = ()  # of its sentences
 
 
 def statements(
@@ -76,6 +78,7 @@ def statements(
 
 
 class _Part(NamedTuple):
+    number: int
     text: str
     keys: frozenset[str]
     mass: float
@@ -91,7 +94,7 @@ class _Reading:
         self._enough = enough
         self._working = working
         self._names = _names(said)
-        self._keys = [[frozenset(words.content(part)) for part in one.sentences] for one in said]
+        self._keys = [[frozenset(words.content(part.text)) for part in one.sentences] for one in said]
         self._rarity = _rarity(self._keys, self._names)
         self._recent: list[frozenset[str]] = []
         self._asserted = Known()  # by the user's last message
@@ -101,17 +104,17 @@ class _Reading:
         known = frozenset().union(*self._recent[-_RECENT:])
         self._recent.append(frozenset().union(*self._keys[turn]))
         if self._said[turn].by_user:
-            self._asserted = Known(part for part in self._said[turn].sentences if not is_question(part))
+            self._asserted = Known(part.text for part in self._said[turn].sentences if not is_question(part.text))
         found = (self._statement(turn, unit, known) for unit in _units(self._parts(turn, known), self._unit_words))
         return [statement for statement in found if statement]
 
     def _parts(self, turn: int, known: frozenset[str]) -> list[_Part]:
         one = self._said[turn]
         parts = []
-        for text, keys in zip(one.sentences, self._keys[turn], strict=True):
+        for (number, text), keys in zip(one.sentences, self._keys[turn], strict=True):
             is_idle = self._is_idle(text, by_user=one.by_user) or self._only_assents(turn, text, known)
             mass = 0.0 if is_idle else sum(map(self._rarity.__getitem__, sorted(keys)))
-            parts.append(_Part(text, keys, mass, prose.words(text)))
+            parts.append(_Part(number, text, keys, mass, prose.words(text)))
         return _fixes_first(parts) if self._working and not one.by_user else parts
 
     def _is_idle(self, text: str, *, by_user: bool) -> bool:
@@ -133,8 +136,10 @@ class _Reading:
 
     def _statement(self, turn: int, unit: list[_Part], known: frozenset[str]) -> Statement | None:
         one = self._said[turn]
-        kept = _trim(unit, self._enough)
-        text = alone(" ".join(_core(part.text) for part in kept))
+        # What limits or denies an order of the user's may be its next sentence.
+        is_order = one.by_user and any(steering.instructs(part.text) for part in unit)
+        kept = unit if is_order else _trim(unit, self._enough)
+        text = " ".join(part.text if part.text[-1:] in cues.ENDS else f"{part.text}." for part in kept)
         own = frozenset().union(*(part.keys for part in kept)) - self._names
         talk = own & words.CHATTER_KEYS
         told = own - talk
@@ -147,6 +152,7 @@ class _Reading:
             cost=prose.words(text) + prose.words(asked) + LABEL_WORDS,
             told=told, talk=talk, new=len(told - known), cut=len(kept) < len(unit),
             answers=bool(question), final=self._is_final(turn), asked=asked, asked_id=asks_before if asked else "",
+            numbers=tuple(part.number for part in kept),
         )  # fmt: skip
 
     def _says_enough(self, one: Said, text: str, told: frozenset[str], talk: frozenset[str]) -> bool:
@@ -159,7 +165,7 @@ class _Reading:
         before = self._said[turn - 1] if turn else None
         if before is None or before.speaker == self._said[turn].speaker:
             return "", ""
-        return before.id, next((part for part in reversed(before.sentences) if is_question(part)), "")
+        return before.id, next((part.text for part in reversed(before.sentences) if is_question(part.text)), "")
 
     def _is_final(self, turn: int) -> bool:
         return not self._said[turn].by_user and (turn + 1 == len(self._said) or self._said[turn + 1].by_user)
@@ -225,23 +231,3 @@ def _trim(unit: list[_Part], enough: float) -> list[_Part]:
         chosen.append(i)
         wanted -= unit[i].mass
     return [unit[i] for i in sorted(chosen)]
-
-
-def _core(sentence: str) -> str:
-    """Cut the small talk off both ends of a sentence; what stays is one span of it."""
-    text = cues.LEAD.sub("", sentence) or sentence
-    if text != sentence:
-        text = capitalised(text)
-    for joint in reversed(list(cues.JOINT.finditer(text))):
-        tail = text[joint.start() :]
-        if not _is_small_talk(tail):
-            break
-        text = text[: joint.start()]
-    text = text.strip()
-    return text if text[-1:] in cues.ENDS else f"{text}."
-
-
-def _is_small_talk(clause: str) -> bool:
-    if cues.TIME.search(clause.lower()) or cues.NOT.search(clause):
-        return False
-    return words.CHATTER_KEYS.issuperset(words.content(clause))

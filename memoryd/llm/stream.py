@@ -24,11 +24,16 @@ _ENDS = {
     "content_filter": "refusal", "refusal": "refusal",
 }  # fmt: skip
 _CALLING = frozenset({"tool_calls", "function_call", "tool_use", "tool-calls"})  # ends of an answer that is calls
+_TEXTS = frozenset({"text", "output_text"})  # types of blocks that are the answer
 MOST_CALLS = 2_000
 
 
 class BadReplyError(Exception):
-    """What came is no answer; the text says why, without any of it."""
+    """What came is no answer; the text says why, without any of it. `said` is the server's own error, if any."""
+
+    def __init__(self, why: str, said: str = "") -> None:
+        super().__init__(why)
+        self.said = said
 
 
 @dataclass(slots=True)
@@ -77,7 +82,7 @@ class Assembly:
         """
         given = _object(data)
         if given.get("error"):
-            raise BadReplyError("the server broke its answer off with an error")
+            raise BadReplyError("the server broke its answer off with an error", json.dumps(given["error"]))
         model = given.get("model")
         self.model = model if isinstance(model, str) else self.model
         self._count(given.get("usage"))
@@ -92,11 +97,9 @@ class Assembly:
         said = choice.get(said_in) or {}
         if not isinstance(said, dict):
             raise BadReplyError("the answer's message is no object")
-        content = said.get("content")
-        if content is not None and not isinstance(content, str):
-            raise BadReplyError("the answer's content is no text")
-        self.parts.append(content or "")
-        self._say(len(content or ""))
+        content = _text_of(said.get("content"))
+        self.parts.append(content)
+        self._say(len(content))
         self._call(said.get("tool_calls") or [])
         self.refused = self.refused or bool(said.get("refusal"))
         end = choice.get("finish_reason")
@@ -203,6 +206,17 @@ def _object(data: bytes) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise BadReplyError("the answer is no JSON object")
     return given
+
+
+def _text_of(content: object) -> str:
+    """Return the text of a message: a string, or the text blocks of a list. Blocks of reasoning are no text."""
+    blocks = [{"type": "text", "text": content or ""}] if content is None or isinstance(content, str) else content
+    if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
+        raise BadReplyError("the answer's content is no text")
+    texts = [block.get("text") for block in blocks if block.get("type") in _TEXTS]
+    if not all(isinstance(text, str) for text in texts):
+        raise BadReplyError("the answer's content is no text")
+    return "".join(map(str, texts))
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -26,21 +26,13 @@ _FRONT_END = re.compile(rb"(?:---|\.\.\.)[ \t]*\r?\n?")
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One part of a file.
+    """One part of a file."""
 
-    Attributes:
-        first_line: of the file, counted from 1.
-        last_line: of the file, the last one that belongs to it.
-        heading: the headings it stands under, outermost first.
-        text: its lines.
-        is_bullet: whether it is one bullet, with what hangs below it.
-    """
-
-    first_line: int
-    last_line: int
-    heading: tuple[str, ...]
+    first_line: int  # of the file, counted from 1
+    last_line: int  # of the file, the last one that belongs to it
+    heading: tuple[str, ...]  # the headings it stands under, outermost first
     text: str
-    is_bullet: bool = False
+    is_bullet: bool = False  # whether it is one bullet, with what hangs below it
 
 
 class _Block(NamedTuple):
@@ -52,9 +44,7 @@ class _Block(NamedTuple):
 def chunks(data: bytes, *, apart: bool = False) -> list[Chunk]:
     """The chunks of a file, in order; every line of it is in one of them.
 
-    Args:
-        data: the file.
-        apart: each bullet is a chunk of its own, since each is a memory of its own.
+    With `apart` each bullet is a chunk of its own, since each is a memory of its own.
     """
     found: list[Chunk] = []
     line = 1

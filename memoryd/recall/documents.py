@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.recall.words import indexable, names_in
-from memoryd.transcripts.turn import Kind, Origin, Role
+from memoryd.transcripts.turn import SPOKEN, Kind, Origin, Role
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ NEIGHBOURS = 2  # on each side
 _NEAR = 250  # characters of each neighbour: what an answer is about is said at its beginning
 PIECE = 8000  # characters of a turn that are one document
 _USER = str(Origin.USER)
-_SPOKEN = frozenset({str(Kind.MESSAGE), str(Kind.SUMMARY)})
+_SPOKEN = frozenset(map(str, SPOKEN | {Kind.SUMMARY}))
 _SPEAKERS = frozenset({str(Role.USER), str(Role.ASSISTANT)})
 _SILENT = frozenset({str(Origin.TOOL), str(Origin.SYSTEM), str(Origin.INJECTED)})
 _MONTHS = "January February March April May June July August September October November December".split()  # noqa: SIM905
@@ -38,23 +38,14 @@ _TAG = re.compile(r"(?<![\w#&/])#([^\W\d_][\w/-]*)")
 
 
 class Document(NamedTuple):
-    """What is found as one thing. A NamedTuple, since one is built for each turn.
+    """What is found as one thing. A NamedTuple, since one is built for each turn."""
 
-    Attributes:
-        first_line: of the file; of a turn its number in the session.
-        last_line: as the first.
-        digest: of the text it was made from, so that it is known when that is another one.
-        columns: as `COLUMNS` names them.
-        day: YYYY-MM-DD where it is known.
-        piece: which part of a turn that is too long for one.
-    """
-
-    first_line: int
+    first_line: int  # of the file; of a turn its number in the session
     last_line: int
-    digest: bytes
-    columns: tuple[str, ...]
-    day: str | None = None
-    piece: int = 0
+    digest: bytes  # of the text it was made from, so that it is known when that is another one
+    columns: tuple[str, ...]  # as `COLUMNS` names them
+    day: str | None = None  # YYYY-MM-DD where it is known
+    piece: int = 0  # which part of a turn that is too long for one
 
     @property
     def is_said(self) -> bool:
@@ -89,14 +80,14 @@ def digest_of(text: str) -> bytes:
     return hashlib.sha256(text.encode(errors="replace")).digest()[:16]
 
 
-def of_turns(turns: Sequence[Said], first_seq: int = 0) -> list[Document]:
-    """The documents of a session's turns from `first_seq` on; the ones before it are there as neighbours."""
+def of_turns(turns: Sequence[Said]) -> list[Document]:
+    """The documents of a session's turns."""
     talk = [turn for turn in turns if turn.is_conversation]
     near = [(turn.sidechain, indexable(turn.text[:_NEAR])) for turn in talk]
     place = {turn.seq: at for at, turn in enumerate(talk)}
     found: list[Document] = []
     for turn in turns:
-        if turn.seq < first_seq or not turn.is_evidence:
+        if not turn.is_evidence:
             continue
         at = place.get(turn.seq)
         if at is None:
@@ -121,26 +112,12 @@ def _of_turn(turn: Said, column: str, near: str) -> list[Document]:
 
 
 def _columns(own: str, column: str, *, near: str = "", about: str = "") -> tuple[str, ...]:
-    words = indexable(own)
-    return (
-        words if column == "person" else "",
-        words if column == "text" else "",
-        words if column == "tool" else "",
-        near,
-        about,
-        names_in(own),
-    )
+    given = {column: indexable(own), "near": near, "about": about, "names": names_in(own)}
+    return tuple(given.get(name, "") for name in COLUMNS)
 
 
 def of_chunk(chunk: Chunk, shown: str, about: str, day: str | None) -> Document:
-    """The document of a part of a file.
-
-    Args:
-        chunk: the part.
-        shown: its text as it may be stored.
-        about: what else it is found by.
-        day: of the file, where it has one.
-    """
+    """The document of a part of a file."""
     words = indexable("\n".join((*chunk.heading, about)))
     return Document(chunk.first_line, chunk.last_line, digest_of(chunk.text), _columns(shown, "text", about=words), day)
 

@@ -25,8 +25,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from memoryd.gauge.estimate import estimate
-from memoryd.ledger.grounding import content
-from memoryd.ledger.voice import own
+from memoryd.text.content import content
+from memoryd.text.voice import own
 from memoryd.text.wording import stem
 
 if TYPE_CHECKING:
@@ -77,25 +77,15 @@ class Tally:
 
 @dataclass(slots=True)
 class Evaluation:
-    """What came of all questions.
-
-    Attributes:
-        asked: questions that were put.
-        counted: those whose answer some memory held.
-        days: a search in the daily files alone.
-        consolidated: the core, and such a search in the rest of the same budget.
-        core: the core alone.
-        wins: questions that only `consolidated` answers.
-        losses: questions that only `days` answers.
-    """
+    """What came of all questions."""
 
     asked: int = 0
-    counted: int = 0
-    days: Tally = field(default_factory=Tally)
-    consolidated: Tally = field(default_factory=Tally)
-    core: Tally = field(default_factory=Tally)
-    wins: int = 0
-    losses: int = 0
+    counted: int = 0  # whose answer some memory held
+    days: Tally = field(default_factory=Tally)  # a search in the daily files alone
+    consolidated: Tally = field(default_factory=Tally)  # the core, and such a search in the rest of the same budget
+    core: Tally = field(default_factory=Tally)  # alone
+    wins: int = 0  # only `consolidated` answers
+    losses: int = 0  # only `days` answers
 
     @property
     def chance(self) -> float:
@@ -129,13 +119,7 @@ def terms(text: str) -> frozenset[str]:
 
 
 def evaluate(questions: Iterable[tuple[Asked, Sequence[str]]], days: Sequence[Entry], most_tokens: int) -> Evaluation:
-    """Answer each question from both memories, as they were when its session began.
-
-    Args:
-        questions: each with the core of that time.
-        days: all that the daily files say, in order of time.
-        most_tokens: of a budget; it is twice the core, so that half of it is left for a search.
-    """
+    """Answer each question from both memories, as they were when its session began."""
     told = Evaluation()
     all_days = _Days(days)
     for asked, core in questions:

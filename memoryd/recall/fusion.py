@@ -24,11 +24,6 @@ def fuse(by_words: Sequence[Ranked], by_meaning: Sequence[Ranked], quoting: froz
     """Both orders as one, each thing once, the best first; what holds a quoted phrase before all others.
 
     The score is 1 for what is first in both.
-
-    Args:
-        by_words: as `ranking.rank` orders what holds the words, each turn once.
-        by_meaning: the same of what means something like the question.
-        quoting: ids of the candidates that hold what was quoted.
     """
     words = {_what(one): place for place, one in enumerate(by_words, 1)}
     meaning = {_what(one): place for place, one in enumerate(by_meaning, 1)}

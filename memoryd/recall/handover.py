@@ -1,9 +1,8 @@
 """Hand-over: what another session of the same agent was about that no daily file tells yet.
 
-What was asked is quoted from its beginning, since it is the person's. Of the last answer only sentences are told that
-report: it may repeat what a page said, so what orders, praises, or speaks for the user is left out, as are addresses
-and code. What it calls open is what the next session needs: of that, changes to the work at hand are told though they
-read as orders, and none of it is cut for length before the rest. A sleep weighs the whole of it later.
+What was asked is quoted from its beginning, since it is the person's, and the last answer as far as it is prose. It may
+repeat what a page said, so a token that only outside text brought up is replaced in it (`ledger/foreign.py`). What the
+answer calls open is what the next session needs: it is not cut for length before the rest.
 """
 
 from __future__ import annotations
@@ -11,9 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.ledger import steering, unfinished
-from memoryd.ledger.exact import urls
-from memoryd.ledger.taint import without_addresses
+from memoryd.ledger import unfinished
 from memoryd.recall.injection import Part
 from memoryd.text import prose
 from memoryd.text.neutral import neutral
@@ -22,15 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date, datetime
 
+    from memoryd.ledger.foreign import Foreign
+
 ASKED = 3  # requests that are quoted, the last ones
 ASKED_CHARACTERS = 280  # of each
 ANSWER_CHARACTERS = 600
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")  # noqa: RUF001
 OPEN_CHARACTERS = 400  # of them at most for what is open, where the whole is longer
 _ENDS = ".!?:;。！？"  # noqa: RUF001
-_LEFT_OUT = "(left out: it may be an order);"
-_STEERS = (steering.instructs, steering.binds, steering.prefers, steering.triggers, steering.endorses)
-_STEERS_WORK = (steering.leads_out, *_STEERS[1:])
 
 
 class Spoken(NamedTuple):
@@ -53,6 +49,7 @@ class Other(NamedTuple):
     first: datetime  # local time of what was said first
     last: datetime
     spoken: Sequence[Spoken]  # in order; of the user's messages and of the answers the last ones
+    foreign: Foreign  # of all its turns
 
 
 def part(other: Other, today: date) -> Part | None:
@@ -60,10 +57,13 @@ def part(other: Other, today: date) -> Part | None:
     lines: list[str] = []
     asked, is_answered = 0, False
     for one in reversed(other.spoken):
-        if one.by_user and asked < ASKED and (said := neutral(one.text)):
+        if (one.by_user and asked == ASKED) or (not one.by_user and is_answered):
+            continue
+        text = other.foreign.without(one.text, other.id)
+        if one.by_user and (said := neutral(text)):
             lines.append(f"- the user asked: {_cut(said, ASKED_CHARACTERS)}")
             asked += 1
-        elif not one.by_user and not is_answered and (said := _answered(one.text)):
+        elif not one.by_user and (said := _answered(text)):
             lines.append(f"- its last answer: {said}")
             is_answered = True
     if not asked:
@@ -96,12 +96,8 @@ def _told(text: str) -> list[_Told]:
     for line in prose.lines(unfinished.with_labels(text)):
         is_open = is_list
         for sentence in _SENTENCE.split(line):
-            label = unfinished.label(sentence) or ""
-            is_open = is_open or bool(label)
-            if _is_work(sentence.removeprefix(label)) if is_open else _reports(sentence):
-                told.append(_Told(_item(sentence) if is_list else sentence, is_open or unfinished.is_left(sentence)))
-            elif is_open:
-                told.append(_Told(label + _LEFT_OUT, is_left=True))
+            is_open = is_open or unfinished.label(sentence) is not None
+            told.append(_Told(_item(sentence) if is_list else sentence, is_open or unfinished.is_left(sentence)))
             is_list = is_list or unfinished.is_label(sentence)
     return told
 
@@ -111,15 +107,7 @@ def _item(text: str) -> str:
 
 
 def _plain(told: Sequence[_Told]) -> str:
-    return neutral(without_addresses(" ".join(one.text for one in told))).removesuffix(";")
-
-
-def _reports(sentence: str) -> bool:
-    return not any(steers(sentence) for steers in _STEERS)
-
-
-def _is_work(told: str) -> bool:
-    return not (any(steers(told) for steers in _STEERS_WORK) or urls(told))
+    return neutral(" ".join(one.text for one in told)).removesuffix(";")
 
 
 def _cut(text: str, most: int) -> str:

@@ -29,15 +29,17 @@ longer true:", or within a list or code, the same words may say something else.
 from __future__ import annotations
 
 import re
-import unicodedata
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.counted import counted
+from memoryd.text.fences import open_after
 from memoryd.text.neutral import neutral
+from memoryd.tiers import core
 from memoryd.transcripts.injected import CLOSE, OPEN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     Count = Callable[[Sequence[str]], Sequence[int]]
 
@@ -48,7 +50,6 @@ _END = f"{CLOSE}\n"
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*)", re.DOTALL)
 _TOLD_HEADING = re.compile(r" (#{1,6}) ")
 _ALONE = re.compile(r"[-*+][ \t]+(.*)")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 BY_USER = "user: "  # whose words facts are: a bullet that names the speaker says no more
 _ROUNDS = 12
 _NAMINGS = 3  # the room that a name takes may leave no place for another
@@ -112,25 +113,20 @@ def render(
     budget: Budget,
     count: Count,
     others: Sequence[Part] = (),
+    notes: Mapping[str, str] = MappingProxyType({}),
 ) -> Injection:
     """Write what an agent is told.
 
     Facts that do not fit go from the last up, then the profile is cut. Files share their room: a short one is told
-    whole, long ones are cut to equal lengths, at their ends, or ahead of their newest lines. So do other sessions.
-    What is left out is named where it would be; what has no place there, in a last line, where that fits.
-
-    Args:
-        profile: its lines, neutral, as `ledger.profile.render` gives them.
-        facts: their lines, neutral, the surest first, as `ledger.facts.line` gives them.
-        parts: the files, in order.
-        budget: how long it may be; met by the text as `count` measures it.
-        count: the tokens of each of several texts.
-        others: what other sessions hand over, told ahead of the files.
+    whole, long ones are cut to equal lengths, at their ends, or ahead of their newest lines. So do other sessions. What
+    is left out is named where it would be; what has no place there, in a last line, where that fits. All lines are
+    neutral. The text, as `count` measures it, keeps to the budget; `others` is what other sessions hand over, told
+    ahead of the files; `notes` are told behind the lines that they are of.
     """
-    made, untold = _rendered(profile, facts, parts, budget, count, others)
+    made, untold = _rendered(profile, facts, parts, budget, count, others, notes)
     for _ in range(_NAMINGS if made.text and untold else 0):
         beside = _beside(budget, _missing(untold), count)
-        told, still = _rendered(profile, facts, parts, beside, count, others)
+        told, still = _rendered(profile, facts, parts, beside, count, others, notes)
         if set(still) <= set(untold):
             text = f"{told.text.removesuffix(_END)}{_missing(still)}{_END}"
             tokens = count([text])[0]
@@ -159,15 +155,16 @@ def _rendered(
     budget: Budget,
     count: Count,
     others: Sequence[Part],
+    notes: Mapping[str, str],
 ) -> tuple[Injection, tuple[str, ...]]:
     """What is told, and what of that which is left out it does not name."""
-    handed = _handed(_blocks(others, count), budget, count)
-    blocks = _blocks(parts, count)
+    handed = _handed(_blocks(others, count, {}), budget, count)
+    blocks = _blocks(parts, count, notes)
     if not (profile or facts or blocks or handed.text):
         return Injection("", 0, handed.left_out), handed.untold
     rest_of = _less(budget, handed.text, count)
     most = budget.sections if rest_of.whole is None else min(budget.sections, rest_of.whole)
-    sections = _Sections(profile, facts, count)
+    sections = _Sections(profile, facts, count, notes)
     room, rest = most, budget.files
     for _ in range(_ROUNDS):
         told = sections.chosen(room)
@@ -230,9 +227,10 @@ def _units(text: str, budget: Budget) -> float:
 class _Sections:
     """The sections, cut to any room."""
 
-    def __init__(self, profile: Sequence[str], facts: Sequence[str], count: Count) -> None:
+    def __init__(self, profile: Sequence[str], facts: Sequence[str], count: Count, notes: Mapping[str, str]) -> None:
         self._profile = [f"{line}\n" for line in profile]
-        self._facts = [f"{line}\n" for line in facts]
+        self._plain = facts
+        self._facts = [f"{line}{_note(line, notes)}\n" for line in facts]
         self._count = count
         own = [f"{OPEN}\n{LEAD}\n", f"{CLOSE}\n", f"{FACTS}\n", _fewer(len(facts)), "..."]
         sizes = count([*own, *self._profile, *self._facts])
@@ -243,7 +241,8 @@ class _Sections:
     def said(self, text: str) -> frozenset[str]:
         """What those facts say that stand in a text."""
         told = frozenset(text.splitlines(keepends=True))
-        said = frozenset(_said(line.partition("] ")[2]) for line in self._facts if line in told)
+        facts = (plain for line, plain in zip(self._facts, self._plain, strict=True) if line in told)
+        said = frozenset(_said(line.partition("] ")[2]) for line in facts)
         return said | {f"{BY_USER}{one}" for one in said}
 
     def chosen(self, room: int) -> _Chosen:
@@ -281,10 +280,15 @@ def _fewer(left: int) -> str:
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def _block(part: Part, count: Count) -> _Block:
+def _note(line: str, notes: Mapping[str, str]) -> str:
+    note = notes.get(line.strip())
+    return f" ({note})" if note else ""
+
+
+def _block(part: Part, count: Count, notes: Mapping[str, str]) -> _Block:
     found = list(_contained(part.text))
     name = f"{neutral(part.name)}:\n"
-    lines = [f"{line}\n" for _, line in found]
+    lines = [f"{line}{_note(line, notes)}\n" for _, line in found]
     numbers = [number for number, _ in found]
     highest = numbers[-1] if numbers else 0
     heading, mark, *sizes = count([name, _gap(highest, highest, part.whole), *lines])
@@ -293,8 +297,8 @@ def _block(part: Part, count: Count) -> _Block:
     return _Block(name, lines, numbers, sizes, said, heading, mark, part.newest_last, part.whole)
 
 
-def _blocks(parts: Sequence[Part], count: Count) -> list[_Block]:
-    return [block for block in (_block(part, count) for part in parts) if block.lines]
+def _blocks(parts: Sequence[Part], count: Count, notes: Mapping[str, str]) -> list[_Block]:
+    return [block for block in (_block(part, count, notes) for part in parts) if block.lines]
 
 
 def _alone(part: Part) -> Iterator[tuple[int, str]]:
@@ -312,9 +316,8 @@ def _alone(part: Part) -> Iterator[tuple[int, str]]:
             section.append(bullet)
         bullet = bullet if not line.strip() else None
         commented = (commented or (not fence and "<!--" in line)) and "-->" not in line.rpartition("<!--")[2]
-        if (mark := _FENCE.match(line)) and not commented:
-            fence, is_plain = "" if fence and mark[1].startswith(fence) else fence or mark[1], False
-        elif fence or commented:
+        before, fence = fence, fence if commented else open_after(fence, line)
+        if before or fence or commented:
             is_plain = False
         elif heading:
             yield from section if is_plain else ()
@@ -332,7 +335,7 @@ def _alone(part: Part) -> Iterator[tuple[int, str]]:
 
 def _said(text: str) -> str:
     """What a text says, equal for texts that are the same to a duplicate's finder."""
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", neutral(text)).casefold())
+    return core.normal(neutral(text))
 
 
 def _contained(text: str) -> Iterator[tuple[int, str]]:

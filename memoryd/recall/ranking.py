@@ -28,32 +28,18 @@ FACT = "fact"
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A document that matches.
-
-    Attributes:
-        id: in the index.
-        score: of BM25; more is better.
-        path: of its source.
-        tier: of its source.
-        first_line: in its source.
-        last_line: in its source.
-        piece: which part of a long turn.
-        digest: of the text it was made from.
-        day: YYYY-MM-DD, where it has one.
-        shown: its text, where that must not be shown as its source has it.
-        tags: of its source.
-    """
+    """A document that matches."""
 
     id: int
-    score: float
+    score: float  # of BM25; more is better
     path: str
     tier: str
     first_line: int
     last_line: int
     piece: int
-    digest: bytes
-    day: str | None
-    shown: str | None
+    digest: bytes  # of the text it was made from
+    day: str | None  # YYYY-MM-DD, where it has one
+    shown: str | None  # its text, where that must not be shown as its source has it
     tags: frozenset[str] = frozenset()
 
 
@@ -70,36 +56,21 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A candidate with its final score, and what raised or lowered it.
-
-    Attributes:
-        candidate: what was found.
-        score: more is better.
-        known: what the ledger knows of it.
-        boosts: what raised or lowered its score.
-        by_words: its place among those that hold the words, from 1; None where it is not among them, or not asked.
-        by_meaning: the same among those that mean something like it.
-    """
+    """A candidate with its final score, and what raised or lowered it."""
 
     candidate: Candidate
     score: float
     known: Known | None = None
-    boosts: tuple[str, ...] = field(default=())
+    boosts: tuple[str, ...] = field(default=())  # what raised or lowered its score
+    # its place among those that hold the words, from 1; None where it is not among them, or not asked
     by_words: int | None = None
-    by_meaning: int | None = None
+    by_meaning: int | None = None  # the same among those that mean something like it
 
 
 def rank(
     candidates: Sequence[Candidate], known: Callable[[Candidate], Known | None], today: date, quoting: frozenset[int]
 ) -> list[Ranked]:
-    """The candidates in the order in which they are shown; those with a quoted phrase before all others.
-
-    Args:
-        candidates: what matches.
-        known: tells of a candidate what the ledger knows.
-        today: what recency is counted from.
-        quoting: ids of those that hold what was quoted.
-    """
+    """The candidates in the order in which they are shown; those with a quoted phrase before all others."""
     scored = [_scored(one, known(one), today) for one in candidates]
     order = sorted(scored, key=lambda one: (one.candidate.id not in quoting, -one.score, one.candidate.id))
     return sorted(_apart(order), key=lambda one: (one.candidate.id not in quoting, -one.score, one.candidate.id))

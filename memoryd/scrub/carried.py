@@ -35,8 +35,7 @@ _USER = re.compile(
     rb"(?:er)?(?:=|[ \t]{1,4}|(?<= -u)(?=[\w.@\"']))(?P<quote>[\"']?)(?P<user>\"?[^\s:\"']{0,128}\"?):"
     rb"(?P<password>[^\s\"']{1,256}|\"[^\"\n]{1,256}\")"
 )
-_PROGRAMS = ("curl", "wget", "http", "xh", "ftp", "smbclient", "mysql", "mongo", "psql", "twine", "helm", "docker")
-_COMMAND_WORDS = (*(word.encode() for word in _PROGRAMS), b"://")
+_COMMAND_WORDS = (*b"curl wget http xh ftp smbclient mysql mongo psql twine helm docker".split(), b"://")
 _COMMAND = re.compile(rb"(?i)\b(?:curl|wget|http|https|xh|ftp|lftp|smbclient|mysql|mongo|psql|twine|helm|docker)\b|://")
 _USERINFO = re.compile(rb"(?P<user>[^\s/:@\"'<>`|\\]{0,256}):(?P<password>[^\s/\"'<>`\\]{1,512})@(?=[\w\[%.$-])")
 # netrc(5), on one line: `machine NAME login NAME password SECRET`, or `default login …`.
@@ -46,20 +45,7 @@ _NETRC = re.compile(
 )
 _NETRC_LONGEST = 1100  # bytes of such a line that are looked at
 _ONLY_USER = re.compile(rb"(?P<user>[^\s/:@\"'<>`|\\]{16,512})@(?=[\w\[%-])")
-_WELL_KNOWN = {
-    b"password",
-    b"pass",
-    b"passwd",
-    b"pwd",
-    b"secret",
-    b"user",
-    b"username",
-    b"token",
-    b"x",
-    b"...",
-    b"port",
-    b"pw",
-}
+_WELL_KNOWN = frozenset(b"password pass passwd pwd secret user username token x ... port pw".split())
 
 # Functions of many libraries: a name and a password, and nothing says which is which.
 _LOGINS = (b"login(", b"log_in(", b"signin(", b"sign_in(", b"authenticate(", b"basicauth(", b"basic_auth(")
@@ -162,13 +148,7 @@ def _netrc(place: Place) -> Iterator[Span]:
 
 
 def _user_flag(place: Place) -> Iterator[Span]:
-    if place.first > place.begin and place.buffer[place.first - 1 : place.first] not in {
-        b" ",
-        b"\t",
-        b"\n",
-        b'"',
-        b"'",
-    }:
+    if place.first > place.begin and place.buffer[place.first - 1] not in b" \t\n\"'":
         return
     found = _USER.match(place.buffer, place.last, place.end)
     if found is None:

@@ -56,7 +56,9 @@ def _below(place: Place) -> Iterator[Span]:
     if mark not in {b"|", b",", b";", b"\t"} or head.count(mark) >= _COLUMNS_MAX:
         return
     names = _cells(head, mark)
-    if sum(map(bool, names)) < 2 or (mark in b",;" and not _is_head(head, names)):
+    # Arguments and lists of code have commas, too: between expressions, indented, or one at the end of the line.
+    is_head = mark not in b",;" or (not head[:1].isspace() and all(map(_NAME.fullmatch, names)))
+    if sum(map(bool, names)) < 2 or not is_head:
         return
     kinds = [_kind_of_head(name) for name in names]
     column = head[: place.first - begin].count(mark)
@@ -64,11 +66,6 @@ def _below(place: Place) -> Iterator[Span]:
     if column >= len(kinds) or kinds[column] is None or any(kinds[:column]):
         return
     yield from _rows(place, end + 1, mark, kinds)
-
-
-def _is_head(line: bytes, names: list[bytes]) -> bool:
-    # Arguments and lists of code have commas, too: between expressions, indented, or one at the end of the line.
-    return not line[:1].isspace() and all(map(_NAME.fullmatch, names))
 
 
 def _rows(place: Place, at: int, mark: bytes, kinds: list[str | None]) -> Iterator[Span]:

@@ -37,12 +37,8 @@ class _Rule(NamedTuple):
     lines: bool = False  # goes over line ends
 
 
-def _is_sql_password(value: bytes) -> bool:
-    return is_password(value, quoted=True)
-
-
-def _is_key(value: bytes) -> bool:
-    return is_token(value, quoted=True)
+_is_sql_password = partial(is_password, quoted=True)
+_is_key = partial(is_token, quoted=True)
 
 
 def _is_glued(value: bytes) -> bool:
@@ -62,18 +58,8 @@ _IDENTIFIED = _Rule(
     _is_sql_password, within=400, matches=True, lines=True,
 )  # fmt: skip
 _RULES: dict[bytes, _Rule] = {
-    b"mysql": _DATABASE,
-    b"mysqldump": _DATABASE,
-    b"mysqladmin": _DATABASE,
-    b"mariadb": _DATABASE,
-    b"docker login": _LOGIN,
-    b"podman login": _LOGIN,
-    b"registry login": _LOGIN,
-    b"skopeo login": _LOGIN,
-    b"buildah login": _LOGIN,
-    b"nerdctl login": _LOGIN,
-    b"az login": _LOGIN,
-    b"oc login": _LOGIN,
+    **dict.fromkeys((b"mysql", b"mysqldump", b"mysqladmin", b"mariadb"), _DATABASE),
+    **{name + b" login": _LOGIN for name in b"docker podman registry skopeo buildah nerdctl az oc".split()},
     b"sshpass": _Rule(b" -p", re.compile(rb"(?<=\s)-p[ \t]{0,4}" + _SECRET)),
     b"redis-cli": _Rule(b" -", re.compile(rb"(?<=\s)(?:-a|--pass)[ \t]{1,4}" + _SECRET)),
     b"htpasswd": _Rule(

@@ -11,7 +11,7 @@ import binascii
 import html
 import re
 from bisect import bisect_right
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -69,9 +69,7 @@ class View(NamedTuple):
     data: bytes
     first: int
     last: int  # exclusive
-    cuts: tuple[
-        tuple[int, int], ...
-    ] = ()  # where something was cut out: (place in the view, place in the buffer behind)
+    cuts: tuple[tuple[int, int], ...] = ()  # where something was cut out: place in the view, in the buffer behind
 
     def span(self, first: int, last: int, rule: str) -> Span:
         """The part of the buffer that a part of the view comes from."""
@@ -110,17 +108,15 @@ def _escaped(joined: Joined) -> Iterator[View]:
                 yield View(decode(buffer[first:behind]), first, behind)
 
 
-def _unescape(stretch: bytes) -> bytes:
-    return _ESCAPE.sub(
-        lambda found: bytes([int(found["hex"], 16) if found["hex"] else int(found["octal"], 8)]), stretch
-    )
+def _character(found: re.Match[bytes]) -> bytes:
+    return bytes([int(found["hex"], 16) if found["hex"] else int(found["octal"], 8)])
 
 
-def _unentity(stretch: bytes) -> bytes:
-    return _ENTITY.sub(lambda found: html.unescape(found[0].decode()).encode(), stretch)
-
-
-_DECODERS = ((_ESCAPED, _unescape), (_PERCENT, unquote_to_bytes), (_ENTITY, _unentity))
+_DECODERS: tuple[tuple[re.Pattern[bytes], Callable[[bytes], bytes]], ...] = (
+    (_ESCAPED, partial(_ESCAPE.sub, _character)),
+    (_PERCENT, unquote_to_bytes),
+    (_ENTITY, partial(_ENTITY.sub, lambda found: html.unescape(found[0].decode()).encode())),
+)
 
 
 def _base64(joined: Joined) -> Iterator[View]:

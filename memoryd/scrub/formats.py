@@ -15,17 +15,16 @@ from memoryd.scrub.finding import Place, Span
 from memoryd.scrub.plausible import is_hash, is_mixed, is_wordy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _WORD = rb"[A-Za-z0-9]"
 _SAFE = rb"[A-Za-z0-9_-]"
 _HEX = rb"[0-9a-fA-F]"
 
-# Prefix: (rule, what follows). The prefix is compared as it is written, the hit for it is found in any case.
-_TABLE: dict[str, tuple[str, bytes]] = {
+# Prefixes: (rule, what follows). A prefix is compared as it is written, the hit for it is found in any case.
+_ROWS: dict[str, tuple[str, bytes]] = {
     # clouds and hosting
-    "AKIA": ("aws-access-key", rb"[A-Z0-9]{16}"),
-    "ASIA": ("aws-access-key", rb"[A-Z0-9]{16}"),
+    "AKIA ASIA": ("aws-access-key", rb"[A-Z0-9]{16}"),
     "ABSK": ("aws-bedrock-key", rb"[A-Za-z0-9+/]{60,}={0,2}"),
     "AIza": ("google-key", _SAFE + rb"{30,40}"),
     "ya29.": ("google-oauth", rb"[A-Za-z0-9_.-]{20,}"),
@@ -33,9 +32,7 @@ _TABLE: dict[str, tuple[str, bytes]] = {
     "1//0": ("google-oauth", _SAFE + rb"{30,}"),
     "LTAI": ("alibaba-key", _WORD + rb"{12,24}"),
     "AKID": ("tencent-key", _WORD + rb"{28,36}"),
-    "dop_v1_": ("digitalocean", _HEX + rb"{40,}"),
-    "doo_v1_": ("digitalocean", _HEX + rb"{40,}"),
-    "dor_v1_": ("digitalocean", _HEX + rb"{40,}"),
+    "dop_v1_ doo_v1_ dor_v1_": ("digitalocean", _HEX + rb"{40,}"),
     "HRKU-": ("heroku-key", _SAFE + rb"{30,}"),
     "fo1_": ("flyio-token", _SAFE + rb"{30,}"),
     "fm1": ("flyio-token", rb"[ar]?_[A-Za-z0-9+/=_-]{40,}"),
@@ -46,8 +43,7 @@ _TABLE: dict[str, tuple[str, bytes]] = {
     "sb_secret_": ("supabase-token", _SAFE + rb"{16,}"),
     "pscale_": ("planetscale", rb"(?:tkn|pw|oauth)_[A-Za-z0-9_.=-]{16,}"),
     "dapi": ("databricks-token", rb"[0-9a-f]{32}(?:-[0-9])?"),
-    "hvs.": ("vault-token", _SAFE + rb"{24,}"),
-    "hvb.": ("vault-token", _SAFE + rb"{24,}"),
+    "hvs. hvb.": ("vault-token", _SAFE + rb"{24,}"),
     "pul-": ("pulumi-token", _HEX + rb"{36,}"),
     "dp.pt.": ("doppler-token", _WORD + rb"{36,}"),
     "dp.st.": ("doppler-token", rb"(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{36,}"),
@@ -55,44 +51,29 @@ _TABLE: dict[str, tuple[str, bytes]] = {
     "A3-": ("onepassword", rb"[A-Z0-9]{6}-[A-Z0-9]{5,11}(?:-[A-Z0-9]{5,6}){2,4}"),
     "tskey-": ("tailscale-key", rb"[a-z]+-[A-Za-z0-9]{8,}-[A-Za-z0-9]{16,}"),
     # hosts of code and packages
-    "ghp_": ("github-token", _WORD + rb"{30,}"),
-    "gho_": ("github-token", _WORD + rb"{30,}"),
-    "ghu_": ("github-token", _WORD + rb"{30,}"),
+    "ghp_ gho_ ghu_ ghr_": ("github-token", _WORD + rb"{30,}"),
     "ghs_": ("github-token", rb"[A-Za-z0-9_.-]{30,}"),
-    "ghr_": ("github-token", _WORD + rb"{30,}"),
     "github_pat_": ("github-token", rb"[A-Za-z0-9_]{36,}"),
-    "glpat-": ("gitlab-token", rb"[A-Za-z0-9_.-]{18,}"),
-    "gldt-": ("gitlab-token", _SAFE + rb"{18,}"),
-    "glptt-": ("gitlab-token", _SAFE + rb"{30,}"),
-    "glrt-": ("gitlab-token", rb"[A-Za-z0-9_.-]{18,}"),
-    "glcbt-": ("gitlab-token", _SAFE + rb"{18,}"),
-    "glsoat-": ("gitlab-token", _SAFE + rb"{18,}"),
-    "glft-": ("gitlab-token", _SAFE + rb"{18,}"),
-    "glimt-": ("gitlab-token", _SAFE + rb"{18,}"),
-    "gloas-": ("gitlab-token", _SAFE + rb"{30,}"),
-    "glagent-": ("gitlab-token", _SAFE + rb"{30,}"),
-    "GR1348941": ("gitlab-token", _SAFE + rb"{18,}"),
+    "glpat- glrt-": ("gitlab-token", rb"[A-Za-z0-9_.-]{18,}"),
+    "gldt- glcbt- glsoat- glft- glimt- GR1348941": ("gitlab-token", _SAFE + rb"{18,}"),
+    "glptt- gloas- glagent-": ("gitlab-token", _SAFE + rb"{30,}"),
     "ATBB": ("bitbucket-token", _WORD + rb"{28,}"),
     "ATATT3": ("atlassian-token", rb"[A-Za-z0-9_=-]{100,}"),
     "npm_": ("npm-token", _WORD + rb"{34,}"),
     "pypi-": ("pypi-token", rb"Ag[A-Za-z0-9_-]{40,}"),
     "rubygems_": ("rubygems-key", _HEX + rb"{40,}"),
     "cio": ("crates-token", _WORD + rb"{32}"),
-    "dckr_pat_": ("docker-token", _SAFE + rb"{20,}"),
-    "dckr_oat_": ("docker-token", _SAFE + rb"{20,}"),
+    "dckr_pat_ dckr_oat_": ("docker-token", _SAFE + rb"{20,}"),
     "CLOJARS_": ("clojars-token", rb"[A-Za-z0-9]{40,}"),
     "oy2": ("nuget-key", rb"[a-z0-9]{43}"),
     "AKCp": ("artifactory-key", _WORD + rb"{60,}"),
     "lin_api_": ("linear-key", _WORD + rb"{32,}"),
     "sgp_": ("sourcegraph", rb"(?:(?:local|[0-9a-fA-F]{16})_)?[0-9a-fA-F]{40}"),
     "snyk_": ("snyk-token", rb"(?:uat|sat)\.[A-Za-z0-9]{8}\.[A-Za-z0-9_.-]{40,}"),
-    "sqp_": ("sonar-token", _HEX + rb"{40}"),
-    "squ_": ("sonar-token", _HEX + rb"{40}"),
+    "sqp_ squ_": ("sonar-token", _HEX + rb"{40}"),
     # models
     "sk-ant-": ("anthropic-key", _SAFE + rb"{24,}"),
-    "sk-proj-": ("openai-key", _SAFE + rb"{20,}"),
-    "sk-svcacct-": ("openai-key", _SAFE + rb"{20,}"),
-    "sk-admin-": ("openai-key", _SAFE + rb"{20,}"),
+    "sk-proj- sk-svcacct- sk-admin-": ("openai-key", _SAFE + rb"{20,}"),
     "sk-or-": ("openrouter-key", rb"v1-[0-9a-f]{40,}"),
     "sk-lf-": ("langfuse-key", rb"[0-9a-f-]{36}"),
     "sk-": ("openai-key", rb"[A-Za-z0-9]{32,}"),
@@ -114,12 +95,7 @@ _TABLE: dict[str, tuple[str, bytes]] = {
     "jina_": ("jina-key", _WORD + rb"{40,}"),
     "e2b_": ("e2b-key", _HEX + rb"{40}"),
     # payment
-    "sk_live_": ("stripe-key", _WORD + rb"{10,}"),
-    "sk_test_": ("stripe-key", _WORD + rb"{10,}"),
-    "sk_prod_": ("stripe-key", _WORD + rb"{10,}"),
-    "rk_live_": ("stripe-key", _WORD + rb"{10,}"),
-    "rk_test_": ("stripe-key", _WORD + rb"{10,}"),
-    "rk_prod_": ("stripe-key", _WORD + rb"{10,}"),
+    "sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_": ("stripe-key", _WORD + rb"{10,}"),
     "whsec_": ("stripe-key", rb"[A-Za-z0-9+/=]{24,}"),
     "sq0atp-": ("square-token", _SAFE + rb"{20,}"),
     "sq0csp-": ("square-token", _SAFE + rb"{40,}"),
@@ -129,29 +105,19 @@ _TABLE: dict[str, tuple[str, bytes]] = {
     "FLWSECK": ("flutterwave-key", rb"(?:_TEST)?-[0-9a-zA-Z]{12,}(?:-X)?"),
     "live_": ("payment-key", rb"(?:pub_[0-9a-f]{28,}|[0-9a-f]{32,}|[A-Za-z0-9_=-]{36,})"),
     # chat and mail
-    "xoxb-": ("slack-token", rb"[0-9A-Za-z-]{20,}"),
-    "xoxp-": ("slack-token", rb"[0-9A-Za-z-]{20,}"),
-    "xoxa-": ("slack-token", rb"[0-9A-Za-z-]{20,}"),
-    "xoxs-": ("slack-token", rb"[0-9A-Za-z-]{20,}"),
-    "xoxr-": ("slack-token", rb"[0-9A-Za-z-]{20,}"),
-    "xoxo-": ("slack-token", rb"[0-9A-Za-z-]{20,}"),
+    "xoxb- xoxp- xoxa- xoxs- xoxr- xoxo-": ("slack-token", rb"[0-9A-Za-z-]{20,}"),
     "xoxe": ("slack-token", rb"(?:\.xox[bp])?-[0-9]-?[0-9A-Za-z-]{20,}"),
     "xapp-": ("slack-token", rb"[0-9]-[A-Z0-9]+-[0-9]+-[0-9a-zA-Z]+"),
     "hooks.slack.com/": ("slack-webhook", rb"(?:services|workflows|triggers)/[A-Za-z0-9+/]{20,}"),
-    "discord.com/api/webhooks/": ("discord-webhook", rb"[0-9]{16,}/[A-Za-z0-9_-]{40,}"),
-    "discordapp.com/api/webhooks/": ("discord-webhook", rb"[0-9]{16,}/[A-Za-z0-9_-]{40,}"),
+    "discord.com/api/webhooks/ discordapp.com/api/webhooks/": ("discord-webhook", rb"[0-9]{16,}/[A-Za-z0-9_-]{40,}"),
     "webhook.office.com/": ("teams-webhook", rb"webhookb2/[A-Za-z0-9@/-]{60,}"),
     "api.telegram.org/bot": ("telegram-token", rb"[0-9]{5,16}:[A-Za-z0-9_-]{30,}"),
     "SG.": ("sendgrid-key", rb"[A-Za-z0-9_.-]{40,}"),
     "xkeysib-": ("brevo-key", rb"[0-9a-f]{40,}-[A-Za-z0-9]{10,}"),
-    "pubkey-": ("mailgun-key", _HEX + rb"{32}"),
-    "key-": ("mailgun-key", _HEX + rb"{32}"),
+    "pubkey- key-": ("mailgun-key", _HEX + rb"{32}"),
     "re_": ("resend-key", rb"[A-Za-z0-9]{6,12}_[A-Za-z0-9]{16,}"),
     # the rest
-    "shpat_": ("shopify-token", _HEX + rb"{32}"),
-    "shpss_": ("shopify-token", _HEX + rb"{32}"),
-    "shpca_": ("shopify-token", _HEX + rb"{32}"),
-    "shppa_": ("shopify-token", _HEX + rb"{32}"),
+    "shpat_ shpss_ shpca_ shppa_": ("shopify-token", _HEX + rb"{32}"),
     "ntn_": ("notion-token", _WORD + rb"{40,}"),
     "secret_": ("notion-token", _WORD + rb"{43}"),
     "figd_": ("figma-token", _SAFE + rb"{36,}"),
@@ -160,8 +126,7 @@ _TABLE: dict[str, tuple[str, bytes]] = {
     "glc_": ("grafana-token", rb"[A-Za-z0-9+/=]{32,}"),
     "NRAK-": ("newrelic-key", rb"[A-Za-z0-9]{24,}"),
     "NRII-": ("newrelic-key", rb"[A-Za-z0-9-]{24,}"),
-    "phc_": ("posthog-key", _WORD + rb"{40,}"),
-    "phx_": ("posthog-key", _WORD + rb"{40,}"),
+    "phc_ phx_": ("posthog-key", _WORD + rb"{40,}"),
     "sntrys_": ("sentry-token", rb"[A-Za-z0-9+/=_-]{40,}"),
     "sntryu_": ("sentry-token", _HEX + rb"{60,}"),
     "dnkey-": ("defined-key", rb"[A-Za-z0-9=_-]{20,}-[A-Za-z0-9=_-]{40,}"),
@@ -171,13 +136,13 @@ _TABLE: dict[str, tuple[str, bytes]] = {
     "pnu_": ("prefect-key", _WORD + rb"{36}"),
     "rdme_": ("readme-key", rb"[a-z0-9]{60,}"),
     "API-": ("octopus-key", rb"[A-Z0-9]{26}"),
-    "EZAK": ("easypost-key", rb"[A-Za-z0-9]{54}"),
-    "EZTK": ("easypost-key", rb"[A-Za-z0-9]{54}"),
+    "EZAK EZTK": ("easypost-key", rb"[A-Za-z0-9]{54}"),
     "s-s4t2": ("intra42-secret", rb"(?:ud|af)-[0-9a-f]{60,}"),
     "dt0c01.": ("dynatrace-token", rb"[A-Z0-9]{24}\.[A-Z0-9]{64}"),
     "AGE-SECRET-KEY-1": ("age-key", rb"[0-9A-Z]{50,}"),
     "eyJ": ("jwt", rb"[A-Za-z0-9_-]{8,1000}+\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){0,3}"),
 }  # fmt: skip
+_TABLE = {prefix: row for prefixes, row in _ROWS.items() for prefix in prefixes.split()}
 _BEFORE = rb"(?<![A-Za-z0-9+])|(?<=\\[nrtfb])|(?<=%[0-9A-F][0-9A-F])|(?<=\\u00[0-9a-f][0-9a-f])|(?<=\x1b\[[0-9]m)"
 KEYWORDS: tuple[bytes, ...] = tuple(dict.fromkeys(prefix.lower().encode() for prefix in _TABLE))
 # What is looked at first; the rest only where this much looks drawn, so that repeated beginnings cost little.
@@ -202,8 +167,6 @@ _PEM_BODY = re.compile(
 )
 _PEM_END = re.compile(_PEM_GAP + rb"{0,24}-----END (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_MAX = 20_000
-PEM_KEYWORD = b"-----begin "
-PEM_END_KEYWORD = b"-----end "
 _PEM_ENDING = re.compile(rb"-----END (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_RUN = re.compile(rb"[A-Za-z0-9+/=]{16,}")
 # A line of base64 with what a program or a person may write before it: a number, a file, a quotation mark, a name.
@@ -214,24 +177,22 @@ _PEM_SHORT = re.compile(rb"[^\n]{0,80}?(?P<run>[A-Za-z0-9+/=]{2,76})(?:\\+[nr])*
 _PEM_DIGITS = re.compile(rb"[0-9]+")
 _PEM_MARKS = re.compile(rb"[ \t]*(?:(?:[-+>#*|;]|//|[0-9]{1,6}(?:[:|.)\t-]|\xe2\x86\x92)?)[ \t]*){0,3}")
 _PEM_FULL = 60  # letters of every line but the last
-# "-----BEGIN " and "PuTTY-User-Key-File" in base64, as it is written in lines.
-PEM_BASE64_KEYWORD = b"ls0tls1crudjti"
+# "-----BEGIN " in base64, as it is written in lines.
 _PEM_BASE64 = re.compile(rb"LS0tLS1CRUdJTi[A-Za-z0-9+/]{16,}")
 _PPK = re.compile(rb"Private-Lines: [0-9]{1,3}(?:[^\n]{0,8}\n|(?:\\+[nr])+)")
-PPK_KEYWORD = b"private-lines: "
 
-_AZURE = re.compile(rb"[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}")
-AZURE_KEYWORD = b"q~"
-
-# The number of the bot, and what BotFather draws for it: 35 characters that begin with AA.
-_TELEGRAM = re.compile(rb"(?<![0-9])[0-9]{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])")
-TELEGRAM_KEYWORD = b":aa"
-_BOT_DIGITS = 10
-
-
-# Data centres are us1 to us99; nothing else is written behind so many hexadecimal digits.
+# Known by what stands in their middle: rule, pattern, how far it reaches to both sides, and what of it is drawn.
+# A client secret of Microsoft Entra; the number of a Telegram bot, and what BotFather draws for it: 35 characters that
+# begin with AA; a key of Mailchimp, whose data centres are us1 to us99: nothing else is behind so many hex digits.
 _MAILCHIMP = re.compile(rb"(?<![0-9A-Za-z])[0-9a-f]{32}-us[0-9]{1,2}(?![0-9A-Za-z])")
-MAILCHIMP_KEYWORDS = tuple(b"-us%d" % digit for digit in range(1, 10))
+_MIDDLES: dict[bytes, tuple[str, re.Pattern[bytes], int, int, slice]] = {
+    b"q~": ("azure-secret", re.compile(rb"[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}"), 4, 36, slice(None)),
+    b":aa": (
+        "telegram-token", re.compile(rb"(?<![0-9])[0-9]{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])"), 10, 48,
+        slice(-33, None),
+    ),
+    **{b"-us%d" % digit: ("mailchimp-key", _MAILCHIMP, 32, 8, slice(32)) for digit in range(1, 10)},
+}  # fmt: skip
 
 _DISCORD = re.compile(rb"\.[\w-]{6}\.(?P<drawn>[\w-]{27,38})(?![\w.-])")
 # Its digits make every fourth letter of the base64 one of few.
@@ -240,7 +201,6 @@ _DISCORD_HEAD = re.compile(rb"(?<![\w.-])[MNO][TjzDgkQUwAE][A-Za-z0-9]{22,26}\Z"
 _NUMERIC = re.compile(
     rb"(?i)[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?(?:bearer|token)[ \t]{1,4}(?P<number>[0-9]{12,40})(?!\w)"
 )
-NUMERIC_KEYWORD = b"authorization"
 
 
 @cache
@@ -302,28 +262,12 @@ def _is_drawn(body: bytes) -> bool:
     return _is_drawn_by(body[:_WINDOW], body[-24:])
 
 
-def find_azure(place: Place, _keyword: bytes = AZURE_KEYWORD) -> Iterator[Span]:
-    """A client secret of Microsoft Entra, known by what stands in its middle."""
-    found = _AZURE.match(place.buffer, max(place.begin, place.first - 4), place.end)
-    if found and _is_drawn(found[0]):
-        yield Span(found.start(), found.end(), "azure-secret")
-
-
-def find_telegram(place: Place, _keyword: bytes = TELEGRAM_KEYWORD) -> Iterator[Span]:
-    """A token of a Telegram bot, also without the address it is used in."""
-    first = max(place.begin, place.first - _BOT_DIGITS)
-    while first < place.first and not place.buffer[first : first + 1].isdigit():
-        first += 1
-    found = _TELEGRAM.search(place.buffer, first, min(place.end, place.first + 48))
-    if found and _is_drawn(found[0][-33:]):
-        yield Span(found.start(), found.end(), "telegram-token")
-
-
-def find_mailchimp(place: Place, _keyword: bytes = b"") -> Iterator[Span]:
-    """A key of Mailchimp, known by the data centre behind it."""
-    found = _MAILCHIMP.match(place.buffer, max(place.begin, place.first - 32), place.end)
-    if found and _is_drawn(found[0][:32]):
-        yield Span(found.start(), found.end(), "mailchimp-key")
+def _find_middle(place: Place, keyword: bytes) -> Iterator[Span]:
+    """A secret that is known by what stands in its middle."""
+    rule, pattern, back, ahead, drawn = _MIDDLES[keyword]
+    found = pattern.search(place.buffer, max(place.begin, place.first - back), min(place.end, place.first + ahead))
+    if found and _is_drawn(found[0][drawn]):
+        yield Span(found.start(), found.end(), rule)
 
 
 def discord_tokens(buffer: bytes) -> Iterator[Span]:
@@ -334,14 +278,14 @@ def discord_tokens(buffer: bytes) -> Iterator[Span]:
             yield Span(head.start(), found.end(), "discord-token")
 
 
-def find_numeric(place: Place, _keyword: bytes = NUMERIC_KEYWORD) -> Iterator[Span]:
+def _find_numeric(place: Place, _keyword: bytes) -> Iterator[Span]:
     """What a header says is an authorization though it is nothing but a long number."""
     found = _NUMERIC.match(place.buffer, place.last, min(place.end, place.last + 80))
     if found:
         yield Span(found.start("number"), found.end("number"), "authorization")
 
 
-def find_pem(place: Place, _keyword: bytes = PEM_KEYWORD) -> Iterator[Span]:
+def find_pem(place: Place, _keyword: bytes = b"") -> Iterator[Span]:
     r"""A private key in PEM (RFC 7468), also on one line with `\n` written out, also cut off before its end.
 
     Where something stands before each line, as in numbered, quoted or logged text, all goes up to the end of the key if
@@ -357,7 +301,8 @@ def find_pem(place: Place, _keyword: bytes = PEM_KEYWORD) -> Iterator[Span]:
     if end is None:
         following = place.buffer.find(b"-----BEGIN ", begin.end(), limit)
         end = _PEM_ENDING.search(place.buffer, behind, limit if following < 0 else following)
-        if end is not None and not _is_mostly_base64(place.buffer[begin.end() : end.start()]):
+        stretch = b"" if end is None else place.buffer[begin.end() : end.start()]
+        if sum(map(len, _PEM_RUN.findall(stretch))) * 2 < len(stretch):
             end = None
     if end is None:
         line = place.buffer.find(b"\n", begin.end(), limit) + 1
@@ -366,7 +311,7 @@ def find_pem(place: Place, _keyword: bytes = PEM_KEYWORD) -> Iterator[Span]:
     yield Span(begin.start(), end.end() if end else behind, "private-key")
 
 
-def find_pem_end(place: Place, _keyword: bytes = PEM_END_KEYWORD) -> Iterator[Span]:
+def find_pem_end(place: Place, _keyword: bytes = b"") -> Iterator[Span]:
     """The last lines of a private key whose first ones are not there."""
     end = _PEM_ENDING.match(place.buffer, place.first, place.end)
     if end is None:
@@ -389,10 +334,10 @@ def find_pem_end(place: Place, _keyword: bytes = PEM_END_KEYWORD) -> Iterator[Sp
         yield Span(first, end.end(), "private-key")
 
 
-def find_wrapped(place: Place, _keyword: bytes = PEM_BASE64_KEYWORD) -> Iterator[Span]:
+def _find_wrapped(place: Place, _keyword: bytes) -> Iterator[Span]:
     """A private key in PEM that is in base64 once more, in lines."""
     found = _PEM_BASE64.match(place.buffer, place.first, min(place.end, place.first + _LINE))
-    if found is None or b"PRIVATE" not in _from_base64(found[0]):
+    if found is None or b"PRIVATE" not in binascii.a2b_base64(found[0][: len(found[0]) // 4 * 4]):
         return
     limit = min(place.end, place.first + _PEM_MAX)
     line = place.buffer.find(b"\n", place.first, limit) + 1
@@ -401,7 +346,7 @@ def find_wrapped(place: Place, _keyword: bytes = PEM_BASE64_KEYWORD) -> Iterator
     yield Span(place.first, max(found.end(), last), "private-key")
 
 
-def find_ppk(place: Place, _keyword: bytes = PPK_KEYWORD) -> Iterator[Span]:
+def _find_ppk(place: Place, _keyword: bytes) -> Iterator[Span]:
     """The private lines of a key file of PuTTY."""
     found = _PPK.match(place.buffer, place.first, place.end)
     if found is not None:
@@ -409,14 +354,6 @@ def find_ppk(place: Place, _keyword: bytes = PPK_KEYWORD) -> Iterator[Span]:
         last = _lines_end(place, found.end(), limit, _before_on_line(place, place.first))
         if last > found.end():
             yield Span(found.end(), last, "private-key")
-
-
-def _from_base64(run: bytes) -> bytes:
-    return binascii.a2b_base64(run[: len(run) // 4 * 4])
-
-
-def _is_mostly_base64(stretch: bytes) -> bool:
-    return sum(len(run) for run in _PEM_RUN.findall(stretch)) * 2 >= len(stretch)
 
 
 def _before_on_line(place: Place, at: int) -> bytes:
@@ -441,3 +378,14 @@ def _lines_end(place: Place, at: int, limit: int, first: bytes) -> int:
             break
         end, at = found.end("run"), found.end()
     return end
+
+
+# What else than a prefix is searched for, in lower case, and what looks there.
+FINDS: dict[bytes, Callable[[Place, bytes], Iterator[Span]]] = {
+    b"-----begin ": find_pem,
+    b"-----end ": find_pem_end,
+    b"ls0tls1crudjti": _find_wrapped,
+    b"private-lines: ": _find_ppk,
+    b"authorization": _find_numeric,
+    **dict.fromkeys(_MIDDLES, _find_middle),
+}

@@ -113,11 +113,10 @@ class Value(NamedTuple):
     quoted: bool
 
 
-def _kind_by_word() -> dict[bytes, str]:
-    return {word.encode(): kind for kind, words in _KINDS.items() for word in words.split()}
-
-
-_LONG_WORDS: dict[bytes, str] = {**_kind_by_word(), b"mot de passe": PASSWORD}
+_LONG_WORDS: dict[bytes, str] = {
+    **{word.encode(): kind for kind, words in _KINDS.items() for word in words.split()},
+    b"mot de passe": PASSWORD,
+}
 _SHORT_WORDS = {word + end: word for word in _SHORT for end in _SHORT_ENDS}
 KEYWORDS: dict[bytes, str] = {**_LONG_WORDS, **{key: _SHORT[word] for key, word in _SHORT_WORDS.items()}}
 PLAUSIBLE: dict[str, Callable[..., bool]] = {
@@ -186,16 +185,13 @@ def find(place: Place, keyword: bytes) -> Iterator[Span]:
     if keyword in _SHORT_WORDS:
         return
     if not _TOO_LONG.match(buffer, last, end):
-        if found is None or found.groupdict().get("operator", b"").strip() == b":":
+        operator = b":" if found is None else found.groupdict().get("operator", b"")
+        if operator.strip() == b":":
             yield from _set_apart(place, before)
-        if keyword not in _NEVER_SAID and (found is None or _is_sentence(before, found)):
+        if keyword not in _NEVER_SAID and (found is None or (not before and operator == b":")):
             yield from _said(place, keyword, before)
     if not before and place.buffer[place.first - 1 : place.first] == b" ":
         yield from _said_before(place, keyword)
-
-
-def _is_sentence(before: bytes, found: re.Match[bytes]) -> bool:
-    return not before and found.groupdict().get("operator") == b":"
 
 
 def _assigned(place: Place, name: bytes, found: re.Match[bytes]) -> Iterator[Span]:
@@ -205,7 +201,7 @@ def _assigned(place: Place, name: bytes, found: re.Match[bytes]) -> Iterator[Spa
         return
     if _is_empty_string(place, found):
         return
-    is_environment = _is_environment(name, operator)
+    is_environment = operator == b"=" and name.upper() == name and bool(re.search(rb"[A-Z]", name))
     value = value_at(place, found.end(), found["quote"], to_space=is_environment)
     if value is not None:
         # One string behind another may be the next of a list as well as the value of the first.
@@ -241,10 +237,6 @@ def _is_plausible(kind: str, name: bytes, value: bytes, *, quoted: bool, meant: 
     if kind == TOKEN and quoted and name.upper() == name and low.replace(b"_", b"").endswith(tuple(_SIGNING)):
         return is_token(value, quoted=True) or is_chosen(value)
     return PLAUSIBLE[kind](value, quoted=quoted)
-
-
-def _is_environment(name: bytes, operator: bytes) -> bool:
-    return operator == b"=" and name.upper() == name and bool(re.search(rb"[A-Z]", name))
 
 
 def value_at(place: Place, at: int, quote: bytes, *, to_space: bool = False) -> Value | None:
@@ -340,6 +332,7 @@ _INTRODUCTION = re.compile(
     rb"(?i)\b(?:with|use|using|try|and|enter|type)[ \t]{1,4}(?:(?:the|this|his|her|my|our|a|new|old|temp|temporary|"
     rb"default|admin|root)[ \t]{1,4}){0,2}\Z"
 )
+_SIGN = re.compile(rb"[a-z][!@#$%^&*?+]")
 _WORDS_MAX = 400
 
 
@@ -365,10 +358,6 @@ def _said(place: Place, keyword: bytes, before: bytes) -> Iterator[Span]:
         or (kind == PASSWORD and found["link"] in {b"is", b"was"} and is_word(value.text) and _ends(place, value))
     )
     yield Span(value.at, value.at + len(value.text), f"{kind}-told" if told else REJECTED)
-
-
-def _has_sign(text: bytes) -> bool:
-    return bool(re.search(rb"[a-z][!@#$%^&*?+]", text))
 
 
 def _is_introduced(place: Place, found: re.Match[bytes]) -> bool:
@@ -397,7 +386,9 @@ def _is_told(value: Value, kind: str, *, linked: bool, context: bytes) -> bool:
             return is_password(text, quoted=True)
         return (
             len(text) >= 5
-            and (is_mixed(text) or (len(text) >= 6 and text.isdigit()) or looks_random(text) or _has_sign(text))
+            and (
+                is_mixed(text) or (len(text) >= 6 and text.isdigit()) or looks_random(text) or bool(_SIGN.search(text))
+            )
             and is_password(text, quoted=False)
         )
     if not linked:

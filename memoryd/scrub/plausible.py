@@ -210,10 +210,7 @@ def is_path(value: bytes) -> bool:
 def is_password(value: bytes, *, quoted: bool, meant: bool = False) -> bool:
     """Whether a value in a password's place is one. Without quotes it must not read as a word or as code.
 
-    Args:
-        value: what stands there.
-        quoted: whether it stood in quotes, or in another way that says where it ends.
-        meant: whether it was set for a program, so that also a name would be one.
+    A value that was `meant`, set for a program, may also be a name.
     """
     value = value[:LENGTH_MAX]
     if len(value) < 4 or is_stand_in(value) or value.lower() in _DOCUMENTED or _ALGORITHM.fullmatch(value):
@@ -278,16 +275,13 @@ def is_token(value: bytes, *, quoted: bool) -> bool:
         return len(value) >= 12
     if value.count(b" ") > 2 or value.startswith((b"/", b"./", b"../", b"~/", b"http://", b"https://", b"@/", b"arn:")):
         return False
-    return looks_random(value) and not is_made_of_words(value) and not _has_words_between_spaces(value)
+    words = sum(len(word) > 2 and is_wordy(word) for word in value.split()) if b" " in value else 0
+    return looks_random(value) and not is_made_of_words(value) and words * 2 <= value.count(b" ")
 
 
 def is_chosen(value: bytes) -> bool:
     """Whether a value that signs or encrypts was made up by a person: `mysupersecretjwtkey123`."""
     return bool(re.fullmatch(rb"[a-z0-9]{14,64}", value)) and not _ASKED_FOR.search(value) and value not in _DOCUMENTED
-
-
-def _has_words_between_spaces(value: bytes) -> bool:
-    return b" " in value and sum(len(word) > 2 and is_wordy(word) for word in value.split()) * 2 > value.count(b" ")
 
 
 def is_key(value: bytes, *, quoted: bool) -> bool:

@@ -46,16 +46,7 @@ class _Keyword(NamedTuple):
 
 
 def scan(texts: Sequence[str], policy: Policy, find_known: FindKnown) -> list[Scrubbed]:
-    """Take out of each text what the policy names, and say what and where it was.
-
-    Args:
-        texts: what is to be kept; no match goes from one to the next.
-        policy: what to look for.
-        find_known: the library's known formats; what else there is to know is known here.
-
-    Raises:
-        Exception: whatever `find_known` raises.
-    """
+    """Take out of each text what the policy names, and say what and where it was."""
     parts = [text.encode("utf-8", "surrogatepass") for text in texts]
     found = _search(parts, policy, find_known)
     settled = {place: _settle(parts[place], spans, policy, find_known) for place, spans in found.items()}
@@ -123,7 +114,9 @@ def _views_in(outer: list[View]) -> Iterator[View]:
 
 
 def _private_parts(joined: Joined, low: bytes) -> Iterator[Span]:
-    return private.find(_places(joined, low, _private()))
+    size = len(private.KEYWORD)
+    hits = _hits(_private(), joined, low)
+    return private.find(Place(joined.buffer, first, first + size, begin, end) for _, first, begin, end in hits)
 
 
 def _secrets(joined: Joined, low: bytes, find_known: FindKnown) -> Iterator[Span]:
@@ -181,11 +174,6 @@ def _hits(automaton: BytesAhoCorasick, joined: Joined, low: bytes) -> Iterator[t
             yield index, first, begin, end
 
 
-def _places(joined: Joined, low: bytes, automaton: BytesAhoCorasick) -> Iterator[Place]:
-    for _, first, begin, end in _hits(automaton, joined, low):
-        yield Place(joined.buffer, first, first + len(private.KEYWORD), begin, end)
-
-
 @cache
 def _private() -> BytesAhoCorasick:
     return BytesAhoCorasick([private.KEYWORD])
@@ -195,23 +183,13 @@ def _private() -> BytesAhoCorasick:
 def _rules() -> tuple[BytesAhoCorasick, list[list[_Keyword]]]:
     """The automaton of all keywords, and for each keyword the rules of it and of those it contains."""
     finds: dict[bytes, list[_Find]] = {}
-    for prefix in formats.KEYWORDS:
-        finds.setdefault(prefix, []).append(formats.find)
-    finds.setdefault(formats.PEM_KEYWORD, []).append(formats.find_pem)
-    finds.setdefault(formats.PEM_END_KEYWORD, []).append(formats.find_pem_end)
-    finds.setdefault(formats.PEM_BASE64_KEYWORD, []).append(formats.find_wrapped)
-    finds.setdefault(formats.PPK_KEYWORD, []).append(formats.find_ppk)
-    finds.setdefault(formats.AZURE_KEYWORD, []).append(formats.find_azure)
-    finds.setdefault(formats.TELEGRAM_KEYWORD, []).append(formats.find_telegram)
-    finds.setdefault(formats.NUMERIC_KEYWORD, []).append(formats.find_numeric)
-    for word in formats.MAILCHIMP_KEYWORDS:
-        finds.setdefault(word, []).append(formats.find_mailchimp)
-    for word in named.KEYWORDS:
-        finds.setdefault(word, []).append(named.find)
-    for word in columns.KEYWORDS:
-        finds.setdefault(word, []).append(columns.find)
-    for word in carried.KEYWORDS:
-        finds.setdefault(word, []).append(carried.find)
+    for keywords, find in (
+        (formats.KEYWORDS, formats.find),
+        *(((keyword,), find) for keyword, find in formats.FINDS.items()),
+        *((one.KEYWORDS, one.find) for one in (named, columns, carried)),
+    ):
+        for word in keywords:
+            finds.setdefault(word, []).append(find)
     words = sorted(finds)
     contained = [
         [

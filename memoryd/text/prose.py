@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from typing import TYPE_CHECKING
 
-_FENCE = re.compile(
-    r"^[ \t]*(?P<mark>`{3,}+|~{3,}+)[^\n]*\n.*?(?:^[ \t]*(?P=mark)[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
-)
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+from memoryd.text.fences import without_fences
+
 _PICTURE = re.compile(r"!\[([^\]\n]{0,200})\]\([^)\n]{0,500}\)")
 _LINK = re.compile(r"\[([^\]\n]{1,200})\]\([^)\n]{1,500}\)")
 _EMPHASIS = re.compile(
@@ -20,6 +23,7 @@ _MARK = re.compile(r"^[\s>]*(?:#{1,6}\s+|[-*+•]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)
 _HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*[^*]{1,80}\*\*:?\s*$)")
 _ODD_WORD = re.compile(r"(?<!\S)[^\s\d=_<>|{}%@\\/~^$]*+[\d=_<>|{}%@\\/~^$]\S*+")
 _DIGITS = re.compile(r"(?<!\S)[^\s\d]*+\d\S*+")
+_PHONE = re.compile(r"(?<!\S)(?:\+\d{1,3}|\(?0\d+\)?)(?: \d{2,4})+(?!\w)")  # one number, in several groups
 _MOST_ODD = 0.45  # of the words of a line may hold digits or signs of code before it reads as a machine's
 _REPEATED = 3  # lines of one shape in one message are a log, not speech
 _RULE = re.compile(r"^\W*$")
@@ -32,27 +36,32 @@ _WIDE_RUNS = re.compile(f"[{WIDE_RANGES}]+|[^{WIDE_RANGES}]+")
 WIDE_WORD = 0.6  # a character of a script without spaces carries about as much as 0.6 of an English word
 
 
-def without_code(text: str) -> str:
-    """Return `text` without fenced code blocks."""
-    return _FENCE.sub("\n", text) if "```" in text or "~~~" in text else text
-
-
 def lines(text: str) -> list[str]:
     """Return the lines of prose in `text`, links and emphasis as plain words.
 
     Left out: code, tables, headings, rules, list marks, and what a machine wrote and a person pasted, which is told by
     its many words with digits and signs, or by lines that differ only in their numbers.
     """
-    given = without_code(text).splitlines()
-    shapes = Counter(map(_shape, given)) if len(given) >= _REPEATED else Counter[str]()
+    given = without_fences(text).splitlines()
+    shapes = _shapes(given)
     kept = []
     for line in given:
         if not line or line.count("|") > 2 or _CODE_LINE.match(line) or _HEADING.match(line):
             continue
         plain = (line if line[0].isalpha() else _MARK.sub("", line, count=1)).strip()
-        if plain and not _RULE.match(plain) and not _is_log(shapes, line) and not _by_machine(plain):
+        if plain and not _RULE.match(plain) and not _is_log(shapes, line) and not by_machine(plain):
             kept.append(_plain(plain))
     return kept
+
+
+def logged(given: Sequence[str]) -> list[bool]:
+    """Say of each line whether others differ from it only in their numbers, as the lines of a log do."""
+    shapes = _shapes(given)
+    return [_is_log(shapes, line) for line in given]
+
+
+def _shapes(given: Sequence[str]) -> Counter[str]:
+    return Counter(map(_shape, given)) if len(given) >= _REPEATED else Counter[str]()
 
 
 def _shape(line: str) -> str:
@@ -68,7 +77,9 @@ def _is_log(shapes: Counter[str], line: str) -> bool:
     return bool(shape) and shapes[shape] >= _REPEATED
 
 
-def _by_machine(line: str) -> bool:
+def by_machine(line: str) -> bool:
+    """Say whether a line reads as a machine's, by its many words with digits and signs."""
+    line = _PHONE.sub("0", line)
     odd = len(_ODD_WORD.findall(line))
     return odd > 2 and odd > _MOST_ODD * len(line.split())
 

@@ -33,6 +33,7 @@ _ENDINGS = tuple(sorted(set(_ENDING_LIST.split()), key=lambda ending: (-len(endi
 _SHORT_LIST = """
 postgres:postgresql db:database dbs:databases repo:repository repos:repositories config:configuration
 configs:configurations docs:documentation prod:production env:environment envs:environments deps:dependencies
+kb:kilobytes mb:megabytes gb:gigabytes tb:terabytes
 """
 _SHORT = dict(pair.split(":") for pair in _SHORT_LIST.split())
 _LAST = re.compile(r"(?:[yi]|(?<![aeiou]n)t)$")  # not of "plant", which is no form of "plan"

@@ -24,17 +24,11 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A bullet as it is to be.
+    """A bullet as it is to be."""
 
-    Attributes:
-        position: of the bullet in the file that it is; None for a new one.
-        text: other words for it; None leaves its bytes as they are.
-        takes: bullets it stands for: what hangs below them comes to hang below it.
-    """
-
-    position: int | None = None
-    text: str | None = None
-    takes: tuple[int, ...] = ()
+    position: int | None = None  # in the file; None for a new one
+    text: str | None = None  # None leaves its bytes as they are
+    takes: tuple[int, ...] = ()  # bullets it stands for: what hangs below them comes to hang below it
 
 
 @dataclass(slots=True)
@@ -61,9 +55,7 @@ class _Part:
 def arrange(file: CoreFile, sections: Sequence[tuple[str, Sequence[Slot]]]) -> bytes:
     """The file's bytes with the bullets that the sections name, in their order, and no others.
 
-    Args:
-        file: as it is.
-        sections: heading and bullets of each; an empty heading is the part above the first `## `.
+    An empty heading is the part above the first `## `.
 
     Raises:
         ValueError: a text is blank.

@@ -65,13 +65,8 @@ def block(reason: str, clock: str, body: str) -> bytes:
 
     The body cannot end its block or begin another: line ends of any kind become `\n`; a line that would be a heading,
     or rule out the one above it, gets a backslash (`\## …`, `\---`), inside code too, so that a reader who knows only
-    lines is not fooled; a line that begins HTML which swallows the following blocks gets `&lt;`; a code fence left
-    open is closed.
-
-    Args:
-        reason: "Trimmed Context" and the like; one line.
-        clock: HH:MM of the last turn covered, in the configured timezone.
-        body: Markdown, already neutralised; lone surrogates become `?`.
+    lines is not fooled; a line that begins HTML which swallows the following blocks gets `&lt;`; a code fence left open
+    is closed. The clock is of the last turn covered, in the configured timezone; lone surrogates become `?`.
 
     Raises:
         ValueError: the reason or body is blank, the reason has several lines, or the clock is none.
@@ -99,11 +94,7 @@ def _contained(body: str) -> str:
 def attribution(program: str, first: str, last: str, session: str) -> str:
     """The first line of the body of a block that is about a session: `From Codex, 09:12-09:40, session:ID`.
 
-    Args:
-        program: whose session it was, as people call it.
-        first: HH:MM of the first turn covered.
-        last: HH:MM of the last one.
-        session: id of it, neutral; one with spaces is not told.
+    The times are of the first and the last turn covered; an id with spaces is not told.
     """
     clock = first if first == last else f"{first}-{last}"
     named = f", session:{session}" if session and len(session.split()) == 1 else ""
@@ -177,13 +168,7 @@ def framing(file: DailyFile) -> Iterator[str]:
 
 
 def find_block(data: bytes, sha256: str, size: int) -> int | None:
-    """Where a block that was appended stands, known by its hash; None where it is not there as it was written.
-
-    Args:
-        data: the file.
-        sha256: of the block as it was appended, hex.
-        size: of it, bytes.
-    """
+    """Where a block that was appended stands, known by its hash; None where it is not there as it was written."""
     ends = [-1, *(index for index, byte in enumerate(data) if byte == _NEWLINE)]
     for end in ends:
         # A block begins with a newline: the blank line above its heading, or the end of a line that had none.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
-_FENCE = re.compile(rb" {0,3}(`{3,}(?=[^`]*$)|~{3,})([^\r\n]*)\r?\n?")
+from memoryd.text import fences
 
 
 def lines_of(data: bytes) -> list[bytes]:
@@ -16,10 +14,5 @@ def lines_of(data: bytes) -> list[bytes]:
 
 def open_fence(fence: bytes | None, line: bytes) -> bytes | None:
     """The code fence that is open after `line`, given the one open before it; None for none."""
-    match = _FENCE.fullmatch(line)
-    if match is None:
-        return fence
-    if fence is None:
-        return match[1]
-    closes = match[1][:1] == fence[:1] and len(match[1]) >= len(fence) and not match[2].strip()
-    return None if closes else fence
+    # All that fences are told by is ASCII, which Latin-1 keeps in any other encoding's bytes.
+    return fences.open_after((fence or b"").decode(), line.decode("latin-1")).encode() or None

@@ -31,25 +31,15 @@ class FileDiff:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a run would do.
-
-    Attributes:
-        run_id: of the run.
-        kind: of its job.
-        made_at: YYYY-MM-DD HH:MM in the configured zone.
-        files: that it would change.
-        operations: (what, where, text) of the ledger and the profile, in order.
-        refused: what guards refused of it: name and reason, never a text.
-        told: what it comes to in numbers, and in the model's words; may be empty.
-    """
+    """What a run would do."""
 
     run_id: str
     kind: str
     made_at: str
     files: Sequence[FileDiff]
-    operations: Sequence[tuple[str, str, str]]
-    refused: Sequence[tuple[str, str]] = ()
-    told: str = ""
+    operations: Sequence[tuple[str, str, str]]  # what, where, text
+    refused: Sequence[tuple[str, str]] = ()  # name and reason, never a text
+    told: str = ""  # in numbers, and in the model's words; may be empty
 
 
 def path_of(run_id: str) -> str:

@@ -196,7 +196,8 @@ def _typed(text: str, *, program: bool) -> list[Said]:
     if program or _PROGRAM.match(text):
         return [Said(Role.SYSTEM, Origin.SYSTEM, Kind.MESSAGE, text)]
     if _EDITOR.match(text) and _REQUEST in text:
-        before, _, text = text.partition(_REQUEST)
+        # A file that is open in the editor may hold the marker as well: what was typed stands behind the last one.
+        before, _, text = text.rpartition(_REQUEST)
         return [
             Said(Role.SYSTEM, Origin.SYSTEM, Kind.MESSAGE, before),
             Said(Role.USER, Origin.USER, Kind.MESSAGE, text.strip()),

@@ -12,6 +12,7 @@ from collections import Counter
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
+from memoryd.text.fences import open_after
 from memoryd.transcripts.fields import utc
 from memoryd.transcripts.format import Identity
 from memoryd.transcripts.injected import strip
@@ -29,7 +30,6 @@ NAME = "now"
 _HEADING = re.compile(r"## (User|Agent|Assistant):[ \t]?(.*)", re.IGNORECASE)
 _OTHER_HEADING = re.compile(r"##? ")
 _TOOL_MARK, _TOOL_NAME_MAX = "[Tool: ", 200
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _FRONT_MATTER = re.compile(r"([A-Za-z_][\w-]{0,63}):(?:[ \t]+(.*))?|[ \t]*(?:#.*)?|[ \t]*- .*|[ \t]+.*")
 _FRONT_MATTER_LINES_MAX = 100
 _SPEAKERS = {
@@ -180,16 +180,17 @@ class _Speech:
         self.entries: list[Entry] = []
         self._speaker: tuple[Role, Origin] = _NOBODY
         self._tool: str | None = None  # a tool call is open: its fence is awaited or being read
-        self._fence = ""  # the mark that closes the open fence must begin with this
+        self._fence = ""  # the mark of the open fence
         self._lines: list[str] = []
 
     def feed(self, line: str) -> None:
-        fence = _FENCE.match(line)
-        if self._fence:
-            self._in_fence(line, fence)
-        elif fence:
-            self._fence = fence[1]
+        before, self._fence = self._fence, open_after(self._fence, line)
+        if before and not self._fence and self._tool and len(line.strip()) != len(before):
+            self._fence = before  # what a tool gave back may hold longer fences
+        if before or self._fence:
             self._lines.append(line)
+            if self._tool and not self._fence:
+                self.flush()
         elif not line.strip():
             self._lines.append(line)
         elif tool := _tool_of(line):
@@ -205,13 +206,6 @@ class _Speech:
             self.entries.append(Entry(role, origin, tuple(self._lines), self._tool))
         self._lines = []
         self._tool = None
-
-    def _in_fence(self, line: str, fence: re.Match[str] | None) -> None:
-        self._lines.append(line)
-        if fence and fence[1].startswith(self._fence) and not fence[2].strip():
-            self._fence = ""
-            if self._tool:
-                self.flush()
 
     def _outside(self, line: str) -> None:
         if self._tool:

@@ -31,11 +31,16 @@ class Kind(StrEnum):
     """What a turn is, beside its role."""
 
     MESSAGE = "message"
+    CHOICE = "choice"  # what the person chose in a dialog; the words of question and option are the assistant's
     TOOL_CALL = "tool_call"
     TOOL_RESULT = "tool_result"
     COMPACTION = "compaction"  # the agent cleared its context here; what came before is no longer in it
     SUMMARY = "summary"  # the agent's own summary of what it cleared
     OVERSIZE = "oversize"  # a line too long to parse, kept as an excerpt
+
+
+# What somebody says to somebody; all else is traffic of tools or a mark.
+SPOKEN = frozenset({Kind.MESSAGE, Kind.CHOICE})
 
 
 class Turn(NamedTuple):
@@ -56,8 +61,8 @@ class Turn(NamedTuple):
     usage: int | None = None  # tokens of live context the agent wrote beside this turn
     model: str | None = None
     sidechain: bool = False  # not part of the main conversation's context
-    tool_call_id: str | None = None  # pairs a call with its result
-    tool_name: str | None = None
+    tool_call_id: str | None = None  # pairs a call with its result, and with what the person answered in its dialog
+    tool_name: str | None = None  # of an answer: the tool whose call it must belong to, see `dialogs`
     window: int | None = None  # tokens of its context window, where the agent writes that
 
 

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from memoryd.errors import MemorydError, RefusedError
+from memoryd.llm.endpoint import Endpoint
 from memoryd.worker.embedder import Embedder
 from memoryd.worker.protocol import (
     Message,
     ask_from_json,
-    endpoint_from_json,
     policy_from_json,
     receive,
     result_to_json,
@@ -86,7 +86,7 @@ def _answer(request: Message) -> Message:
     if backend not in BACKENDS:
         raise RefusedError(f"no backend named {backend!r}", "llm.provider", f"one of: {', '.join(BACKENDS)}")
     answer: Any = importlib.import_module(BACKENDS[backend]).answer
-    where = [endpoint_from_json(request["endpoint"])] if "endpoint" in request else []
+    where = [Endpoint(**request["endpoint"])] if "endpoint" in request else []
     return result_to_json(answer(ask_from_json(request["ask"]), *where))
 
 

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
@@ -22,8 +22,6 @@ from memoryd.llm.failure import Failure
 from memoryd.worker.protocol import (
     Message,
     ask_to_json,
-    endpoint_to_json,
-    policy_to_json,
     receive,
     result_from_json,
     scrubbed_from_json,
@@ -134,11 +132,7 @@ class Worker:
         return None if child is None else child.pid
 
     def count(self, texts: Sequence[str]) -> Counted:
-        """Tokens of each text.
-
-        Raises:
-            WorkerError: the child cannot be started, dies again and again, or takes longer than a minute a batch.
-        """
+        """Tokens of each text."""
         tokens: list[int] = []
         how = "tiktoken"
         for batch in _batches(texts, BATCH_CHARACTERS):
@@ -156,14 +150,7 @@ class Worker:
         others come to no harm. That may take `SCAN_PATIENCE`; what is not scanned then is None as well, and for the
         caller to ask for again: that call goes on where this one ended, and leaves what was found for its end.
 
-        Args:
-            texts: what is to be kept.
-            policy: what to look for.
-            progress: called after each part that was scanned or lost.
-
-        Raises:
-            WorkerError: the child cannot be started, cannot load the rules, or has been stopped.
-            MemorydError: the scanner cannot be loaded.
+        `progress` is called after each part that was scanned or lost.
         """
         if policy.secrets == "off" and policy.pii == "off":
             from memoryd.scrub import scan as rules
@@ -217,7 +204,7 @@ class Worker:
 
     def _scan_part(self, texts: list[str], policy: Policy, deadline: timedelta) -> list[Scrubbed | None] | None:
         """The texts scanned; None where the child died of them or was late."""
-        request = {"do": "scan", "policy": policy_to_json(policy)}
+        request = {"do": "scan", "policy": asdict(policy)}
         self._load(request)
         deadline += SCAN_DEADLINE_PER_MB * (sum(map(len, texts)) / 1e6)
         try:
@@ -238,13 +225,7 @@ class Worker:
         self._ready = self.pid
 
     def answer(self, ask: Ask, backend: str, deadline: timedelta) -> Reply:
-        """The answer to a question, of a backend that needs nothing but the question.
-
-        Raises:
-            RefusedError: there is no such backend.
-            WorkerError: the child cannot be started, dies again and again, or has not answered by the deadline.
-            MemorydError: the backend failed.
-        """
+        """The answer to a question, of a backend that needs nothing but the question."""
         result = result_from_json(self._ask({"do": "answer", "backend": backend, "ask": ask_to_json(ask)}, deadline))
         if isinstance(result, Failure):
             raise WorkerError(result.what, f"backend {backend}")
@@ -258,18 +239,12 @@ class Worker:
                 it had asked may have to be paid.
             MemorydError: the backend failed.
         """
-        request = {"do": "answer", "backend": "openai", "ask": ask_to_json(ask), "endpoint": endpoint_to_json(endpoint)}
+        request = {"do": "answer", "backend": "openai", "ask": ask_to_json(ask), "endpoint": asdict(endpoint)}
         deadline = timedelta(seconds=endpoint.timeout) + MODEL_GRACE
         return result_from_json(self._ask(request, deadline, again=False))
 
     def embed(self, texts: Sequence[str]) -> list[bytes | None]:
-        """What each text means, as a vector of signed bytes; None for one that holds no word.
-
-        Raises:
-            LostError: the child died of them, or was late.
-            WorkerError: it cannot be started.
-            MemorydError: the model cannot be loaded.
-        """
+        """What each text means, as a vector of signed bytes; None for one that holds no word."""
         deadline = EMBED_DEADLINE + EMBED_DEADLINE_PER_TEXT * len(texts)
         answer = self._ask({"do": "embed", "texts": list(texts)}, deadline, again=False)
         return [None if one is None else base64.b64decode(one) for one in answer["vectors"]]
@@ -307,7 +282,10 @@ class Worker:
                 if not again:
                     raise LostError("the worker died", f"operation {request['do']}", "see the log") from error
                 _log.warning("worker died; asking a new one")
-                answer = self._ask_again(request, deadline)
+                try:
+                    answer = self._ask_once(request, deadline)
+                except _GoneError as twice:
+                    raise LostError("the worker died twice", f"operation {request['do']}", "see the log") from twice
             self._used_at = time.monotonic()
         if not answer["ok"]:
             raise _ERRORS.get(answer["code"], MemorydError)(answer["what"], answer["where"], answer["hint"])
@@ -318,12 +296,6 @@ class Worker:
             raise ClosedError(
                 "the worker has been stopped", "", "memoryd is ending; the work is done at its next start"
             )
-
-    def _ask_again(self, request: Message, deadline: timedelta) -> Message:
-        try:
-            return self._ask_once(request, deadline)
-        except _GoneError as error:
-            raise LostError("the worker died twice", f"operation {request['do']}", "see the log") from error
 
     def _ask_once(self, request: Message, deadline: timedelta) -> Message:
         child = self._running()

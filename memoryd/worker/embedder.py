@@ -41,12 +41,7 @@ class Embedder:
     """Makes vectors, of one text at a time: what else is in a batch would change them."""
 
     def embed(self, texts: Sequence[str]) -> list[str | None]:
-        """The vector of each text as 384 signed bytes in base64; None for one that holds no word.
-
-        Raises:
-            StateError: the model or the vocabulary is not what it should be.
-            ImportError: the extra is not installed.
-        """
+        """The vector of each text as 384 signed bytes in base64; None for one that holds no word."""
         return [self._embed(text) for text in texts]
 
     def _embed(self, text: str) -> str | None:

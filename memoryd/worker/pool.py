@@ -24,12 +24,13 @@ class Pool:
 
     @contextlib.contextmanager
     def one(self) -> Iterator[Worker]:
-        """Lend a worker, the one that was used last if it is free.
-
-        Raises:
-            ClosedError: the pool is closed.
-        """
-        worker = self._take()
+        """Lend a worker, the one that was used last if it is free."""
+        with self._lock:
+            if self._closed:
+                raise ClosedError("the workers have been stopped", "", "memoryd is ending")
+            worker = self._idle.pop() if self._idle else self._make()
+            if worker not in self._all:
+                self._all.append(worker)
         try:
             yield worker
         finally:
@@ -38,26 +39,12 @@ class Pool:
 
     def tick(self, now_monotonic: float) -> None:
         """Stop the children that have been idle for long enough."""
-        for worker in self._known():
+        for worker in list(self._all):
             worker.tick(now_monotonic)
 
     def close(self) -> None:
         """Stop all for good; whoever waits for one gets an error."""
         with self._lock:
             self._closed = True
-        for worker in self._known():
+        for worker in list(self._all):
             worker.close()
-
-    def _take(self) -> Worker:
-        with self._lock:
-            if self._closed:
-                raise ClosedError("the workers have been stopped", "", "memoryd is ending")
-            if self._idle:
-                return self._idle.pop()
-            worker = self._make()
-            self._all.append(worker)
-            return worker
-
-    def _known(self) -> list[Worker]:
-        with self._lock:
-            return list(self._all)

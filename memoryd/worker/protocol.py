@@ -22,7 +22,6 @@ from typing import IO, TYPE_CHECKING, Any
 import orjson
 
 from memoryd.jobs.job import Ask, Exchange, Quoted, Reply, Tool, ToolCall
-from memoryd.llm.endpoint import Endpoint
 from memoryd.llm.failure import Failure, Trouble
 from memoryd.scrub.finding import Finding, Scrubbed
 from memoryd.scrub.policy import Policy
@@ -34,11 +33,7 @@ Message = dict[str, Any]
 
 
 def send(pipe: IO[bytes], message: Message) -> None:
-    """Write one message.
-
-    Raises:
-        OSError: the other side is gone.
-    """
+    """Write one message."""
     try:
         line = orjson.dumps(message)
     except orjson.JSONEncodeError:
@@ -48,12 +43,7 @@ def send(pipe: IO[bytes], message: Message) -> None:
 
 
 def receive(pipe: IO[bytes]) -> Message | None:
-    """Read one message; None where the other side is gone, in the middle of a line too.
-
-    Raises:
-        ValueError: the line is no JSON object.
-        OSError: the pipe fails.
-    """
+    """Read one message; None where the other side is gone, in the middle of a line too."""
     line = pipe.readline()
     if not line.endswith(b"\n"):
         return None
@@ -73,44 +63,26 @@ def ask_to_json(ask: Ask) -> Message:
         "instructions": ask.instructions,
         "material": [asdict(quoted) for quoted in ask.material],
         "context": [list(pair) for pair in ask.context],
-        "max_tokens": ask.max_tokens,
         "tools": [asdict(tool) for tool in ask.tools],
         "earlier": [asdict(one) for one in ask.earlier],
+        "text": ask.text,
     }
 
 
 def ask_from_json(data: Message) -> Ask:
-    """The question that `ask_to_json` wrote.
-
-    Raises:
-        KeyError, TypeError: it is none.
-    """
+    """The question that `ask_to_json` wrote."""
     return Ask(
         job=data["job"],
         instructions=data["instructions"],
         material=tuple(Quoted(**quoted) for quoted in data["material"]),
         context=tuple((name, text) for name, text in data["context"]),
-        max_tokens=data["max_tokens"],
         tools=tuple(Tool(**tool) for tool in data["tools"]),
         earlier=tuple(
             Exchange(one["text"], tuple(ToolCall(**call) for call in one["calls"]), tuple(one["results"]))
             for one in data["earlier"]
         ),
+        text=data["text"],
     )
-
-
-def endpoint_to_json(endpoint: Endpoint) -> Message:
-    """An endpoint as JSON; the key is not part of it, the child finds it in its own environment."""
-    return asdict(endpoint)
-
-
-def endpoint_from_json(data: Message) -> Endpoint:
-    """The endpoint that `endpoint_to_json` wrote.
-
-    Raises:
-        TypeError: it is none.
-    """
-    return Endpoint(**data)
 
 
 def result_to_json(result: Reply | Failure) -> Message:
@@ -119,11 +91,7 @@ def result_to_json(result: Reply | Failure) -> Message:
 
 
 def result_from_json(data: Message) -> Reply | Failure:
-    """What `result_to_json` wrote.
-
-    Raises:
-        KeyError, TypeError, ValueError: it is neither.
-    """
+    """What `result_to_json` wrote."""
     if "reply" in data:
         return reply_from_json(data["reply"])
     given = data["failure"]
@@ -131,25 +99,12 @@ def result_from_json(data: Message) -> Reply | Failure:
 
 
 def reply_from_json(data: Message) -> Reply:
-    """The reply that `dataclasses.asdict` made these values of.
-
-    Raises:
-        KeyError, TypeError: it is none.
-    """
+    """The reply that `dataclasses.asdict` made these values of."""
     return Reply(**{**data, "calls": tuple(ToolCall(**call) for call in data.get("calls", ()))})
 
 
-def policy_to_json(policy: Policy) -> Message:
-    """A policy as JSON."""
-    return asdict(policy)
-
-
 def policy_from_json(data: Message) -> Policy:
-    """The policy that `policy_to_json` wrote.
-
-    Raises:
-        ConfigError, TypeError: it is none.
-    """
+    """The policy that `policy_to_json` wrote."""
     return Policy(**{**data, "allow": tuple(data["allow"])})
 
 
@@ -164,11 +119,7 @@ def scrubbed_to_json(texts: Sequence[str], scrubbed: Sequence[Scrubbed | None]) 
 
 
 def scrubbed_from_json(texts: Sequence[str], data: Message) -> list[Scrubbed | None]:
-    """What `scrubbed_to_json` wrote of these texts.
-
-    Raises:
-        KeyError, TypeError, ValueError, IndexError: it is of none or of others.
-    """
+    """What `scrubbed_to_json` wrote of these texts."""
     results: list[Scrubbed | None] = [Scrubbed(text, ()) for text in texts]
     for place, text, findings, dropped in data["changed"]:
         results[place] = Scrubbed(text, tuple(Finding(*finding) for finding in findings), dropped)

@@ -85,12 +85,7 @@ def tokens_of(encoding: tiktoken.Encoding, text: str) -> int:
 
 
 def load_encoding(state_dir: Path) -> tiktoken.Encoding:
-    """The encoding, from a cache or from the package.
-
-    Raises:
-        StateError: no whole vocabulary is to be had, or it does not count as it must.
-        ImportError: tiktoken is not installed for this Python.
-    """
+    """The encoding, from a cache or from the package."""
     import tiktoken.load
 
     data = find_vocabulary(state_dir)
@@ -115,9 +110,6 @@ def find_vocabulary(state_dir: Path) -> bytes:
 
     Unpacked from the package it is kept in the state folder; a cache folder of the user is only ever read. Unless the
     variable is set, it names the state folder's from here on, so that other users of tiktoken in this process find it.
-
-    Raises:
-        StateError: what the package holds is damaged, and no cache has it.
     """
     own = state_dir / "tiktoken"
     theirs = os.environ.get(CACHE_VARIABLE)
@@ -140,11 +132,7 @@ def _cached(folder: Path) -> bytes | None:
 
 
 def unpack_vocabulary() -> bytes:
-    """The vocabulary as the package ships it.
-
-    Raises:
-        StateError: it is missing or damaged.
-    """
+    """The vocabulary as the package ships it."""
     packed = resources.files("memoryd.worker") / "vocabulary" / f"{ENCODING}.tiktoken.xz"
     try:
         data = lzma.decompress(packed.read_bytes())

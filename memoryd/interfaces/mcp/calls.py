@@ -22,17 +22,11 @@ THREADS = 4
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What calls of a kind may take.
+    """What calls of a kind may take."""
 
-    Attributes:
-        seconds: for one of them; work that is not done by then goes on, but is not waited for.
-        burst: at once …
-        per_second: … and as many again in each second.
-    """
-
-    seconds: float
-    burst: int
-    per_second: float
+    seconds: float  # for one of them; work that is not done by then goes on, but is not waited for
+    burst: int  # at once …
+    per_second: float  # … and as many again in each second
 
 
 class Kind(Enum):
@@ -80,12 +74,7 @@ class Calls:
         self._running: set[Future[Any]] = set()
 
     async def run(self, what: str, kind: Kind, function: Callable[[], T]) -> T:
-        """Carry out a call, and wait for it as long as its kind may take.
-
-        Raises:
-            RefusedError: there were too many.
-            MemorydError: it is not done in time, or what the function raises.
-        """
+        """Carry out a call, and wait for it as long as its kind may take."""
         bound = self._bounds(kind)
         if not self._buckets[kind].take():
             self._log.warning("mcp call refused", call=what, why="too many")

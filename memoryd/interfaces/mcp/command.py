@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memoryd.errors import RefusedError
+from memoryd.interfaces.call import Call, of_agent
 
 if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
-    from memoryd.interfaces.cli import Call
 
 
 @click.command()
-@click.option("--agent", "agent_id", metavar="ID", help="The agent, where it is not clear.")
+@of_agent
 @click.option(
     "--http", "address", metavar="ADDRESS", help="Serve on the loopback instead, such as 127.0.0.1:8765, with a token."
 )
-@click.pass_obj
-def mcp(call: Call, agent_id: str | None, address: str | None) -> None:
+def mcp(call: Call, settings: Settings, agent: Agent, address: str | None) -> None:
     """Give an agent its memory by the Model Context Protocol, on standard input and output.
 
     An agent program starts this and asks: memory_search, memory_get, memory_save, memory_update; and refines its core
@@ -30,8 +29,6 @@ def mcp(call: Call, agent_id: str | None, address: str | None) -> None:
     """
     from memoryd.files import log
 
-    settings = call.settings()
-    agent = call.agent(settings, agent_id)
     if address is None and sys.stdin.isatty():
         hint = "write `memoryd mcp` into the agent's configuration as an MCP server, or give --http 127.0.0.1:8765"
         raise RefusedError("this speaks with agent programs, not on a terminal", "mcp", hint)

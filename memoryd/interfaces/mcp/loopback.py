@@ -36,12 +36,7 @@ WRONG_TOKENS_PER_SECOND = 1.0  # … but as many again in each second
 
 
 def listen(address: str) -> socket.socket:
-    """Listen on a loopback address, such as `127.0.0.1:8765`; port 0 is any that is free.
-
-    Raises:
-        ConfigError: it is another address, or none.
-        MemorydError: the port is taken, or cannot be had.
-    """
+    """Listen on a loopback address, such as `127.0.0.1:8765`; port 0 is any that is free."""
     host, colon, port = address.rpartition(":")
     if not colon or not port.isascii() or not port.isdecimal() or int(port) > 65535:
         raise ConfigError("this is no address with a port", address, "--http 127.0.0.1:8765")

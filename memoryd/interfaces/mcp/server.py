@@ -12,6 +12,7 @@ from mcp.server.lowlevel import Server
 from pydantic import ValidationError
 
 import memoryd
+from memoryd.engine import called_refining
 from memoryd.errors import MemorydError, NotFoundError
 from memoryd.interfaces.mcp import values
 from memoryd.interfaces.mcp.calls import Kind
@@ -46,45 +47,42 @@ _RESOURCES = {
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One tool as it is offered and carried out.
-
-    Attributes:
-        name: as agents call it.
-        title: for people.
-        description: for the model.
-        takes: its arguments.
-        gives: its structured result.
-        call: what it does.
-        kind: how it is bounded.
-        destructive: it may end memories, which `memoryd rollback` brings back.
-    """
+    """One tool as it is offered and carried out."""
 
     name: str
     title: str
     description: str
     takes: type[values.Arguments]
-    gives: type[values.Given]
-    call: Callable[[Any], values.Given]
+    call: Callable[[Any], values.Given]  # what it does
     kind: Kind
-    destructive: bool = False
+    destructive: bool = False  # it may end memories, which `memoryd rollback` brings back
 
     def offered(self) -> types.Tool:
-        """As the protocol lists it."""
+        """As the protocol lists it: short, since a program puts the list into each of its sessions."""
         reads = self.kind is Kind.READ
         return types.Tool(
             name=self.name,
             title=self.title,
             description=self.description,
-            input_schema=self.takes.model_json_schema(),
-            output_schema=self.gives.model_json_schema(mode="serialization"),
+            input_schema=_short(self.takes.model_json_schema()),
             annotations=types.ToolAnnotations(
-                title=self.title,
                 read_only_hint=reads,
                 destructive_hint=self.destructive,
-                idempotent_hint=reads,
+                idempotent_hint=True if reads else None,  # False is the protocol's default
                 open_world_hint=False,
             ),
         )
+
+
+def _short(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema without titles, the description of the whole, and null for what may be left out."""
+    properties = {}
+    for name, value in schema.get("properties", {}).items():
+        given: dict[str, Any] = next((one for one in value.get("anyOf", ()) if one != {"type": "null"}), {})
+        kept = {key: part for key, part in value.items() if key not in {"title", "anyOf"}}
+        properties[name] = given | {key: part for key, part in kept.items() if (key, part) != ("default", None)}
+    kept = {key: part for key, part in schema.items() if key not in {"title", "description"}}
+    return kept | {"properties": properties}
 
 
 def tools_of(memory: Memory) -> dict[str, Tool]:
@@ -95,7 +93,6 @@ def tools_of(memory: Memory) -> dict[str, Tool]:
             "Search memory",
             "Find what is remembered of earlier sessions: decisions, preferences, facts, notes, and what was said.",
             values.Search,
-            values.Found,
             memory.search,
             Kind.READ,
         ),
@@ -105,7 +102,6 @@ def tools_of(memory: Memory) -> dict[str, Tool]:
             "Read lines of a memory file, turns of session:ID, or fact:ID, as memory_search names them. The text is as"
             " it is remembered, but for what a reader could take for markup or a role.",
             values.Get,
-            values.Lines,
             memory.get,
             Kind.READ,
         ),
@@ -114,17 +110,16 @@ def tools_of(memory: Memory) -> dict[str, Tool]:
             "Save a note",
             "Write a note into today's file. Secrets in it are masked.",
             values.Save,
-            values.Written,
             memory.save,
             Kind.WRITE,
         ),
         Tool(
             "memory_update",
             "Change core memory",
-            "Add one memory to MEMORY.md (append), or make it another text (replace). Guards may refuse it; what was"
-            " there can be brought back with `memoryd rollback`.",
+            "Add one memory to MEMORY.md (append), or make it another text (replace). A rule, or something about the"
+            " user, must be a sentence that the user typed, letter by letter; else it becomes a note. `memoryd"
+            " rollback` brings back what was there.",
             values.Update,
-            values.Written,
             memory.update,
             Kind.WRITE,
             destructive=True,
@@ -135,7 +130,6 @@ def tools_of(memory: Memory) -> dict[str, Tool]:
             "Without arguments: who asks to read this memory, for what and how long, and who may now. With request and"
             " answer: let a person read for that time, or not. It is your own choice.",
             values.Consent,
-            values.Requests,
             memory.consent,
             Kind.WRITE,
         ),
@@ -157,12 +151,13 @@ _TAKES: dict[str, tuple[str, type[values.Arguments]]] = {
 def _knife(memory: Memory) -> Iterator[Tool]:
     """The tools by which an agent refines its own core: as a model has them that is asked to."""
     for name, (title, takes) in _TAKES.items():
-        said = (
-            f"{knife.TOOLS[name].description} Part of a refinement of your own core, which the first such call begins."
+        begins = name in called_refining.BEGINNING
+        when = (
+            "" if name == knife.SEARCH else " Begins a refinement that is due." if begins else " In a refinement only."
         )
-        destructive = name in {knife.CONSOLIDATE, knife.UPDATE, knife.DELETE}
         call = partial(memory.refine, name)
-        yield Tool(name, title, said, takes, values.Refined, call, Kind.WRITE, destructive=destructive)
+        said = knife.TOOLS[name].description + when
+        yield Tool(name, title, said, takes, call, Kind.WRITE, destructive=begins)
 
 
 def make_server(memory: Memory, calls: Calls, log: Log) -> Server[Any]:
@@ -245,9 +240,9 @@ class _Door:
 
 
 def _result(given: values.Given) -> types.CallToolResult:
-    """The structured result, and the same as a text for who does not read structures."""
-    text = types.TextContent(type="text", text=given.model_dump_json())
-    structure = given.model_dump(mode="json")
+    """The structured result, without what is not there, and the same as a text for who does not read structures."""
+    text = types.TextContent(type="text", text=given.model_dump_json(exclude_none=True))
+    structure = given.model_dump(mode="json", exclude_none=True)
     return types.CallToolResult(content=[text], structured_content=structure, is_error=given.is_error())
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from contextlib import ExitStack
+from dataclasses import asdict
 from datetime import date
 from typing import TYPE_CHECKING, Self
 
@@ -50,11 +51,7 @@ class Memory:
     """The memory of one agent, for itself. Safe to use from several threads."""
 
     def __init__(self, settings: Settings, agent: Agent) -> None:
-        """Make sure that this is the agent's own program.
-
-        Raises:
-            RefusedError: it runs as another user than the one the workspace belongs to.
-        """
+        """Make sure that this is the agent's own program."""
         grants.require_agents_own(agent)
         self._settings = settings
         self.agent = agent
@@ -73,12 +70,7 @@ class Memory:
         self._open.close()
 
     def search(self, asked: values.Search) -> values.Found:
-        """Find what is remembered.
-
-        Raises:
-            ConfigError: the days are not in their order.
-            StateError: the index or the database cannot be used.
-        """
+        """Find what is remembered."""
         after, before = (None if day is None else date.fromisoformat(day) for day in (asked.after, asked.before))
         narrowing = Narrowing(asked.tier, frozenset(asked.tags), after, before, asked.limit)
         recall.require_days(narrowing)
@@ -86,47 +78,30 @@ class Memory:
         return values.Found(hits=list(map(_hit, hits)))
 
     def get(self, asked: values.Get) -> values.Lines:
-        """Read lines of a file of the workspace, turns of a session, a fact.
-
-        Raises:
-            MemorydError: as `excerpt.get` does.
-        """
+        """Read lines of a file of the workspace, turns of a session, a fact."""
         return self._lines(asked.path, Span(asked.first_line, asked.lines))
 
     def save(self, asked: values.Save) -> values.Written:
-        """Write a note into the day's file.
-
-        Raises:
-            RefusedError: nothing is left of it.
-            MemorydError: it could not be written.
-        """
+        """Write a note into the day's file."""
         return values.Written.model_validate(
             recall.written(work.save(self._settings, self.agent, asked.text, witnessed=True))
         )
 
     def update(self, asked: values.Update) -> values.Written:
-        """Change `MEMORY.md` through the guards.
-
-        Raises:
-            RefusedError: a guard says no; nothing was changed.
-            MemorydError: it could not be written.
-        """
+        """Change `MEMORY.md` through the guards."""
         row = work.update(self._settings, self.agent, append=asked.append, replace=asked.replace, witnessed=True)
         return values.Written.model_validate(recall.written(row))
 
     def refine(self, tool: str, asked: values.Arguments) -> values.Refined:
-        """Carry out one call of the agent's own refinement, which begins with the first.
-
-        Raises:
-            RefusedError: another refinement is under way.
-            MemorydError: it could not be carried out.
-        """
+        """Carry out one call of the agent's own refinement; a search needs none."""
         arguments = asked.model_dump_json(by_alias=True, exclude_none=True)
         row, answer = work.call_knife(self._settings, self.agent, tool, arguments)
         told = {name: value for name, value in (answer or {}).items() if name in values.Refined.model_fields}
         for name in ("error", "allowed"):
             told |= {name: _one_line(told[name])} if name in told else {}
         told["memories"] = [_one_line(line) for line in told.get("memories", ())]
+        if row is None:
+            return values.Refined(**told)
         if answer is None and REFINE not in row["receipt"]:
             why = _one_line(row["error"] or row["why"] or row["state"])
             told |= {"error": f"there is no refinement, so {tool} did nothing: {why}", "allowed": _WITHOUT}
@@ -135,24 +110,19 @@ class Memory:
         )
 
     def refinement_due(self) -> str:
-        """What is said to an agent whose core is larger than it should be; empty where it is not."""
+        """What is said to an agent whose core is due for a refinement; empty where it is not."""
         tokens = work.core_size_if_due(self._settings, self.agent)
         if tokens is None:
             return ""
         target = self._settings.refine.target_tokens
         return (
-            f" Your core memory has about {tokens:,} tokens, its target is {target:,}: you may refine it, with"
-            " search_memories, consolidate_memories, update_memory, delete_memory, protect_memory and then"
-            " complete_refinement."
+            f" Your core memory has about {tokens:,} tokens, its target is {target:,}. You may refine it, or decline"
+            " and do nothing: your first consolidate_memories, update_memory or delete_memory is your consent, and"
+            " complete_refinement ends it."
         )
 
     def consent(self, asked: values.Consent) -> values.Requests:
-        """List who asks to read the memory, and who may; or answer one of them.
-
-        Raises:
-            RefusedError: the agent is no silo: there is nothing to consent to.
-            NotFoundError: nobody asks under this id.
-        """
+        """List who asks to read the memory, and who may; or answer one of them."""
         if self.agent.privacy == "open":
             hint = "people's access is asked for where the configuration says privacy: silo"
             raise RefusedError("this memory is open to its owner: nobody asks", self.agent.id, hint)
@@ -179,12 +149,7 @@ class Memory:
         return {name: path for name, path in paths.items() if self._is_there(path)}
 
     def read(self, name: str) -> str:
-        """Read one of them, between the marks; what is longer than an answer may be is said.
-
-        Raises:
-            NotFoundError: it is not there.
-            StateError: it cannot be read.
-        """
+        """Read one of them, between the marks; what is longer than an answer may be is said."""
         path = self.resources().get(name)
         if path is None:
             raise NotFoundError("there is no such resource now", f"memory://{name[:40]}", "resources/list has them")
@@ -238,18 +203,8 @@ def _units(found: Excerpt) -> list[tuple[int, str]]:
 
 
 def _hit(hit: Hit) -> values.Hit:
-    return values.Hit(
-        path=_one_line(hit.path),
-        first_line=hit.first_line,
-        last_line=hit.last_line,
-        snippet=_one_line(hit.snippet),
-        score=hit.score,
-        tier=hit.tier,
-        why=_one_line(hit.why),
-        id=hit.id,
-        day=hit.day,
-        said_by=hit.said_by,
-    )
+    clean = {name: _one_line(getattr(hit, name)) for name in ("path", "snippet", "why")}
+    return values.Hit(**asdict(hit) | clean)
 
 
 def _one_line(text: str) -> str:

@@ -7,7 +7,7 @@ stored all the same. Programs that pipe their calls in close the input as soon a
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
@@ -15,12 +15,13 @@ from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse, jsonrpc_mes
 from pydantic import ValidationError
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
     from mcp.shared._stream_protocols import ReadStream, WriteStream
 
     Received = SessionMessage | Exception
+
+S = TypeVar("S", bound="ReadStream[Any] | WriteStream[Any]")
 
 
 class Unanswered:
@@ -54,25 +55,25 @@ class Unanswered:
                 await self._changed.wait()
 
 
-class Input:
-    """The stream of what comes, which ends only when all of it is answered."""
-
-    def __init__(self, inner: ReadStream[Received], unanswered: Unanswered) -> None:
-        """Read from `inner`."""
+class _Stream(Generic[S]):
+    def __init__(self, inner: S, unanswered: Unanswered) -> None:
         self._inner = inner
         self._unanswered = unanswered
 
-    @property
-    def last_context(self) -> object:
-        """The context of who sent the last one."""
-        return getattr(self._inner, "last_context", None)
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class Input(_Stream["ReadStream[Received]"]):
+    """The stream of what comes, which ends only when all of it is answered."""
 
     async def receive(self) -> Received:
-        """The next one.
-
-        Raises:
-            anyio.EndOfStream: there is none, and all are answered.
-        """
         try:
             found = await self._inner.receive()
         except anyio.EndOfStream:
@@ -84,30 +85,14 @@ class Input:
             found.metadata = self._unanswered.take(found.message)
         return found
 
-    async def aclose(self) -> None:
-        """Read no more."""
-        await self._inner.aclose()
-
     def __aiter__(self) -> Self:
-        """Return itself."""
         return self
 
     async def __anext__(self) -> Received:
-        """Return the next one."""
         try:
             return await self.receive()
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Read no more."""
-        await self.aclose()
 
 
 def _mended(error: ValidationError) -> Received:
@@ -123,30 +108,10 @@ def _mended(error: ValidationError) -> Received:
         return error
 
 
-class Output:
+class Output(_Stream["WriteStream[SessionMessage]"]):
     """The stream of what is said, which knows what has been answered."""
 
-    def __init__(self, inner: WriteStream[SessionMessage], unanswered: Unanswered) -> None:
-        """Write to `inner`."""
-        self._inner = inner
-        self._unanswered = unanswered
-
     async def send(self, item: SessionMessage) -> None:
-        """Say something."""
         await self._inner.send(item)
         if isinstance(item.message, JSONRPCResponse | JSONRPCError):
             self._unanswered.answered(item.message.id)
-
-    async def aclose(self) -> None:
-        """Say no more."""
-        await self._inner.aclose()
-
-    async def __aenter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Say no more."""
-        await self.aclose()

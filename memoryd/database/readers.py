@@ -1,0 +1,70 @@
+"""What is known of second readers: how each did on the calibration set, and what it has answered before."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.database import sqlite
+from memoryd.jobs.reader import Fitness
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sqlalchemy import Connection, Engine
+
+
+class Tested(NamedTuple):
+    """How a model did on the calibration set, and when, UTC."""
+
+    fitness: Fitness
+    at: str
+
+
+def tested(connection: Connection, endpoint: str, model: str, version: str) -> Tested | None:
+    """Return how a model did on this version of prompt and set; None if it was not tested."""
+    row = connection.exec_driver_sql(
+        "SELECT true_right, true_asked, false_right, false_asked, tested_at FROM reader"
+        " WHERE endpoint = ? AND model = ? AND version = ?",
+        (endpoint, model, version),
+    ).first()
+    return None if row is None else Tested(Fitness(*row[:4]), row[4])
+
+
+def keep_test(connection: Connection, endpoint: str, model: str, version: str, result: Tested) -> None:
+    """Store how a model did, in place of its earlier tests."""
+    connection.exec_driver_sql("DELETE FROM reader WHERE endpoint = ? AND model = ?", (endpoint, model))
+    one = result.fitness
+    connection.exec_driver_sql(
+        "INSERT INTO reader (endpoint, model, version, true_right, true_asked, false_right, false_asked, tested_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (endpoint, model, version, one.true_right, one.true_asked, one.false_right, one.false_asked, result.at),
+    )
+
+
+def share(source: Engine, target: Engine) -> None:
+    """Copy the tests that one installation has made to another, so that no model is tested twice."""
+    with sqlite.reading(source) as connection:
+        rows = [tuple(row) for row in connection.exec_driver_sql("SELECT * FROM reader")]
+    if rows:
+        with sqlite.writing(target) as connection:
+            marks = ", ".join("?" * len(rows[0]))
+            connection.exec_driver_sql(f"INSERT OR REPLACE INTO reader VALUES ({marks})", rows)  # noqa: S608
+
+
+def verdicts(connection: Connection, agent_id: str, keys: Sequence[str]) -> dict[str, str]:
+    """Return the verdicts on an agent's questions with these keys, by key."""
+    rows = connection.exec_driver_sql(
+        'SELECT "key", verdict FROM verdict WHERE agent_id = ? AND "key" IN (SELECT value FROM json_each(?))',
+        (agent_id, json.dumps(list(keys))),
+    )
+    return {row[0]: row[1] for row in rows}
+
+
+def keep_verdicts(connection: Connection, agent_id: str, found: Mapping[str, str], at: str) -> None:
+    """Store the verdicts on an agent's questions, by key."""
+    if found:
+        connection.exec_driver_sql(
+            'INSERT OR REPLACE INTO verdict (agent_id, "key", verdict, read_at) VALUES (?, ?, ?, ?)',
+            [(agent_id, key, verdict, at) for key, verdict in found.items()],
+        )

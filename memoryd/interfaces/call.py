@@ -1,0 +1,135 @@
+"""What a command of the command line is given: the global options, the settings, the agent that is meant."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from memoryd.errors import ConfigError, NotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from datetime import timedelta
+
+    from memoryd.config import Agent, Settings
+    from memoryd.database.reads import Reader
+    from memoryd.interfaces.output import Output
+
+R = TypeVar("R")
+
+
+class Call:
+    """What the global options say."""
+
+    def __init__(self, output: Output, config: Path | None) -> None:
+        self.output = output
+        self.config = config
+
+    def settings(self) -> Settings:
+        """Load the configuration."""
+        from memoryd import config
+
+        return config.load(self.config_path())
+
+    @contextmanager
+    def reader(self, settings: Settings, caught_up: Agent | None = None) -> Iterator[Reader]:
+        """Open the state database to read, once the ledger has an agent's last edit of `MEMORY.md` if one is named."""
+        from memoryd.database import reads
+
+        if caught_up is not None:
+            from memoryd.interfaces import work
+
+            work.catch_up(settings, caught_up)
+        with reads.open_reader(settings.state_dir / "memoryd.db") as reader:
+            yield reader
+
+    def config_path(self) -> Path:
+        """Find the configuration file."""
+        import platformdirs
+
+        from memoryd import config
+
+        try:
+            user_folder = Path(platformdirs.user_config_dir("memoryd"))
+        except RuntimeError:
+            user_folder = Path("/etc/memoryd")  # a service account may have no home: then the system's file is left
+        return config.find(self.config, os.environ, Path.cwd(), user_folder)
+
+    def settings_or_defaults(self) -> tuple[Settings, Sequence[ConfigError]]:
+        """Load the configuration; where it is broken, defaults on its state folder, and what is wrong with it.
+
+        Raises:
+            ConfigError: it is broken and does not even say which state folder it means.
+        """
+        from memoryd import config
+
+        path = self.config_path()
+        try:
+            return config.load(path), ()
+        except config.SettingsError as error:
+            state_dir = config.state_dir_of(path)
+            if state_dir is None:
+                raise
+            return config.Settings(state_dir=state_dir, agents=(), source=path.absolute()), error.problems
+
+    def state_dir(self, agent_id: str | None) -> tuple[Path, ConfigError | None]:
+        """Find the state folder, for a command that only reads it, and what is wrong with a broken configuration."""
+        from memoryd import config
+
+        settings, problems = self.settings_or_defaults()
+        if problems:
+            return settings.state_dir, config.SettingsError(settings.source, problems)
+        if agent_id is not None:
+            self.agent(settings, agent_id)
+        return settings.state_dir, None
+
+    def agent(self, settings: Settings, agent_id: str | None) -> Agent:
+        """Choose the agent: by name, the only one, or the one whose workspace the current folder lies in."""
+        if agent_id is not None:
+            found = [agent for agent in settings.agents if agent.id == agent_id]
+            if not found:
+                known = ", ".join(agent.id for agent in settings.agents)
+                raise NotFoundError(f"there is no agent {agent_id!r}", hint=f"configured: {known}")
+            return found[0]
+        if len(settings.agents) == 1:
+            return settings.agents[0]
+        inside = [agent for agent in settings.agents if Path.cwd().is_relative_to(agent.workspace)]
+        if len(inside) != 1:
+            known = ", ".join(agent.id for agent in settings.agents)
+            raise ConfigError("which agent is meant?", hint=f"give --agent ID; configured: {known}")
+        return inside[0]
+
+
+passed = click.make_pass_decorator(Call)
+agent_option = click.option("--agent", "agent_id", metavar="ID", help="The agent, where it is not clear.")
+
+
+def of_agent(command: Callable[..., R]) -> Callable[..., R]:
+    """Give a command the settings and the agent that is meant, behind the call, and the option that names it."""
+
+    @agent_option
+    @click.pass_obj
+    @wraps(command)
+    def chosen(call: Call, /, agent_id: str | None, **options: Any) -> R:
+        settings = call.settings()
+        return command(call, settings, call.agent(settings, agent_id), **options)
+
+    return chosen
+
+
+def span(_context: click.Context, option: click.Parameter, text: str | None) -> timedelta | None:
+    """Read the value of an option that is a length of time, such as `30s`."""
+    from memoryd import config_values
+
+    if text is None:
+        return None
+    try:
+        found: timedelta = config_values.duration()(config_values.Place(Path(), {}), text)
+    except config_values.RefusedValueError as refused:
+        raise click.BadParameter(f"{refused.what}; {refused.hint}", param_hint=option.opts[0]) from None
+    return found

@@ -1,0 +1,298 @@
+"""Judging: which claims of a reply are true to what was said, decided before anything is changed.
+
+Each claim takes the same steps (DESIGN §7). Its *lane* is the lowest among the sentences that it cites. A new claim for
+the core that stands on the user alone is *quoted*: the user's words are copied whole. Every other wording must pass the
+*token floor*, and for the core a *second reader*, who sees nothing but the claim and the original sentences. Refused
+claims go back to their author once (`repair`). Without a fit reader only quotations and duplicates reach the core.
+
+A `Judging` is a value that a job keeps in the state of its questions. `step` returns the next question, or what became
+of each claim.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from memoryd.jobs import claims as reasons
+from memoryd.jobs import reader
+from memoryd.jobs.claims import REASONS, Claim, Judged, Outcome, Step
+from memoryd.jobs.reader import POSITIVE, STANDING, Answer
+from memoryd.jobs.weighing import Weigher, class_question, is_newer, is_of_user, is_verbatim
+from memoryd.ledger import steering
+from memoryd.ledger.lane import Lane, MemoryClass, may_change
+from memoryd.text import normal
+from memoryd.text.content import overlap, unlabelled
+from memoryd.text.neutral import neutral
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from memoryd.jobs.claims import Old
+    from memoryd.jobs.job import Ask, Reply
+    from memoryd.jobs.pieces import Line
+    from memoryd.jobs.reader import Question
+    from memoryd.jobs.weighing import JudgingContext, Weighed
+
+_MOST_SPARE = 40  # lines of the material from which a decoy may get its evidence
+_MENDABLE = frozenset({Step.FLOOR, Step.READER, Step.QUOTE})
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """The claims of a reply on their way through the steps.
+
+    Attributes:
+        context: what they are judged with.
+        claims: those that are judged.
+        labels: texts of memories whose class the reader is to name besides.
+        answers: of the reader, by the key of its question.
+        waiting: batches that are still to be asked.
+        is_read: all that is to be asked was asked.
+        asked_again: what the reader left out was asked once more.
+        followed_up: what its answers raise was asked.
+        unread: there is no fit reader.
+        fooled: batches whose decoy the reader supported.
+        done: what became of claims that are judged already.
+        repairing: the claims are those that their author has worded anew.
+    """
+
+    context: JudgingContext
+    claims: tuple[Claim, ...]
+    labels: tuple[str, ...] = ()
+    answers: Mapping[str, Answer] = field(default_factory=dict)
+    waiting: tuple[reader.Batch, ...] = ()
+    is_read: bool = False
+    asked_again: bool = False
+    followed_up: bool = False
+    unread: bool = False
+    fooled: int = 0
+    done: tuple[Judged, ...] = ()
+    repairing: bool = False
+
+    def step(self) -> Ask | tuple[Judged, ...]:
+        """Return the next question to the second reader, or what became of each claim."""
+        if self.waiting:
+            return self.waiting[0].ask(self.context.instructions, self)
+        if not self.is_read:
+            return self._with_batches().step()
+        if not self.followed_up:
+            return self._followed_up().step()
+        weigher = Weigher(self.context)
+        return (*self.done, *(self._settled(weigher.weigh(one)) for one in self.claims))
+
+    def heard(self, reply: Reply) -> Judging:
+        """Take the reader's reply to the batch that was asked last."""
+        ready = self if self.waiting else self._with_batches()
+        if reply.backend == reader.UNREAD:
+            return replace(ready, waiting=(), is_read=True, unread=True)
+        batch, *rest = ready.waiting
+        found = reader.read(batch, reply)
+        answers = {**ready.answers, **found.answers}
+        later = tuple(rest)
+        if found.missing and not ready.asked_again:
+            later += tuple(reader.batches(found.missing, ready.spare()))
+            return replace(ready, answers=answers, waiting=later, asked_again=True, is_read=not later)
+        return replace(ready, answers=answers, waiting=later, is_read=not later, fooled=ready.fooled + found.fooled)
+
+    def kind_of(self, text: str) -> MemoryClass | None:
+        """Return the class with which the reader labels the text of a memory; None where it has not."""
+        return self._kind(class_question(text))
+
+    def _with_batches(self) -> Judging:
+        weigher = Weigher(self.context)
+        known = dict(self.answers)
+        waiting: list[Question] = []
+        asked = [one for claim in self.claims for one in weigher.weigh(claim).questions]
+        for question in (*asked, *map(class_question, self.labels)):
+            answer = known.get(question.key) or self.context.known(question.key)
+            if answer is None:
+                waiting.append(question)
+            else:
+                known[question.key] = answer
+        if self.context.offline or self.unread:
+            waiting = []
+        batches = tuple(reader.batches(waiting, self.spare()))
+        return replace(self, answers=known, waiting=batches, is_read=not batches)
+
+    def _followed_up(self) -> Judging:
+        """Return this with the questions that the answers raise: a memory of which something is lost may be a rule."""
+        weigher = Weigher(self.context)
+        texts = dict.fromkeys(
+            old.text
+            for weighed in map(weigher.weigh, self.claims)
+            if (answer := self._answer(weighed.support)) is not None and answer.verdict in POSITIVE and answer.lost
+            for old in weighed.judged.claim.olds
+            if old.kind is None
+        )
+        asked = [one for one in map(class_question, texts) if one.key not in self.answers]
+        known = {one.key: answer for one in asked if (answer := self.context.known(one.key)) is not None}
+        waiting = [] if self.unread else [one for one in asked if one.key not in known]
+        batches = tuple(reader.batches(waiting, self.spare()))
+        answers = {**self.answers, **known}
+        return replace(self, answers=answers, waiting=batches, is_read=not batches, followed_up=True)
+
+    def spare(self) -> list[Line]:
+        """Return lines of the material from which a decoy may get its evidence."""
+        lines = (line for piece in self.context.pieces.by_id.values() for line in piece.lines)
+        return [line for line in lines if line.lane >= Lane.ASSISTANT][:_MOST_SPARE]
+
+    # ── repair ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def mendable(self) -> tuple[Judged, ...]:
+        """Return the refused claims that their author may word anew: those meant for the core, once."""
+        if self.repairing or self.context.offline or self.unread:
+            return ()
+        settled = self.step()
+        return tuple(one for one in settled if _is_mendable(one)) if isinstance(settled, tuple) else ()
+
+    def reworded(self, claims: Sequence[Claim]) -> Judging:
+        """Return the judging of the claims that came back; all others stay as they were judged."""
+        settled = self.step()
+        was = settled if isinstance(settled, tuple) else ()
+        back = {one.id for one in claims}
+        return replace(
+            self,
+            claims=tuple(replace(one, repaired=True) for one in claims),
+            done=tuple(one for one in was if one.claim.id not in back),
+            waiting=(),
+            is_read=False,
+            followed_up=False,
+            repairing=True,
+        )
+
+    # ── the reader's word ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _settled(self, weighed: Weighed) -> Judged:
+        judged = weighed.judged
+        if judged.outcome is Outcome.REFUSED or not judged.claim.core:
+            return judged
+        scope = weighed.scope
+        judged = self._scoped(judged, scope) if scope is not None else self._supported(judged, weighed)
+        if judged.outcome is Outcome.REFUSED or not judged.core or not judged.claim.ends:
+            return judged
+        return self._ended(judged, weighed)
+
+    def _answer(self, question: Question | None) -> Answer | None:
+        return None if question is None else self.answers.get(question.key) or self.context.known(question.key)
+
+    def _kind(self, question: Question | None) -> MemoryClass | None:
+        answer = self._answer(question)
+        if answer is None:
+            return None
+        return MemoryClass(answer.verdict) if answer.verdict in set(MemoryClass) else MemoryClass.RULE
+
+    def _scoped(self, judged: Judged, asked: Question) -> Judged:
+        cues = self.context.cues
+        scope = self._answer(asked)
+        judged = replace(judged, kind=judged.kind or cues.kind(judged.text))
+        if scope is not None:
+            if scope.verdict != STANDING:
+                why = f"{reasons.NOT_STANDING}: {scope.verdict}"
+                return replace(judged, core=False, why=why, step=Step.READER)
+            return judged
+        # What the offline backend offers, it has chosen by cues already.
+        # Of a quotation of several turns each must stand: one cue does not make a memory of all that is cited with it.
+        stands = self.context.offline or all(cues.stands(one.quotation()) for one in judged.cited)
+        return judged if stands else replace(judged, core=False, why=reasons.NOT_STANDING)
+
+    def _supported(self, judged: Judged, weighed: Weighed) -> Judged:
+        answer = self._answer(weighed.support)
+        if weighed.support is not None and answer is None:
+            return self._unread(judged)
+        if answer is not None and answer.verdict not in POSITIVE:
+            return _no(judged, REASONS[answer.verdict])
+        if answer is not None:
+            judged = replace(judged, newer=answer.verdict == reader.NEWER, lost=answer.lost, step=Step.READER)
+        changes = []
+        for old in judged.claim.olds:
+            why = self._may_not_change(judged, old, weighed)
+            if why:
+                return replace(_no(judged, why), step=Step.READER if why == reasons.LOSES else Step.LANE)
+            changes.append(old.id)
+        found = self._kind(weighed.kind) or self.context.cues.kind(unlabelled(judged.text))
+        if steering.instructs(unlabelled(judged.text)):
+            found = MemoryClass.RULE  # evidence can make a reader say otherwise
+        if found is MemoryClass.RULE and not judged.claim.olds and not _brings(judged) and weighed.support is not None:
+            return replace(_no(judged, reasons.NOT_USER), step=Step.LANE)  # a part of a rule, in other words
+        # The author's own label of a claim that is not the user's counts only together with what the text is.
+        is_fit = all(may_change(judged.lane, kind) for kind in (found, judged.kind or found))
+        if not is_fit and (_brings(judged) or not changes):
+            return replace(judged, core=False, why=reasons.NOT_USER, step=Step.LANE)
+        return replace(judged, changes=tuple(changes), kind=judged.kind or found)
+
+    def _may_not_change(self, judged: Judged, old: Old, weighed: Weighed) -> str:
+        """Return why a claim may not change a memory; empty where it may.
+
+        A text made of memories alone brings no new word, but may not make the user's what is less than that. A rule
+        changes by newer words of the user, or in a merge that loses nothing. What is older may add to others, no more.
+        """
+        kind = self._class_of(old, weighed)
+        is_rule = kind is MemoryClass.RULE
+        if not _brings(judged):
+            lane = next((one.lane for one in judged.cited if one.piece.id == old.id), judged.lane)
+            is_lowered = judged.lane < lane and not may_change(judged.lane, kind)
+            if is_lowered or (is_rule and not _is_merge(judged)):
+                return reasons.NOT_USER
+        elif not may_change(judged.lane, kind):
+            return reasons.NOT_USER
+        elif not is_newer(judged.cited, old) and (is_rule or judged.newer or overlap(old.text, judged.text) < 1):
+            return reasons.OLDER
+        is_reworded = not _brings(judged) and (kind is MemoryClass.PERSON or not _is_merge(judged))
+        return reasons.LOSES if judged.lost and (is_rule or is_reworded) else ""
+
+    def _class_of(self, old: Old, weighed: Weighed) -> MemoryClass:
+        asked = weighed.kinds.get(old.text, class_question(old.text))
+        return old.kind or self._kind(asked) or self.context.cues.kind(old.text)
+
+    def _unread(self, judged: Judged) -> Judged:
+        """Return what may stand of a claim that no reader has read: duplicates, and the user's own words."""
+        claim = judged.claim
+        same = [normal.same(unlabelled(old.text)) == normal.same(unlabelled(judged.text)) for old in claim.olds]
+        if claim.olds and is_verbatim(judged.text, judged.cited) and (self.context.offline or all(same)):
+            return replace(judged, changes=tuple(old.id for old in claim.olds), step=Step.QUOTE)
+        own = tuple(one for one in judged.cited if not one.piece.id.startswith("m"))
+        if own and is_of_user(own) and (self.unread or self.context.offline):
+            weighed = Weigher(self.context).quoted(replace(claim, olds=()), neutral(claim.text), own)
+            return replace(self._settled(weighed), claim=claim)
+        return _no(judged, reasons.NOT_READ)
+
+    def _ended(self, judged: Judged, weighed: Weighed) -> Judged:
+        """Decide which memories that its reply declares superseded a claim ends: those it gives a newer value of."""
+        ended, why = [], ""
+        for old in judged.claim.ends:
+            answer = self._answer(weighed.ends[old.id])
+            kind = self._class_of(old, weighed)
+            needs_answer = old.guessed or not self.context.offline
+            if needs_answer and answer is None:
+                why = why or reasons.NOT_READ
+            elif needs_answer and answer is not None and answer.verdict != reader.NEWER:
+                why = REASONS.get(answer.verdict, reasons.NOT_NEWER)
+            elif not may_change(judged.lane, kind):
+                why = reasons.NOT_USER
+            elif not is_newer(judged.cited, old):
+                why = reasons.OLDER
+            else:
+                ended.append(old.id)
+        return replace(judged, changes=(*judged.changes, *ended), ends_why=why)
+
+
+def _brings(judged: Judged) -> bool:
+    """Return whether a claim stands on anything but memories."""
+    return any(not one.piece.id.startswith("m") for one in judged.cited)
+
+
+def _is_merge(judged: Judged) -> bool:
+    """Return whether a claim makes one of several memories, or is the whole text of another that stays."""
+    olds = {old.id for old in judged.claim.olds}
+    others = (one.piece for one in judged.cited if one.piece.id not in olds)
+    return len(olds) > 1 or any(normal.same(one.text) == normal.same(judged.text) for one in others)
+
+
+def _is_mendable(judged: Judged) -> bool:
+    is_refused = judged.outcome is Outcome.REFUSED and judged.claim.core and not judged.claim.repaired
+    return is_refused and judged.step in _MENDABLE and judged.why != reasons.EMPTY
+
+
+def _no(judged: Judged, why: str) -> Judged:
+    return replace(judged, outcome=Outcome.REFUSED, text="", core=False, why=why, step=Step.READER)

@@ -1,0 +1,267 @@
+"""Pieces: the numbered material of a question, and its sentences, which a claim cites.
+
+A piece is a turn of a session (`t15`), an entry of a daily file (`d4`) or a memory (`m3`); `t15.2` is its second
+sentence. An entry that only paraphrases turns carries their own sentences with it: what is judged and quoted are those.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from memoryd.ledger.foreign import ONLY_A_PAGE
+from memoryd.ledger.lane import Lane, lane_of_turn, lanes_of_text
+from memoryd.text import normal
+from memoryd.text.content import overlap, unlabelled
+from memoryd.text.sentences import Kind as Part
+from memoryd.text.sentences import quotation, split
+from memoryd.transcripts.turn import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from memoryd.transcripts.turn import StoredTurn
+
+LONGEST_QUOTED = 300  # characters of a typed turn that is copied whole
+_CITE = re.compile(r"([tdm]\d{1,9})(?:\.(\d{1,4}))?")
+_BARE_WORDS = 4  # of an answer that says nothing without its question
+_OPTION = re.compile(r"^\W{0,3}(?:option |variante |opción )?([a-z]|\d{1,2})\W{0,3}$", re.IGNORECASE)
+_MARKED = re.compile(r"^\W{0,3}([a-z]|\d{1,2})\W{0,2}[).:\]]\W{0,3}\s*(?=\S)", re.IGNORECASE)
+_ASKS = re.compile(r"[?？؟]\W*$")  # noqa: RUF001
+_SPEAKERS = {Lane.USER: "user", Lane.ASSISTANT: "assistant"}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One sentence that can be cited.
+
+    Attributes:
+        id: "t15.2".
+        text: as written.
+        lane: whose word it is.
+        speaker: user, assistant, tool or memory.
+        at: when it was said, as the material shows it; empty where nobody knows.
+        said_at: the same in UTC, ISO 8601, by which what is newer is told; empty for what is undated.
+    """
+
+    id: str
+    text: str
+    lane: Lane
+    speaker: str
+    at: str = ""
+    said_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One piece of the material.
+
+    Attributes:
+        id: "t15".
+        text: whole.
+        lines: its sentences, in order.
+        behind: of an entry that paraphrases turns, the sentences it stands on, each with the piece it is from.
+        asked: the question of the assistant that the piece answers; empty where there is none.
+        options: what the assistant offered with that question, by letter or number.
+        seq: of a turn, its number in its session.
+    """
+
+    id: str
+    text: str
+    lines: tuple[Line, ...]
+    behind: tuple[tuple[Piece, tuple[int, ...]], ...] = ()
+    asked: str = ""
+    options: tuple[tuple[str, str], ...] = ()
+    seq: int = 0
+    is_choice: bool = False
+
+    @property
+    def evidence(self) -> tuple[Line, ...]:
+        """Return what a second reader is shown of all of it: the original sentences where there are any."""
+        found = (piece.lines[number - 1] for piece, numbers in self.behind for number in numbers)
+        return tuple(replace(line, id=f"{self.id}.{n}") for n, line in enumerate(found, 1)) or self.lines
+
+    @property
+    def lane(self) -> Lane:
+        """Return the lowest lane among its sentences, and among those it stands on."""
+        lanes = [line.lane for line in self.lines]
+        lanes += [line.lane for line in self.evidence]
+        return min(lanes, default=Lane.NONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """The sentences of one piece that a claim cites, by number from 1."""
+
+    piece: Piece
+    numbers: tuple[int, ...]
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """Return the sentences."""
+        return tuple(self.piece.lines[number - 1] for number in self.numbers)
+
+    @property
+    def evidence(self) -> tuple[Line, ...]:
+        """Return what a second reader is shown of it."""
+        return self.piece.evidence if self.piece.behind else self.lines
+
+    @property
+    def lane(self) -> Lane:
+        """Return the lowest lane among the sentences cited and those behind them."""
+        return min((*(line.lane for line in self.lines), *(line.lane for line in self.evidence)), default=Lane.NONE)
+
+    @property
+    def said_at(self) -> str:
+        """Return when the newest of it was said; of turns without a time, when the entry was written."""
+        said = max((line.said_at for line in self.evidence), default="")
+        return said or max((line.said_at for line in self.lines), default="")
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Return the ids of the sentences."""
+        return tuple(line.id for line in self.lines)
+
+    def quotation(self) -> str:
+        """Return the words of the user around what is cited, copied whole, or as the answer to what was asked.
+
+        Sentences that are not the user's own are left out.
+        """
+        # What was masked in a daily file stays so: the turn behind it may hold what only a page named.
+        if self.piece.behind and ONLY_A_PAGE not in self.piece.text:
+            return " … ".join(dict.fromkeys(Cited(piece, numbers).quotation() for piece, numbers in self.piece.behind))
+        if self.piece.is_choice:
+            return " ".join(self.piece.text.split())
+        if answer := self.answer():
+            return answer
+        if all(line.lane is Lane.USER for line in self.piece.lines):
+            return quotation(self.piece.text, self.numbers, LONGEST_QUOTED)
+        own = [number for number, line in enumerate(self.piece.lines, 1) if line.lane is Lane.USER]
+        return quotation(self.piece.text, [one for one in self.numbers if one in own], LONGEST_QUOTED, own)
+
+    def answer(self) -> str:
+        """Return what a bare answer says together with its question; empty where the piece says more, or none asks."""
+        said = " ".join(self.piece.text.split())
+        if not self.piece.asked or len(said.split()) > _BARE_WORDS or len(said) > LONGEST_QUOTED // 5:
+            return ""
+        chosen = _OPTION.match(said)
+        offered = dict(self.piece.options).get(chosen[1].casefold(), "") if chosen else ""
+        return f'asked "{self.piece.asked}", chose "{offered or said.rstrip(".!")}"'
+
+
+@dataclass(slots=True)
+class Pieces:
+    """The material of one question, by id."""
+
+    by_id: dict[str, Piece] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, pieces: Iterable[Piece]) -> Pieces:
+        """Return these pieces."""
+        return cls({piece.id: piece for piece in pieces})
+
+    def cited(self, cites: Sequence[str], text: str) -> tuple[list[Cited], list[str]]:
+        """Return what a claim cites, and the citations of pieces that share no word with it.
+
+        A piece that is cited without a sentence means those of its sentences that share most words with the claim.
+        Citations of what was never shown are passed over.
+        """
+        numbers: dict[str, set[int]] = {}
+        whole: list[str] = []
+        for cite in cites:
+            found = _CITE.fullmatch(cite.strip().casefold())
+            piece = self.by_id.get(found[1]) if found else None
+            if found is None or piece is None:
+                continue
+            if found[2] and 0 < int(found[2]) <= len(piece.lines):
+                numbers.setdefault(piece.id, set()).add(int(found[2]))
+            elif piece.id not in whole:
+                whole.append(piece.id)
+        strange = []
+        for piece_id in whole:
+            if piece_id not in numbers:
+                best = _nearest(self.by_id[piece_id], text)
+                if best:
+                    numbers[piece_id] = best
+                else:
+                    strange.append(piece_id)
+        return [Cited(self.by_id[one], tuple(sorted(held))) for one, held in numbers.items()], strange
+
+    def before(self, piece: Piece, count: int) -> list[Piece]:
+        """Return up to `count` pieces right before one, in order."""
+        order = list(self.by_id)
+        at = order.index(piece.id) if piece.id in self.by_id else 0
+        return [self.by_id[one] for one in order[max(0, at - count) : at]]
+
+    def after(self, piece: Piece, count: int) -> list[Piece]:
+        """Return up to `count` pieces right behind one, in order."""
+        order = list(self.by_id)
+        at = order.index(piece.id) if piece.id in self.by_id else len(order)
+        return [self.by_id[one] for one in order[at + 1 : at + 1 + count]]
+
+
+def _nearest(piece: Piece, text: str) -> set[int]:
+    said = normal.verbatim(unlabelled(text))
+    if same := {number for number, line in enumerate(piece.lines, 1) if normal.verbatim(line.text) == said}:
+        return same  # also of what has no word of content
+    if len(piece.lines) == 1 or piece.is_choice:
+        shares = [max(overlap(text, piece.text), overlap(piece.text, text), _behind(piece, text))]
+        is_bare = bool(piece.asked) and len(piece.text.split()) <= _BARE_WORDS
+        return set(range(1, len(piece.lines) + 1)) if shares[0] > 0 or is_bare else set()
+    shares = [overlap(text, line.text) for line in piece.lines]
+    best = max(shares, default=0.0)
+    if best == 0:
+        return set(range(1, len(piece.lines) + 1)) if _behind(piece, text) else set()
+    return {number for number, share in enumerate(shares, 1) if share == best}
+
+
+def _behind(piece: Piece, text: str) -> float:
+    return max((overlap(text, line.text) for line in piece.evidence), default=0.0) if piece.behind else 0.0
+
+
+def piece_of_turn(turn: StoredTurn, text: str, at: str, before: StoredTurn | None = None, name: str = "") -> Piece:
+    """Return a turn as a piece.
+
+    Args:
+        turn: the turn.
+        text: of it, as it is shown.
+        at: its local time, as it is shown; may be empty.
+        before: the assistant's turn that it follows, if one does.
+        name: its id; `t` and its number by default.
+    """
+    name = name or f"t{turn.seq}"
+    parts = split(text)
+    lane = lane_of_turn(turn.origin)
+    lanes = lanes_of_text(text, parts, lane, turn.kind)
+    is_choice = turn.kind is Kind.CHOICE
+    lines = tuple(
+        Line(f"{name}.{number}", part.text, of_part, _SPEAKERS.get(lane, "tool"), at, turn.at or "")
+        for number, (part, of_part) in enumerate(zip(parts, lanes, strict=True), 1)
+    )
+    asked, options = _question(before.text) if before is not None and lane is Lane.USER else ("", ())
+    return Piece(name, text, lines, asked=asked, options=options, seq=turn.seq, is_choice=is_choice)
+
+
+def piece_of_text(name: str, text: str, lane: Lane, speaker: str, at: str = "", said_at: str = "") -> Piece:
+    """Return a text whose sentences are all of one lane as a piece."""
+    parts = split(text)
+    lines = tuple(
+        Line(f"{name}.{number}", part.text, lane, speaker, at, said_at) for number, part in enumerate(parts, 1)
+    )
+    return Piece(name, text, lines)
+
+
+def _question(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Return the last question that a text asks, and what it offers by letter or number."""
+    parts = split(text)
+    asked = next((part.text for part in reversed(parts) if _ASKS.search(part.text)), "")
+    if not asked:
+        return "", ()
+    lines = [line for part in parts if part.kind is not Part.CODE for line in part.text.splitlines()]
+    raw = [line for line in text.splitlines() if _MARKED.match(line)]
+    options: dict[str, str] = {}
+    for line in (*raw, *lines):
+        if found := _MARKED.match(line):
+            options[found[1].casefold()] = " ".join(line[found.end() :].strip("*_ ").split())
+    return " ".join(asked.strip("*_ ").split())[:LONGEST_QUOTED], tuple(options.items())

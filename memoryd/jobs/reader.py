@@ -1,0 +1,290 @@
+"""The second reader: questions about claims and their evidence, in small batches with a decoy, and what it answers.
+
+The reader sees claims and cited sentences only (CONTRACT §7), so nothing of the author's prompt can mislead it. A batch
+whose decoy it supports, a claim with the evidence of another one, counts as not read. What it answers can only refuse a
+claim or let it pass: it writes no text, and raises no lane.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from memoryd.jobs.job import Ask, Reply
+from memoryd.text.content import overlap
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from memoryd.jobs.pieces import Line
+
+JOB = "verify"
+UNREAD = "unread"  # the backend of a reply that stands for no reader at all
+MOST_CLAIMS = 8  # of one batch, its decoy among them
+MOST_CHARACTERS = 6_000  # of the questions of one batch
+FIT = 0.9  # share of the calibration set, true and false claims apart, that a fit reader gets right
+_FENCED = re.compile(r"```[^\n`]*\n")
+
+
+class Subject(StrEnum):
+    """What is asked about a claim."""
+
+    SUPPORT = "support"
+    SCOPE = "scope"
+    CLASS = "class"
+
+
+SUPPORTED, NEWER = "supported", "newer-value"
+STANDING = "standing"
+POSITIVE = frozenset({SUPPORTED, NEWER})
+_VERDICTS = {
+    Subject.SUPPORT: POSITIVE | {"reversed", "other-subject", "condition-dropped", "not-said", "only-planned"},
+    Subject.SCOPE: frozenset({STANDING, "task", "question", "quoted", "withdrawn", "unclear"}),
+    Subject.CLASS: frozenset({"rule", "person", "project", "lesson", "unclear"}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked about one claim."""
+
+    subject: Subject
+    claim: str
+    evidence: tuple[Line, ...]
+    replaces: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Return the hash that is the same for the same question, however its evidence is numbered."""
+        shown = [[line.speaker, line.text] for line in self.evidence]
+        return hashlib.sha256(json.dumps([self.subject, self.claim, self.replaces, shown]).encode()).hexdigest()
+
+    def shown(self, name: str) -> dict[str, Any]:
+        """Return it as the reader gets it."""
+        return {
+            "id": name,
+            "ask": str(self.subject),
+            "claim": self.claim,
+            **({"replaces": list(self.replaces)} if self.replaces else {}),
+            "evidence": [
+                {"id": line.id, "speaker": line.speaker, **self._when(line), "text": line.text}
+                for line in self.evidence
+            ],
+        }
+
+    def _when(self, line: Line) -> dict[str, str]:
+        """Return when a sentence was said, where what is newer is asked."""
+        return {"at": line.at[:10]} if line.at and self.replaces else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the reader says to one question; `lost` are facts of what would be replaced that the claim lacks."""
+
+    verdict: str
+    lost: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Questions that are asked at once; one of them, `decoy`, has a claim with the evidence of another."""
+
+    questions: tuple[tuple[str, Question], ...]
+    decoy: str = ""
+
+    def ask(self, instructions: str, state: object = None) -> Ask:
+        """Return the question to the model."""
+        items = ",\n".join(_compact(one.shown(name)) for name, one in self.questions)
+        items = items.replace("```", "\\u0060\\u0060\\u0060")  # no text closes the fence
+        return Ask(JOB, instructions, (), text=f"```json\n[{items}]\n```", state=state, about=self)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What became of a batch: answers by the key of their question, and the questions without a valid one."""
+
+    answers: dict[str, Answer] = field(default_factory=dict)
+    missing: tuple[Question, ...] = ()
+    fooled: bool = False  # it supported the decoy
+
+
+def batches(questions: Iterable[Question], others: Sequence[Line] = ()) -> Iterator[Batch]:
+    """Yield the questions in batches, each with a decoy; one that alone is too long for a batch is left out.
+
+    Args:
+        questions: each once.
+        others: lines of the material, from which a decoy gets its evidence where a batch has nothing else.
+    """
+    held: list[Question] = []
+    for one in dict.fromkeys(questions):
+        if held and not _fits(_with_decoy([*held, one], others)):
+            yield _with_decoy(held, others)
+            held = []
+        if held or _fits(_with_decoy([one], others)):
+            held.append(one)
+    if held:
+        yield _with_decoy(held, others)
+
+
+def _fits(batch: Batch) -> bool:
+    return len(batch.questions) <= MOST_CLAIMS and len(batch.ask("").text) <= MOST_CHARACTERS
+
+
+def _with_decoy(questions: Sequence[Question], others: Sequence[Line]) -> Batch:
+    """Return a batch with one more question, at a place that its text decides."""
+    decoy = _decoy(questions, others)
+    if decoy is None:
+        return Batch(tuple((f"c{number}", one) for number, one in enumerate(questions, 1)))
+    at = int(decoy.key, 16) % (len(questions) + 1)
+    order = [*questions[:at], decoy, *questions[at:]]
+    return Batch(tuple((f"c{number}", one) for number, one in enumerate(order, 1)), f"c{at + 1}")
+
+
+def _decoy(questions: Sequence[Question], others: Sequence[Line]) -> Question | None:
+    """Return the claim and the evidence of two questions that have least in common."""
+    pairs = [
+        (overlap(one.claim, _said(other.evidence)) + overlap(_said(other.evidence), one.claim), at, one, other.evidence)
+        for at, one in enumerate(questions)
+        for other in questions
+        if one.claim != other.claim  # a claim may be asked about with several pieces of evidence, and be true to each
+        and not {line.text for line in one.evidence} & {line.text for line in other.evidence}
+    ]
+    pairs += [
+        (1 + overlap(one.claim, line.text), at, one, (line,))
+        for at, one in enumerate(questions[:1])
+        for line in others
+        if line.text not in {held.text for held in one.evidence}
+    ]
+    if not pairs:
+        return None
+    _, _, claim, evidence = min(pairs, key=lambda pair: pair[:2])
+    return Question(Subject.SUPPORT, claim.claim, evidence)
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _said(lines: Iterable[Line]) -> str:
+    return "\n".join(line.text for line in lines)
+
+
+def read(batch: Batch, reply: Reply) -> Read:
+    """Return what a reply says to a batch; never raises. Where the decoy is supported, nothing of it counts."""
+    if reply.finish_reason != "stop":
+        return Read(missing=tuple(one for name, one in batch.questions if name != batch.decoy))
+    given: dict[str, Answer] = {}
+    asked = dict(batch.questions)
+    refused: set[str] = set()
+    for value in _objects(reply.text):
+        name = value.get("id")
+        if not isinstance(name, str) or name not in asked:
+            continue
+        answer = _answer(value, asked[name])
+        if answer is None or given.get(name, answer) != answer:
+            refused.add(name)  # a reader that contradicts itself says nothing
+        else:
+            given[name] = answer
+    valid = {name: one for name, one in given.items() if name not in refused}
+    if batch.decoy and (batch.decoy not in valid or valid[batch.decoy].verdict in POSITIVE):
+        return Read(fooled=batch.decoy in valid, missing=() if batch.decoy in valid else _asked(batch))
+    answers = {asked[name].key: one for name, one in valid.items() if name != batch.decoy}
+    return Read(answers, tuple(one for one in _asked(batch) if one.key not in answers))
+
+
+def _asked(batch: Batch) -> tuple[Question, ...]:
+    return tuple(one for name, one in batch.questions if name != batch.decoy)
+
+
+def _answer(value: dict[str, Any], question: Question) -> Answer | None:
+    verdict, by, lost = value.get("verdict"), value.get("by", []), value.get("lost", [])
+    if not isinstance(verdict, str) or verdict not in _VERDICTS[question.subject]:
+        return None
+    shown = {line.id for line in question.evidence}
+    by = [by] if isinstance(by, str) else by
+    if not isinstance(by, list) or any(one not in shown for one in by if isinstance(one, str)):
+        return None
+    lost = [lost] if isinstance(lost, str) else lost or []
+    if not isinstance(lost, list) or not all(isinstance(one, str) for one in lost):
+        return None
+    return Answer(verdict, tuple(one for one in lost if one.strip()))
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """Yield the JSON objects of a reply, of arrays and of lists inside an object too."""
+    decoder = json.JSONDecoder()
+    at = text.find("{")
+    while at >= 0:
+        try:
+            value, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            end = at + 1
+        else:
+            if isinstance(value, dict):
+                yield value
+                inner = (one for held in value.values() if isinstance(held, list) for one in held)
+                yield from (one for one in inner if isinstance(one, dict) and "verdict" not in value)
+        at = text.find("{", end)
+
+
+# ── calibration ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Fitness:
+    """How a reader did on the calibration set: claims right of claims asked, true and false ones apart."""
+
+    true_right: int
+    true_asked: int
+    false_right: int
+    false_asked: int
+
+    @property
+    def is_fit(self) -> bool:
+        """Return whether it is fit to read."""
+        pairs = ((self.true_right, self.true_asked), (self.false_right, self.false_asked))
+        return all(asked and right >= FIT * asked for right, asked in pairs)
+
+
+def calibration_batches(items: Sequence[dict[str, Any]]) -> list[tuple[Batch, dict[str, bool]]]:
+    """Return the calibration set in batches, each with whether the claim of each of its ids is true.
+
+    The set holds false claims enough, so its batches need no decoy.
+    """
+    from memoryd.jobs.pieces import Line
+    from memoryd.ledger.lane import Lane
+
+    found: list[tuple[Batch, dict[str, bool]]] = []
+    held: list[tuple[str, Question]] = []
+    truth: dict[str, bool] = {}
+    size = 0
+    for item in items:
+        evidence = tuple(
+            Line(one["id"], one["text"], Lane.NONE, one["speaker"], one.get("at", "")) for one in item["evidence"]
+        )
+        question = Question(Subject(item["ask"]), item["claim"], evidence, tuple(item.get("replaces", ())))
+        length = len(_compact(question.shown(item["id"])))
+        if held and (len(held) == MOST_CLAIMS or size + length > MOST_CHARACTERS):
+            found.append((Batch(tuple(held)), truth))
+            held, truth, size = [], {}, 0
+        held.append((item["id"], question))
+        truth[item["id"]] = item["verdict"] in POSITIVE
+        size += length
+    return [*found, (Batch(tuple(held)), truth)] if held else found
+
+
+def fitness(replies: Iterable[tuple[Batch, dict[str, bool], Reply]]) -> Fitness:
+    """Return how a reader did; a question without a valid answer counts as answered wrong."""
+    counts = {(truth, right): 0 for truth in (True, False) for right in (True, False)}
+    for batch, truth, reply in replies:
+        answers = read(batch, reply).answers
+        for name, question in batch.questions:
+            answer = answers.get(question.key)
+            is_right = answer is not None and (answer.verdict in POSITIVE) is truth[name]
+            counts[truth[name], is_right] += 1
+    true, false = counts[True, True], counts[False, True]
+    return Fitness(true, true + counts[True, False], false, false + counts[False, False])

@@ -1,0 +1,84 @@
+"""Repair: refused claims go back to their author once, in a question of their own, with reasons from a closed list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from memoryd.jobs.job import Ask, Quoted
+from memoryd.text.content import overlap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from memoryd.jobs.claims import Claim, Cues, Judged
+    from memoryd.jobs.judging import Judging
+    from memoryd.jobs.reader import Answer
+
+REPAIR = "repair"  # the job name of such a question
+
+
+@dataclass(frozen=True, slots=True)
+class Judges:
+    """What a job is given to have its claims judged.
+
+    Attributes:
+        cues: decide where no reader does.
+        verify: the instructions of the second reader.
+        repair: the instructions of the question that sends refused claims back.
+        known: gives the reader's answer to a question of an earlier run by its key.
+    """
+
+    cues: Cues
+    verify: str = ""
+    repair: str = ""
+    known: Callable[[str], Answer | None] = lambda _key: None
+
+
+def advance(
+    judging: Judging, state: Callable[[Judging], object], judges: Judges, form: str
+) -> Ask | tuple[Judged, ...]:
+    """Return the next question about claims, or what became of each.
+
+    Args:
+        judging: of the claims.
+        state: gives what the job wants back with the answer.
+        judges: of the job.
+        form: an example of the job's grammar, for a repair.
+    """
+    step = judging.step()
+    if not isinstance(step, tuple):
+        return replace(step, state=state(step.state))  # type: ignore[arg-type]  # the judging, with its batches
+    refused = judging.mendable()
+    return replace(_question(refused, judges.repair, form), state=state(judging)) if refused else step
+
+
+def _question(refused: Sequence[Judged], instructions: str, form: str) -> Ask:
+    shown: dict[str, Quoted] = {}
+    lines = []
+    for one in refused:
+        cites = ", ".join(line.id for line in one.lines) or "nothing"
+        why = f"{one.why}: {one.token}" if one.token else one.why
+        lines.append(f"{one.claim.text} [{cites}] — {why}")
+        for held in one.cited:
+            first = held.piece.lines[0]
+            shown[held.piece.id] = Quoted(held.piece.id, first.speaker, "", first.at or None, held.piece.text)
+    return Ask(REPAIR, f"{instructions.strip()}\n\n{form}", tuple(shown.values()), (("refused", "\n".join(lines)),))
+
+
+def paired(refused: Sequence[Judged], claims: Sequence[Claim]) -> list[Claim]:
+    """Return the claims that came back, each with the purpose of the refused one whose citations it shares."""
+    left = list(refused)
+    found = []
+    for claim in claims:
+        pieces = {cite.partition(".")[0] for cite in claim.cites}
+        ranked = sorted(left, key=lambda one: (-len(pieces & _pieces(one)), -overlap(claim.text, one.claim.text)))
+        if ranked and (not pieces or pieces & _pieces(ranked[0]) or len(left) == 1):
+            was = ranked[0].claim
+            left.remove(ranked[0])
+            found.append(replace(was, text=claim.text, cites=claim.cites or was.cites))
+    return found
+
+
+def _pieces(judged: Judged) -> set[str]:
+    return {one.piece.id for one in judged.cited} | {cite.partition(".")[0] for cite in judged.claim.cites}

@@ -1,0 +1,291 @@
+"""The token floor: names, numbers, dates and other exact tokens of a claim must occur in the material shown.
+
+It stops mangling, not lying: a lie reuses the tokens of its source. Compared are forms in which case, plural, `#`,
+quote marks, the format of numbers and dates, the Unicode form and compounds do not count.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from memoryd.ledger import calendar
+from memoryd.text.content import overlap, unlabelled
+from memoryd.text.wording import STOP, fold, full, plain, stem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import date
+
+
+class TokenKind(StrEnum):
+    """What a token of a claim is."""
+
+    QUOTE = "quotation"
+    URL = "address"
+    DATE = "date"
+    MARK = "identifier"  # paths, identifiers, versions, flags, e-mail addresses
+    NUMBER = "number"
+    NAME = "name"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One exact token, as the claim writes it."""
+
+    kind: TokenKind
+    text: str
+
+
+_QUOTED = re.compile(r"`([^`\n]{1,200})`|[\"“„”«]([^\"“”„«»\n]{2,200})[\"”“»]|「([^」]{2,200})」|『([^』]{2,200})』")
+_URL = re.compile(r"(?:\b[a-z][a-z0-9+.-]{1,12}://|\bwww\.)[^\s<>\"“”`|]+", re.IGNORECASE)
+_LETTERS = "A-Za-z\u00c0-\u024f\u0370-\u052f"  # of scripts with spaces between words
+# A word with a mark inside that prose does not have: a path, a file, a version, a flag, an address, camelCase, a1.
+_MARKED = re.compile(
+    r"(?<![\w/.@-])(?:--?[a-z][\w-]+|[\w.@+~-]*(?:[/\\@_][\w.@/\\+-]+|\.[\w-]+)+|[#@]\w+"
+    rf"|[a-z]+[A-Z]\w*|(?=[{_LETTERS}-]*\d)(?=\d*[{_LETTERS}-]*[{_LETTERS}])[{_LETTERS}\d]+(?:[.-][{_LETTERS}\d]+)*)",
+)
+_NUMBER = re.compile(r"(?<![\w.,])\d+(?:[.,:'’\u202f\u00a0 ]\d+)*(?!\w)|\d+(?:[.,]\d+)*")  # noqa: RUF001
+_NAME = re.compile(r"(?<![^\W_])[^\W\d_][\w'’-]*")  # noqa: RUF001
+_ENDS = ".!?,;:…。！？`*'\"’”»)"  # noqa: RUF001
+_AFTER_END = re.compile(r"[.!?:;…。！？(\[\"“„«'‘–—|•-]\s*$")  # noqa: RUF001
+_BEFORE = 16  # characters before a word among which the end of a sentence is looked for
+_SEPARATORS = re.compile(r"[.,:'’\u202f\u00a0 ]")  # noqa: RUF001
+_GROUPED = re.compile(r"\d{1,3}(?:[.,'’\u202f\u00a0 ]\d{3})+")  # noqa: RUF001
+_MEASURE = re.compile(r"(\d+(?:[.,]\d+)*)([^\W\d_]+)")
+# Tags too: where one could be taken for a program's, it is written with other brackets.
+_QUOTES = str.maketrans(dict.fromkeys("\"'“”„«»‘’‚`´<>‹›", None))  # noqa: RUF001
+_GERMAN = re.compile(
+    r"\b(?:der|die|das|den|dem|des|und|nicht|ein|eine[mnrs]?|mit|für|ist|sind|wird|im|am|vom|zum|zur|auf)\b"
+)
+_FEWEST_GERMAN = 2  # such words that make a text German
+HELD = 0.6  # share of the content words of a text that what says it has
+_PART = 4  # letters that two words must share to be parts of one compound
+_NUMBER_LISTS = """
+1 one ein eins eine einen einem einer un une uno una um uma один одна одно 一 jeden
+2 two zwei deux dos due dois duas два две 二 两 兩 twice zweimal double
+3 three drei trois tres tre três три 三 dreimal
+4 four vier quatre cuatro quattro quatro четыре 四
+5 five fünf cinq cinco cinque пять 五
+6 six sechs seis sei шесть 六
+7 seven sieben sept siete sette sete семь 七
+8 eight acht huit ocho otto oito восемь 八
+9 nine neun neuf nueve nove девять 九
+10 ten zehn dix diez dieci dez десять 十
+11 eleven elf onze once undici одиннадцать 十一
+12 twelve zwölf douze doce dodici doze двенадцать 十二
+"""
+_NUMBER_WORDS = {word: line.split()[0] for line in _NUMBER_LISTS.strip().splitlines() for word in line.split()[1:]}
+_FRAME_LIST = (
+    "user users assistant agent i the report nutzer nutzerin benutzer utilisateur usuario usuaria пользователь"
+)
+_FRAME = frozenset(_FRAME_LIST.split())  # who a line is about, which no source says
+
+
+def tokens(text: str, *, loosely: bool = False) -> list[Token]:
+    """Return the exact tokens of `text`, each stretch of it once, in the order of their kinds."""
+    rest = plain(unlabelled(text))
+    found: list[Token] = []
+
+    def take(kind: TokenKind, pattern: re.Pattern[str]) -> None:
+        nonlocal rest
+        for match in pattern.finditer(rest):
+            inside = next((one for one in match.groups() if one), match[0]) if match.groups() else match[0]
+            if token := inside.strip().rstrip(_ENDS):
+                found.append(Token(kind, token))
+        rest = pattern.sub(lambda match: " " * len(match[0]), rest)
+
+    take(TokenKind.QUOTE, _QUOTED)
+    take(TokenKind.URL, _URL)
+    for written in list(calendar.find(rest)):
+        found.append(Token(TokenKind.DATE, rest[written.start : written.end]))
+        rest = rest[: written.start] + " " * (written.end - written.start) + rest[written.end :]
+    take(TokenKind.MARK, _MARKED)
+    take(TokenKind.NUMBER, _NUMBER)
+    names = list(_names(rest))
+    if loosely:
+        names = [one for one, other in zip(names, [*names[1:], None], strict=True) if _is_beside(rest, one, other)]
+    return [*found, *(Token(TokenKind.NAME, match[0]) for match in names)]
+
+
+def _is_beside(text: str, one: re.Match[str], other: re.Match[str] | None) -> bool:
+    return other is not None and text[one.end() : other.start()] == " "
+
+
+def _names(text: str) -> Iterator[re.Match[str]]:
+    """Yield the words written large within a sentence."""
+    for match in _NAME.finditer(text):
+        before = text[max(0, match.start() - _BEFORE) : match.start()]
+        begins = not before.strip() or _AFTER_END.search(before) is not None
+        if match[0][0].isupper() and not begins and match[0].casefold() not in _FRAME:
+            yield match
+
+
+def writes_nouns_large(text: str) -> bool:
+    """Return whether a text is in German, which writes all nouns as other languages write names."""
+    return len(_GERMAN.findall(text)) >= _FEWEST_GERMAN
+
+
+class Material:
+    """One piece of the material shown, prepared for asking which tokens occur in it."""
+
+    def __init__(self, text: str, said_on: date) -> None:
+        self._text, self._said_on = text, said_on
+
+    def has(self, token: Token, *, loosely: bool = False) -> bool:
+        """Return whether `token` occurs here; a name loosely, as a form or a part of a word."""
+        match token.kind:
+            case TokenKind.NUMBER:
+                return not _readings(token.text).isdisjoint(self._numbers)
+            case TokenKind.DATE:
+                readings = [reading for one in calendar.find(token.text) for reading in one.readings]
+                return calendar.among(readings, self._days) or self._occurs(token.text)
+            case TokenKind.NAME:
+                return self._has_name(token.text, loosely=loosely)
+            case TokenKind.MARK:
+                has = self._occurs(token.text) or self._has_version(token.text) or self._has_parts(token.text)
+                return has or self._has_value(token.text)
+            case _:
+                return self._occurs(token.text)
+
+    @cached_property
+    def _folded(self) -> str:
+        return " ".join(_bare(self._text).split())
+
+    @cached_property
+    def _words(self) -> frozenset[str]:
+        bare = _bare(self._text)
+        words = {*_NAME.findall(bare), *(unit for _, unit in _MEASURE.findall(bare))}
+        return frozenset((*words, *(part for word in words for part in word.split("-"))))
+
+    @cached_property
+    def _stems(self) -> frozenset[str]:
+        return frozenset(map(stem, self._words))
+
+    @cached_property
+    def _numbers(self) -> frozenset[str]:
+        found = (reading for match in _NUMBER.finditer(plain(self._text)) for reading in _readings(match[0]))
+        words = (_NUMBER_WORDS[word] for word in self._words if word in _NUMBER_WORDS)
+        parts = re.findall(r"\d+", self._text)
+        wide = (_NUMBER_WORDS[char] for char in self._text if char in _NUMBER_WORDS)
+        years = (str(part) for day in self._days for part in (day.year, day.month) if part)
+        return frozenset((*found, *words, *parts, *wide, *years))
+
+    @cached_property
+    def _days(self) -> set[calendar.Day]:
+        return calendar.said(plain(self._text), self._said_on)
+
+    def _occurs(self, text: str) -> bool:
+        """Return whether a text occurs as whole words: `a.py` in `src/a.py`, not in `a.pyc` nor `ba.py`."""
+        wanted = " ".join(_bare(text).split()).strip(_ENDS)
+        start = self._folded.find(wanted) if wanted else -1
+        while start >= 0:
+            end = start + len(wanted)
+            if not _goes_on(self._folded[start - 1 : start], wanted[0]) and not _goes_on(
+                self._folded[end : end + 1], wanted[-1]
+            ):
+                return True
+            start = self._folded.find(wanted, start + 1)
+        return not wanted or (wanted.endswith("s") and len(wanted) > _PART and self._occurs(wanted[:-1]))
+
+    def _has_version(self, text: str) -> bool:
+        bare = re.sub(r"^v(?=\d)", "", text.casefold())
+        return self._occurs(bare) or self._occurs(f"v{bare}")
+
+    def _has_value(self, text: str) -> bool:
+        """Return whether a number occurs in another form: "1,850" or "1850" of "1.850", "16 GB" of "16GB"."""
+        if measure := _MEASURE.fullmatch(text):
+            return self._occurs(f"{measure[1]} {measure[2]}")
+        is_number = re.fullmatch(r"\d+(?:\.\d+)+", text) is not None
+        if is_number and _GROUPED.fullmatch(text) and text.replace(".", "") in self._numbers:
+            return True
+        return is_number and self._occurs(text.replace(".", ","))
+
+    def _has_parts(self, text: str) -> bool:
+        """Return whether all words of a compound occur: "CNC-Fräse" of "die CNC, eine Fräse", "KISS/DRY"."""
+        if not re.fullmatch(r"[^\W_]+(?:[-/][^\W_]+)+", text):
+            return False
+        parts = re.split(r"[-/]", text)
+        return all((part.isdigit() and part in self._numbers) or self._has_name(part, loosely=True) for part in parts)
+
+    def _has_name(self, name: str, *, loosely: bool) -> bool:
+        word = re.sub(r"['’]s?$", "", name.casefold())  # noqa: RUF001
+        forms = {word, full(word), *(part for part in word.split("-") if part)}
+        if word in self._words or full(word) in {full(one) for one in self._words} or stem(word) in self._stems:
+            return True
+        if "-" in word and all(self._has_name(part, loosely=loosely) for part in forms - {word} if "-" not in part):
+            return True
+        return self._occurs(word) or (loosely and self._shares_part(word))
+
+    def _shares_part(self, word: str) -> bool:
+        """Return whether a word is made of words that occur, or is a part of one: "Neukauf" of "neu kaufen"."""
+        if any(
+            len(other) >= _PART and (other in word or (len(word) >= _PART and word in other)) for other in self._words
+        ):
+            return True
+        halves = ((word[:at], word[at:]) for at in range(3, len(word) - 2))
+        return any(_begins(self._stems, one) and _begins(self._stems, other) for one, other in halves)
+
+
+def _begins(stems: frozenset[str], part: str) -> bool:
+    return stem(part) in stems or any(
+        len(one) >= 3 and part.startswith(one) and len(part) - len(one) <= 2 for one in stems
+    )
+
+
+def _bare(text: str) -> str:
+    return fold(text).translate(_QUOTES).replace("#", "")
+
+
+def _goes_on(neighbour: str, edge: str) -> bool:
+    is_word = bool(neighbour) and (neighbour.isalnum() or neighbour == "_") and not _is_wide(neighbour)
+    return is_word and (edge.isalnum() or edge == "_") and not _is_wide(edge)
+
+
+def _is_wide(char: str) -> bool:
+    return "\u0e00" <= char <= "\u0eff" or "\u3040" <= char <= "\u9fff" or "\uac00" <= char <= "\ud7af"
+
+
+def _readings(written: str) -> set[str]:
+    """Return the values that a written number may have: 1.850 is 1850 and 1.85, 16:00 is 16."""
+    digits = _SEPARATORS.sub("", written)
+    parts = _SEPARATORS.split(written)
+    found = {written.replace(",", "."), _trimmed(written.replace(",", "."))}
+    if len(parts) == 1 or _GROUPED.fullmatch(written):
+        found.add(digits.lstrip("0") or "0")
+    if ":" in written and set(parts[1:]) <= {"00"}:
+        found.add(parts[0].lstrip("0") or "0")
+    return {one for one in found if one}
+
+
+def _trimmed(number: str) -> str:
+    whole, point, rest = number.partition(".")
+    rest = rest.rstrip("0")
+    return f"{whole.lstrip('0') or '0'}{point if rest else ''}{rest}" if point else number.lstrip("0") or "0"
+
+
+def missing(text: str, materials: Sequence[Material]) -> list[Token]:
+    """Return the tokens of `text` that none of the materials has, in order.
+
+    In German, which writes all nouns large, only what stands beside another large word is taken for a name.
+    """
+    loosely = writes_nouns_large(text)
+    return [
+        one
+        for one in tokens(text, loosely=loosely)
+        if not _is_common(one) and not any(m.has(one, loosely=loosely) for m in materials)
+    ]
+
+
+def is_said(text: str, sources: Sequence[tuple[str, date]]) -> bool:
+    """Return whether sources, each with its local day, still say `text`: its exact tokens and most of its words."""
+    if not sources or missing(text, [Material(*source) for source in sources]):
+        return False
+    return overlap(text, "\n".join(said for said, _ in sources)) >= HELD
+
+
+def _is_common(token: Token) -> bool:
+    return token.kind is TokenKind.NAME and token.text.casefold() in STOP

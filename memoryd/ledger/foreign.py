@@ -1,0 +1,345 @@
+"""Foreign tokens: the commands, packages, hosts, URLs, accounts and addresses that only outside text brought up.
+
+A planted order works through such a token, however it is worded. So its origin decides: the place where the token first
+occurs in the session. What the person typed anywhere, or the assistant named first, is inside. All other tokens are
+foreign and reach no memory and no other session.
+
+The search begins at the claim: its few candidates are looked up in the folded turns, by their letters and digits alone.
+A word that could be anything is foreign only where an outside text asks for it: behind "install", in a manifest.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from functools import cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.ledger import remotes
+from memoryd.ledger.disguise import folded, placed, squeezed
+from memoryd.text import voice
+from memoryd.transcripts.turn import Kind, Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from memoryd.transcripts.turn import StoredTurn
+
+ONLY_A_PAGE = "something only a page asked for"
+_REPLACED = re.compile(rf"{ONLY_A_PAGE}; session:")
+# What a token stands in and makes no sense without it: the code or link, the rest of the word, a pipe to a shell.
+_FRAME = re.compile(r"(`{1,3})(?!`)[^`\n]{1,600}\1|!?\[[^\]\n]{0,300}\]\([^)\n]{0,600}\)|<[^<>\s]{1,600}>")
+_SIGN = r"A-Za-z0-9_\u00c0-\u024f\u0400-\u052f@%&#=+~^$/\\"
+_AHEAD = re.compile(rf"[{_SIGN}:.?-]*+$")
+_BEHIND = re.compile(rf"(?:[{_SIGN}:.?-]*[{_SIGN}])?(?:\s*\|\s*(?:sudo\s+)?\w*sh\b)?")
+_JOINED = re.compile(r"[\s,;&|+·-]*(?:and|und|et|y|e|и|和|と)?[\s,;&|+·-]*")  # between two of them
+# Paths of the assistant's calls are the work at hand, but for what was fetched.
+_PATHS = re.compile(
+    r"(?<![\w:/.@-])(?:\.{0,2}|~|[A-Za-z]:)[/\\][\w@.-]+(?:[/\\]+[\w@.-]+)*|\"(?:file_)?path\"\s*:\s*\"([^\"\n]+)"
+)
+_FETCHED = re.compile(r"node_modules|site-packages|vendor|/\.|[/\\]tmp\b|@")
+
+_L = r"a-z0-9\u0400-\u052f"  # letters of names
+_REST = r"[^\s<>\"'`|\\^{}\[\]()\u2e80-\uffef]"  # of a URL
+_ZONES = (
+    "com|net|org|edu|gov|int|io|ai|co|dev|xyz|online|site|biz|example|top|club|shop|store|cloud|tech|live|icu|vip|"
+    "space|website|app|blog|zone|ru|cn|de|fr|es|uk|nl|jp|kr|br|au|ca|eu|us|ua|pl|cz|se|fi|dk|ch|it|su|info|me"
+)
+_ADDRESS = re.compile(
+    rf"(?<![a-z0-9])(?!file:|vscode:|about:|jar:)[a-z][a-z0-9+-]{{1,12}}://(?P<url>{_REST}{{1,2000}})"
+    rf"|(?<![{_L}_.@/+-])(?P<mail>[{_L}_][{_L}_.+%-]{{0,63}}@(?!v?\d+\b|latest|next|beta|main\b)"
+    rf"[{_L}_-]{{1,63}}(?:\.[{_L}_-]{{1,63}}){{0,8}}(?:[:/]{_REST}{{1,200}})?)"
+    rf"|(?<![{_L}_@/.\\$-])(?P<host>(?:[{_L}][{_L}-]{{0,62}}\.){{1,8}}"
+    rf"(?:(?:{_ZONES})(?![{_L}_(=\[-]|\.[a-z])|[a-z]{{2}}(?=/[a-z\d]))(?::\d{{1,5}})?(?:[/?#]{_REST}{{0,2000}})?)"
+    r"|(?<![\w.-])(?P<number>(?:\d{1,3}\.){3}\d{1,3}(?![\w.-]*\w)(?::\d{1,5})?(?:/[\w./?=&%-]{0,200})?"
+    r"|(?<!:)(?=[0-9a-f:]*::)(?:[0-9a-f]{1,4}:){1,7}(?::|:?[0-9a-f]{1,4})(?::[0-9a-f]{1,4}){0,6}(?![\w:]|\.\d))"
+    rf"|(?<![{_L}_])(?P<script>(?:javascript|vbscript):[^\s`]{{1,2000}})"
+    rf"|(?<![{_L}_@/.`\"'+-])(?P<account>@[{_L}][{_L}_.-]{{1,38}}(?<![.-]))(?![{_L}_(/=-])"
+)
+_LOCAL = re.compile(r"localhost|127\.\d|0\.0\.0\.0|host\.docker\.internal|\[?::1?\b|[\w.-]+\.localhost")
+_SECOND = re.compile(r"(?:co|com|org|net|ac|gov|edu|gob)\.[a-z]{2}")
+_PEOPLE = re.compile(r"\b(?:ask|by|cc|contact|follow|from|invite|mention|ping|thanks?|to|user|with)[ \t,]+@$")
+
+_TOOLS = (
+    "apt|apt-get|aws|az|bash|brew|bun|bunx|cargo|chmod|chown|claude|conda|cp|crontab|curl|dd|deno|docker|fly|gcloud|gem"
+    "|gh|git|go|gpg|helm|kill|kubectl|make|mv|nc|node|npm|npx|openssl|perl|pip3?|pipx|pnpm|poetry|powershell|python3?"
+    "|rm|rsync|ruby|scp|sh|snap|ssh|ssh-copy-id|sudo|systemctl|tee|terraform|twine|uv|uvx|wget|yarn|zsh"
+)
+# Of those that build, test or look, only an argument that is no flag and no file of the project says more.
+_BUILDING = re.compile(r"bun|cargo|deno|git|go|make|node|npm|pip3?|pnpm|poetry|python3?|ruby|uv|yarn")
+_OWN_ARGUMENT = re.compile(
+    r"-.*|\.{1,3}|\.venv|\./[\w./-]*|[\w-]+(?:/[\w.-]+)+|v?\d[\d.]*|.*\{\{?.*"
+    r"|[\w./-]+\.(?:txt|py|rs|go|[jt]sx?|toml|json|ya?ml|cfg|ini|mk)(?:::.*)?"
+)
+_FLAG = re.compile(r"--?[a-z][\w-]*")
+_LIKE_CODE = r"(?=[^\s]*[/.:=@~$\d_-][^\s])[^\s|;&`<>()\u2e80-\uffef]+(?<![,;:!?])"
+_COMMAND = re.compile(
+    rf"(?<![{_L}_./@-])(?:sudo[ \t]+)?(?P<tool>{_TOOLS})(?:[ \t]+[a-z]+(?!\S)){{0,3}}?"
+    rf"(?:[ \t]+{_LIKE_CODE}(?:[ \t]+[a-z]+(?=[ \t]+{_LIKE_CODE}))?){{1,8}}"
+)
+
+_WORD = re.compile(rf"(?<![{_L}_-])@?[{_L}_](?:[{_L}_.@/-]*[{_L}_])?")
+_LEAST = 4  # letters of a name
+_FILE = re.compile(
+    r"\.(?:py|rs|sh|md|go|[jt]sx?|[mc]js|json|ya?ml|toml|txt|html?|css|c|h|cc|cpp|java|kt|rb|php|lock|cfg|ini|sql|log"
+    r"|png|jpe?g|svg|gif|pdf|csv|xml|swift|mod|sum|env|jsonl|diff|patch|tar|gz|zip|whl)$"
+)
+# Words of the language that have a hyphen.
+_COMPOUND = re.compile(
+    r"[a-z]+-(?:to|of|and|in|on|by|for|the|or|up|date)(?:-[a-z]+)*|[a-z]+-(?:only|run|level|\w+ed|\w+ing|\w+[ai]ble|\w*time)"
+    r"|(?:per|post|pre|non|re|multi|sub|self|auto|cross|user|high|low|full|real|well|built)-[a-z]+"
+)
+# What shows that an outside text asks for a name: a verb of using ahead of it, a noun beside it, a line of a manifest.
+_VERBS = folded(
+    r"instal\w*|npm i|add|get|dlx|npx|uvx|tap|pull|requires?|needs?|depends? on|use|run|execute|launch|load"
+    r"|enable|switch to|verwende\w*|benutze\w*|nutze\w*|utilise\w*|ajoute\w*|ejecut\w*|agreg\w*|usa|использ\w*|добав\w*"
+)
+_NOUNS = folded(
+    r"packages?|library|modules?|plugins?|extensions?|dependencies|dependency|binary|server is|image|uses|from"
+    r"|pakete?|bibliothek|paquete?s?|dependencias|biblioteca|пакет\w*|модуль|библиотек\w*"
+)
+_SMALL = r"(?:the|a|an|das|die|den|le|la|el|il|package|paket|paquete?|tool|[`\"'*]*[\w.-]+-[\w.-]+|-\S+)"
+_ASKS = re.compile(
+    rf"(?:(?:\b(?:{_VERBS})(?:[ \t]+{_SMALL}){{0,3}}|\b(?:{_NOUNS}):?)\s+"
+    r"|(?:安装|使用|运行|添加|依赖|换成|必ず)\s*)[`\"'*“«„]*$"
+)
+_ASKED = re.compile(
+    rf"[`\"'*]*(?:[ \t]+(?:{_NOUNS}|est requis|zu (?:verwenden|nutzen|installieren))\b|[を]?(?:インスト|使))"
+    r"|[\"']?\s*[=:]\s*[\"'][~^=v]*\d"
+)
+_IN_CODE = re.compile(r"::|\(|\.\w")
+# A plain word is a name only where it is the whole object of such a verb.
+_NAMED = re.compile(
+    r"(?:install(?:iere|er|ez|a)?|instala|depends? on|require|npm i)[ \t]+"
+    r"(?:-\S+[ \t]+(?:(?!-)[^\s:/]*[:/]\S*[ \t]+)?){0,4}(?:the[ \t]+)?"
+    rf"[`\"']?([{_L}]{{4,30}})"
+    r"(?=[`\"'.,;!]*(?:[ \t]*$|[ \t]+(?:before|first|from|via|globally|in|avan|&)\b))",
+    re.MULTILINE,
+)
+_ORDINARY_LIST = """
+command commands dependencies docker everything git github homebrew hook hooks it locally node package packages plugin
+profiles python requirements script scripts skill skills test tests that them these this those tool tools using wizard
+"""
+_ORDINARY = frozenset(_ORDINARY_LIST.split())
+_DOTTED = re.compile(r"(?:://|@|www\.)[^\s/]*$")
+_SEP = r"[\W_]{0,4}"
+_LETTER = re.compile(rf"[{_L}]")
+_TRAILING = ".,:;!?*_~…\"'"
+
+
+class _Candidate(NamedTuple):
+    start: int
+    end: int
+    keys: tuple[str, ...]  # as written, the most particular first
+    kind: str  # address, account, command, dotted, word or plain
+
+
+class Foreign:
+    """Knows which tokens of one session are foreign."""
+
+    def __init__(self, turns: Sequence[StoredTurn]) -> None:
+        """Take one session's turns, in order; they are read when a text has a candidate."""
+        self._stored = turns
+        self._known: dict[tuple[str, str], bool] = {}
+        self._own: dict[int, str] = {}  # the person's own words, by the place of a turn
+
+    def found(self, text: str) -> tuple[str, ...]:
+        """Return the foreign tokens that `text` holds, as written there."""
+        return tuple(dict.fromkeys(text[start:end] for start, end in self._spans(text, _REPLACED)))
+
+    def without(self, text: str, session_id: str) -> str:
+        """Return `text` with each foreign token, and the code or link around it, replaced by where to look it up."""
+        mark = f"{ONLY_A_PAGE}; session:{session_id}"
+        done = re.compile(re.escape(mark))
+        while spans := self._spans(text, done):
+            for start, end in reversed(_widened(text, spans)):
+                text = text[:start] + mark + text[end:]
+        return text
+
+    def _spans(self, text: str, passed: re.Pattern[str]) -> list[tuple[int, int]]:
+        """Return where `text` holds foreign tokens but for what is `passed`, in order, none within another."""
+        found: list[tuple[int, int]] = []
+        start = 0
+        for mark in (*passed.finditer(text), None):
+            end = len(text) if mark is None else mark.start()
+            plain, at = placed(text[start:end])
+            last = 0
+            for one in sorted(_candidates(plain), key=lambda one: (one.start, -one.end)):
+                if at[one.start] >= last and self._is_foreign(one):
+                    last = at[one.start] + len(text[start + at[one.start] : start + at[one.end]].rstrip())
+                    found.append((start + at[one.start], start + last))
+            start = end if mark is None else mark.end()
+        return found
+
+    def _is_foreign(self, one: _Candidate) -> bool:
+        if one.kind == "plain" and one.keys[0] not in self._asked:
+            return False
+        for name in one.keys:
+            if (name, one.kind) not in self._known:
+                self._known[name, one.kind] = self._first_outside(name, squeezed(name), one.kind)
+        is_outside = any(self._known[name, one.kind] for name in one.keys)
+        return is_outside and not any(_is_within(one.keys[0], remote) for remote in self._remotes)
+
+    def _first_outside(self, name: str, key: str, kind: str) -> bool:
+        """Say whether a name first occurs outside; a word, in a place that asks for it."""
+        flat, starts = self._flat
+        at = flat.find(key) if key else -1
+        while at >= 0:
+            place = bisect_right(starts, at) - 1
+            said, is_inside = self._turns[place]
+            for start, end in _occurrences(said, name, key, spaced=kind not in ("word", "plain")):
+                if is_inside:
+                    return False
+                if _counts(said, start, end, kind):
+                    return not self._is_typed(name, key)
+            at = flat.find(key, starts[place + 1])
+        return False
+
+    @cached_property
+    def _turns(self) -> list[tuple[str, bool]]:
+        """Each turn folded, and whether it is inside; what the person typed is asked for apart."""
+        own = (_is_of(one, Origin.ASSISTANT) and one.kind is not Kind.SUMMARY for one in self._stored)
+        return [(folded(one.text), is_inside) for one, is_inside in zip(self._stored, own, strict=True)]
+
+    @cached_property
+    def _flat(self) -> tuple[str, list[int]]:
+        """The letters of all turns, and where those of each begin."""
+        flat = [squeezed(text) for text, _ in self._turns]
+        return "\n".join(flat), [0, *accumulate(len(one) + 1 for one in flat)]
+
+    @cached_property
+    def _paths(self) -> set[str]:
+        """The letters of the names in paths of the assistant's calls: they are the work at hand."""
+        calls = (one.text for one in self._stored if one.kind is Kind.TOOL_CALL and _is_of(one, Origin.ASSISTANT))
+        paths = {found[1] or found[0] for call in calls for found in _PATHS.finditer(call)}
+        parts = (part for path in paths if not _FETCHED.search(path) for part in re.split(r"[/\\]", path))
+        return {squeezed(folded(part)) for part in parts}
+
+    def _is_typed(self, name: str, key: str) -> bool:
+        """Say whether the person typed a name, or a call of the assistant works on what is called so."""
+        for place, turn in enumerate(self._stored):
+            if _is_of(turn, Origin.USER) and key in squeezed(self._turns[place][0]):
+                if place not in self._own:
+                    self._own[place] = folded(voice.own(turn.text))
+                if any(_occurrences(self._own[place], name, key, spaced=True)):
+                    return True
+        return key in self._paths
+
+    @cached_property
+    def _asked(self) -> set[str]:
+        """The plain words that an outside text asks for."""
+        return {one for text, is_inside in self._turns if not is_inside for one in _NAMED.findall(text)} - _ORDINARY
+
+    @cached_property
+    def _remotes(self) -> set[str]:
+        calls = {one.tool_call_id: one.text for one in self._stored if one.kind is Kind.TOOL_CALL}
+        of_tools = (one for one in self._stored if one.kind is Kind.TOOL_RESULT and one.origin is Origin.TOOL)
+        return set().union(*(remotes.shown(calls.get(one.tool_call_id, ""), one.text) for one in of_tools))
+
+
+def _occurrences(text: str, name: str, key: str, *, spaced: bool) -> Iterator[tuple[int, int]]:
+    """Yield where a folded text has a name: as written, or else with other signs among its letters."""
+    at = text.find(name)
+    if at < 0:
+        for found in re.finditer(_SEP.join(key), text):
+            if (spaced or max(map(len, found[0].split())) in (1, len(found[0]))) and _stands_alone(text, *found.span()):
+                yield found.span()
+    while at >= 0:
+        if _stands_alone(text, at, at + len(name)):
+            yield at, at + len(name)
+        at = text.find(name, at + 1)
+
+
+def _stands_alone(text: str, start: int, end: int) -> bool:
+    return not _LETTER.match(text[start - 1 : start]) and not _LETTER.match(text, end)
+
+
+def _is_of(turn: StoredTurn, origin: Origin) -> bool:
+    return turn.origin is origin and not turn.sidechain
+
+
+def _counts(text: str, start: int, end: int, kind: str) -> bool:
+    """Say whether a place in an outside text brings a name up as what its kind says."""
+    before, after = text[max(0, start - 60) : start], text[end : end + 40]
+    if kind == "dotted":
+        return _DOTTED.search(before) is not None
+    if kind == "account":
+        return before.endswith("@") and (not text[start:end].isalpha() or _PEOPLE.search(before) is not None)
+    if kind != "word":
+        return True
+    return not _IN_CODE.match(after) and (_ASKS.search(before) is not None or _ASKED.match(after) is not None)
+
+
+def _candidates(text: str) -> Iterator[_Candidate]:
+    """Yield what a folded text may name."""
+    last = 0
+    for found in _ADDRESS.finditer(text):
+        whole, name = found[0].rstrip(_TRAILING), found[found.lastgroup or 0].rstrip(_TRAILING)
+        if found["account"]:
+            yield _Candidate(found.start(), found.start() + len(whole), (name[1:],), "account")
+        elif found["script"]:
+            yield _Candidate(found.start(), found.start() + len(whole), (name,), "address")
+        elif not _LOCAL.match(name.rpartition("@")[2]):
+            yield _Candidate(found.start(), found.start() + len(whole), tuple(_places(name)), "address")
+        yield from _words(text, last, found.start())
+        last = found.start() + len(whole)
+    yield from _words(text, last, len(text))
+    for found in _COMMAND.finditer(text):
+        words = found[0].rstrip(_TRAILING).split()
+        arguments = words[words.index(found["tool"]) + 1 :]
+        passed = _OWN_ARGUMENT if _BUILDING.fullmatch(found["tool"]) else _FLAG
+        own = [not (word.isalpha() or passed.fullmatch(word.strip("\"'"))) for word in arguments]
+        if any(own):
+            least = len(words) - len(arguments) + own.index(True) + 1
+            keys = [" ".join(words[:most]) for most in range(least, len(words) + 1)]
+            yield _Candidate(found.start(), found.start() + len(found[0].rstrip(_TRAILING)), tuple(keys), "command")
+
+
+def _words(text: str, start: int, end: int) -> Iterator[_Candidate]:
+    """Yield the words of a part of a text that may be names: neither files and paths nor ordinary compounds."""
+    for found in _WORD.finditer(text, start, end):
+        name = found[0][0] + found[0][1:].partition("@")[0]
+        is_path = "/" in name and name[0] != "@" and ("." in name or name.count("/") > 1)
+        if is_path or len(name) < _LEAST or _FILE.search(name) or _COMPOUND.fullmatch(name):
+            continue
+        kind = "plain" if name.isalpha() else "dotted" if "." in name else "word"
+        if kind == "plain" or "-" in name or name[0] == "@" or (kind == "dotted" and not name[0].isdigit()):
+            yield _Candidate(found.start(), found.start() + len(name), (name,), kind)
+
+
+def _places(address: str) -> Iterator[str]:
+    """Yield an address, its host and the domain of that."""
+    address = address.removeprefix("www.").rstrip("/")
+    yield address
+    host = re.split(r"[/:?#]", address.rpartition("@")[2], maxsplit=1)[0]
+    labels = host.split(".")
+    if (len(labels) > 1 or "-" in host) and not labels[-1].isdigit():
+        yield host
+        least = 3 if _SECOND.fullmatch(".".join(labels[-2:])) else 2
+        yield ".".join(labels[-least:])
+
+
+def _is_within(name: str, remote: str) -> bool:
+    """Say whether an address is the repository `host/account/name`, or a part of it, or its host or account."""
+    host, account, rest = [*remote.split("/", 2), "", ""][:3]
+    plain = name.rpartition("@")[2].replace(":", "/", 1).removesuffix(".git")
+    parts = {host, account, rest, f"{host}/{account}", f"{account}/{rest}"}
+    return plain in parts or re.match(rf"{re.escape(remote)}(?![\w-])", plain) is not None
+
+
+def _widened(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the spans with what makes no sense without them; those that touch become one."""
+    frames = [one.span() for one in _FRAME.finditer(text)]
+    wide: list[tuple[int, int]] = []
+    for first, last in spans:
+        start = first - len(_AHEAD.findall(text[:first])[0])
+        end = found.end() if (found := _BEHIND.match(text, last)) else last
+        for begin, stop in frames:
+            if begin < end and start < stop:
+                start, end = min(start, begin), max(end, stop)
+        if wide and (start <= wide[-1][1] or _JOINED.fullmatch(text, wide[-1][1], start)):
+            wide[-1] = (wide[-1][0], max(end, wide[-1][1]))
+        else:
+            wide.append((start, end))
+    return wide

@@ -1,0 +1,107 @@
+"""Lanes and classes: whose word a sentence is, and which kind of memory that word may change.
+
+The lane of a sentence comes from the record's envelope, never from what the sentence says of itself (write-time origin
+binding: arXiv 2606.24322). A claim has the lowest lane among the sentences that it cites.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+from typing import TYPE_CHECKING
+
+from memoryd.text.content import label_of
+from memoryd.text.voice import Voice, stretches
+from memoryd.transcripts.turn import Kind, Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from memoryd.ledger.memory import Memory
+    from memoryd.text.sentences import Sentence
+    from memoryd.text.voice import Stretch
+
+
+class Lane(IntEnum):
+    """Whose word a sentence is, from the lowest to the highest."""
+
+    NONE = 0  # injected by a hook or by memoryd: no evidence at all
+    UNKNOWN = 1  # nobody knows who wrote it
+    OUTSIDE = 2  # tools, pages, pasted or quoted text, other people and agents
+    ASSISTANT = 3
+    USER = 4  # typed by the user, chosen in a dialog, or written by the file's owner
+
+
+class MemoryClass(StrEnum):
+    """What kind of statement a memory is."""
+
+    RULE = "rule"  # an order, a preference or a promise
+    PERSON = "person"  # about the user or somebody else
+    PROJECT = "project"  # how things are: hosts, versions, state, and decisions on them
+    LESSON = "lesson"
+
+
+_ORIGINS = {Origin.USER: Lane.USER, Origin.ASSISTANT: Lane.ASSISTANT, Origin.INJECTED: Lane.NONE}
+# As the sources of a memory name them; a line of a daily file that its owner wrote is `hand`.
+_SOURCES = {"user": Lane.USER, "hand": Lane.USER, "assistant": Lane.ASSISTANT, "agent": Lane.ASSISTANT}
+_SOURCES |= {"unknown": Lane.UNKNOWN, "injected": Lane.NONE}
+# How earlier versions name a line of a daily file, which its owner or the agent's tools may have written.
+_SOURCES |= {"daily": Lane.ASSISTANT}
+# A label may lower the lane of a line, and never raises it.
+_LABELS = {"assistant": Lane.ASSISTANT, "agent": Lane.ASSISTANT}
+_LABELS |= dict.fromkeys(("report", "changed", "failed"), Lane.OUTSIDE)
+FROM_ASSISTANT = "from-assistant"  # tag of a memory that stands on the assistant's word
+_OPEN = frozenset({MemoryClass.PROJECT, MemoryClass.LESSON})
+
+
+def lane_of_turn(origin: Origin) -> Lane:
+    """Return the lane of what a turn of this origin says."""
+    return _ORIGINS.get(origin, Lane.OUTSIDE)
+
+
+def lane_of_source(origin: str) -> Lane:
+    """Return the lane of an origin as the sources of memories and the entries of daily files name it."""
+    return _SOURCES.get(origin, Lane.OUTSIDE)
+
+
+def lane_of_memory(memory: Memory) -> Lane:
+    """Return the lane of a memory: the lowest of its sources, the owner's where it has none.
+
+    A tag or a label may lower it.
+    """
+    lane = min((lane_of_source(source.origin) for source in memory.sources), default=Lane.USER)
+    lane = min(lane, Lane.ASSISTANT) if FROM_ASSISTANT in memory.tags else lane
+    return min(lane, labelled(memory.content))
+
+
+def labelled(text: str) -> Lane:
+    """Return the lane that the label before `text` admits at most."""
+    return _LABELS.get(label_of(text), Lane.USER)
+
+
+def lanes_of_text(text: str, sentences: Sequence[Sentence], lane: Lane, kind: Kind = Kind.MESSAGE) -> list[Lane]:
+    """Return the lane of each sentence of a text that came in a record of `lane`.
+
+    What a person pasted or quotes is outside, what may be pasted is unknown. A choice in a dialog is the user's whole.
+    """
+    if lane is not Lane.USER or kind is Kind.CHOICE:
+        return [lane] * len(sentences)
+    spans = stretches(text)
+    return [_voiced(one, spans) for one in sentences]
+
+
+def _voiced(sentence: Sentence, spans: Iterable[Stretch]) -> Lane:
+    """Return the lane of a sentence by whose voice most of it is; a word in quotation marks does not change it."""
+    shares = dict.fromkeys(Voice, 0)
+    for one in spans:
+        shares[one.voice] += max(0, min(one.end, sentence.end) - max(one.start, sentence.start))
+    if 2 * shares[Voice.OWN] > sentence.end - sentence.start:
+        return Lane.USER
+    return Lane.OUTSIDE if shares[Voice.PASTED] >= shares[Voice.UNCLEAR] else Lane.UNKNOWN
+
+
+def may_change(lane: Lane, kind: MemoryClass) -> bool:
+    """Return whether a claim of this lane may create or change a memory of this class.
+
+    Rules and statements about persons are the user's alone; finished work also changes what is known of the project.
+    """
+    return lane is Lane.USER or (lane is Lane.ASSISTANT and kind in _OPEN)

@@ -1,0 +1,37 @@
+"""Normal forms: one for each purpose. Texts that are the same for the purpose have the same form.
+
+Two others have a place of their own: `wording.fold` matches words, `tiers.core.normal` identifies a bullet of a core,
+and its hashes are stored.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+# A role before a text changes nothing about it; a name does: "Anna: I live in Oslo" is not "Ben: I live in Oslo".
+_BEFORE = re.compile(r"(?:[-*+•]\s+|(?:user|assistant|agent|report|decision|learned|event):\s+)*")
+_QUOTES = str.maketrans(dict.fromkeys("‘’‚‛′`‹›", "'") | dict.fromkeys("“”„‟″«»「」『』", '"'))  # noqa: RUF001
+_CLOSING = " .!;。！；…"  # noqa: RUF001 - a question mark is none: a question is not the statement
+
+
+def same(text: str) -> str:
+    """Return the form in which duplicates are equal, letter by letter; the order of words counts.
+
+    It is in NFC and casefolded, with single spaces, without bullet mark, role label and closing punctuation.
+    """
+    folded = _folded(text)
+    return folded[_BEFORE.match(folded).end() :].rstrip(_CLOSING)  # type: ignore[union-attr]  # it matches any text
+
+
+def verbatim(text: str) -> str:
+    """Return the form in which a quotation equals its source.
+
+    Case, white space, the style of quotation marks and closing punctuation do not count. A question mark does.
+    """
+    return _folded(text).translate(_QUOTES).rstrip(_CLOSING)
+
+
+def _folded(text: str) -> str:
+    folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+    return " ".join(folded.split())

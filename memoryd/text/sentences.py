@@ -1,0 +1,440 @@
+"""Sentences: the parts of a text that can be cited, and the words of a person around what was cited.
+
+A text is read in blocks first: headings, list items, quoted lines, code, prose. Blocks of words are then parted at the
+ends of sentences, in scripts with and without spaces. Each step looks at a bounded stretch, so time is linear.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.text import prose
+from memoryd.text.fences import fences, lines_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+class Kind(StrEnum):
+    """What a sentence is a part of."""
+
+    PROSE = "prose"
+    ITEM = "item"
+    HEADING = "heading"
+    CODE = "code"  # a whole fence, or a whole block of indented lines or of a table
+    QUOTE = "quote"
+
+
+class Sentence(NamedTuple):
+    """One part of a text; `text[start:end]` of the whole text is its `text`."""
+
+    text: str
+    start: int
+    end: int
+    paragraph: int  # from 0; blank lines part paragraphs
+    kind: Kind
+    lead: int | None  # of an item: the index of the sentence that introduces its list
+
+
+class _Run(NamedTuple):
+    """Lines that are read as one: sentences end inside it, and with it."""
+
+    kind: Kind
+    start: int
+    end: int
+    paragraph: int
+    body: int  # where its words begin, behind the mark of an item
+    indent: int  # column of that mark; -1 for a run that begins no item
+
+
+_HEADING = re.compile(
+    r" {0,3}#{1,6}(?:\s|$)|\s*(?:\*\*[^*]{1,80}(?<![.!?。！？])\*\*|__[^_]{1,80}(?<![.!?。！？])__)[:：]?\s*$"  # noqa: RUF001
+)
+_RULE = re.compile(r"\s*([-*_=])(?:[ \t]*\1){2,}\s*$")
+_QUOTE = re.compile(r" {0,3}>\s?")
+_ITEM = re.compile(
+    r"[ \t]*(?:(?:[-*+•◦▪‣–]|(?P<number>\d{1,3})[.)]|[A-Za-z]\)|\((?:\d{1,2}|[a-z])\))(?=\s|$)|\d{1,2}[、．])[ \t]*"  # noqa: RUF001
+)
+_TABLE = re.compile(r"\s*\|.*\|")
+_TAB = 4
+_CODE_INDENT = 4
+_NESTED = 2  # columns by which an inner list is indented at least
+
+_CLOSERS = "\"'”’»)\\]"  # noqa: RUF001
+_WIDE_CLOSERS = f"」』）】》〉{_CLOSERS}"  # noqa: RUF001
+_END = re.compile(rf"(?P<wide>[。！？｡]++[{_WIDE_CLOSERS}*_]*+)|(?P<stop>[.!?…؟۔।॥]++)(?P<closers>[{_CLOSERS}*_]*+)")  # noqa: RUF001
+_ENDS_LINE = re.compile(rf"[.!?…؟۔।॥。！？｡][{_WIDE_CLOSERS}*_]*\s*$")  # noqa: RUF001
+_COLON = re.compile(r"[:：][*_]*\s*$")  # noqa: RUF001
+_OPENERS = "\"'“„”«»‘’([{*_`「『（【《¿¡"  # noqa: RUF001
+_GOES_ON = tuple(",;:，、；：-–—(/\\+&=")  # noqa: RUF001
+_TICKS = re.compile(r"`++")
+_WORD = re.compile(r"[^\W_]")
+_NEXT = re.compile(r"\S{1,24}")
+_WINDOW = 40  # characters before a full stop in which an abbreviation and the word before it are looked for
+_WRAPS_FROM = 66  # columns from which a line may have been wrapped; a shorter one of a message was ended
+_WRAPS_UNTIL = 100
+
+_TITLES_LIST = "Dr Mr Mrs Ms Prof St Sr Sra Dra Hr Fr Mme Mlle Mgr Sig Dott Lt Sgt Capt Col Gen Rev"
+_TITLES = frozenset(_TITLES_LIST.split())
+_NEVER_ENDS_LIST = """
+dr prof vs eg ie e.g i.e ca bzw evtl ggf vgl sog inkl exkl zzgl abzgl dipl cf núm pág págs ej egr dhr mevr bijv d.w.z
+o.ä m.b.t i.p.v т.е т.к т.н напр г-н г-жа tzn m.in
+"""  # noqa: RUF001
+_NEVER_ENDS = frozenset(_NEVER_ENDS_LIST.split())
+# These may end a sentence: they do where the next word begins with a capital.
+_MAY_END_LIST = "etc usw u.s.w approx inc ltd corp jr a.m p.m ecc enz т.д т.п др"
+_MAY_END = frozenset(_MAY_END_LIST.split())
+_BEFORE_NUMBER_LIST = """
+no nr fig art sec ch vol vols pp p s abs kap bd num nº abb ziff tab eq max min jan feb mar mär apr jun jul aug sep sept
+oct okt nov dec dez стр рис гл п
+"""
+_BEFORE_NUMBER = frozenset(_BEFORE_NUMBER_LIST.split())
+_DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,3}")
+_ORDINAL = re.compile(r"(?:\d{1,2}\.?[-–/])?\d{1,2}")  # noqa: RUF001
+_ORDINAL_AFTER_LIST = "der die das dem den des im zum zur beim vom jede jeder jedes jeden ein eine einen"
+_ORDINAL_AFTER = frozenset(_ORDINAL_AFTER_LIST.split())
+# Months of the languages that write the day with a full stop.
+_AFTER_DAY = re.compile(
+    r"\d{1,2}\.|\d{4}\b|jan|feb|mär|mar[st]|apr|mai\b|maj\b|jun|jul|aug|sep|okt|nov|dez|dec|des(?:\.|ember)|ledn|leden"
+    r"|únor|břez|dubn|duben|květ|červ|srp|září|říj|listop|prosin|tammi|helmi|maalis|huhti|touko|kesä|heinä|elok|syys"
+    r"|loka|marras|joulu",
+    re.IGNORECASE,
+)
+_SHORT_NEXT = re.compile(r"\d|[^\W\d_]{1,2}\.")
+
+
+def split(text: str) -> tuple[Sentence, ...]:
+    """Return the sentences of `text` in order; every part that is not white space is in exactly one of them."""
+    found: list[Sentence] = []
+    lists: list[tuple[int, int | None]] = []  # the open lists: their indentation, and what introduces them
+    heading: int | None = None
+    for run in _Reader(text).read():
+        if run.indent >= 0:
+            _enter(lists, run.indent, found, heading)
+        elif run.kind in (Kind.PROSE, Kind.HEADING):
+            lists.clear()
+        lead = lists[-1][1] if lists and run.kind is Kind.ITEM else None
+        for start, end in _parts(text, run):
+            found.append(Sentence(text[start:end], start, end, run.paragraph, run.kind, lead))
+        heading = len(found) - 1 if run.kind is Kind.HEADING else heading
+    return tuple(found)
+
+
+def texts(text: str) -> list[str]:
+    """Return the sentences of `text` as written."""
+    return [one.text for one in split(text)]
+
+
+def quotation(text: str, numbers: Iterable[int], longest: int = 300, own: Iterable[int] | None = None) -> str:
+    """Return a person's words around the sentences with these numbers (from 1), copied whole, on one line.
+
+    A text of at most `longest` characters is copied as a whole. Of a longer one come the paragraphs of the sentences;
+    of a list come the items cited, with what introduces the list. What introduces a paragraph by a colon comes with it.
+    Numbers that the text does not have add nothing. Only sentences of `own`, if given, are copied.
+    """
+    sentences = split(text)
+    cited = sorted({number - 1 for number in numbers if 0 < number <= len(sentences)})
+    if not cited:
+        return ""
+    if len(" ".join(text.split())) <= longest:
+        wanted = set(range(len(sentences)))
+    else:
+        wanted = {place for one in cited for place in _around(text, sentences, one)}
+    if own is not None:
+        wanted &= {number - 1 for number in own}
+    items = {place for place in wanted if _begins_item(text, sentences[place])}
+    leads = {sentences[place].lead for place in wanted}
+    is_bare = len(items - leads) == 1
+    parts: list[str] = []
+    end = 0
+    for place in sorted(wanted):
+        one = sentences[place]
+        if parts and text[end : one.start].strip():
+            parts.append(" ")
+        elif parts:
+            parts.append(text[end : one.start])
+        part = text[one.start : one.end]
+        if is_bare and place in items:
+            part = part[_mark(part) :]
+        if is_bare and place in leads and one.kind is Kind.HEADING:
+            part = _title(part)
+        parts.append(part)
+        end = one.end
+    return " ".join("".join(parts).split())
+
+
+def _around(text: str, sentences: tuple[Sentence, ...], place: int) -> Iterator[int]:
+    """Yield the places of the sentences that are copied with the one at `place`."""
+    one = sentences[place]
+    if one.kind is Kind.ITEM:
+        first = last = place
+        while not _begins_item(text, sentences[first]) and first and _goes_with(sentences[first - 1], one):
+            first -= 1
+        while last + 1 < len(sentences) and _goes_with(sentences[last + 1], one):
+            if _begins_item(text, sentences[last + 1]):
+                break
+            last += 1
+    else:
+        first = last = place
+        while first and sentences[first - 1].paragraph == one.paragraph:
+            first -= 1
+        while last + 1 < len(sentences) and sentences[last + 1].paragraph == one.paragraph:
+            last += 1
+        if first and _COLON.search(sentences[first - 1].text):
+            yield first - 1
+    yield from range(first, last + 1)
+    lead = sentences[first].lead
+    while lead is not None:
+        yield lead
+        lead = sentences[lead].lead
+
+
+def _goes_with(other: Sentence, item: Sentence) -> bool:
+    return other.kind is Kind.ITEM and other.lead == item.lead
+
+
+def _begins_item(text: str, one: Sentence) -> bool:
+    line = text.rfind("\n", 0, one.start) + 1
+    return one.kind is Kind.ITEM and not text[line : one.start].strip() and bool(_mark(one.text))
+
+
+def _mark(item: str) -> int:
+    match = _ITEM.match(item)
+    return match.end() if match else 0
+
+
+def _title(heading: str) -> str:
+    """Return a heading as words that introduce what follows."""
+    plain = heading.strip().strip("#*_").strip()
+    return plain if _ENDS_LINE.search(plain) or _COLON.search(plain) else f"{plain}:"
+
+
+# --- blocks ---
+
+
+def _enter(lists: list[tuple[int, int | None]], indent: int, found: list[Sentence], heading: int | None) -> None:
+    """Note the list to which an item with this indentation belongs, as the innermost open one."""
+    closed: tuple[int, int | None] | None = None
+    while lists and indent <= lists[-1][0] - _NESTED:
+        closed = lists.pop()
+    if lists and indent < lists[-1][0] + _NESTED:
+        return
+    if closed and not lists:
+        lists.append((indent, closed[1]))  # its first item is indented deeper than the rest
+        return
+    before = found[-1] if found else None
+    introduces = before and before.kind is not Kind.CODE and (lists or _COLON.search(before.text))
+    lists.append((indent, len(found) - 1 if introduces else heading))
+
+
+class _Reader:
+    """Reads lines into runs."""
+
+    def __init__(self, text: str) -> None:
+        self.runs: list[_Run] = []
+        self._text = text
+        self._paragraph = -1
+        self._is_blank = True  # before the next line
+        self._open = ""  # which lines the last run takes up: words, indented, table; empty for none
+        self._column = 0  # where the words of the open list item begin; 0 outside of a list
+        self._number = 0  # of the last item that has one
+
+    def read(self) -> list[_Run]:
+        """Return the runs of the text."""
+        blocks, behind = iter(fences(self._text)), 0
+        fence = next(blocks, None)
+        for at, line in lines_of(self._text):
+            if fence and at == fence.start:
+                self._add(Kind.CODE, at, fence.end)
+                behind, fence = fence.end, next(blocks, None)
+            elif at >= behind and line.strip():
+                self._line(at, line)
+            elif at >= behind:
+                self._is_blank = True
+        return self.runs
+
+    def _line(self, start: int, line: str) -> None:
+        end, indent = start + len(line), _indent(line)
+        last = self.runs[-1] if self.runs and not self._is_blank else None
+        self._column = min(self._column, indent) if self._is_blank else self._column
+        is_apart = last is None or self._open == "indented"
+        if _RULE.match(line):
+            self._add(Kind.CODE, start, end)
+        elif indent >= self._column + _CODE_INDENT and is_apart and not (self._column and _ITEM.match(line)):
+            self._extend(last, Kind.CODE, start, end, "indented")
+        elif self._begins_item(line, last):
+            self._add(Kind.ITEM, start, end, _mark(line), indent)
+            self._open = "words"
+        elif _HEADING.match(line):
+            self._column = 0
+            self._add(Kind.HEADING, start, end)
+        elif _TABLE.match(line):
+            self._extend(last, Kind.CODE, start, end, "table")
+        elif _QUOTE.match(line):
+            self._extend(last, Kind.QUOTE, start, end)
+        elif self._column and indent >= min(_NESTED, self._column):
+            self._extend(last, Kind.ITEM, start, end)
+        else:
+            self._column = 0
+            self._extend(last, Kind.PROSE, start, end)
+
+    def _begins_item(self, line: str, last: _Run | None) -> bool:
+        """Say whether the line begins a list item, and note it; "3. März" within a paragraph begins none."""
+        item = _ITEM.match(line)
+        if item is None:
+            return False
+        if item["number"]:
+            number = int(item["number"])
+            if last and last.kind is Kind.PROSE and number not in {1, self._number + 1}:
+                return False
+            self._number = number
+        self._column = max(_NESTED, len(item[0].expandtabs(_TAB)))
+        return True
+
+    def _last_line(self, last: _Run) -> str:
+        return self._text[self._text.rfind("\n", last.start, last.end) + 1 or last.start : last.end]
+
+    def _add(self, kind: Kind, start: int, end: int, mark: int = 0, indent: int = -1) -> None:
+        self._paragraph += self._is_blank
+        self._is_blank, self._open = False, ""
+        self.runs.append(_Run(kind, start, end, self._paragraph, start + mark, indent))
+
+    def _extend(self, last: _Run | None, kind: Kind, start: int, end: int, takes: str = "words") -> None:
+        """Add a line to the last run where it goes on with it; else begin another."""
+        goes_on = last is not None and last.kind is kind and self._open == takes
+        if last and goes_on and (kind is Kind.CODE or not self._parts(last, self._text[start:end])):
+            self.runs[-1] = last._replace(end=end)
+        else:
+            self._add(kind, start, end)
+            self._open = takes
+
+    def _parts(self, last: _Run, line: str) -> bool:
+        before = self._last_line(last)
+        if last.kind is Kind.QUOTE:
+            before, line = _QUOTE.sub("", before, count=1), _QUOTE.sub("", line, count=1)
+        return _are_apart(before.rstrip(), line.lstrip().lstrip(_OPENERS))
+
+
+def _indent(line: str) -> int:
+    plain = line.expandtabs(_TAB)
+    return len(plain) - len(plain.lstrip())
+
+
+def _are_apart(before: str, line: str) -> bool:
+    """Say whether a line break ends what has no sentence mark: after a short line, before a capital."""
+    first = line[:1]
+    if not first.isalpha() or first.islower() or before.endswith(_GOES_ON):
+        return False
+    word = _NEXT.match(line)
+    width = len(before) + 1 + len(word[0] if word else "")
+    return not _WRAPS_FROM <= width <= _WRAPS_UNTIL + 1
+
+
+# --- ends of sentences ---
+
+
+def _parts(text: str, run: _Run) -> Iterator[tuple[int, int]]:
+    """Yield where the sentences of a run begin and end."""
+    start = held = run.start  # where the sentence begins that is read, and how far it goes
+    word, has_word = -1, False
+    for end in [*_ends(text, run), run.end]:
+        if word < held:
+            found = _WORD.search(text, held, run.end)
+            word = found.start() if found else run.end
+        if word < end:
+            if has_word:
+                yield _stripped(text, start, held)
+                start = held
+            has_word = True
+        held = end  # marks alone belong to the sentence before them, or else to the next one
+    yield _stripped(text, start, held)
+
+
+def _stripped(text: str, start: int, end: int) -> tuple[int, int]:
+    part = text[start:end]
+    return start + len(part) - len(part.lstrip()), start + len(part.rstrip())
+
+
+def _ends(text: str, run: _Run) -> list[int]:
+    if run.kind in (Kind.CODE, Kind.HEADING):
+        return []
+    found: list[int] = []
+    spans = _code_spans(text, run.body, run.end)
+    begins, until = next(spans, (run.end, run.end))
+    floor = run.body
+    for end in _END.finditer(text, run.body, run.end):
+        while until <= end.start() < run.end and begins < run.end:
+            begins, until = next(spans, (run.end, run.end))
+        if end.start() < begins and _is_end(text, floor, end, run.end):
+            floor = end.end()
+            found.append(floor)
+    return found
+
+
+def _code_spans(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the code spans: text between two equally long rows of backticks."""
+    ticks = list(_TICKS.finditer(text, start, end))
+    closing: dict[int, int] = {}
+    partner = [0] * len(ticks)
+    for at in range(len(ticks) - 1, -1, -1):
+        length = len(ticks[at][0])
+        partner[at] = closing.get(length, 0)
+        closing[length] = at
+    at = 0
+    while at < len(ticks):
+        if partner[at]:
+            yield ticks[at].start(), ticks[partner[at]].end()
+        at = (partner[at] or at) + 1
+
+
+def _is_end(text: str, floor: int, end: re.Match[str], limit: int) -> bool:
+    """Say whether a sentence ends at these marks."""
+    if end["wide"]:
+        return True
+    stop, closers, at = end["stop"], end["closers"], end.end()
+    if at < limit and not text[at].isspace():
+        return stop[-1] in "!?" and prose.is_wide(text[at])
+    following = _NEXT.search(text, at, limit)
+    if following is None:
+        return True
+    first = following[0].lstrip(_OPENERS)[:1]
+    if first.islower() and closers.strip("*_"):
+        return False
+    before = text[max(floor, end.start() - _WINDOW) : end.start()]
+    if not stop.strip(".…") and stop != ".":
+        return not first.islower() and (stop != ".." or not before[-1:].isspace())
+    if stop != ".":
+        return True
+    if not before or before[-1].isspace() or before[-1] == "=":
+        return False  # "git add . && git commit", "PATH=. make"
+    words = before.split()
+    previous = words[-2] if len(words) > 1 else ""
+    return not _is_short(words[-1].lstrip(_OPENERS), previous.lstrip(_OPENERS), following[0], first)
+
+
+def _is_short(word: str, previous: str, following: str, first: str) -> bool:
+    """Say whether the full stop behind `word` belongs to it: an abbreviation, an initial, an ordinal."""
+    folded = word.casefold()
+    if folded in _MAY_END or (folded == "al" and previous == "et"):
+        return not first.isupper()
+    if word in _TITLES:
+        return first.isupper()
+    if folded in _NEVER_ENDS:
+        return not (word.isupper() and word.isalpha())
+    if folded in _BEFORE_NUMBER and following[0].isdigit():
+        return True
+    if _ORDINAL.fullmatch(word):
+        # A number alone counts what follows: "1. Build. 2. Test."
+        return not previous or _AFTER_DAY.match(following) is not None or previous.casefold() in _ORDINAL_AFTER
+    if _DOTTED.fullmatch(word):
+        return True
+    is_part = len(previous) == 2 and previous[0].isalpha() and previous[1] == "."
+    if is_part and len(word) <= 2:
+        return True
+    if len(word) != 1 or word.lower() == word.upper():
+        return False
+    if word.islower():
+        return _SHORT_NEXT.match(following) is not None
+    return word != "I" and first.isupper() and (not previous or previous[0].isupper())

@@ -1,0 +1,415 @@
+"""Voice: what of a person's message is said in their own voice, and what they only hand on.
+
+People paste: pages, mails, logs, chats, code. All of it is typed by the person as far as the envelope knows, and none
+of it is their wish. The form alone tells it apart, in two steps: blocks with
+marks around them (fences, tags, comments), then lines. What a form leaves open is unclear, never the person's own:
+
+- A message has words of the person on one side of what they pasted: above it, or below where there are none above.
+- After words that announce somebody else's text, or the head of a mail, nothing is known to be the person's again.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from memoryd.text import prose
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+class Voice(StrEnum):
+    """Whose words a stretch of a message is."""
+
+    OWN = "own"
+    PASTED = "pasted"
+    UNCLEAR = "unclear"
+
+
+class Stretch(NamedTuple):
+    """A part of a text, `text[start:end]`, said in one voice."""
+
+    start: int
+    end: int
+    voice: Voice
+
+
+_VOICES = (Voice.OWN, Voice.UNCLEAR, Voice.PASTED)  # by the byte that marks them; a higher one covers a lower
+_OWN, _UNCLEAR, _PASTED = range(3)
+_RUN = re.compile(rb"\x00+|\x01+|\x02+")
+_Mark = tuple[int, int, int]  # start, end, and one of the three above
+
+_FEWEST_QUOTED = 4  # words from which on a quotation is a statement, not a name or a phrase
+_FEWEST_WIDE = 8  # characters of a script without spaces
+_PAGE = 60  # words below a question about "this" that are likelier a page than more of the question
+_TAG = re.compile(r"<([a-z][\w-]{0,40})\b[^<>]{0,300}>", re.IGNORECASE)
+_CLOSING_TAG = re.compile(r"</([a-z][\w-]{0,40})\s*>", re.IGNORECASE)
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_FENCE = re.compile(
+    r"(?P<lead>^[ \t]*)?(?P<mark>`{3,}+|~{3,}+|\"{3}|'{3})(?P<rest>[ \t]*[^\s`]{0,40}[ \t]*$)?", re.MULTILINE
+)
+_QUOTE = re.compile(
+    r"\"([^\"\n]{2,}+)\"|[“„”]([^“”„\n]{2,}+)[”“]|«([^«»\n]{2,}+)»|「([^「」\n]{2,}+)」|『([^『』\n]{2,}+)』"
+    r"|‘([^‘’\n]{2,600})’(?!\w)|›([^‹›\n]{2,}+)‹|‚([^‚‘\n]{2,}+)‘"  # noqa: RUF001
+)
+# An apostrophe within does not end it, so a pattern would look for the end of each anew: it would be slow.
+_QUOTE_OPENS, _QUOTE_ENDS = re.compile(r"(?<!\w)'"), re.compile(r"'(?!\w)")
+_LONGEST_QUOTED = 600
+_OPENS = re.compile(r"[ \t]*[\"“„«「『][^\"“”»」』\n]+$")
+_CLOSES = re.compile(r"[^\"“„«「『\n]*[\"”“»」』][.,;]?[ \t]*$")
+_CITED = re.compile(r"[ \t]*[>|]")
+_LISTED = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
+# Labels that people put before their own words; another short beginning with a colon may be somebody's name.
+_OWN_LABEL_LIST = """
+note also ps p\\.s\\. reminder remember btw fyi edit update rules? important correction hint todo me preferences?
+and but so ok okay yes no please wichtig hinweis nachtrag regeln? übrigens bitte nein ja ich remarque rappel règles? moi
+nota ojo importante reglas? yo recuerda attenzione regol[ae] lembrete regras? важно кстати 注意 备注 提醒 重要 メモ 補足
+goals? context tasks? problem question answer idea plan steps? expected actual result reason background requirements?
+examples? summary title name type language style naming format tests? testing database editor branch version environment
+platform os url link priority status first second third next then finally always never don't one
+two three option step part phase feature bug request ziel aufgabe problem frage idee plan schritt beispiel immer nie
+objectif tâche problème idée étape exemple toujours jamais objetivo tarea problema pregunta idea paso ejemplo siempre
+nunca obiettivo compito domanda esempio sempre mai цель задача проблема вопрос всегда никогда 目标 问题 任务 总是 不要
+"""
+_OWN_LABELS = (
+    rf"(?:{'|'.join(_OWN_LABEL_LIST.split())})(?:[ \t]+(?:\d+|[a-z]))?[ \t]*:|(?:about|my|our|mein\w*) [\w ]{{1,40}}:"
+)
+_WHEN = re.compile(r"[ \t]*(?:\[[^\]\n]{1,40}\][ \t]*|\(?\d\d?[:.]\d\d\)?[ \t]*)?")
+_STAMP = re.compile(r"[ \t]*(?:\[[^\]\n]*\d[:.]\d\d[^\]\n]*\]|\(?\d\d?[:.]\d\d\)?)")
+_SPEAKER = re.compile(
+    rf"{_WHEN.pattern}(?!{_OWN_LABELS})"
+    r"(?:[^\W\d_][\w.'-]{0,30}+[ \t]?+){1,3}+(?:\([^)\n]{1,40}\))?[ \t]*:[ \t]+\S",
+    re.IGNORECASE,
+)
+_FOREIGN_LIST = """
+e-?mails? mails? pages? websites? articles? readme docs? documentation tickets? issues? comments? logs? output
+posts? tweets? blogs? reviews? transcripts? texts? messages? letters? chats? conversations? pastes? prompts?
+instructions files? snippets? quotes? newsletters? advert\\w* errors? feedback console trace(?:back)? har response
+says said wrote writes replied answered seite artikel nachricht brief anweisung\\w* fehler\\w* ausgabe
+schreibt schrieb sagt sagte lettre texte erreur écrit dit correo página artículo mensaje carta texto dice
+dijo escribe pagina articolo messaggio lettera testo scrive mensagem artigo diz bericht письмо страница статья текст
+сообщение ошибка
+"""
+_FOREIGN = "|".join(_FOREIGN_LIST.split())
+_ANNOUNCES = re.compile(
+    rf"(?:\b(?:{_FOREIGN})\b[^:\n]{{0,60}}|(?:邮件|郵件|网页|網頁|文章|内容|原文|メール|ページ|記事|文章|本文)[^：:\n]{{0,20}})"  # noqa: RUF001
+    r"[：:][ \t]*$",  # noqa: RUF001
+    re.IGNORECASE,
+)
+# Such words around "mail" and its like say that it is there to be read; without them a list below is one's own.
+_SHOWN = re.compile(
+    r"\b(?:here|this|the|following|below|got|gets?|getting|received|from|sent|says|said|wrote|writes|replied|answered"
+    r"|hier|diese[rs]?|folgende\w*|bekam|voici|ce|cette|este|esta|aquí|questo|questa|ecco|вот|это)\b",
+    re.IGNORECASE,
+)
+_SAYS = re.compile(
+    r"(?P<who>[\w'’.-]{1,40})[ \t]+(?:(?:has|have|just|also|always|once|hat|a|ha)[ \t]+)?(?:says?|said|wrote|writes?"  # noqa: RUF001
+    r"|replied|answered|told[ \t]+(?:me|us)|sagte?|schreibt|schrieb|meinte?|dit|écrit|dice|dijo|escribe|escribió|scrive"
+    r"|detto|diz|disse|escreveu|пишет|написал\w?|сказал\w?|говорит)[ \t]*:[ \t]*(?=\S)"
+    r"|(?<![我])(?:说|說|写道|寫道)[：:][ \t]*(?=\S)",  # noqa: RUF001
+    re.IGNORECASE,
+)
+# "Next feedback item: …": what stands behind the label is somebody's whom it does not name.
+_REPEATS = re.compile(
+    r"(?:[\w#.'-]{1,30}[ \t]+){0,3}(?:e-?mail|mail|article|feedback|review|reply|response|newsletter|ticket|quote)"
+    r"(?:[ \t]+[\w#.-]{1,30}){0,2}[ \t]*:[ \t]+\S",
+    re.IGNORECASE,
+)
+_SELF = frozenset(["i", "we", "ich", "wir", "je", "nous", "yo", "nosotros", "io", "noi", "eu", "nós", "я", "мы"])
+_ABOUT_THIS = re.compile(
+    rf"\b(?:th(?:is|ese)|following|below)\b[^?:\n]{{0,30}}\b(?:{_FOREIGN})\b|\b(?:th(?:is|ese)|below)[ \t]*[?:][ \t]*$"
+    r"|\b(?:summari[sz]e|translate|proofread|übersetze|resume|traduis)\b",
+    re.IGNORECASE,
+)
+_HEADER = re.compile(
+    r"(?:From|To|Cc|Bcc|Subject|Date|Sent|Reply-To|Message-ID|Von|An|Betreff|Datum|Gesendet|De|À|Objet|Envoyé|Para"
+    r"|Asunto|Fecha|Da|Oggetto|От|Кому|Тема|Дата)[ \t]*:[ \t]",
+)
+_GREETS = re.compile(
+    r"(?:hi|hello|hey|dear|hallo|liebe[rs]?|sehr geehrte\w*|guten tag|bonjour|cher|chère|hola|estimad[oa]s?|querid[oa]"
+    r"|ciao|gentile|caro|olá|здравствуйте|уважаем\w+)(?:[ \t]+[\w.'-]+){0,3}[ \t]*[,!][ \t]*",
+    re.IGNORECASE,
+)
+_MACHINE = re.compile(
+    r"\s*(?:"
+    r"\[?\d{4}-\d\d-\d\d[T ,]\d|\[?\d\d:\d\d:\d\d\b|\[?\d\d?/\w{3}/\d{4}|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d|time=\S"
+    r"|\[?(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL|NOTICE)\b[]:\s|]|\[[a-z][\w.-]*(?: \d+)?\] "
+    r"|[IWEF]\d{4} \d\d:\d\d|\d{4}/\d\d/\d\d \d\d:\d\d"
+    r"|Traceback \(most recent|File \"[^\"]+\", line \d|at [\w.$<>/\[\] ]+\(|at \S+:\d+|Caused by:|goroutine \d|panic:"
+    r"|[\w.]*(?:Error|Exception|Warning)(?: \[[^\]]*\])?:|(?:error|warning|fatal|remote|npm ERR!)(?:\[\w+\])?:"
+    r"|(?:\+\+\+|---) \S+[/.]|@@ -\d|diff --git |\S+:\d+(?::\d+)?: |\d+ *\||[^\n\t]*\t[^\n\t]+\t|usage: \S"
+    r"|(?:[$❯➜λ]|>>>) *(?:\S|$)|/[\w./-]{0,60} [$#%] |[│┃├└╭╰▶⏺⎿]|[\[\]{}();,\"]+\s*$|HTTP/\d|(?:FAIL|PASS)(?:ED)?\b"  # noqa: RUF001
+    r"|(?:\([\w.-]{1,40}\) ?)?[\w.-]{1,60}@[\w.-]{1,60}[ :~][^\n]{0,200}[$%#>]|\"[\w.-]+\" *:"
+    r")"
+)
+_HUNK = re.compile(r"@@ -\d")
+_CHANGED = re.compile(r"[-+ ]")
+# A terminal wraps and indents what it shows; people indent the items of a list and code.
+_WRAPPED = re.compile(r"(?: {2,8}|\t)(?![-*+•]|\d{1,3}[.)])\S.{40}")
+_FEWEST_WRAPPED = 3
+
+
+def stretches(text: str) -> tuple[Stretch, ...]:
+    """Return whose words each part of a message is; the stretches cover the whole text, in order."""
+    marks = _marks(text)
+    return tuple(Stretch(found.start(), found.end(), _VOICES[found[0][0]]) for found in _RUN.finditer(marks))
+
+
+def own(text: str) -> str:
+    """Return `text` without what is not said in the voice of who sent it; what is left keeps its lines."""
+    parts = ((text[start:end], voice) for start, end, voice in stretches(text))
+    return "".join(part if voice is Voice.OWN else "\n" if "\n" in part else " " for part, voice in parts)
+
+
+def handed_on(text: str) -> str:
+    """Return the lines of `text` in which something is not said in the voice of who sent it."""
+    marks = _marks(text)
+    return "\n".join(text[start:end] for start, end in _lines(text) if marks.count(0, start, end) < end - start)
+
+
+def _marks(text: str) -> bytearray:
+    """Return a byte for each character that says whose it is."""
+    blocks = [(found.start(), found.end(), _PASTED) for found in _COMMENT.finditer(text)]
+    left = _masked(text, blocks)
+    for find in (_fenced, _tagged):
+        found = list(find(left))
+        left = _masked(left, found)
+        blocks += found
+    marks = bytearray(len(text))
+    for start, end, mark in sorted([*blocks, *_strays(left), *_by_line(left), *_quoted(left)], key=lambda one: one[2]):
+        marks[start:end] = bytes((mark,)) * (end - start)
+    return marks
+
+
+def _masked(text: str, blocks: Sequence[_Mark]) -> str:
+    """Return `text` with spaces in place of blocks, so that places and lines stay as they are."""
+    parts, at = [], 0
+    for start, end, _ in blocks:
+        parts += [text[at:start], re.sub(r"[^\n]", " ", text[start:end])]
+        at = end
+    return "".join([*parts, text[at:]])
+
+
+def _lines(text: str) -> Iterator[tuple[int, int]]:
+    at = 0
+    for line in text.splitlines(keepends=True):
+        yield at, at + len(line.rstrip("\r\n"))
+        at += len(line)
+
+
+def _fenced(text: str) -> Iterator[_Mark]:
+    """Yield the fenced blocks. One that has its line to itself ends at such a one, any other at the next.
+
+    After one that nothing closes, the person may have gone on.
+    """
+    begin, mark, is_block = -1, "", False
+    for found in _FENCE.finditer(text):
+        has_line = found["lead"] is not None and found["rest"] is not None
+        if begin < 0:
+            begin, mark, is_block = found.start("mark"), found["mark"], has_line
+        elif found["mark"].startswith(mark) and (not is_block or (has_line and not found["rest"].strip())):
+            yield begin, found.end("mark"), _PASTED
+            begin = -1
+    if begin >= 0:
+        yield begin, len(text), _UNCLEAR
+
+
+def _tagged(text: str) -> Iterator[_Mark]:
+    """Yield what stands between tags; of a tag that nothing closes, behind a word, that alone.
+
+    One at the beginning of a line opens a block: without its end, all that follows may be in it.
+    """
+    ends: dict[str, list[int]] = defaultdict(list)
+    for closing in _CLOSING_TAG.finditer(text):
+        ends[closing[1].casefold()].append(closing.end())
+    done, is_line_bare = 0, True
+    for tag in _TAG.finditer(text):
+        if tag.start() < done:
+            continue
+        before = text[done : tag.start()]
+        rest = before.rpartition("\n")[2]
+        is_line_bare = (is_line_bare or rest != before) and not any(map(str.isalnum, rest))
+        same = ends[tag[1].casefold()]
+        at = bisect_right(same, tag.end())
+        done = same[at] if at < len(same) else len(text) if is_line_bare else tag.end()
+        is_line_bare |= "\n" in text[tag.start() : done]
+        yield tag.start(), done, _PASTED
+
+
+def _strays(text: str) -> Iterator[_Mark]:
+    """Yield what follows the end of a tag without a beginning, to the end of its paragraph: it may have been within."""
+    done = 0
+    for closing in _CLOSING_TAG.finditer(text):
+        if closing.start() >= done:
+            end = text.find("\n\n", closing.end())
+            done = end if end >= 0 else len(text)
+            yield closing.start(), done, _UNCLEAR
+
+
+def _quoted(text: str) -> Iterator[_Mark]:
+    """Yield the longer quotations, and what follows words such as "Eve says:" in their line."""
+    for found in _QUOTE.finditer(text):
+        inside = next(group for group in found.groups() if group is not None)
+        if _is_statement(inside):
+            yield found.start(), found.end(), _PASTED
+    for start, end in _lines(text):
+        yield from _single_quoted(text, start, end)
+        says = _SAYS.search(text, start, end)
+        if says and (says["who"] or "").casefold() not in _SELF:
+            yield says.end(), end, _PASTED
+
+
+def _single_quoted(text: str, begin: int, stop: int) -> Iterator[_Mark]:
+    """Yield the longer quotations of a line in straight single quotes."""
+    ends = [end.start() for end in _QUOTE_ENDS.finditer(text, begin, stop)]
+    done = begin
+    for opening in _QUOTE_OPENS.finditer(text, begin, stop) if ends else ():
+        first = opening.end()
+        at = bisect_left(ends, first + 2)
+        if opening.start() < done or at == len(ends) or ends[at] - first > _LONGEST_QUOTED:
+            continue
+        done = ends[at] + 1
+        if _is_statement(text[first : done - 1]):
+            yield opening.start(), done, _PASTED
+
+
+def _is_statement(quoted: str) -> bool:
+    wide = sum(1 for char in quoted if prose.is_wide(char))
+    return len(quoted.split()) >= _FEWEST_QUOTED or wide >= _FEWEST_WIDE
+
+
+def _by_line(text: str) -> Iterator[_Mark]:
+    """Yield the lines that are not the person's, each with its line feed."""
+    places = list(_lines(text))
+    lines = [text[start:end] for start, end in places]
+    found = _Lines(lines).read()
+    for at, mark in enumerate(found):
+        if mark:
+            yield places[at][0], places[at + 1][0] if at + 1 < len(places) else len(text), mark
+
+
+class _Lines:
+    """Reads the lines of a message one by one."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self._lines = lines
+        self._machine = self._by_machine()
+        self._odd = {at for at, line in enumerate(lines) if prose.by_machine(line)}
+        wrapped = [at for at, line in enumerate(lines) if _WRAPPED.match(line)]
+        self._first_wrapped = wrapped[0] if len(wrapped) >= _FEWEST_WRAPPED else len(lines)
+        self._names = [None if logged else _speaker(line) for line, logged in zip(lines, self._machine, strict=True)]
+        self._marks = [_OWN] * len(lines)
+
+    def read(self) -> list[int]:
+        """Return of each line whose it is."""
+        for at, line in enumerate(self._lines):
+            if self._machine[at] or _CITED.match(line):
+                self._marks[at] = _PASTED
+            elif at in self._odd or (at >= self._first_wrapped and line.startswith(("  ", "\t"))):
+                self._marks[at] = _UNCLEAR
+        self._chat()
+        self._around()
+        self._quoted()
+        at, end = self._announced()
+        for place in range(at, len(self._lines)):
+            self._marks[place] = max(self._marks[place], _PASTED if place < end else _UNCLEAR)
+        for place in range(1, len(self._lines) - 1):
+            if _is_blank(self._lines[place]):
+                self._marks[place] = min(self._marks[place - 1], max(self._marks[place + 1], self._marks[place]))
+        return self._marks
+
+    def _by_machine(self) -> list[bool]:
+        """Say of each line whether a program wrote it, or a person code."""
+        found = [
+            logged or _MACHINE.match(line) is not None
+            for line, logged in zip(self._lines, prose.logged(self._lines), strict=True)
+        ]
+        is_hunk = False
+        for at, line in enumerate(self._lines):
+            is_hunk = _HUNK.match(line) is not None or (is_hunk and _CHANGED.match(line) is not None)
+            found[at] |= is_hunk
+        return found
+
+    def _chat(self) -> None:
+        """Mark the lines of a chat: names with times or that speak again; a name alone is unclear.
+
+        One name at the very beginning is what a bridge from another chat puts before all that its user says.
+        """
+        times = Counter(name for name in self._names if name)
+        if set(self._names[1:]) <= {None, self._names[0] if self._names else None}:
+            return
+        is_chat = len(times) > 1 and max(times.values()) > 1
+        for at, name in enumerate(self._names):
+            if name:
+                mark = _PASTED if is_chat or _STAMP.match(self._lines[at]) else _UNCLEAR
+                self._marks[at] = max(self._marks[at], mark)
+            elif at and self._names[at - 1] and self._lines[at].strip():
+                self._marks[at] = max(self._marks[at], _UNCLEAR)
+                self._names[at] = self._names[at - 1]  # a message may have more lines
+
+    def _quoted(self) -> None:
+        """Mark a quotation that has lines of its own, from the one that opens it to the next that closes one."""
+        begin = None
+        for at, line in enumerate(self._lines):
+            if begin is not None and _CLOSES.match(line):
+                self._marks[begin : at + 1] = [_PASTED] * (at + 1 - begin)
+                begin = None
+            elif begin is None and _OPENS.match(line):
+                begin = at
+
+    def _around(self) -> None:
+        """Mark words among what was pasted: of those before, between and behind it only one side is the person's."""
+        odd = self._odd if len(self._odd) > 1 else ()
+        pasted = [
+            at
+            for at, line in enumerate(self._lines)
+            if at in odd or (self._marks[at] is _PASTED and not _CITED.match(line))
+        ]
+        if not pasted:
+            return
+        first, last = pasted[0], pasted[-1]
+        is_asked = any(not _is_blank(line) for line in self._lines[:first])
+        behind = next((at for at in range(last + 1, len(self._lines)) if _is_blank(self._lines[at])), len(self._lines))
+        stop = len(self._lines) if is_asked else behind
+        for at in range(first, stop):
+            self._marks[at] = max(self._marks[at], _UNCLEAR)
+
+    def _announced(self) -> tuple[int, int]:
+        """Return from which line on nothing is known to be the person's, and up to which all is somebody else's."""
+        lines = self._lines
+        for at, line in enumerate(lines):
+            if _ANNOUNCES.search(line):
+                begin = next((one for one in range(at + 1, len(lines)) if lines[one].strip()), len(lines))
+                if _SHOWN.search(line):
+                    return begin, next((one for one in range(begin, len(lines)) if _is_blank(lines[one])), len(lines))
+                is_own = re.match(_OWN_LABELS, line.strip(), re.IGNORECASE) is not None
+                if not is_own and not (begin < len(lines) and _LISTED.match(lines[begin])):
+                    return begin, begin
+            if _REPEATS.match(line):
+                return at, at
+            if _HEADER.match(line) and at + 1 < len(lines) and _HEADER.match(lines[at + 1]):
+                return at, len(lines)
+            if _GREETS.fullmatch(line.strip()) and any(one.strip() for one in lines[:at]):
+                return at, at
+            if not line.strip() and at and _ABOUT_THIS.search(lines[at - 1]):
+                words = sum(len(one.split()) for one in lines[at:])
+                if words >= _PAGE:
+                    return at, at
+        return len(lines), len(lines)
+
+
+def _is_blank(line: str) -> bool:
+    return not line.strip()
+
+
+def _speaker(line: str) -> str | None:
+    """Return who speaks in a line of a chat: a name of up to three words, each with a capital, before a colon."""
+    found = _SPEAKER.match(line)
+    if found is None:
+        return None
+    names = re.sub(r"\([^)]*\)", "", _WHEN.sub("", found[0], count=1).partition(":")[0]).split()
+    return " ".join(names) if names and all(name[0].isupper() or not name[0].isascii() for name in names) else None

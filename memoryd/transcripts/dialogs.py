@@ -1,0 +1,150 @@
+"""Dialogs of Claude Code: what the person answers there is their voice, and comes in a record of a tool's result.
+
+Only the program's own record counts, `toolUseResult`, never a phrase in the text that a tool gave back:
+
+- The answers to AskUserQuestion are keyed by question; a text that is none of the options was typed.
+- The reason for a rejection stands in the result's text behind words of the program. `toolUseResult` repeats it behind
+  `Error: `, and newer versions name who declined in `toolDenialKind`. The error of an MCP server is repeated in the
+  same way, so without such a name the call must be to a tool of the program itself.
+
+A record does not say which tool was called. So an answer bears in `tool_name` what the call must be to, and whoever
+stores it looks the call up: see `confirms`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from memoryd.text.sentences import texts
+from memoryd.transcripts.fields import output_text, word
+from memoryd.transcripts.lines import clean
+from memoryd.transcripts.said import Said
+from memoryd.transcripts.turn import Kind, Origin, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ASKS = "AskUserQuestion"
+ANY_TOOL, BUILT_IN = "any", "built-in"
+_SERVERS_TOOL = "mcp__"
+_OTHER = "Other"
+_ASKS = re.compile(r"[?？؟]\W*$")  # noqa: RUF001
+_REJECTED = "User rejected tool use"
+_REASON = re.compile(
+    r"The user doesn't want to proceed with this tool use\. The tool use was rejected \(eg\. if it was a file edit, the"
+    r" new_string was NOT written to the file\)\. (?:To tell you how to proceed, the user said:"
+    r"|The user provided the following reason for the rejection:)\s(?P<reason>.*)",
+    re.DOTALL,
+)
+# What the program says in the person's place, and what it adds to what they said.
+_CLARIFIES = "The user wants to clarify these questions."
+_NOTE = "\n\nNote: The user's next message may contain a correction or preference."
+# Before, the output of a shell was the error as it is, and could have been any text.
+_FIRST_EXIT_CODE = (2, 0, 30)
+
+
+def answers(value: dict[str, Any]) -> list[Said]:
+    """Return what the person answered, of a `user` record of theirs that holds the result of one call."""
+    message = value.get("message")
+    content = message.get("content") if type(message) is dict else None
+    results = [
+        block
+        for block in (content if type(content) is list else ())
+        if type(block) is dict and block.get("type") == "tool_result"
+    ]
+    call = word(results[0].get("tool_use_id")) if len(results) == 1 else None
+    if call is None:
+        return []
+    given = value.get("toolUseResult")
+    if results[0].get("is_error") is not True:
+        return list(_answered(given, call)) if type(given) is dict else []
+    tool = _rejected(value, output_text(results[0]), given)
+    found = _REASON.fullmatch(output_text(results[0])) if tool else None
+    reason = found["reason"].rpartition(_NOTE)[0] or found["reason"] if found else ""
+    if reason.startswith(_CLARIFIES) or not reason.strip():
+        return []
+    return [Said(Role.USER, Origin.USER, Kind.MESSAGE, reason.strip(), call, tool)]
+
+
+def confirms(call: str | None, answered: str | None) -> bool:
+    """Say whether a call to the tool `call` is one that an answer can belong to which bears the name `answered`."""
+    if call is None:
+        return False
+    return answered in (ANY_TOOL, call) or (answered == BUILT_IN and not call.startswith(_SERVERS_TOOL))
+
+
+def _rejected(value: dict[str, Any], text: str, given: object) -> str | None:
+    """Return which tools the call may be to if the program records that the person declined it."""
+    denial = value.get("toolDenialKind")
+    if denial is not None:
+        return ANY_TOOL if denial == "user-rejected" else None
+    if given == _REJECTED:
+        return ANY_TOOL
+    agrees = given in (text, f"Error: {text}") and _version(value.get("version")) >= _FIRST_EXIT_CODE
+    return BUILT_IN if agrees else None
+
+
+def _version(value: object) -> tuple[int, ...]:
+    """Return a version as numbers; one that is not written is that of today."""
+    found = re.match(r"(\d{1,4})\.(\d{1,4})\.(\d{1,4})", value) if type(value) is str else None
+    return tuple(map(int, found.groups())) if found else _FIRST_EXIT_CODE
+
+
+def _answered(given: dict[str, Any], call: str) -> Iterator[Said]:
+    """Yield what was chosen and what was typed, question by question."""
+    asked, answered, notes = given.get("questions"), given.get("answers"), given.get("annotations")
+    if type(answered) is not dict:
+        return
+    options: dict[str, tuple[list[str], bool]] = {}
+    for one in asked if type(asked) is list else ():
+        if type(one) is dict and type(one.get("question")) is str:
+            options[one["question"]] = _labels(one.get("options")), one.get("multiSelect") is True
+    for question, answer in answered.items():
+        labels, many = options.get(question, ([], False))
+        texts = answer if type(answer) is list else [answer]
+        chosen: list[str] = []
+        typed: list[str] = []
+        for text in texts:
+            if type(text) is not str:
+                continue
+            found, rest = _parted(text, labels, many=many) if labels else ([text], "")
+            chosen += found
+            typed.append(rest)
+        if chosen:
+            listed = '", "'.join(chosen)
+            said = clean(f'asked "{_asking(question)}", chose "{listed}"')
+            yield Said(Role.USER, Origin.USER, Kind.CHOICE, said, call, ASKS)
+        note = notes.get(question) if type(notes) is dict else None
+        typed.append(note["notes"] if type(note) is dict and type(note.get("notes")) is str else "")
+        yield from (
+            Said(Role.USER, Origin.USER, Kind.MESSAGE, clean(text).strip(), call, ASKS)
+            for text in typed
+            if text.strip() and text != _OTHER
+        )
+
+
+def _asking(question: str) -> str:
+    """Return the sentence that asks: what stands before it is the assistant's word, to which nobody agreed."""
+    found = [one for one in texts(question) if _ASKS.search(one)]
+    return found[-1] if found else question
+
+
+def _labels(options: object) -> list[str]:
+    listed = options if type(options) is list else ()
+    return [one["label"] for one in listed if type(one) is dict and type(one.get("label")) is str and one["label"]]
+
+
+def _parted(answer: str, labels: list[str], *, many: bool) -> tuple[list[str], str]:
+    """Part an answer into the options that were chosen and what was typed behind them."""
+    if answer in labels:
+        return [answer], ""
+    if not many:
+        return [], answer
+    left = sorted(labels, key=len, reverse=True)
+    chosen: list[str] = []
+    while (label := next((one for one in left if answer == one or answer.startswith(f"{one}, ")), None)) is not None:
+        left.remove(label)
+        chosen.append(label)
+        answer = answer[len(label) :].removeprefix(", ")
+    return chosen, answer

@@ -1,0 +1,185 @@
+"""Voice: what a person hands on is never their own words, and what they say themselves stays theirs."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memoryd.text import prose
+from memoryd.text.voice import Voice, handed_on, own, stretches
+
+RULE = "Always use curl."
+
+
+def voice_of(text: str, part: str) -> set[Voice]:
+    """Return the voices in which the last occurrence of `part` is said."""
+    begin = text.rindex(part)
+    end = begin + len(part)
+    return {one.voice for one in stretches(text) if one.start < end and begin < one.end}
+
+
+# --- somebody else's ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Eve says: Always use curl.",
+        "My boss wrote: Always use curl.",
+        "Eva schrieb: Always use curl.",
+        "她说：Always use curl.",  # noqa: RUF001
+        'The page has "Please, always use curl." in its head.',
+        "He means «Please, always use curl.», I think.",
+        "It says 'Please, always use curl.' there, doesn't it?",
+        "What is this?\n```\nAlways use curl.\n```\nThanks.",
+        "What is this? ```Always use curl.``` Thanks.",
+        'It failed:\n"""\nAlways use curl.\n"""\nThanks.',
+        "Why?\n> Always use curl.",
+        'They told me:\n"Some words.\n\nAlways use curl.\n\nThe end."',
+        "Why?\n<page>\nAlways use curl.\n</page>",
+        "Why? <!-- Always use curl. -->",
+        "Here is the mail:\nAlways use curl.",
+        "This is the error:\n\nAlways use curl.",
+        "They wrote:\n\nAlways use curl.",
+        "Please answer:\nFrom: Eve <eve@x.example>\nSubject: Tools\n\nHi,\nAlways use curl.\n\nAlways use curl.",
+        "[10:30] Bob: hi\n[10:31] Eve: Always use curl.",
+        "Look:\nBob: hi\nEve: hello\nBob: Always use curl.",
+        'It fails:\nTraceback (most recent call last):\n  File "x.py", line 3, in f\nValueError: Always use curl.',
+        "It fails:\n2026-05-04 11:51:35 INFO Always use curl.",
+        "It fails:\nERROR: Always use curl.",
+        "Review:\n@@ -1,2 +1,2 @@\n-a\n+Always use curl.",
+        "Why:\n$ cat notes\n$ echo Always use curl.",
+    ],
+)
+def test_what_is_handed_on_is_pasted(text):
+    assert voice_of(text, "lways use curl") == {Voice.PASTED}
+    assert "lways use curl" in handed_on(text)
+    assert "lways use curl" not in own(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It fails:\nERROR: no such file\nAlways use curl.",
+        "It fails:\nERROR: no such file\n\nAlways use curl.\n\nERROR: again",
+        "It fails:\n\nERROR: no such file\n\nAlways use curl.",
+        "Here is the mail:\nHi,\n\nAlways use curl.",
+        "Mail:\nAlways use curl.",
+        "I asked around.\nEve: Always use curl.",
+        "Next feedback item: Always use curl.",
+        "What now?\n\nHi Tom,\n\nAlways use curl.\n\nBest regards,\nEve",
+        f"Does this page help?\n\n{'Tools are packages with a command line. ' * 12}\n\nAlways use curl.",
+        "Look: </page> Always use curl.",
+        "Task A. Look into it.\n\n"
+        + "  The graph finds no callers of this function in its index\n" * 2
+        + "  so " * 9
+        + RULE,
+        "```\nnever closed\n\nAlways use curl.",
+    ],
+)
+def test_what_a_form_leaves_open_is_unclear(text):
+    assert voice_of(text, "lways use curl") == {Voice.UNCLEAR}
+
+
+# --- the person's own ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Always use curl.",
+        "note: Always use curl.",
+        "Also: Always use curl.",
+        "My rule: Always use curl.",
+        "My rules for commit messages:\n- Always use curl.",
+        "Commit messages:\n- Always use curl.",
+        "Never:\n- npm\n- wget\n\nAlways use curl.",
+        "Never:\n1. Always use curl.",
+        "I said: Always use curl.",
+        "Ich sagte: Always use curl.",
+        "Let's do 1. Always use curl.",
+        "import the file (see above). Always use curl.",
+        "What is this?\n```\nlog\n```\nAlways use curl.",
+        "> quoted\n\nAlways use curl.",
+        "ERROR: no such file\n\nAlways use curl.",
+        "Can you fix this? Always use curl.",
+        "Can you fix this?\n\nAlways use curl.",
+        "Eve: hello\nAlways use curl.",
+        "It's Tom's. Always use curl. It isn't Eve's.",
+        "[Image #1] Always use curl.",
+        'A 5" disk.\n"Never closed\nAlways use curl.',
+        "Always use curl. We said 'yes' and \"no way\".",
+        "Goal: fewer tools\nLanguage: Go\nAlways use curl.",
+    ],
+)
+def test_what_the_person_says_is_their_own(text):
+    assert voice_of(text, "lways use curl") == {Voice.OWN}
+    assert "lways use curl" in own(text)
+
+
+def test_a_quotation_is_pasted_and_the_sentence_around_it_is_not():
+    text = 'See "a b c d" and "Kind regards".'
+    assert stretches(text) == ((0, 4, Voice.OWN), (4, 13, Voice.PASTED), (13, len(text), Voice.OWN))
+
+
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        ("Run ssh <host> first.\nI prefer tea.", "Run ssh   first.\nI prefer tea."),
+        ("A List<String> is slow.\nI prefer tea.", "A List  is slow.\nI prefer tea."),
+        ("See <page>this</page>: I prefer tea.", "See  : I prefer tea."),
+        ("Mine.\n  <page>\nI prefer tea.", "Mine.\n  \n"),
+        ("Say 'it's what they always say' and 'rock 'n' roll'.", "Say   and 'rock 'n' roll'."),
+    ],
+)
+def test_a_tag_that_nothing_closes_hides_what_follows_only_where_it_begins_a_line(said, left):
+    assert own(said) == left
+
+
+# --- any text -----------------------------------------------------------------
+
+PIECES = st.sampled_from([
+    "Use tabs. ", "\n", "\n\n", "```", "~~~", '"', "'", "<a>", "</a>", "<!--", "-->", "> ", "ERROR: x", "Eve: ",
+    "the mail:", "Eve says: ", "@@ -1 +1 @@\n", "+x\n", "From: x\nTo: y\n", "«", "»", "12:30 ", "字", "\r\n", "\u2028",
+])  # fmt: skip
+
+
+@given(st.lists(PIECES).map("".join) | st.text(max_size=200))
+def test_stretches_cover_the_text_in_order(text):
+    found = stretches(text)
+    assert "".join(text[one.start : one.end] for one in found) == text
+    assert all(one.end == two.start and one.voice is not two.voice for one, two in pairwise(found))
+
+
+@given(st.sampled_from(["```", "~~~~", '"""']), st.lists(PIECES).map("".join))
+def test_nothing_within_a_fence_is_ones_own(mark, inside):
+    inside = inside.replace(mark[:3], "")
+    text = f"Why?\n{mark}\n{inside}{RULE}\n{mark}\nThanks."
+    assert Voice.OWN not in voice_of(text, RULE)
+
+
+# Each took minutes or hours where a pattern looked at each place anew: that it ends at all is what is asserted.
+@pytest.mark.parametrize(
+    "hard",
+    [
+        "a.b",
+        "'a ",
+        "<host> ",
+        "w<a></b>",
+        "`",
+        "``` ",
+        "```\n",
+        "字",
+        "Name ",
+        "mail:\n- x\n",
+        "a@b ",
+        "def ((",
+        "A: x\n",
+        "\n",
+    ],
+)
+def test_a_long_text_of_one_thing_is_read_in_one_go(hard):
+    text = "I say " + hard * (300_000 // len(hard))
+    assert len(own(text)) <= len(text)
+    assert prose.lines(text) is not None
