@@ -100,7 +100,7 @@ def test_a_single_claim_gets_a_decoy_of_other_lines():
     (batch,) = batches([question(1)], [line("t9.1", "The weather was fine in Bergen.")])
     assert dict(batch.questions)[batch.decoy].evidence[0].text == "The weather was fine in Bergen."
     (alone,) = batches([question(1)])
-    assert alone.decoy == ""
+    assert "ferry" in dict(alone.questions)[alone.decoy].evidence[0].text
 
 
 def test_the_same_question_has_the_same_key_however_its_evidence_is_numbered():

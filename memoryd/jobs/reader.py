@@ -15,17 +15,20 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from memoryd.jobs.job import Ask, Reply
+from memoryd.jobs.pieces import Line
+from memoryd.ledger.lane import Lane
 from memoryd.text.content import overlap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from memoryd.jobs.pieces import Line
 
 JOB = "verify"
 UNREAD = "unread"  # the backend of a reply that stands for no reader at all
 MOST_CLAIMS = 8  # of one batch, its decoy among them
 MOST_CHARACTERS = 6_000  # of the questions of one batch
+# What no claim is about: evidence of a decoy where the material has nothing else.
+_ELSEWHERE = Line("x1", "The ferry to Hvar leaves at a quarter past six.", Lane.USER, "memory")
 FIT = 0.9  # share of the calibration set, true and false claims apart, that a fit reader gets right
 _FENCED = re.compile(r"```[^\n`]*\n")
 
@@ -137,14 +140,12 @@ def _fits(batch: Batch) -> bool:
 def _with_decoy(questions: Sequence[Question], others: Sequence[Line]) -> Batch:
     """Return a batch with one more question, at a place that its text decides."""
     decoy = _decoy(questions, others)
-    if decoy is None:
-        return Batch(tuple((f"c{number}", one) for number, one in enumerate(questions, 1)))
     at = int(decoy.key, 16) % (len(questions) + 1)
     order = [*questions[:at], decoy, *questions[at:]]
     return Batch(tuple((f"c{number}", one) for number, one in enumerate(order, 1)), f"c{at + 1}")
 
 
-def _decoy(questions: Sequence[Question], others: Sequence[Line]) -> Question | None:
+def _decoy(questions: Sequence[Question], others: Sequence[Line]) -> Question:
     """Return the claim and the evidence of two questions that have least in common."""
     pairs = [
         (overlap(one.claim, _said(other.evidence)) + overlap(_said(other.evidence), one.claim), at, one, other.evidence)
@@ -160,7 +161,7 @@ def _decoy(questions: Sequence[Question], others: Sequence[Line]) -> Question | 
         if line.text not in {held.text for held in one.evidence}
     ]
     if not pairs:
-        return None
+        return Question(Subject.SUPPORT, questions[0].claim, (_ELSEWHERE,))
     _, _, claim, evidence = min(pairs, key=lambda pair: pair[:2])
     return Question(Subject.SUPPORT, claim.claim, evidence)
 
@@ -255,9 +256,6 @@ def calibration_batches(items: Sequence[dict[str, Any]]) -> list[tuple[Batch, di
 
     The set holds false claims enough, so its batches need no decoy.
     """
-    from memoryd.jobs.pieces import Line
-    from memoryd.ledger.lane import Lane
-
     found: list[tuple[Batch, dict[str, bool]]] = []
     held: list[tuple[str, Question]] = []
     truth: dict[str, bool] = {}
