@@ -59,7 +59,7 @@ _HAVE = r"\bi(?:'ve| have)? (?:just |finally |recently |already )?"
 _AMOUNT = r"(?:\d|up\b|over\b|about\b|around\b|almost\b|nearly\b|more\b|less\b|too\b|only\b)"
 _CHOOSE = rf"(?:use|using(?! {_AMOUNT})|adopt|(?:go|going|stick|sticking|stay|staying) with|(?:switch|move|migrate) to)"
 _NO_TRADE = "bit|big|lot|part|member of|huge|little|fan|mess|total|great|good|real|bad|true"
-_OPENING = r"^(?:(?:please|also|and|ok(?:ay)?|so|oh|no|but|yes|fine|alright)[,.!]? +)*"
+_OPENING = r"^(?:(?:please|also|and|ok(?:ay)?|so|oh|no|but|yes|fine|alright|by the way|btw)[,.!]? +)*"
 _RULE = rf"(?:always|never|(?:don't|do not) ever)\s+(?:ever )?{_DO}\b"
 _JOINED = r"(?:[,;]\s*(?:and |but )?|\s(?:and|but) )"
 _SUBJECT = r"\b(?:i|we|he|she|they|it|you|people|everyone|who|that|which|my|our|his|her|their|your)\b"
@@ -139,6 +139,12 @@ CUES = (
         r"\bi(?:'ve| have) (?:been|had|lived|known|worked|played)\b.{3,80}\b(?:for|since) (?:\d+|two|three|four|five|"
         r"six|seven|eight|nine|ten|many|over|about|almost)\b",
         rf"\bi(?:'m| am) (?:a|an) (?!{_NO_TRADE})[\w-]+(?: [\w-]+)?(?: (?:at|in|for|by|from|who|and)\b|[.!]?$)",
+    ),
+    _cue(
+        MemoryType.PREFERENCE,
+        0.9,
+        rf"{_OPENING}(?:always|never)\s+(?!\w+(?:ed|ing)\b|(?:been|had|saw|say|give|here|up|good|happy)\b)\w",
+        at_work_only=True,
     ),
     _cue(
         MemoryType.PREFERENCE,

@@ -39,7 +39,8 @@ _REPORTER = "Report"  # who speaks where only a subagent does
 _USER = "User: "
 _UNNAMED = frozenset({"User", "Assistant", _REPORTER})  # people who talk among themselves have names
 _DEFAULT_WORDS = 400
-_MOST_MEMORIES = 6  # of one run; junk in the core is worse than a memory that waits for a second mention
+# Of one run, but for what the user wishes or decides: junk in the core is worse than a memory that waits.
+_MOST_MEMORIES = 6
 _ASKED_FOR = 0.9  # importance from which the user asked in so many words that it be kept
 _LONGEST_LINE = 700  # characters; more of one message goes on a line of its own
 _LEAST_UNIT = 12  # words; where there is room for few words, messages are read in smaller pieces
@@ -272,10 +273,11 @@ def _foremost(found: list[NewMemory], limit: int) -> list[NewMemory]:
     What the user wishes or decides is kept in any case.
     """
     kept = []
-    for memory in sorted(found, key=lambda memory: (-memory.importance, memory.sources))[:_MOST_MEMORIES]:
+    for place, memory in enumerate(sorted(found, key=lambda memory: (-memory.importance, memory.sources))):
         limit -= prose.words(memory.text) + 1
-        is_own = memory.type is MemoryType.DECISION and memory.text.startswith(_USER)
-        if limit >= 0 or memory.importance >= _ASKED_FOR or memory.type is MemoryType.PREFERENCE or is_own:
+        is_wanted = memory.type in {MemoryType.PREFERENCE, MemoryType.DECISION} and memory.text.startswith(_USER)
+        has_room = place < _MOST_MEMORIES and (limit >= 0 or memory.type is MemoryType.PREFERENCE)
+        if has_room or is_wanted or memory.importance >= _ASKED_FOR:
             kept.append(memory)
     return sorted(kept, key=lambda memory: memory.sources)
 
