@@ -562,13 +562,18 @@ def by_codex(*said, at):
     return [{"timestamp": stamp, **record} for record in records]
 
 
+def shown(at):
+    """How a hand-over says a time: with its day, where that is over."""
+    return at.strftime("%H:%M" if at.date() == recent(0).date() else "%Y-%m-%d %H:%M")
+
+
 def test_what_codex_did_is_told_to_claude_code_and_to_codex_only_what_claude_code_did(tmp_path):
     """At first from the turns, later from the daily file; each time with the program and the session named."""
     source = {"path": "sessions/*.jsonl", "format": "auto"}
     world = World(tmp_path / "scratch", transcripts=[source], context_window=200_000)
     with world.app, world.served():
         at, scratch = recent(30), world.scratch
-        clock = at.strftime("%H:%M")
+        clock = shown(at)
         secret = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
         said = [
             ("We decided to keep the orders in PostgreSQL 16 because the reports need window functions.",
@@ -598,7 +603,7 @@ def test_what_codex_did_is_told_to_claude_code_and_to_codex_only_what_claude_cod
         world.app.ingest.flush()
         text = started(world, "codex", own)
         assert (
-            f"Claude Code, {recent(9):%H:%M}, not in a daily file yet:\n - the user asked: Write the changelog" in text
+            f"Claude Code, {shown(recent(9))}, not in a daily file yet:\n - the user asked: Write the changelog" in text
         )
         assert "PostgreSQL" not in text
         end = own | {"hook_event_name": "SessionEnd", "reason": "other"}
@@ -606,6 +611,7 @@ def test_what_codex_did_is_told_to_claude_code_and_to_codex_only_what_claude_cod
         world.turn()
         world.carried_out()
         (day,) = scratch.dailies().values()
+        clock = f"{at:%H:%M}"  # the file is that of its day
         assert f"## Session Notes ({clock})\n\nFrom Codex, {clock}, session:{CODEX_ID}\n- " in day
         text = started(world, "claude-code", CLAUDE_START | {"transcript_path": str(mine)})
         assert f" From Codex, {clock}, session:{CODEX_ID}\n" in text
