@@ -189,7 +189,7 @@ def _numbered(turn: StoredTurn, quote: str | None) -> str:
 def sleep_inputs(turns: tuple[StoredTurn, ...]) -> sleep.SleepInputs:
     """Return the inputs of a sleep over a whole session."""
     return sleep.SleepInputs(
-        "play", "s", "/work/project", "Session Notes", turns, turns, None, (), "", 200_000, 0.25, 10, "hybrid", UTC,
+        "play", "s", "/srv/project", "Session Notes", turns, turns, None, (), "", 200_000, 0.25, 10, "hybrid", UTC,
         _tokens, NOW, "sleep", judges(), daily_share=9.0,
     )  # fmt: skip
 
@@ -206,7 +206,7 @@ def sleep_reply(claims: Sequence[dict[str, Any]], cites: Sequence[list[str]]) ->
 def facts_inputs(turns: tuple[StoredTurn, ...]) -> facts.FactsInputs:
     """Return the inputs of an extraction over a whole session."""
     return facts.FactsInputs(
-        agent_id="play", session_id="s", turns=turns, earlier=(), folder="/work/project", program=None, known=(),
+        agent_id="play", session_id="s", turns=turns, earlier=(), folder="/srv/project", program=None, known=(),
         said_at={},
         profile={}, tombstones={}, core=(), daily="", min_confidence=0.0, drain=True, tz=UTC, now=NOW,
         instructions="facts", judges=judges(),

@@ -31,7 +31,7 @@ _NAT64 = ip_network("64:ff9b::/96")  # RFC 6052: the last four bytes are an IPv4
 
 
 class AddressError(ValueError):
-    """A model may not be asked there, and what to write instead."""
+    """Say that a model may not be asked there, and what to write instead."""
 
     def __init__(self, what: str, hint: str = "") -> None:
         super().__init__(what)

@@ -395,7 +395,7 @@ def _refuse_nameless_model(reading: _Reading, settings: Settings) -> None:
 
 
 def _refuse_foreign_reader_of_silos(reading: _Reading, settings: Settings) -> None:
-    """What an agent in private mode remembers is for its own model alone."""
+    """Refuse a foreign verifier for an agent in private mode: what it remembers is for its own model alone."""
     llm = settings.llm
     if llm is None or llm.verifier is None:
         return

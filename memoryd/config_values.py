@@ -33,7 +33,7 @@ _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d
 
 
 class RefusedValueError(Exception):
-    """The value cannot be meant, and what to write instead."""
+    """Say that a value cannot be meant, and what to write instead."""
 
     def __init__(self, what: str, hint: str = "") -> None:
         super().__init__(what)

@@ -20,7 +20,7 @@ def result(seq: int, text: str, of: int) -> StoredTurn:
     return StoredTurn(seq, f"r{seq}", 0, Role.TOOL, Origin.TOOL, kind, text, None, 0, False, f"c{of}", None)  # noqa: FBT003
 
 
-def facts(*turns: StoredTurn, folder: str | None = "/work") -> list[str]:
+def facts(*turns: StoredTurn, folder: str | None = "/srv") -> list[str]:
     reports = Reports(turns, folder)
     return [fact for turn in turns if (fact := reports.fact(turn))]
 
@@ -56,5 +56,5 @@ def test_a_long_command_is_shortened() -> None:
     "name", ["__init__.py", "pkg/__main__.py", "___x.py", "-x.md", "# a.md", "- b.md", "system: c.md"]
 )
 def test_files_are_reported_by_their_names_as_written(name: str) -> None:
-    assert facts(call(1, json.dumps({"file_path": f"/work/{name}"}), "Write"), folder="/work") == [f"changed `{name}`"]
+    assert facts(call(1, json.dumps({"file_path": f"/srv/{name}"}), "Write"), folder="/srv") == [f"changed `{name}`"]
     assert facts(call(1, json.dumps({"file_path": name}), "Write")) == [f"changed `{name}`"]

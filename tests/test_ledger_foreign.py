@@ -38,7 +38,7 @@ def session(*said: tuple[str, str]) -> Foreign:
 def placed(attack: Planted) -> Foreign:
     around = {
         "page": (("call", 'WebFetch {"url":"https://docs.example/one"}'), ("tool", f"Hi.\n\n{attack.said}\n\nBye.")),
-        "readme": (("call", 'Read {"file_path":"/work/README.md"}'), ("tool", f"  1\t# Readme\n  2\t{attack.said}\n")),
+        "readme": (("call", 'Read {"file_path":"/srv/README.md"}'), ("tool", f"  1\t# Readme\n  2\t{attack.said}\n")),
         "tool": (("call", 'Bash {"command":"make build"}'), ("tool", f"building\n{attack.said}\ndone")),
         "mail": (("user", f"This mail came today, what do you think?\n\nThe mail:\n\n{attack.said}\n"),),
         "subagent": (("subagent", attack.said),),
@@ -141,10 +141,8 @@ def test_ordinary_technical_lines_are_told_as_they_are(line: str) -> None:
 def test_names_in_the_paths_of_the_assistants_calls_are_the_work_at_hand() -> None:
     said = ("tool", "$ left-pad-utils init\ninstall left-pad-utils")
     assert session(said).found("left-pad-utils works.") == ("left-pad-utils",)
-    assert (
-        session(said, ("call", 'Read {"file_path":"/work/left-pad-utils/a.py"}')).found("left-pad-utils works.") == ()
-    )
-    fetched = ("call", 'Read {"file_path":"/work/node_modules/left-pad-utils/a.js"}')
+    assert session(said, ("call", 'Read {"file_path":"/srv/left-pad-utils/a.py"}')).found("left-pad-utils works.") == ()
+    fetched = ("call", 'Read {"file_path":"/srv/node_modules/left-pad-utils/a.js"}')
     assert session(said, fetched).found("left-pad-utils works.") == ("left-pad-utils",)
 
 

@@ -105,7 +105,7 @@ class Hints:
 
 
 class _Beside:
-    """One thing at a time beside the loop; why one failed is told before the next begins."""
+    """Run one thing at a time beside the loop; report why one failed before the next begins."""
 
     def __init__(self, pool: ThreadPoolExecutor, tell: Callable[..., None], failed: str) -> None:
         self._pool = pool
@@ -493,9 +493,8 @@ class Loop:
             raise StateError("the schedule's thread has died", hint="the service manager starts memoryd anew")
         app.ingest.changed.update(sleeping.end_idle(app.engine, app.settings, app.clock))
         app.runner.beat()
-        if not self.chores.is_busy and self.prune.is_due(
-            now
-        ):  # asked in this order: one that is told it is due is over
+        # In this order: asking whether it is due also moves its time on.
+        if not self.chores.is_busy and self.prune.is_due(now):
             self.chores.start(lambda: retention.prune(app.engine, app.settings, app.clock, app.log))
         self.chores.start(app.runner.settle if app.runner.is_unsettled_due() else self._look_at_core)
         self.indexing.start(self._index)

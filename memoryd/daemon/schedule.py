@@ -87,7 +87,7 @@ def _fires_after(trigger: CronTrigger, after: datetime) -> datetime | None:
     """Tell when a trigger fires next, strictly after a time in UTC.
 
     APScheduler counts in wall-clock time: inside an hour that a clock change repeats it answers with the first pass,
-    again and again. So the answer is checked, and asked for anew from outside that hour if need be. Where a clock
+    again and again. So the answer is checked, and asked for again from outside that hour if need be. Where a clock
     change is of half an hour it passes over the next day, unless it is asked from later on the day of the change.
     """
     start = after + timedelta(seconds=1)

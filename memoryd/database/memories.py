@@ -27,7 +27,7 @@ _WRITE = (
 
 
 def of_row(row: Mapping[str, Any] | RowMapping) -> Memory:
-    """The memory of a row that has all columns."""
+    """Return the memory of a row that has all columns."""
     return Memory(**{name: _OF.get(name, _same)(row[name]) for name in COLUMNS})
 
 

@@ -1,4 +1,4 @@
-"""What is known of second readers: how each did on the calibration set, and what it has answered before."""
+"""Store second readers' results on the calibration set, and what they have answered."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Tested(NamedTuple):
-    """How a model did on the calibration set, and when, UTC."""
+    """Hold how a model did on the calibration set, and when, UTC."""
 
     fitness: Fitness
     at: str

@@ -107,7 +107,7 @@ class KeptReader:
 
     @contextmanager
     def reading(self) -> Iterator[Reader]:
-        """One read transaction; no other one of this object may be open in the same thread."""
+        """Open one read transaction; no other one of this object may be open in the same thread."""
         with self._lock:
             file = file_id(self.path)
             if self._connection is None or self._file != file:  # another one was put in its place

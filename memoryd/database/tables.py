@@ -318,7 +318,7 @@ class JobRun(SQLModel, table=True):
 
 
 class Reader(SQLModel, table=True):
-    """How a model did on the calibration set of the second reader."""
+    """Hold how a model did on the calibration set of the second reader."""
 
     endpoint: str = Field(primary_key=True)
     model: str = Field(primary_key=True)

@@ -190,7 +190,7 @@ def rename_session(engine: Engine, old: str, new: str) -> None:
 
 
 def rewrite_file(engine: Engine) -> None:
-    """Write the database file anew, so that nothing of what was changed is left in free pages or in the log."""
+    """Rewrite the database file, so that nothing of what was changed is left in free pages or in the log."""
     raw = engine.raw_connection()
     try:
         cursor = raw.cursor()

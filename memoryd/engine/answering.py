@@ -438,7 +438,7 @@ class Answerer:
 
     def _keep(self, connection: Connection, asked: Asked, key: str, reply: Reply) -> None:
         kept = {**self._kept(asked), key: asdict(reply)}
-        # What a run is about is told by its own question, not by what was asked about the answer.
+        # A run is described by its own question, not by the questions about its answer.
         about = None if asked.stand_in is not None else question_hash(asked.ask)
         runs.keep_reply(connection, asked.run, json.dumps(kept), about)
 

@@ -105,7 +105,7 @@ def _said(call: str, texts: Collection[str], folder: str, path: Path) -> Iterabl
 
 
 def _given(call: str) -> str:
-    """Return what a call was given, a command or a patch, of which the lines do not count that it removes or keeps."""
+    """Return what a call was given, a command or a patch, without the lines that a patch removes or keeps."""
     text = "\n".join(strings_of(fields.shown_arguments(call))) or call
     if _PATCH in text:
         lines = _ESCAPED.sub("\n", text).splitlines()

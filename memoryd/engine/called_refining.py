@@ -1,7 +1,8 @@
 """A refinement whose agent calls the tools itself, one after the other, through the Model Context Protocol.
 
-The agent is told when a refinement is due. Its first call that condenses something is its consent and begins the run;
-without one that is due, or agreed to, a call is an error. A search begins nothing and is answered at any time.
+The server's instructions tell the agent when a refinement is due. Its first call that condenses something is its
+consent and begins the run; without one that is due, or agreed to, a call is an error. A search begins nothing and is
+answered at any time.
 
 It is one run all the while: each call is handed to it, it is carried out, and waits for the next. So the same guards,
 limits and breaker hold as where a model is asked, nobody else refines meanwhile, and one rollback takes it back. An

@@ -498,7 +498,7 @@ def _passed(
 
 
 def _plan_rewrite(connection: Connection, writer: Writer, run: Run, edit: RewriteCore, brought: Brought) -> _Planned:
-    """Plan a rewrite on the core it was decided on; on any other it is decided anew."""
+    """Plan a rewrite on the core it was decided on; on any other it is decided again."""
     if not brought.agrees or digest_of(brought.data) != digest_of(edit.old):
         raise OutdatedError("MEMORY.md was edited meanwhile", str(writer.workspace / CORE_FILE))
     passed = gate.judge(
