@@ -1,16 +1,17 @@
 """What a dream without a model keeps, whether it makes anything up, and how long it takes.
 
-    python bench/dream.py EVAL_FOLDER [OUT_FOLDER] [--shares 0.25,0.10,0.05]
+    python bench/dream.py EVAL_FOLDER [OUT_FOLDER] [--bullets 50,25]
 
 Quality: each conversation of LoCoMo is replayed. Every session sleeps at its own date into a daily file, and every
-night that follows one is dreamt by the whole job, guards and all, with a budget that is a share of all words said so
-far. The talk comes in twice: as a chat of two people whom an agent listens to, their names before what they write, and
-as a talk of a user with an assistant, whose word counts for less. Evidence kept is the share of questions (categories 1
-to 4) of which every evidence turn is covered by a line of `MEMORY.md`, as `retention.py` of the folder measures it:
-60 % of a turn's content words by inverse frequency; the two differ by how words are stemmed. Weights were set on the
-conversations at even places; those at odd places were only measured. A bullet is unsupported where the turns of its day
-do not hold each of its sentences; as a control the same bullets are judged by the days of another
-conversation. The files land in OUT_FOLDER/chat-SHARE/CONVERSATION/ and can be scored with the folder's own yardsticks.
+night that follows one is dreamt by the whole job, guards and all, into a core of at most so many bullets
+(`dream.max_bullets`). The talk comes in twice: as a chat of two people whom an agent listens to, their names before
+what they write, and as a talk of a user with an assistant, whose word counts for less. Evidence kept is the share of
+questions (categories 1 to 4) of which every evidence turn is covered by a line of `MEMORY.md`, as `retention.py` of the
+folder measures it: 60 % of a turn's content words by inverse frequency; the two differ by how words are stemmed.
+Weights were set on the conversations at even places; those at odd places were only measured. A bullet is unsupported
+where the turns of its day do not hold each of its sentences; as a control the same bullets are judged by the days of
+another conversation. The files land in OUT_FOLDER/chat-BULLETS/CONVERSATION/ and can be scored with the folder's own
+yardsticks.
 
 Time: dreams of ever more days of daily files, whose cost must grow with their number, and one of a core of 10,000.
 """
@@ -26,7 +27,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import count
 from pathlib import Path
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 
 COVERED = 0.6
 CATEGORIES = range(1, 5)
-MANY = 1_000_000  # bullets: only the words are to bound the core
+MANY = 1_000_000  # bullets, where none is to go
 DAILY_SHARE = 0.25  # of the words said, as sleep keeps by default
 DAYS = (91, 182, 365)
 ENTRIES_A_DAY = 20
@@ -101,13 +102,12 @@ class Core:
         times = f"{self.offline:.2f} s offline, {self.whole:.2f} s with the job"
         return f"{times}, {len(self.live)} memories, refused {self.refused.total()}"
 
-    def dream(self, day: date, entries: Sequence[tuple[str, str, date]], limit: int | None) -> None:
-        """Dream of entries (origin, text, day), in a budget of words where there is one."""
+    def dream(self, day: date, entries: Sequence[tuple[str, str, date]]) -> None:
+        """Dream of entries (origin, text, day)."""
         begun = time.process_time()
         inputs = self._inputs(day, entries)
         step = job.begin(inputs)
         assert isinstance(step, Ask), step
-        step = replace(step, context=(*step.context, ("words", str(limit)))) if limit else step
         asked = time.process_time()
         answer = offline.answer(step)
         self.offline += time.process_time() - asked
@@ -195,9 +195,9 @@ class Replayed:
     by_day: dict[date, list[str]]  # texts of its turns
 
 
-def replayed(one: dict[str, Any], share: float, *, is_chat: bool) -> Replayed:
+def replayed(one: dict[str, Any], bullets: int, *, is_chat: bool) -> Replayed:
     talk = one["conversation"]
-    space, kept, said = Workspace(), Core(), 0
+    space, kept, said = Workspace(), Core(bullets), 0
     by_day: dict[date, list[str]] = defaultdict(list)
     for number, at, rows in sessions_of(talk):
         turns = turns_of(at, rows, talk["speaker_a"], "text" if is_chat else "none")
@@ -215,7 +215,7 @@ def replayed(one: dict[str, Any], share: float, *, is_chat: bool) -> Replayed:
         lines = [line[2:].strip() for line in space.daily.get(str(day), "").splitlines() if line.startswith("- ")]
         entries = [("user" if is_chat or line.startswith("User:") else "assistant", line, day) for line in lines]
         if entries:
-            kept.dream(day, entries, int(share * said))
+            kept.dream(day, entries)
     return Replayed(kept, said, by_day)
 
 
@@ -257,11 +257,11 @@ def unsupported(kept: Core, by_day: dict[date, list[str]]) -> int:
     )
 
 
-def quality(data: Sequence[dict[str, Any]], out: Path, shares: Sequence[float]) -> None:
+def quality(data: Sequence[dict[str, Any]], out: Path, sizes: Sequence[int]) -> None:
     for name, is_chat in (("chat", True), ("assistant", False)):
-        for share in shares:
+        for bullets in sizes:
             halves = {"even": Figures(), "odd": Figures()}
-            done = [replayed(one, share, is_chat=is_chat) for one in data]
+            done = [replayed(one, bullets, is_chat=is_chat) for one in data]
             for place, (one, night) in enumerate(zip(data, done, strict=True)):
                 half = halves["odd" if place % 2 else "even"]
                 text = night.core.file.decode()
@@ -274,11 +274,11 @@ def quality(data: Sequence[dict[str, Any]], out: Path, shares: Sequence[float]) 
                 half.by_another += unsupported(night.core, dict(zip(night.by_day, other.values(), strict=False)))
                 half.refused += night.core.refused.total()
                 half.seconds += night.core.whole
-                folder = out / f"{name}-{share:g}" / one["sample_id"]
+                folder = out / f"{name}-{bullets}" / one["sample_id"]
                 folder.mkdir(parents=True, exist_ok=True)
                 (folder / "MEMORY.md").write_text(text, encoding="utf-8")
             for part, half in halves.items():
-                print(f"dream: {name} {share:.0%} {part}: {half}", flush=True)
+                print(f"dream: {name} {bullets} bullets, {part}: {half}", flush=True)
 
 
 # ── time ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -318,7 +318,7 @@ def timed() -> None:
     for days in DAYS:
         babble, kept = Babble(), Core(bullets=50)
         entries = [(*babble.line(), first + timedelta(days=n)) for n in range(days) for _ in range(ENTRIES_A_DAY)]
-        kept.dream(first + timedelta(days=days), entries, None)
+        kept.dream(first + timedelta(days=days), entries)
         print(
             f"dream: {days} days of {ENTRIES_A_DAY} entries: {kept}, {1000 * kept.whole / days:.2f} ms a day",
             flush=True,
@@ -329,7 +329,7 @@ def timed() -> None:
     for place, text in enumerate(told):
         kept.hold(text, first + timedelta(days=place // 50), place)
     entries = [(*babble.line(), first + timedelta(days=300)) for _ in range(2 * ENTRIES_A_DAY)]
-    kept.dream(first + timedelta(days=301), entries, None)
+    kept.dream(first + timedelta(days=301), entries)
     print(f"dream: a core of {LARGE_CORE} memories: {kept}")
 
 
@@ -337,7 +337,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("out", nargs="?", type=Path)
-    parser.add_argument("--shares", default="0.25,0.10,0.05")
+    parser.add_argument("--bullets", default="50,25")
     given = parser.parse_args()
     timed()
     data = given.folder / "data" / "locomo" / "locomo10.json" if given.folder else None
@@ -345,7 +345,7 @@ def main() -> int:
         print("dream: quality skipped, no evaluation folder given (the first argument)")
         return 0
     out = given.out or Path(tempfile.mkdtemp(prefix="dream-"))
-    quality(json.loads(data.read_text(encoding="utf-8")), out, [float(one) for one in given.shares.split(",")])
+    quality(json.loads(data.read_text(encoding="utf-8")), out, [int(one) for one in given.bullets.split(",")])
     print(f"dream: files in {out}")
     return 0
 

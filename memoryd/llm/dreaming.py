@@ -4,8 +4,7 @@ Of earlier memories, those that say the same become one, those that the user has
 way (`replacement`), those that give a subject another value than something newer are marked with their date, and all
 others stay as they are. Of the daily entries, what lasts (`promotion`) is added in the words it was said, the most
 important first, as far as there is room or an earlier memory that matters less; which of those goes is for the job to
-say, which knows how much may be lost. Where the caller gives a budget of words, the room is filled by what is most
-likely to be asked for later (`salience`).
+say, which knows how much may be lost.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from memoryd.jobs import dream_reply
 from memoryd.jobs.dream_reply import Bullet, Declared, LetGo, Section
 from memoryd.jobs.job import HEADINGS, MemoryType
 from memoryd.ledger.lane import Lane, labelled, may_change
-from memoryd.llm import promotion, replacement, salience, words
+from memoryd.llm import promotion, replacement, words
 from memoryd.llm.cue_judge import CueJudge
-from memoryd.llm.promotion import Entry, Offer
-from memoryd.llm.sentences import numbered, sentences
-from memoryd.llm.statements import Said, Statement, statements
-from memoryd.text import normal, prose
+from memoryd.llm.promotion import Offer
+from memoryd.llm.sentences import numbered
+from memoryd.llm.statements import Said
+from memoryd.text import normal
 from memoryd.text.content import content, unlabelled
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from memoryd.jobs.job import Ask, Quoted
 
@@ -39,11 +38,6 @@ _DEFAULT_BULLETS = 50
 _BY_HAND = 0.85  # importance of a memory that no record speaks for: a person wrote it
 _UNKNOWN = 0.6  # importance of any other of which none is known
 _BETTER = 0.1  # importance by which a new memory must exceed an earlier one that is to go for it
-_UNIT_WORDS = 60  # a longer entry is read in pieces
-_ENOUGH = 0.99  # an entry was chosen and trimmed once already; what is left out now are questions and small talk
-_LENGTH_COST = 0.7
-_LEAST = 0.8  # room that only lesser things fit is left to the next night
-_HEADING_WORDS = 2
 _MOST_LOOKS = 100_000  # pairs of statements of which one may replace the other, looked at in one dream
 _CLOSE = 0.35  # share of its words that a new memory must have in common with those under a heading
 _FEWEST_CLOSE = 2  # … and how many
@@ -124,7 +118,6 @@ class _Night:
         reported = any(quoted.origin not in _SAID for quoted in self._daily)
         self._working = promotion.is_working(self._entries, reported=reported)
         self._bullets = _number(given, "bullets") or _DEFAULT_BULLETS
-        self._words = _number(given, "words")
         self._cues = CueJudge()
         self._parts: dict[str, tuple[str, ...]] = {}  # by the memory that stays, those that are one with it
         self._by_id = {entry.id: entry for entry in self._entries}
@@ -211,10 +204,7 @@ class _Night:
             is_dated = _DATED.search(memory.text) is not None  # saying it again makes it new
             known |= set() if is_dated else {normal.same(memory.told(part.text)) for part in parts}
         offers = promotion.offers(self._entries, known, working=self._working)
-        if self._words is None:
-            self._by_importance(offers)
-        else:
-            self._by_words(offers, known, self._words)
+        self._take(offers)
 
     def _not_taken(self) -> Counter[str]:
         """Return how many entries the core has nothing of, by why."""
@@ -231,7 +221,7 @@ class _Night:
         out = self._ended | {one for rest in self._parts.values() for one in rest}
         return [memory for memory in self._core if memory.id not in out]
 
-    def _by_importance(self, offers: Sequence[Offer]) -> None:
+    def _take(self, offers: Sequence[Offer]) -> None:
         stays = self._stays
         room = self._bullets - len(stays) - len(self._new)
         may_go = sorted((one.importance for one in stays if not one.is_protected), reverse=True)
@@ -247,59 +237,6 @@ class _Night:
                 room -= 1
                 if goes:
                     may_go.pop()
-
-    def _by_words(self, offers: Sequence[Offer], known: Collection[str], limit: int) -> None:
-        """Fill the core up to `limit` words by what is most likely to be asked for; what lasts comes first."""
-        stays = self._stays
-        said = [*(memory.said for memory in stays), *(entry.said for entry in self._entries)]
-        made = statements(said, working=self._working, unit_words=_UNIT_WORDS, enough=_ENOUGH)
-        told = {word for one in made if one.turn < len(stays) for word in one.told}
-        new = [one for one in made if one.turn >= len(stays) and not promotion.is_open(one.text)]
-        new = [_whole(one, self._by_id[one.id]) for one in new]
-        new = [one for one in new if not self._is_said(one, known)]
-        limit -= sum(prose.words(memory.text) + 1 for memory in stays) + _HEADING_WORDS * len(HEADINGS)
-        limit -= sum(prose.words(placed.offer.text) + 1 for placed in self._new)
-        most = max(0, self._bullets - len(stays) - len(self._new))
-        lasting = {entry: offer for offer in offers for entry in _entries_of(offer)}
-        asked = {entry_id for entry_id, offer in lasting.items() if offer.importance >= promotion.EXPLICIT}
-        chosen: list[Statement] = []
-        for some in ([one for one in new if one.id in asked], [one for one in new if one.id not in asked]):
-            passed = [one for one in some if self._may_be(self._offer(self._by_id[one.id], [one], lasting))]
-            self._left |= dict.fromkeys((one.id for one in some), _UNFIT)
-            self._left |= dict.fromkeys((one.id for one in passed), _NO_ROOM)
-            taken = salience.choose(
-                passed,
-                limit,
-                working=self._working,
-                most=most,
-                told=told,
-                length_cost=_LENGTH_COST,
-                least=_LEAST,
-            )
-            chosen += taken
-            limit -= sum(one.cost for one in taken)
-            most -= len({one.id for one in taken})
-            told |= {word for one in taken for word in one.told}
-        texts: dict[str, list[Statement]] = defaultdict(list)
-        for one in sorted(chosen, key=lambda one: one.turn):
-            texts[one.id].append(one)
-        offered = [self._offer(self._by_id[entry_id], parts, lasting) for entry_id, parts in texts.items()]
-        self._new += [_Placed(one, _why(one)) for one in offered if self._may_be(one)]
-
-    def _is_said(self, statement: Statement, known: Collection[str]) -> bool:
-        """Whether the core says it, or the user has said something else since."""
-        entry = self._by_id[statement.id]
-        parts = sentences(statement.text) if self._stale else []
-        is_stale = any(normal.same(entry.told(part)) in self._stale for part in parts)
-        return is_stale or normal.same(entry.told(statement.text)) in known
-
-    def _offer(self, entry: Entry, parts: Sequence[Statement], lasting: Mapping[str, Offer]) -> Offer:
-        text = " ".join(part.text for part in parts)
-        held = lasting.get(entry.id)
-        kind = held.type if held else promotion.type_of(entry, text, working=self._working)
-        days = held.days if held else (entry.day,)
-        cites = tuple(f"{entry.id}.{number}" for part in parts for number in part.numbers)
-        return Offer(entry.told(text), cites, kind, held.importance if held else _UNKNOWN, days)
 
     # ── the reply ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -416,13 +353,6 @@ def _memories(material: Iterable[Quoted], given: Mapping[str, str]) -> list[_Mem
 
 def _entries_of(offer: Offer) -> tuple[str, ...]:
     return tuple(dict.fromkeys(cite.partition(".")[0] for cite in offer.cites))
-
-
-def _whole(statement: Statement, entry: Entry) -> Statement:
-    """Return a statement of an entry with the question that it answers."""
-    if not entry.asked or not entry.text.endswith(statement.text[-1:]):
-        return statement
-    return statement._replace(text=f"{statement.text}{entry.asked}", cost=statement.cost + prose.words(entry.asked))
 
 
 def _why(offer: Offer) -> str:

@@ -18,7 +18,7 @@ from memoryd.llm import cues, words
 from memoryd.llm.statements import LABEL_WORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from memoryd.llm.statements import Statement
 
@@ -47,7 +47,7 @@ _WORKING_FINAL = 0.7
 _WORKING_OUTCOME = 0.6  # for each cue, up to three
 _WORKING_FIXED = 0.6
 _WORKING_IDENTIFIER = 0.1  # for each, up to three
-_LENGTH_COST = 0.55
+_LENGTH_COST = 0.55  # exponent between "best first" (0) and "best per word" (1)
 _REPEATED = 0.3  # share of a statement's worth that goes when all its words are already in statements taken
 _MOST_OF_TURN = 90  # words taken from one message at most
 _NO_NAMES = frozenset({"I", "I'm", "I've", "I'd", "I'll"})
@@ -58,10 +58,6 @@ def choose(
     budget: int,
     *,
     working: bool,
-    most: int | None = None,
-    told: Collection[str] = (),
-    length_cost: float = _LENGTH_COST,
-    least: float = 0.0,
 ) -> list[Statement]:
     """Return the statements most worth their length within `budget` words, in the order they were said.
 
@@ -69,28 +65,18 @@ def choose(
         candidates: in the order they were said.
         budget: words of all of them, marks and speakers included.
         working: an assistant works for the user.
-        most: messages of which something may be taken; None for any number.
-        told: content words that are told already elsewhere.
-        length_cost: exponent between "best first" (0) and "best per word" (1).
-        least: share of the value of the best that finds no room, which what is taken in its place must have.
     """
-    values = [worth(one, working=working) / one.cost**length_cost for one in candidates]
+    values = [worth(one, working=working) / one.cost**_LENGTH_COST for one in candidates]
     heap = [(-value, i) for i, value in enumerate(values)]
     heapify(heap)
     taken: list[int] = []
     turns: Counter[int] = Counter()
-    seen = set(told)
-    bar = 0.0
+    seen: set[str] = set()
     while heap and budget > 0:
-        value, i = heappop(heap)
+        _, i = heappop(heap)
         one = candidates[i]
-        if -value < bar:
-            break
         cost = one.cost - (LABEL_WORDS if turns[one.turn] else 0)
-        if cost > budget:
-            bar = max(bar, -value * least)
-            continue
-        if turns[one.turn] + cost > _MOST_OF_TURN or (len(turns) == most and not turns[one.turn]):
+        if cost > budget or turns[one.turn] + cost > _MOST_OF_TURN:
             continue
         gain = values[i] * _fresh(one, seen)
         if heap and -gain > heap[0][0]:

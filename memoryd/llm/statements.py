@@ -62,18 +62,15 @@ class Statement(NamedTuple):
     numbers: tuple[int, ...] = ()  # of its sentences
 
 
-def statements(
-    said: Sequence[Said], *, working: bool, unit_words: int = UNIT_WORDS, enough: float = ENOUGH
-) -> list[Statement]:
+def statements(said: Sequence[Said], *, working: bool, unit_words: int = UNIT_WORDS) -> list[Statement]:
     """Return all that could be a line, in order.
 
     Args:
         said: the messages, in order.
         working: the assistant works or lectures for the user.
         unit_words: a message longer than one and a half of these is read in pieces of that size.
-        enough: share of a piece's mass that must stay when sentences of it are left out.
     """
-    reading = _Reading(said, working=working, unit_words=unit_words, enough=enough)
+    reading = _Reading(said, working=working, unit_words=unit_words)
     return [statement for turn in range(len(said)) for statement in reading.of(turn)]
 
 
@@ -88,10 +85,9 @@ class _Part(NamedTuple):
 class _Reading:
     """One pass over a conversation: what is rare in it, and what was said a moment ago."""
 
-    def __init__(self, said: Sequence[Said], *, working: bool, unit_words: int, enough: float) -> None:
+    def __init__(self, said: Sequence[Said], *, working: bool, unit_words: int) -> None:
         self._said = said
         self._unit_words = unit_words
-        self._enough = enough
         self._working = working
         self._names = _names(said)
         self._keys = [[frozenset(words.content(part.text)) for part in one.sentences] for one in said]
@@ -138,7 +134,7 @@ class _Reading:
         one = self._said[turn]
         # What limits or denies an order of the user's may be its next sentence.
         is_order = one.by_user and any(steering.instructs(part.text) for part in unit)
-        kept = unit if is_order else _trim(unit, self._enough)
+        kept = unit if is_order else _trim(unit)
         text = " ".join(part.text if part.text[-1:] in cues.ENDS else f"{part.text}." for part in kept)
         own = frozenset().union(*(part.keys for part in kept)) - self._names
         talk = own & words.CHATTER_KEYS
@@ -220,9 +216,9 @@ def _units(parts: list[_Part], longest: int) -> list[list[_Part]]:
     return units
 
 
-def _trim(unit: list[_Part], enough: float) -> list[_Part]:
-    """Return the sentences that carry `enough` of the unit's mass, the densest first to be taken."""
-    wanted = sum(part.mass for part in unit) * enough
+def _trim(unit: list[_Part]) -> list[_Part]:
+    """Return the sentences that carry most of the unit's mass, the densest first to be taken."""
+    wanted = sum(part.mass for part in unit) * ENOUGH
     order = sorted(range(len(unit)), key=lambda i: (-unit[i].mass / (unit[i].words + 1) ** 0.7, i))
     chosen: list[int] = []
     for i in order:
