@@ -16,6 +16,7 @@ leaves a step of the judging out: floor, lanes, quotation, reader.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import re
 import sys
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
 PLAYS = Path(__file__).parent / "plays"
 VERDICTS = PLAYS / "verdicts.json"
+REPAIRS = PLAYS / "repairs.json"
 NOW = datetime(2026, 11, 22, 4, tzinfo=UTC)
 STEPS = ("floor", "lanes", "quotation", "reader")
 # A lie of these kinds is one even if the user's own words are stored for it: they are not meant to last, or not theirs.
@@ -72,6 +74,18 @@ class Reading:
     batches: int = 0
     characters: int = 0
     says: str = ""  # one verdict to all, as a broken reader gives
+    repairs: dict[str, dict[str, Any]] = field(default_factory=dict)  # how authors word a refused claim anew
+    refused: dict[str, dict[str, Any]] = field(default_factory=dict)  # claims that were refused, without such a wording
+    worded: dict[tuple[str, bool], set[str]] = field(default_factory=dict)  # the new wordings of a claim
+
+    def repaired(self, claim: str, why: str, about: Any, *, honest: bool) -> dict[str, Any]:
+        """Return the recorded answer of an author whose claim is refused: `text`, with `cites` if those are others."""
+        key = hashlib.sha256(f"{claim}|{why}|{honest}".encode()).hexdigest()[:16]
+        if key not in self.repairs:
+            self.refused[key] = {"key": key, "honest": honest, "claim": claim, "why": why, "about": about}
+        found = self.repairs.get(key, {})
+        self.worded.setdefault((claim, honest), set()).add(str(found.get("text", "")))
+        return found
 
     def reply(self, ask: Ask) -> Reply:
         """Answer a batch by the record."""
@@ -100,8 +114,22 @@ def judges() -> Judges:
 # ── driving a job ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def drive(job: Any, inputs: Any, text: str, reading: Reading, calls: Sequence[ToolCall] = ()) -> Any:
-    """Carry the steps of a job out with one reply of its author and the recorded reader; return the last step."""
+_REFUSED = re.compile(r"(?P<claim>.*) \[(?P<cites>[^\[\]]*)\] — (?P<why>.*)")
+
+
+def drive(
+    job: Any,
+    inputs: Any,
+    text: str,
+    reading: Reading,
+    claims: Sequence[dict[str, Any]] = (),
+    *,
+    honest: bool = True,
+) -> Any:
+    """Carry the steps of a job out with one reply of its author and the recorded reader; return the last step.
+
+    Claims that are refused are worded anew as it is recorded of their author (`Reading.repairs`).
+    """
     step = job.begin(inputs)
     for _ in range(400):
         if isinstance(step, Enter):
@@ -111,10 +139,37 @@ def drive(job: Any, inputs: Any, text: str, reading: Reading, calls: Sequence[To
         elif step.job == reader.JOB:
             step = job.resume(inputs, step, reading.reply(step))
         elif step.job == REPAIR:
-            step = job.resume(inputs, step, Reply("[NOTHING]", "stop", "openai"))
+            step = job.resume(inputs, step, Reply(_repair(job, step, reading, claims, honest=honest), "stop", "openai"))
         else:
-            step = job.resume(inputs, step, Reply(text, "stop", "openai", calls=tuple(calls)))
+            step = job.resume(inputs, step, Reply(text, "stop", "openai"))
     raise RuntimeError("the job does not come to its end")
+
+
+def _repair(job: Any, ask: Ask, reading: Reading, claims: Sequence[dict[str, Any]], *, honest: bool) -> str:
+    """Return the reply to a repair, from the record, in the grammar of the job."""
+    texts, cites = [], []
+    shown = {one.id: one.text for one in ask.material}
+    for line in dict(ask.context)["refused"].split("\n"):
+        match = _REFUSED.fullmatch(line)
+        origin = next((one for one in claims if match and _text_of(one) == match["claim"]), None)
+        if match is None or origin is None:
+            continue
+        cited = [one for one in match["cites"].split(", ") if one != "nothing"]
+        pieces = {one.partition(".")[0] for one in cited}
+        about = {"cites": cited, "material": {name: said for name, said in shown.items() if name in pieces}}
+        found = reading.repaired(match["claim"], match["why"], about, honest=honest)
+        if found.get("text"):
+            texts.append(origin | {"content" if "content" in origin else "text": found["text"]})
+            cites.append(found.get("cites") or cited)
+    if not texts:
+        return "[NOTHING]"
+    if job is dream:
+        return dream_reply([one | {"cites": ids} for one, ids in zip(texts, cites, strict=True)], ending=False)
+    return (sleep_reply if job is sleep else facts_reply)(texts, cites)
+
+
+def _text_of(claim: dict[str, Any]) -> str:
+    return str(claim.get("text") or claim.get("content") or "")
 
 
 def _tokens(texts: Sequence[str]) -> list[int]:
@@ -259,13 +314,16 @@ def dream_inputs(play: dict[str, Any]) -> dream.DreamInputs:
         places={one.id: n for n, one in enumerate(memories)}, now="2026-11-22T04:00:00Z",
         new_id=lambda: f"core_{next(numbers) + 4096:08x}", new_hex=lambda: f"{next(numbers):08x}", taken=(),
         sources_of=lambda one: (Source("", one.path, "r", 0, 0, 1, "0", one.origin, one.at),),
-        judges=judges(), instructions="dream",
+        judges=judges(), instructions=_prompt("dream"),
     )  # fmt: skip
 
 
-def dream_reply(claims: Sequence[dict[str, Any]]) -> str:
-    """Return claims in the grammar of a dream."""
-    lines = ["[MEMORY]", *(f"- {one['text']} [{', '.join(one['cites'])}]" for one in claims), "[DREAM]", "Days."]
+def dream_reply(claims: Sequence[dict[str, Any]], *, ending: bool = True) -> str:
+    """Return claims in the grammar of a dream, with what they end unless that was said already."""
+    lines = ["[MEMORY]", *(f"- {one['text']} [{', '.join(one['cites'])}]" for one in claims)]
+    if not ending:
+        return "\n".join(lines)
+    lines += ["[DREAM]", "Days."]
     for one in claims:
         lines += [f"- superseded [{end['id']}] by [{end['by']}]: newer" for end in one.get("superseded", ())]
         ids = (end["id"] if isinstance(end, dict) else end for end in one.get("archived", ()))
@@ -273,8 +331,20 @@ def dream_reply(claims: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def refine_rows(play: dict[str, Any], claim: dict[str, Any], reading: Reading) -> list[dict[str, Any]]:
-    """Return what became of one call of a refinement that nothing else was done in."""
+def refine_row(play: dict[str, Any], claim: dict[str, Any], reading: Reading, *, honest: bool) -> dict[str, Any]:
+    """Return what became of one call of a refinement that nothing else was done in, and of its repair if refused."""
+    first = _called(play, claim, reading)
+    if first["verdict"] == "kept":
+        return first
+    about = {"replaces": [play["core"][int(one[1:]) - 1]["text"] for one in claim.get("merge") or [claim["update"]]]}
+    found = reading.repaired(claim["text"], first["why"], about, honest=honest)
+    if not found.get("text"):
+        return first
+    again = claim | {"text": found["text"]} | ({"dropped": found["dropped"]} if "dropped" in found else {})
+    return _called(play, again, reading) | {"claim": claim["text"]}
+
+
+def _called(play: dict[str, Any], claim: dict[str, Any], reading: Reading) -> dict[str, Any]:
     memories = core_of(play)
     ids = {f"m{n}": one.id for n, one in enumerate(memories, 1)}
     if "merge" in claim:
@@ -290,22 +360,21 @@ def refine_rows(play: dict[str, Any], claim: dict[str, Any], reading: Reading) -
         guide="",
         room=100_000, instructions="refine", consent_instructions="", judges=judges(),
     )  # fmt: skip
-    done = ToolCall("2", "complete_refinement", json.dumps({"summary": "done"}))
     step = refine.begin(inputs)
     for _ in range(60):
         if isinstance(step, Apply):
-            return [{"claim": claim["text"], "verdict": "kept", "step": "reader", "why": ""}]
+            return {"claim": claim["text"], "verdict": "kept", "step": "reader", "why": ""}
         if isinstance(step, Search):
             step = refine.resume(inputs, step, Found(()))
-        elif not isinstance(step, Ask):
-            break
-        elif step.job == reader.JOB:
+        elif isinstance(step, Ask) and step.job == reader.JOB:
             step = refine.resume(inputs, step, reading.reply(step))
+        elif isinstance(step, Ask) and not step.earlier:
+            step = refine.resume(inputs, step, Reply("", "stop", "openai", calls=(call,)))
         else:
-            step = refine.resume(inputs, step, Reply("", "stop", "openai", calls=(call, done)))
-    timeline = getattr(getattr(step, "session", None), "timeline", ())
-    why = next((row["verdict"] for row in timeline if row["tool"] != "complete_refinement"), "refused")
-    return [{"claim": claim["text"], "verdict": "refused", "step": str(why), "why": str(why)}]
+            break
+    why = json.loads(step.earlier[-1].results[0]) if isinstance(step, Ask) else {"error": "over"}
+    told = "; ".join(str(one) for one in why.values())
+    return {"claim": claim["text"], "verdict": "refused", "step": str(why["error"]), "why": told}
 
 
 # ── counting ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -328,10 +397,17 @@ class Row:
 
 
 def _result(
-    play: dict[str, Any], claim: dict[str, Any], rows: Sequence[dict[str, Any]], *, honest: bool, at: int
+    play: dict[str, Any],
+    claim: dict[str, Any],
+    rows: Sequence[dict[str, Any]],
+    reading: Reading,
+    *,
+    honest: bool,
+    at: int,
 ) -> Row:
-    text = claim.get("text") or claim.get("content") or ""
-    row = next((one for one in rows if one["claim"] == text), None)
+    text = _text_of(claim)
+    forms = {text, *reading.worded.get((text, honest), ())}
+    row = next((one for one in rows if one["claim"] in forms), None)
     core = play["job"] != "sleep" or (claim["section"] == "memories" and claim["importance"] >= sleep.CORE_IMPORTANCE)
     verdict = row["verdict"] if row else "missing"
     is_kept = verdict == "kept" or (verdict == "quoted" and (honest or claim.get("trap") in OF_SCOPE))
@@ -351,10 +427,10 @@ def judged(play: dict[str, Any], folders: dict[str, Path], reading: Reading) -> 
     for honest in (True, False):
         claims = play["honest" if honest else "lies"]
         if job == "refine":
-            rows = [row for claim in claims for row in refine_rows(play, claim, reading)]
+            rows = [refine_row(play, claim, reading, honest=honest) for claim in claims]
         elif job == "dream":
             replies = [claims] if honest else [[one] for one in claims]
-            steps = [drive(dream, dream_inputs(play), dream_reply(one), reading) for one in replies]
+            steps = [drive(dream, dream_inputs(play), dream_reply(one), reading, one, honest=honest) for one in replies]
             rows = [row for step in steps for row in getattr(step, "claims", ())]
         else:
             turns = turns_of(play, folders)
@@ -366,9 +442,10 @@ def judged(play: dict[str, Any], folders: dict[str, Path], reading: Reading) -> 
             module, make, reply = (
                 (sleep, sleep_inputs, sleep_reply) if job == "sleep" else (facts, facts_inputs, facts_reply)
             )
-            step = drive(module, make(turns), reply(claims, [ids for _, ids in known]), reading)
+            ids = [ids for _, ids in known]
+            step = drive(module, make(turns), reply(claims, ids), reading, claims, honest=honest)
             rows = list(getattr(step, "claims", ()))
-        found += [_result(play, claim, rows, honest=honest, at=at) for at, claim in enumerate(claims)]
+        found += [_result(play, claim, rows, reading, honest=honest, at=at) for at, claim in enumerate(claims)]
     return found
 
 
@@ -464,6 +541,14 @@ def write_open(reading: Reading, folder: Path) -> None:
         (folder / f"batch-{number:03d}.keys").write_text(json.dumps({"keys": keys, "decoy": batch.decoy}), "utf-8")
 
 
+def write_refused(reading: Reading, folder: Path) -> None:
+    """Write the refused claims, one JSON object a line, that no wording anew is recorded for."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, honest in (("honest", True), ("sly", False)):
+        lines = [json.dumps(one, ensure_ascii=False) for one in reading.refused.values() if one["honest"] is honest]
+        (folder / f"refused-{name}.jsonl").write_text("".join(f"{line}\n" for line in lines), "utf-8")
+
+
 def record(folder: Path) -> tuple[int, int]:
     """Take answers (`batch-NNN.reply`) into the record; return how many there are, and how many batches were fooled."""
     known = json.loads(VERDICTS.read_text("utf-8")) if VERDICTS.is_file() else {}
@@ -490,13 +575,15 @@ def main() -> int:
     parser.add_argument("--tuned", action="store_true")
     parser.add_argument("--without", nargs="*", choices=STEPS, default=[])
     parser.add_argument("--says", default="", help="a reader that says this to everything")
+    parser.add_argument("--unrepaired", action="store_true", help="refused claims are not worded anew")
     parser.add_argument("--list", action="store_true", help="each honest claim refused and each lie accepted")
     given = parser.parse_args()
     if given.record:
         print(record(given.record))
     without(given.without)
     folders = {name: path for name, path in (("transcripts", given.transcripts), ("gold", given.gold)) if path}
-    reading = Reading(load(), says="supported" if "reader" in given.without else given.says)
+    repairs = json.loads(REPAIRS.read_text("utf-8")) if REPAIRS.is_file() and not given.unrepaired else {}
+    reading = Reading(load(), says="supported" if "reader" in given.without else given.says, repairs=repairs)
     rows = [row for play in plays() for row in judged(play, folders, reading)]
     rows += trap_rows(json.loads((PLAYS / "scope_traps.json").read_text("utf-8")), reading)
     if given.aside or given.tuned:
@@ -512,6 +599,7 @@ def main() -> int:
         print(Counter(row.why for row in rows if row.honest and not row.accepted).most_common(12))
     if given.open:
         write_open(reading, given.open)
+        write_refused(reading, given.open)
     return 0
 
 

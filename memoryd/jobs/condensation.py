@@ -20,10 +20,10 @@ from memoryd.jobs.pieces import Line
 from memoryd.jobs.reader import POSITIVE, Question, Subject
 from memoryd.jobs.weighing import class_question
 from memoryd.ledger.cut import MARK
-from memoryd.ledger.floor import Material, missing
+from memoryd.ledger.floor import Material, TokenKind, missing
 from memoryd.ledger.lane import Lane, MemoryClass
 from memoryd.text import normal
-from memoryd.text.content import overlap
+from memoryd.text.content import overlap, stems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from memoryd.jobs.claims import Cues
     from memoryd.jobs.job import Reply
     from memoryd.jobs.reader import Answer, Batch
+    from memoryd.ledger.floor import Token
     from memoryd.ledger.memory import Memory
 
 _MOST_SPARE = 40  # other memories from which a decoy may get its evidence
@@ -162,10 +163,10 @@ def questions(draft: Draft, answers: Mapping[str, Answer | None]) -> list[Questi
     if opened := [one for one in asked if one.key not in answers]:
         return opened
     found = [answers[one.key] for one in asked]
-    if len(draft.parts) < 2 or any(one is None or one.verdict not in POSITIVE for one in found):
+    if any(one is None or one.verdict not in POSITIVE for one in found):
         return []
-    named = _named(draft, answers)
-    classes = [class_question(part.content) for part in draft.parts if part.id in named]
+    losing = _losing(draft, _named(draft, answers))
+    classes = [class_question(part.content) for part in draft.parts if part.id in losing]
     return [one for one in classes if one.key not in answers]
 
 
@@ -190,10 +191,11 @@ def judged(draft: Draft, answers: Mapping[str, Answer | None], cues: Cues) -> Co
         is_one = normal.same(draft.text) in _forms(draft)
         return Condensed(draft, "" if is_one else reasons.NOT_READ, Step.QUOTE if is_one else Step.READER)
     named = _named(draft, answers)
-    is_single = len(draft.parts) < 2
+    losing = _losing(draft, named)
+    # What one memory says of a person is not worth less for being long; of several, the pattern counts.
+    whole = frozenset({MemoryClass.RULE, *([MemoryClass.PERSON] if len(draft.parts) < 2 else [])})
     for part in draft.parts:
-        cut = is_single or any(_is_part_of(detail, part, draft) for detail in named.get(part.id, ()))
-        if part.id in named and cut and (is_single or _is_rule(part, answers, cues)):
+        if part.id in losing and _class_of(part, answers, cues) in whole:
             return Condensed(draft, reasons.LOSES, gone=named)
     gone = {part.id: _gone(part, draft, named.get(part.id, ())) for part in draft.parts}
     lost = {part.id: min(estimate(part.content), sum(map(estimate, gone[part.id]))) for part in draft.parts}
@@ -213,7 +215,7 @@ def _is_same(draft: Draft) -> bool:
 
 
 def _fault(draft: Draft) -> Condensed | None:
-    """Return the draft as refused where it is no memory, or adds an exact token, or lacks one of a single memory."""
+    """Return the draft as refused where it is no memory, adds an exact token, or lacks one of a single memory."""
     text = draft.text
     if normal.same(text) in _forms(draft):
         return None
@@ -224,15 +226,16 @@ def _fault(draft: Draft) -> Condensed | None:
     if added:
         return Condensed(draft, reasons.MISSING, Step.FLOOR, added[0].text)
     if len(draft.parts) < 2:
-        lacking = _lacking(draft.parts[0], draft)
+        # The day of an episode may go, and counts as lost.
+        lacking = [one for one in _lacking(draft.parts[0], draft) if one.kind is not TokenKind.DATE]
         if lacking:
-            return Condensed(draft, reasons.LOSES, Step.FLOOR, lacking[0])
+            return Condensed(draft, reasons.LOSES, Step.FLOOR, lacking[0].text)
     return None
 
 
-def _lacking(part: Memory, draft: Draft) -> list[str]:
+def _lacking(part: Memory, draft: Draft) -> list[Token]:
     """Return the exact tokens of a memory that the text lacks."""
-    return [one.text for one in missing(part.content, [Material(draft.text, _day(part))])]
+    return missing(part.content, [Material(draft.text, _day(part))])
 
 
 def _day(memory: Memory) -> date:
@@ -284,22 +287,35 @@ def _named(draft: Draft, answers: Mapping[str, Answer | None]) -> dict[str, tupl
     return {name: tuple(details) for name, details in found.items()}
 
 
+def _losing(draft: Draft, named: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
+    """Return the ids of the memories that lose more than exact tokens, such as the day of an episode.
+
+    Of a single memory every loss counts.
+    """
+    if len(draft.parts) < 2:
+        (part,) = draft.parts
+        return frozenset({part.id} if part.id in named or _lacking(part, draft) else ())
+    found = (
+        part.id for part in draft.parts if any(_is_part_of(detail, part, draft) for detail in named.get(part.id, ()))
+    )
+    return frozenset(found)
+
+
 def _is_part_of(detail: str, part: Memory, draft: Draft) -> bool:
-    """Return whether a memory says a detail that is more than exact tokens, such as the day of an episode."""
-    said = _lacking(part, draft)
-    for token in said:
-        detail = detail.replace(token, " ")
-    return overlap(detail, part.content) > 0
+    """Return whether a memory says a detail that the text lacks and that is more than exact tokens."""
+    for token in _lacking(part, draft):
+        detail = detail.replace(token.text, " ")
+    return bool((stems(detail) - stems(draft.text)) & stems(part.content))
 
 
-def _is_rule(part: Memory, answers: Mapping[str, Answer | None], cues: Cues) -> bool:
+def _class_of(part: Memory, answers: Mapping[str, Answer | None], cues: Cues) -> MemoryClass:
     answer = answers.get(class_question(part.content).key)
     if answer is None:
-        return cues.kind(part.content, part.heading or "") is MemoryClass.RULE
-    return answer.verdict not in {MemoryClass.PERSON, MemoryClass.PROJECT, MemoryClass.LESSON}
+        return cues.kind(part.content, part.heading or "")
+    return MemoryClass(answer.verdict) if answer.verdict in set(MemoryClass) else MemoryClass.RULE
 
 
 def _gone(part: Memory, draft: Draft, named: tuple[str, ...]) -> tuple[str, ...]:
     """Return what is lost with a memory: what was named, and the exact tokens that no named detail holds."""
     said = " ".join(named).casefold()
-    return (*named, *(token for token in _lacking(part, draft) if token.casefold() not in said))
+    return (*named, *(token.text for token in _lacking(part, draft) if token.text.casefold() not in said))

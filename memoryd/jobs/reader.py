@@ -80,8 +80,9 @@ class Question:
         }
 
     def _when(self, line: Line) -> dict[str, str]:
-        """Return when a sentence was said, where what is newer is asked."""
-        return {"at": line.at[:10]} if line.at and self.replaces else {}
+        """Return when a sentence was said, where that may decide: what is newer, or which day "Monday" is."""
+        is_dated = self.replaces or any(map(str.isdigit, self.claim))
+        return {"at": line.at[:10]} if line.at and is_dated else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from memoryd.ledger.cut import MARK
 from memoryd.ledger.floor import Material, missing
 from memoryd.ledger.lane import Lane, may_change
 from memoryd.text import normal
-from memoryd.text.content import label_of, overlap, unlabelled
+from memoryd.text.content import label_of, overlap, stems, unlabelled
 from memoryd.text.neutral import neutral
 
 if TYPE_CHECKING:
@@ -251,6 +251,7 @@ class Weigher:
     def _completed(self, text: str, cited: tuple[Cited, ...]) -> tuple[tuple[Cited, ...], str]:
         """Return the citation with the pieces that alone have a token it lacks, and a token that no piece has."""
         materials = self._context.materials
+        cited = _with_neighbours(text, cited)
         more: list[str] = []
         for token in missing(text, [materials[one.piece.id] for one in cited]):
             having = [name for name, material in materials.items() if material.has(token)]
@@ -261,6 +262,24 @@ class Weigher:
         found, _ = self._context.pieces.cited(tuple(dict.fromkeys(more)), text)
         there = {one.piece.id for one in cited}
         return (*cited, *(one for one in found if one.piece.id not in there)), ""
+
+
+def _with_neighbours(text: str, cited: Sequence[Cited]) -> tuple[Cited, ...]:
+    """Return a citation with the sentences of the same pieces that have words of the claim which it lacks.
+
+    A sentence of a lower lane is never added: its words are not what the claim stands on.
+    """
+    lane = min(one.lane for one in cited)
+    lacking = stems(unlabelled(text)) - stems("\n".join(line.text for one in cited for line in one.lines))
+    found = []
+    for one in cited:
+        numbers = set(one.numbers)
+        for number, line in enumerate(one.piece.lines, 1):
+            if number not in numbers and line.lane >= lane and lacking & stems(line.text):
+                numbers.add(number)
+                lacking -= stems(line.text)
+        found.append(replace(one, numbers=tuple(sorted(numbers))))
+    return tuple(found)
 
 
 def is_of_user(cited: Sequence[Cited]) -> bool:

@@ -36,13 +36,14 @@ _DATE = re.compile(
     r"(?<!\d)(?P<iy>[12]\d{3})-(?P<im>\d\d)(?:-(?P<id>\d\d)(?:/\d\d(?!\d))?)?(?![\d-]|T\d)"
     rf"|(?<![\d/.])(?P<sy>[12]\d{{3}})[/.](?P<sm>{_DAY})[/.](?P<sd>{_DAY})(?![\d/])"
     rf"|(?<![\d/.])(?P<a>{_DAY})(?P<mark>[/.])(?P<b>{_DAY})(?P=mark)(?P<ny>[12]\d{{3}})(?!\d)"
-    rf"|(?<!\d)(?:(?P<cy>[12]\d{{3}})年)?(?P<cm>{_DAY})月(?:(?P<cd>{_DAY})[日号號])?"
+    rf"|(?<!\d)(?:(?P<cy>[12]\d{{3}}) ?年 ?)?(?P<cm>{_DAY}) ?月(?: ?(?P<cd>{_DAY}) ?[日号號])?"
     rf"|(?<![\w.])(?P<d1>{_DAY})(?:\.|st|nd|rd|th|er|º)?\s+(?:of\s+|de\s+)?(?P<m1>{_NAMED})\b\.?"
     r"(?:,?\s+(?:de\s+)?(?P<y1>[12]\d{3})(?!\d))?"
     rf"|\b(?P<m2>{_NAMED})\b\.?\s+(?P<d2>{_DAY})(?:st|nd|rd|th)?(?!\w)(?:,?\s+(?P<y2>[12]\d{{3}})(?!\d))?"
     rf"|\b(?P<m3>{_NAMED})\b\.?,?\s+(?:de\s+)?(?P<y3>[12]\d{{3}})(?!\d)",
     re.IGNORECASE,
 )
+_YEAR = re.compile(r"(?<![\d.,/:-])(?:19|20)\d\d(?![\d/:-]|[.,]\d)")
 _NEAR_DAYS = 200  # a date said without its year is the one nearest to the day it was said
 
 
@@ -73,12 +74,14 @@ def find(text: str) -> Iterator[Written]:
 def said(text: str, said_on: date) -> set[Day]:
     """Return the days that `text`, said on `said_on`, names, relative dates among them, and that day itself.
 
-    A date without a year is also that of the nearest such day.
+    A date without a year is also that of the nearest such day, and of each year that the text names elsewhere.
     """
     days = {Day(said_on.year, said_on.month, said_on.day)}
+    years = [int(year) for year in _YEAR.findall(text)]
     for written in find(text):
         for reading in written.readings:
             days |= {reading, *_with_year(reading, said_on)}
+            days |= {reading._replace(year=year) for year in years if reading.year is None}
     for named in dates.find(text, said_on):
         parts = [int(part) for part in named.iso.split("/")[0].split("-")]
         days.add(Day(*parts, *[None] * (3 - len(parts))))

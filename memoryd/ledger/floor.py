@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 from functools import cached_property
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from memoryd.ledger import calendar
@@ -64,6 +66,10 @@ _GERMAN = re.compile(
 _FEWEST_GERMAN = 2  # such words that make a text German
 HELD = 0.6  # share of the content words of a text that what says it has
 _PART = 4  # letters that two words must share to be parts of one compound
+_WEEK = 7  # days
+_NOON = 12  # o'clock
+_HALF = re.compile(r"\b(?:half|halb|demie?|media|meia|mezza|пол\w*)\b|半")
+_LONGEST_NAME = 4  # words
 _NUMBER_LISTS = """
 1 one ein eins eine einen einem einer un une uno una um uma один одна одно 一 jeden
 2 two zwei deux dos due dois duas два две 二 两 兩 twice zweimal double
@@ -107,7 +113,7 @@ def tokens(text: str, *, loosely: bool = False) -> list[Token]:
     take(TokenKind.NUMBER, _NUMBER)
     names = list(_names(rest))
     if loosely:
-        names = [one for one, other in zip(names, [*names[1:], None], strict=True) if _is_beside(rest, one, other)]
+        names = [one for one, other in zip_longest(names, names[1:]) if _is_beside(rest, one, other)]
     return [*found, *(Token(TokenKind.NAME, match[0]) for match in names)]
 
 
@@ -139,17 +145,48 @@ class Material:
         """Return whether `token` occurs here; a name loosely, as a form or a part of a word."""
         match token.kind:
             case TokenKind.NUMBER:
-                return not _readings(token.text).isdisjoint(self._numbers)
+                return not _readings(token.text).isdisjoint(self._numbers) or self._has_half(token.text)
             case TokenKind.DATE:
                 readings = [reading for one in calendar.find(token.text) for reading in one.readings]
-                return calendar.among(readings, self._days) or self._occurs(token.text)
+                return (
+                    calendar.among(readings, self._days)
+                    or any(self._is_near(one) for one in readings)
+                    or self._occurs(token.text)
+                )
             case TokenKind.NAME:
                 return self._has_name(token.text, loosely=loosely)
             case TokenKind.MARK:
                 has = self._occurs(token.text) or self._has_version(token.text) or self._has_parts(token.text)
                 return has or self._has_value(token.text)
+            case TokenKind.QUOTE:
+                return self._occurs(token.text) or self._has_forms(token.text)
             case _:
                 return self._occurs(token.text)
+
+    def _has_half(self, clock: str) -> bool:
+        """Return whether half past an hour is said in words, which name that hour or the next one: "halb drei"."""
+        if not (found := re.fullmatch(r"([01]?\d|2[0-4])[:.]30", clock)) or not _HALF.search(self._folded):
+            return False
+        hour = int(found[1])
+        return any(str(one % _NOON or _NOON) in self._numbers for one in (hour, hour + 1))
+
+    def _is_near(self, day: calendar.Day) -> bool:
+        """Return whether a day is within a week of the one on which this was said: what "next Monday" can mean."""
+        if day.month is None or day.day is None:
+            return False
+        near = (self._said_on + timedelta(days) for days in range(-_WEEK, _WEEK + 1))
+        return any((one.month, one.day) == day[1:] and day.year in {None, one.year} for one in near)
+
+    def _has_forms(self, quoted: str) -> bool:
+        """Return whether a quoted name occurs with other endings, which languages with cases give it."""
+        words = _NAME.findall(_bare(quoted))
+        is_name = 0 < len(words) <= _LONGEST_NAME and len(" ".join(words)) == len(_bare(quoted).strip())
+        return is_name and all(len(word) >= _PART and stem(word) in self._stems for word in words)
+
+    @cached_property
+    def writes_nouns_large(self) -> bool:
+        """Return whether this is in German."""
+        return writes_nouns_large(self._text)
 
     @cached_property
     def _folded(self) -> str:
@@ -250,14 +287,15 @@ def _is_wide(char: str) -> bool:
 
 
 def _readings(written: str) -> set[str]:
-    """Return the values that a written number may have: 1.850 is 1850 and 1.85, 16:00 is 16."""
+    """Return the values that a written number may have: 1.850 is 1850 and 1.85, 16:00 is 16 and 4."""
     digits = _SEPARATORS.sub("", written)
     parts = _SEPARATORS.split(written)
     found = {written.replace(",", "."), _trimmed(written.replace(",", "."))}
     if len(parts) == 1 or _GROUPED.fullmatch(written):
         found.add(digits.lstrip("0") or "0")
     if ":" in written and set(parts[1:]) <= {"00"}:
-        found.add(parts[0].lstrip("0") or "0")
+        hour = int(parts[0])
+        found |= {str(hour), str(hour - _NOON if hour > _NOON else hour)}  # "18:00" of "at six"
     return {one for one in found if one}
 
 
@@ -272,7 +310,7 @@ def missing(text: str, materials: Sequence[Material]) -> list[Token]:
 
     In German, which writes all nouns large, only what stands beside another large word is taken for a name.
     """
-    loosely = writes_nouns_large(text)
+    loosely = writes_nouns_large(text) or any(one.writes_nouns_large for one in materials)
     return [
         one
         for one in tokens(text, loosely=loosely)
