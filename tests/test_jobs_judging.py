@@ -74,7 +74,7 @@ def judge(
             return step
         if asked is not None:
             asked += questions_of(step)
-        judging = judging.heard(read(step))
+        judging = step.state.heard(read(step))
     raise AssertionError("judging does not end")
 
 
@@ -292,8 +292,8 @@ def test_an_answer_of_an_earlier_run_is_not_asked_for_again():
     judging = Judging(context(), (claim(WORDED, "t2"),))
     while isinstance(step := judging.step(), Ask):
         asked += questions_of(step)
-        judging = judging.heard(reads(honest)(step))
-    again = Judging(replace(context(), known=dict(judging.answers).get), (claim(WORDED, "t2"),))
+        judging = step.state.heard(reads(honest)(step))
+    again = Judging(replace(context(), known=dict(judging.inquiry.answers).get), (claim(WORDED, "t2"),))
     assert again.step() == step
 
 

@@ -266,6 +266,6 @@ def _read(refiner: Refiner, reading: Reading) -> Reading:
             raise
         except (ModelError, WorkerError) as error:
             refiner.log.warning("second reader does not answer", run=refiner.run.id, why=error.what)
-            return replace(reading, waiting=(), unread=True)
+            return replace(reading, inquiry=reading.inquiry.unanswered())
         reading = reading.heard(reply).prepared(judges.known)
     return reading

@@ -17,7 +17,7 @@ from memoryd.jobs import claims as reasons
 from memoryd.jobs import reader
 from memoryd.jobs.claims import LONGEST_CLAIM, REASONS, Outcome, Step
 from memoryd.jobs.pieces import Line
-from memoryd.jobs.reader import POSITIVE, Question, Subject
+from memoryd.jobs.reader import NOT_ASKED, POSITIVE, Inquiry, Question, Subject
 from memoryd.jobs.weighing import class_question
 from memoryd.ledger.cut import MARK
 from memoryd.ledger.floor import Material, TokenKind, missing
@@ -93,18 +93,22 @@ class Reading:
     Attributes:
         drafts: the drafts.
         others: the core, from which a decoy gets its evidence.
-        answers: by the key of the question; None where there is no valid one.
-        missed: keys of questions that were left out once.
-        waiting: batches that are still to be asked.
-        unread: there is no fit reader.
+        inquiry: what was asked and answered.
     """
 
     drafts: tuple[Draft, ...] = ()
     others: tuple[Memory, ...] = ()
-    answers: Mapping[str, Answer | None] = field(default_factory=dict)
-    missed: frozenset[str] = frozenset()
-    waiting: tuple[Batch, ...] = ()
-    unread: bool = False
+    inquiry: Inquiry = NOT_ASKED
+
+    @property
+    def answers(self) -> Mapping[str, Answer | None]:
+        """Return the answers by the key of their question."""
+        return self.inquiry.answers
+
+    @property
+    def waiting(self) -> tuple[Batch, ...]:
+        """Return the batches that are still to be asked."""
+        return self.inquiry.waiting
 
     def prepared(self, known: Callable[[str], Answer | None]) -> Reading:
         """Return it with the batches to ask next; it has none if nothing is open.
@@ -112,34 +116,15 @@ class Reading:
         Args:
             known: gives the reader's answer of an earlier run to a question by its key.
         """
-        if self.waiting or self.unread:
-            return self
-        answers = dict(self.answers)
-        while opened := {one.key: one for draft in self.drafts for one in questions(draft, answers)}:
-            found: dict[str, Answer | None] = {}
-            found |= {key: answer for key in opened if (answer := known(key)) is not None}
-            if not found:
-                batches = tuple(reader.batches(opened.values(), self._spare()))
-                if batches:
-                    return replace(self, answers=answers, waiting=batches)
-                found |= dict.fromkeys(opened)  # each is too long for a batch
-            answers |= found
-        return replace(self, answers=answers)
+
+        def asked(answers: Mapping[str, Answer | None]) -> list[Question]:
+            return [one for draft in self.drafts for one in questions(draft, answers)]
+
+        return replace(self, inquiry=self.inquiry.prepared(asked, known, self._spare()))
 
     def heard(self, reply: Reply) -> Reading:
         """Take the reply to the batch that was asked last."""
-        if reply.backend == reader.UNREAD:
-            return replace(self, waiting=(), unread=True)
-        batch, *rest = self.waiting
-        found = reader.read(batch, reply)
-        again = [one for one in found.missing if one.key not in self.missed]
-        over = {one.key for name, one in batch.questions if name != batch.decoy} - {one.key for one in again}
-        return replace(
-            self,
-            answers={**self.answers, **dict.fromkeys(over), **found.answers},
-            missed=self.missed.union(one.key for one in again),
-            waiting=(*rest, *reader.batches(again, self._spare())),
-        )
+        return replace(self, inquiry=self.inquiry.heard(reply, self._spare()))
 
     def _spare(self) -> list[Line]:
         used = {part.id for draft in self.drafts for part in draft.parts}

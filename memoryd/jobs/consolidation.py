@@ -383,6 +383,7 @@ def consolidate(
     new_id: Callable[[], str],
     sources_of: Callable[[Entry], tuple[Source, ...]],
     kind_of: Callable[[str], MemoryClass | None],
+    over: Mapping[str, Lane],
 ) -> Consolidated:
     """Return what a judged reply comes to.
 
@@ -395,6 +396,7 @@ def consolidate(
         new_id: draws a free id of a core memory.
         sources_of: says on which records an entry stands.
         kind_of: gives the class that a reader has labelled a text with; None where none has.
+        over: who says that the matter of a memory is over, by its id as shown, where the reader agrees.
     """
     work = _Work({one.id: one for one in earlier}, {one.id: one for one in entries}, cues, new_id, sources_of)
     work.done.mentioned |= planned.mentioned
@@ -406,7 +408,7 @@ def consolidate(
             continue  # it stands in the reply beside what contradicts it
         work.row(row, by_id.get(row.claim.id) if row.claim is not None else None)
     for one in planned.archived:
-        work.archive(one.id, kind_of)
+        work.archive(one.id, kind_of, over.get(one.id, Lane.ASSISTANT))
     for name in planned.dated:
         work.date(name)
     for one in planned.superseded:
@@ -547,14 +549,14 @@ class _Work:
     def _place(self, heading: str, memory_id: str, own: str | None) -> None:
         self.done.places.append((None if not heading and own else heading, memory_id))
 
-    def archive(self, name: str, kind_of: Callable[[str], MemoryClass | None]) -> None:
-        """Let a memory go that the reply archives; what is the user's alone to change is not let go like that."""
+    def archive(self, name: str, kind_of: Callable[[str], MemoryClass | None], lane: Lane) -> None:
+        """Let a memory go that the reply archives, if those whose words end it may change one of its class."""
         if not self._is_free(name):
             return
         memory = self._earlier[name].memory
         self.done.mentioned.add(memory.id)
         kind = kind_of(memory.content) or self._cues.kind(memory.content, memory.heading or "")
-        if not may_change(Lane.ASSISTANT, kind) and not memory.constitutional:
+        if not may_change(max(lane, Lane.ASSISTANT), kind) and not memory.constitutional:
             self.refuse(Delete(memory.id, Ending.ARCHIVED), Guard.TAINT, NOT_USER)
         else:
             self._end(name, Ending.ARCHIVED)

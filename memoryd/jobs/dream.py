@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from memoryd.jobs import dream_reply
@@ -20,7 +21,7 @@ from memoryd.jobs.job import AppendDiary, Ask, Done, Edit, NothingToDo, Quoted, 
 from memoryd.jobs.judging import Judging
 from memoryd.jobs.pieces import Pieces
 from memoryd.jobs.repair import REPAIR, advance, paired
-from memoryd.jobs.weighing import context_of
+from memoryd.jobs.weighing import class_question, context_of, end_question
 from memoryd.ledger import forgetting, guards
 from memoryd.ledger.accounting import Rewrite, Unmentioned, archiving, dispositions
 from memoryd.ledger.guards import Guard, Judged, RefusedOperation, RefusedRun
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
 
     from memoryd.jobs.claims import Judged as JudgedClaim
     from memoryd.jobs.consolidation import Consolidated, Earlier, Entry, Plan
+    from memoryd.jobs.dream_reply import Declared
     from memoryd.jobs.pieces import Piece
+    from memoryd.jobs.reader import Question
     from memoryd.jobs.repair import Judges
     from memoryd.ledger.guards import Context, Refusal
     from memoryd.ledger.memory import Memory, Source
@@ -129,6 +132,7 @@ class _Reading:
     answer: Reply
     planned: Plan
     judging: Judging
+    over: Mapping[str, tuple[Question, Lane]]  # of memories that it archives: what ends each, and who says so
 
 
 def begin(inputs: DreamInputs) -> Step:
@@ -140,12 +144,19 @@ def begin(inputs: DreamInputs) -> Step:
         Quoted(one.id, "daily", one.origin, f"{one.day}T{one.clock}" if one.clock else f"{one.day}", one.text)
         for one in inputs.entries
     ]
-    headings = [f"{one.id} {one.memory.heading}" for one in inputs.earlier if one.memory.heading]
+    headings = _headings(inputs.earlier)
     marks = [f"{one.id} {mark}" for one in inputs.earlier if (mark := _marks(one.memory))]
     given = [("today", inputs.today.isoformat()), ("bullets", str(inputs.max_bullets))]
     given += [("headings", "\n".join(headings))] if headings else []
     given += [("marks", "\n".join(marks))] if marks else []
     return Ask(JOB, inputs.instructions, tuple(material), tuple(given))
+
+
+def _headings(earlier: Sequence[Earlier]) -> list[str]:
+    """Return which memories stand below each heading, those in a row as one range: "m1-m9 People"."""
+    runs = [(heading or "", list(held)) for heading, held in groupby(earlier, key=lambda one: one.memory.heading)]
+    ends = [(held[0].id, held[-1].id, heading) for heading, held in runs if heading]
+    return [f"{first}-{last} {heading}" if first != last else f"{first} {heading}" for first, last, heading in ends]
 
 
 def resume(inputs: DreamInputs, step: Step, answer: Reply | None) -> Step:
@@ -182,15 +193,28 @@ def _read(inputs: DreamInputs, answer: Reply) -> Step:
         offline=answer.backend == OFFLINE,
         known=inputs.judges.known,
     )
+    over = {one.id: end for one in planned.archived if (end := _end(inputs, context.pieces, one))}
     texts = {one.id: one.memory.content for one in inputs.earlier}
-    labels = tuple(texts[one.id] for one in planned.archived)
-    return _judged(inputs, _Reading(parsed, answer, planned, Judging(context, planned.claims, labels)))
+    others = (*(class_question(texts[one.id]) for one in planned.archived), *(asked for asked, _ in over.values()))
+    return _judged(inputs, _Reading(parsed, answer, planned, Judging(context, planned.claims, others), over))
+
+
+def _end(inputs: DreamInputs, pieces: Pieces, declared: Declared) -> tuple[Question, Lane] | None:
+    """Return what is to be asked where newer entries are named as the end of a memory, and whose words these are."""
+    memory = next(one for one in inputs.earlier if one.id == declared.id)
+    found, _ = pieces.cited([one for one in declared.by if one.startswith("d")], memory.memory.content)
+    cited = [one for one in found if one.said_at > memory.said_at]
+    if not cited:
+        return None
+    return end_question(cited, memory.memory.content), min(one.lane for one in cited)
 
 
 def _judged(inputs: DreamInputs, reading: _Reading) -> Step:
     found = advance(reading.judging, lambda judging: replace(reading, judging=judging), inputs.judges, _FORM)
     if isinstance(found, Ask):
         return found
+    # What may not enter the core stays in the daily file that it is from: nothing of it is written.
+    found = tuple(one if one.core else replace(one, outcome=Outcome.REFUSED) for one in found)
     meant = consolidate(
         reading.planned,
         found,
@@ -200,6 +224,7 @@ def _judged(inputs: DreamInputs, reading: _Reading) -> Step:
         inputs.new_id,
         inputs.sources_of,
         reading.judging.kind_of,
+        {name: lane for name, (asked, lane) in reading.over.items() if reading.judging.is_ended(asked)},
     )
     if reading.parsed.sections and not meant.places and meant.faults:
         return Rejected("nothing in the reply stands in what it cites")

@@ -11,13 +11,13 @@ of each claim.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from memoryd.jobs import claims as reasons
 from memoryd.jobs import reader
 from memoryd.jobs.claims import REASONS, Claim, Judged, Outcome, Step
-from memoryd.jobs.reader import POSITIVE, STANDING, Answer
+from memoryd.jobs.reader import NOT_ASKED, POSITIVE, STANDING, Inquiry
 from memoryd.jobs.weighing import Weigher, class_question, is_newer, is_of_user, is_verbatim
 from memoryd.ledger import steering
 from memoryd.ledger.lane import Lane, MemoryClass, may_change
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from memoryd.jobs.claims import Old
     from memoryd.jobs.job import Ask, Reply
     from memoryd.jobs.pieces import Line
-    from memoryd.jobs.reader import Question
+    from memoryd.jobs.reader import Answer, Question
     from memoryd.jobs.weighing import JudgingContext, Weighed
 
 _MOST_SPARE = 40  # lines of the material from which a decoy may get its evidence
@@ -45,92 +45,62 @@ class Judging:
     Attributes:
         context: what they are judged with.
         claims: those that are judged.
-        labels: texts of memories whose class the reader is to name besides.
-        answers: of the reader, by the key of its question.
-        waiting: batches that are still to be asked.
-        is_read: all that is to be asked was asked.
-        asked_again: what the reader left out was asked once more.
-        followed_up: what its answers raise was asked.
-        unread: there is no fit reader.
-        fooled: batches whose decoy the reader supported.
+        others: what the reader is asked besides, such as the class of a memory.
+        inquiry: what the reader was asked and answered.
         done: what became of claims that are judged already.
         repairing: the claims are those that their author has worded anew.
     """
 
     context: JudgingContext
     claims: tuple[Claim, ...]
-    labels: tuple[str, ...] = ()
-    answers: Mapping[str, Answer] = field(default_factory=dict)
-    waiting: tuple[reader.Batch, ...] = ()
-    is_read: bool = False
-    asked_again: bool = False
-    followed_up: bool = False
-    unread: bool = False
-    fooled: int = 0
+    others: tuple[Question, ...] = ()
+    inquiry: Inquiry = NOT_ASKED
     done: tuple[Judged, ...] = ()
     repairing: bool = False
 
     def step(self) -> Ask | tuple[Judged, ...]:
         """Return the next question to the second reader, or what became of each claim."""
-        if self.waiting:
-            return self.waiting[0].ask(self.context.instructions, self)
-        if not self.is_read:
-            return self._with_batches().step()
-        if not self.followed_up:
-            return self._followed_up().step()
+        if not self.context.offline:
+            inquiry = self.inquiry.prepared(self._questions, self.context.known, self.spare())
+            if inquiry.waiting:
+                return inquiry.waiting[0].ask(self.context.instructions, replace(self, inquiry=inquiry))
         weigher = Weigher(self.context)
         return (*self.done, *(self._settled(weigher.weigh(one)) for one in self.claims))
 
     def heard(self, reply: Reply) -> Judging:
         """Take the reader's reply to the batch that was asked last."""
-        ready = self if self.waiting else self._with_batches()
-        if reply.backend == reader.UNREAD:
-            return replace(ready, waiting=(), is_read=True, unread=True)
-        batch, *rest = ready.waiting
-        found = reader.read(batch, reply)
-        answers = {**ready.answers, **found.answers}
-        later = tuple(rest)
-        if found.missing and not ready.asked_again:
-            later += tuple(reader.batches(found.missing, ready.spare()))
-            return replace(ready, answers=answers, waiting=later, asked_again=True, is_read=not later)
-        return replace(ready, answers=answers, waiting=later, is_read=not later, fooled=ready.fooled + found.fooled)
+        return replace(self, inquiry=self.inquiry.heard(reply, self.spare()))
+
+    def is_ended(self, question: Question) -> bool:
+        """Return whether the reader says that the evidence gives a newer state of what a question replaces."""
+        answer = self._answer(question)
+        return answer is not None and answer.verdict == reader.NEWER
 
     def kind_of(self, text: str) -> MemoryClass | None:
         """Return the class with which the reader labels the text of a memory; None where it has not."""
         return self._kind(class_question(text))
 
-    def _with_batches(self) -> Judging:
-        weigher = Weigher(self.context)
-        known = dict(self.answers)
-        waiting: list[Question] = []
-        asked = [one for claim in self.claims for one in weigher.weigh(claim).questions]
-        for question in (*asked, *map(class_question, self.labels)):
-            answer = known.get(question.key) or self.context.known(question.key)
-            if answer is None:
-                waiting.append(question)
-            else:
-                known[question.key] = answer
-        if self.context.offline or self.unread:
-            waiting = []
-        batches = tuple(reader.batches(waiting, self.spare()))
-        return replace(self, answers=known, waiting=batches, is_read=not batches)
+    def _questions(self, answers: Mapping[str, Answer | None]) -> list[Question]:
+        """Return all that is to be asked; a memory of which something is lost may be a rule, so that is asked then."""
+        weighed = [Weigher(self.context).weigh(one) for one in self.claims]
+        asked = [question for one in weighed for question in one.questions]
+        asked += self.others
+        if any(one.key not in answers for one in asked):
+            return asked
+        for one in weighed:
+            answer = answers[one.support.key] if one.support is not None else None
+            if answer is not None and answer.verdict in POSITIVE and answer.lost:
+                asked += (class_question(old.text) for old in one.judged.claim.olds if old.kind is None)
+            if answer is not None and answer.verdict in POSITIVE and (own := self._own_words(one)):
+                asked += own.questions
+        return asked
 
-    def _followed_up(self) -> Judging:
-        """Return this with the questions that the answers raise: a memory of which something is lost may be a rule."""
-        weigher = Weigher(self.context)
-        texts = dict.fromkeys(
-            old.text
-            for weighed in map(weigher.weigh, self.claims)
-            if (answer := self._answer(weighed.support)) is not None and answer.verdict in POSITIVE and answer.lost
-            for old in weighed.judged.claim.olds
-            if old.kind is None
-        )
-        asked = [one for one in map(class_question, texts) if one.key not in self.answers]
-        known = {one.key: answer for one in asked if (answer := self.context.known(one.key)) is not None}
-        waiting = [] if self.unread else [one for one in asked if one.key not in known]
-        batches = tuple(reader.batches(waiting, self.spare()))
-        answers = {**self.answers, **known}
-        return replace(self, answers=answers, waiting=batches, is_read=not batches, followed_up=True)
+    def _own_words(self, weighed: Weighed) -> Weighed | None:
+        """Return the user's words among what a new claim cites, where it cites somebody else as well."""
+        claim, cited = weighed.judged.claim, weighed.judged.cited
+        own = tuple(one for one in cited if is_of_user([one]))
+        is_mixed = claim.core and not claim.olds and 0 < len(own) < len(cited)
+        return Weigher(self.context).quoted(claim, neutral(claim.text), own) if is_mixed else None
 
     def spare(self) -> list[Line]:
         """Return lines of the material from which a decoy may get its evidence."""
@@ -141,7 +111,7 @@ class Judging:
 
     def mendable(self) -> tuple[Judged, ...]:
         """Return the refused claims that their author may word anew: those meant for the core, once."""
-        if self.repairing or self.context.offline or self.unread:
+        if self.repairing or self.context.offline or self.inquiry.unread:
             return ()
         settled = self.step()
         return tuple(one for one in settled if _is_mendable(one)) if isinstance(settled, tuple) else ()
@@ -155,9 +125,6 @@ class Judging:
             self,
             claims=tuple(replace(one, repaired=True) for one in claims),
             done=tuple(one for one in was if one.claim.id not in back),
-            waiting=(),
-            is_read=False,
-            followed_up=False,
             repairing=True,
         )
 
@@ -174,7 +141,7 @@ class Judging:
         return self._ended(judged, weighed)
 
     def _answer(self, question: Question | None) -> Answer | None:
-        return None if question is None else self.answers.get(question.key) or self.context.known(question.key)
+        return None if question is None else self.inquiry.answers.get(question.key) or self.context.known(question.key)
 
     def _kind(self, question: Question | None) -> MemoryClass | None:
         answer = self._answer(question)
@@ -218,7 +185,8 @@ class Judging:
         # The author's own label of a claim that is not the user's counts only together with what the text is.
         is_fit = all(may_change(judged.lane, kind) for kind in (found, judged.kind or found))
         if not is_fit and (_brings(judged) or not changes):
-            return replace(judged, core=False, why=reasons.NOT_USER, step=Step.LANE)
+            own = self._own_words(weighed)
+            return self._settled(own) if own else replace(judged, core=False, why=reasons.NOT_USER, step=Step.LANE)
         return replace(judged, changes=tuple(changes), kind=judged.kind or found)
 
     def _may_not_change(self, judged: Judged, old: Old, weighed: Weighed) -> str:
@@ -252,7 +220,7 @@ class Judging:
         if claim.olds and is_verbatim(judged.text, judged.cited) and (self.context.offline or all(same)):
             return replace(judged, changes=tuple(old.id for old in claim.olds), step=Step.QUOTE)
         own = tuple(one for one in judged.cited if not one.piece.id.startswith("m"))
-        if own and is_of_user(own) and (self.unread or self.context.offline):
+        if own and is_of_user(own) and (self.inquiry.unread or self.context.offline):
             weighed = Weigher(self.context).quoted(replace(claim, olds=()), neutral(claim.text), own)
             return replace(self._settled(weighed), claim=claim)
         return _no(judged, reasons.NOT_READ)

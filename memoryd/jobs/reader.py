@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from memoryd.ledger.lane import Lane
 from memoryd.text.content import overlap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 
 JOB = "verify"
@@ -232,6 +232,74 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
                 yield from (one for one in inner if isinstance(one, dict) and "verdict" not in value)
         at = text.find("{", end)
 
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """What was asked of a reader so far.
+
+    Attributes:
+        answers: by the key of the question; None where there is no valid one, although it was asked twice.
+        missed: keys of questions that were left out once.
+        waiting: batches that are still to be asked.
+        unread: there is no fit reader.
+        fooled: batches whose decoy the reader supported.
+    """
+
+    answers: Mapping[str, Answer | None] = field(default_factory=dict)
+    missed: frozenset[str] = frozenset()
+    waiting: tuple[Batch, ...] = ()
+    unread: bool = False
+    fooled: int = 0
+
+    def prepared(
+        self,
+        questions: Callable[[Mapping[str, Answer | None]], Iterable[Question]],
+        known: Callable[[str], Answer | None],
+        spare: Sequence[Line],
+    ) -> Inquiry:
+        """Return this with the batches to ask next; it has none if nothing is open.
+
+        Args:
+            questions: gives all that is to be asked, as far as the answers so far tell.
+            known: gives the reader's answer of an earlier run to a question by its key.
+            spare: lines of the material, from which a decoy may get its evidence.
+        """
+        if self.waiting or self.unread:
+            return self
+        answers = dict(self.answers)
+        while opened := {one.key: one for one in questions(answers) if one.key not in answers}:
+            found: dict[str, Answer | None] = {}
+            found |= {key: answer for key in opened if (answer := known(key)) is not None}
+            if not found:
+                waiting = tuple(batches(opened.values(), spare))
+                if waiting:
+                    return replace(self, answers=answers, waiting=waiting)
+                found |= dict.fromkeys(opened)  # each is too long for a batch
+            answers |= found
+        return replace(self, answers=answers)
+
+    def unanswered(self) -> Inquiry:
+        """Return this where there is no fit reader to ask."""
+        return replace(self, waiting=(), unread=True)
+
+    def heard(self, reply: Reply, spare: Sequence[Line]) -> Inquiry:
+        """Take the reply to the batch that was asked last; what it leaves out is asked once more."""
+        if reply.backend == UNREAD:
+            return self.unanswered()
+        batch, *rest = self.waiting
+        found = read(batch, reply)
+        again = [one for one in found.missing if one.key not in self.missed]
+        over = {one.key for one in _asked(batch)} - {one.key for one in again}
+        return replace(
+            self,
+            answers={**self.answers, **dict.fromkeys(over), **found.answers},
+            missed=self.missed.union(one.key for one in again),
+            waiting=(*rest, *batches(again, spare)),
+            fooled=self.fooled + found.fooled,
+        )
+
+
+NOT_ASKED = Inquiry()
 
 # ── calibration ──────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -112,6 +112,12 @@ def class_question(text: str) -> Question:
     return Question(Subject.CLASS, text, (Line("m1.1", text, Lane.USER, "memory"),))
 
 
+def end_question(cited: Sequence[Cited], memory: str) -> Question:
+    """Return the question whether what is cited says, in its own words, that the matter of a memory is over."""
+    lines = tuple(dict.fromkeys(line for one in cited for line in one.evidence))
+    return Question(Subject.SUPPORT, " ".join(line.text for line in lines), lines, (memory,))
+
+
 class Weigher:
     """Takes claims through the steps that need no reader."""
 
