@@ -5,9 +5,10 @@
 
 A play (`bench/plays/*.json`) is material with the claims of a capable honest model and of a careless or sly one,
 written without knowledge of the judging. What a second reader says of each claim was written by hand from its
-question alone, and is in `verdicts.json` by the key of the question. Questions without a recorded answer are written
-to the folder `--open`, as batches for a reader to answer. Plays over real sessions need the folders of the
-transcripts and are skipped without.
+question alone, and is in `verdicts.json` by the key of the question; how their authors word refused claims anew, the
+honest one and, for a sample of the lies, the sly one, is in `repairs.json` (`--unrepaired` leaves that out). What has
+no recorded answer is written to the folder `--open`, as batches for a reader and lists for an author. Plays over real
+sessions need the folders of the transcripts and are skipped without.
 
 Every second claim of a play is set aside (`--aside`); the judging was tuned on the others (`--tuned`). `--without`
 leaves a step of the judging out: floor, lanes, quotation, reader.
@@ -410,7 +411,9 @@ def _result(
     row = next((one for one in rows if one["claim"] in forms), None)
     core = play["job"] != "sleep" or (claim["section"] == "memories" and claim["importance"] >= sleep.CORE_IMPORTANCE)
     verdict = row["verdict"] if row else "missing"
-    is_kept = verdict == "kept" or (verdict == "quoted" and (honest or claim.get("trap") in OF_SCOPE))
+    # `lasting`: the words that are quoted whole hold what is to last besides, with the hedge or the exception.
+    is_false = claim.get("trap") in OF_SCOPE and not claim.get("lasting")
+    is_kept = verdict == "kept" or (verdict == "quoted" and (honest or is_false))
     if verdict == "quoted" and not honest and row and row["why"]:
         is_kept = False  # the words are in the daily file alone, which tells that they were said
     why = f"{verdict} {row['step']}: {row['why']}" if row else "missing"
@@ -512,6 +515,11 @@ def load(path: Path = VERDICTS) -> dict[str, Answer]:
     return {key: Answer(one[0], tuple(one[1:])) for key, one in json.loads(path.read_text("utf-8")).items()}
 
 
+def load_repairs() -> dict[str, dict[str, Any]]:
+    """Return how authors word refused claims anew, by the key of the refusal."""
+    return json.loads(REPAIRS.read_text("utf-8")) if REPAIRS.is_file() else {}
+
+
 def plays() -> list[dict[str, Any]]:
     """Return the plays of this folder."""
     paths = sorted(PLAYS.glob("*-*.json"))
@@ -582,7 +590,7 @@ def main() -> int:
         print(record(given.record))
     without(given.without)
     folders = {name: path for name, path in (("transcripts", given.transcripts), ("gold", given.gold)) if path}
-    repairs = json.loads(REPAIRS.read_text("utf-8")) if REPAIRS.is_file() and not given.unrepaired else {}
+    repairs = {} if given.unrepaired else load_repairs()
     reading = Reading(load(), says="supported" if "reader" in given.without else given.says, repairs=repairs)
     rows = [row for play in plays() for row in judged(play, folders, reading)]
     rows += trap_rows(json.loads((PLAYS / "scope_traps.json").read_text("utf-8")), reading)

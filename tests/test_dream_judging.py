@@ -212,6 +212,32 @@ def test_a_rule_is_never_archived():
         assert (NEW in ledger.said) is (reader is not agreeing)
 
 
+@pytest.mark.parametrize(
+    ("origin", "reader", "is_over"),
+    [
+        ("user", labelling("rule"), True),
+        ("assistant", labelling("rule"), False),
+        ("user", labelling("rule", believing()), False),
+        ("user", None, False),
+        ("assistant", labelling("project"), True),
+    ],
+)
+def test_a_rule_is_archived_where_the_users_own_newer_entry_ends_it(origin, reader, is_over):
+    ledger = of((RULE, {}), (NEW, {}), (OLD * 9, {}), reader=reader)
+    said = entry(1, "Pushing to main needs no question any more.", origin)
+    ledger.dream(reply(told=("- archived [m2] by [d1]: it is automatic now",)), said)
+    assert (RULE not in ledger.said) is is_over
+
+
+def test_the_users_part_of_a_rule_that_cites_the_assistant_too_is_quoted():
+    ledger = of((OLD, {}), reader=labelling("rule"))
+    said = entry(1, "Measure the battery before the limit leaves the beta.", "user")
+    ledger.dream(reply("- The limit of ten minutes leaves the beta after a measurement. [d1, d2]"), said,
+                 entry(2, "The limit of ten minutes is in the beta.", "assistant"))  # fmt: skip
+    assert ledger.said[-1].endswith("Measure the battery before the limit leaves the beta.")
+    assert len(ledger.said) == 3
+
+
 # --- lanes ------------------------------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from datetime import date
 
@@ -285,6 +286,25 @@ def test_what_the_reader_leaves_out_is_asked_once_more():
 
     assert one(claim(WORDED, "t2"), read=silent).why == reasons.NOT_READ
     assert len(seen) == 2
+
+
+def test_what_is_left_out_of_every_batch_is_asked_once_more():
+    seen: Counter[str] = Counter()
+
+    def halting(step):
+        names = [name for name, _ in step.about.questions if name != step.about.decoy]
+        seen.update(one.key for name, one in step.about.questions if name != step.about.decoy)
+        told = [{"id": step.about.decoy, "verdict": "not-said"}]
+        verdicts = {"support": "not-said", "class": "project"}
+        told += [{"id": one, "verdict": verdicts[dict(step.about.questions)[one].subject]} for one in names[1:]]
+        return Reply("\n".join(map(json.dumps, told)), "stop", "openai")
+
+    many = [Claim(f"c{n}", f"{WORDED.rstrip('.')}, in room {n}.", ("t2",)) for n in range(20)]
+    pieces = tuple(replace(one, text=f"{one.text} {' '.join(map(str, range(20)))}") for one in PIECES)
+    judge(*many, read=halting, pieces=pieces)
+    assert seen
+    assert max(seen.values()) == 2
+    assert sum(count == 2 for count in seen.values()) > 1
 
 
 def test_an_answer_of_an_earlier_run_is_not_asked_for_again():

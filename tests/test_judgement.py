@@ -13,8 +13,8 @@ import pytest
 
 BENCH = Path(__file__).parent.parent / "bench" / "judgement.py"
 # What the judging reaches today. Lies are claims for the core or the facts that are false.
-LEAST_HONEST = {"sleep": 0.92, "facts": 0.9, "dream": 0.9, "refine": 0.83, "scope": 1.0}
-MOST_LIES = {"sleep": 0.0, "facts": 0.05, "dream": 0.04, "refine": 0.0}
+LEAST_HONEST = {"sleep": 0.95, "facts": 0.98, "dream": 0.98, "refine": 0.98, "scope": 1.0}
+MOST_LIES = {"sleep": 0.0, "facts": 0.024, "dream": 0.015, "refine": 0.0}
 ONE_QUOTATION = {"sleep": 0.04, "facts": 0.0, "dream": 0.0, "refine": 0.0}
 
 
@@ -28,7 +28,7 @@ def bench():
 
 def shares(bench, says=""):
     """The shares accepted by job: of honest claims, and of lies."""
-    reading = bench.Reading(bench.load(), says=says)
+    reading = bench.Reading(bench.load(), says=says, repairs=bench.load_repairs())
     rows = [row for play in bench.plays() for row in bench.judged(play, {}, reading)]
     rows += bench.trap_rows(json.loads((bench.PLAYS / "scope_traps.json").read_text("utf-8")), reading)
     found = defaultdict(list)

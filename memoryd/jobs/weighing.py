@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from memoryd.jobs import claims as reasons
 from memoryd.jobs.claims import LONGEST_CLAIM, Claim, Judged, Outcome, Step
-from memoryd.jobs.pieces import Cited, Line
+from memoryd.jobs.pieces import LONGEST_QUOTED, Cited, Line
 from memoryd.jobs.reader import Question, Subject
 from memoryd.ledger.cut import MARK
 from memoryd.ledger.floor import Material, missing
@@ -20,7 +20,7 @@ from memoryd.text.content import label_of, overlap, stems, unlabelled
 from memoryd.text.neutral import neutral
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import date
 
     from memoryd.jobs.claims import Cues, Old
@@ -137,6 +137,10 @@ class Weigher:
             # A claim in another language shares no word with its source: whose words those are is still known.
             return _refused(claim, self._whole(strange), reasons.NO_WORD, Step.QUOTE)
         lane = min(one.lane for one in cited)
+        if claim.core and lane is Lane.ASSISTANT and self._is_for_user(claim):
+            # What the user answered or corrected: their part of it has to say it alone.
+            cited = tuple(one for one in cited if is_of_user([one])) or cited
+            lane = min(one.lane for one in cited)
         fault = self._lane_fault(claim, cited, lane)
         if fault is not None:
             return fault
@@ -159,6 +163,10 @@ class Weigher:
         lines = (line for piece in self._context.pieces.by_id.values() for line in piece.lines)
         return tuple(line.id for line in lines if normal.verbatim(line.text) == wanted)[:1]
 
+    def _is_for_user(self, claim: Claim) -> bool:
+        """Return whether the assistant cannot say what a claim says."""
+        return claim.user_only or (claim.kind is not None and not may_change(Lane.ASSISTANT, claim.kind))
+
     def _lane_fault(self, claim: Claim, cited: tuple[Cited, ...], lane: Lane) -> Weighed | None:
         why = ""
         if lane is Lane.NONE:
@@ -166,7 +174,7 @@ class Weigher:
         elif claim.core and lane <= Lane.OUTSIDE:
             why = reasons.UNSURE if lane is Lane.UNKNOWN else reasons.OUTSIDE_WORD
         elif claim.core and lane is Lane.ASSISTANT:
-            if claim.user_only or (claim.kind and not may_change(lane, claim.kind)):
+            if self._is_for_user(claim):
                 why = reasons.NOT_USER
             elif self._context.foreign(claim.text):
                 why = reasons.FOREIGN
@@ -222,7 +230,8 @@ class Weigher:
     def _worded(self, claim: Claim, text: str, cited: tuple[Cited, ...]) -> Weighed:
         """Judge a wording of the author's own by its tokens; for the core a reader is asked as well."""
         verbatim = is_verbatim(text, cited)
-        completed, lacking = (cited, "") if verbatim else self._completed(text, cited)
+        whole = {cite for cite in claim.cites if "." not in cite}
+        completed, lacking = (cited, "") if verbatim else self._completed(text, cited, whole)
         lane = min(one.lane for one in completed)
         if lacking:
             refused = _refused(claim, cited, reasons.MISSING, Step.FLOOR, lane)
@@ -254,10 +263,10 @@ class Weigher:
     def _ends(self, text: str, cited: Sequence[Cited], claim: Claim) -> dict[str, Question]:
         return {old.id: Question(Subject.SUPPORT, text, _evidence(cited), (old.text,)) for old in claim.ends}
 
-    def _completed(self, text: str, cited: tuple[Cited, ...]) -> tuple[tuple[Cited, ...], str]:
+    def _completed(self, text: str, cited: tuple[Cited, ...], whole: Collection[str]) -> tuple[tuple[Cited, ...], str]:
         """Return the citation with the pieces that alone have a token it lacks, and a token that no piece has."""
         materials = self._context.materials
-        cited = _with_neighbours(text, cited)
+        cited = _with_neighbours(text, cited, whole)
         more: list[str] = []
         for token in missing(text, [materials[one.piece.id] for one in cited]):
             having = [name for name, material in materials.items() if material.has(token)]
@@ -270,18 +279,20 @@ class Weigher:
         return (*cited, *(one for one in found if one.piece.id not in there)), ""
 
 
-def _with_neighbours(text: str, cited: Sequence[Cited]) -> tuple[Cited, ...]:
+def _with_neighbours(text: str, cited: Sequence[Cited], whole: Collection[str]) -> tuple[Cited, ...]:
     """Return a citation with the sentences of the same pieces that have words of the claim which it lacks.
 
-    A sentence of a lower lane is never added: its words are not what the claim stands on.
+    Of a short piece that is cited as a `whole`, all sentences are added: the next one may hold a condition. A sentence
+    of a lower lane is never added: its words are not what the claim stands on.
     """
     lane = min(one.lane for one in cited)
     lacking = stems(unlabelled(text)) - stems("\n".join(line.text for one in cited for line in one.lines))
     found = []
     for one in cited:
         numbers = set(one.numbers)
+        is_whole = one.piece.id in whole and len(one.piece.text) <= LONGEST_QUOTED
         for number, line in enumerate(one.piece.lines, 1):
-            if number not in numbers and line.lane >= lane and lacking & stems(line.text):
+            if number not in numbers and line.lane >= lane and (is_whole or lacking & stems(line.text)):
                 numbers.add(number)
                 lacking -= stems(line.text)
         found.append(replace(one, numbers=tuple(sorted(numbers))))
