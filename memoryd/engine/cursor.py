@@ -20,6 +20,8 @@ from memoryd.transcripts.format import UNHEARD
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sqlalchemy import RowMapping
+
     from memoryd.files.ranges import Handle, Stat
     from memoryd.transcripts.format import Identity, LineFormat
     from memoryd.transcripts.lines import BadSpan, Line
@@ -84,7 +86,7 @@ _COLUMNS = [one.name for one in fields(Cursor)]
 _COLUMNS = _COLUMNS[: _COLUMNS.index("skipped")]
 
 
-def from_row(row: Mapping[str, Any]) -> Cursor:
+def from_row(row: Mapping[str, Any] | RowMapping) -> Cursor:
     """Make a cursor of its row; it is not opened yet."""
     known = {name: value for name, value in row.items() if name != "skipped"}
     skipped = json.loads(row["skipped"])

@@ -378,7 +378,7 @@ def flush_live(engine: Engine, settings: Settings, clock: Clock, slot: str, at: 
             queued += bool(request(engine, clock, row, mark, reason=SUMMARY, trigger=trigger))
         with sqlite.writing(engine) as connection:
             why = f"{queued - before} live sessions were queued" if queued > before else "no live session has new turns"
-            runs.use_slot(connection, new_run_id(clock), agent.id, name, trigger, clock.text(), why)
+            runs.skip(connection, new_run_id(clock), agent.id, trigger, clock.text(), why, slot=name)
     return queued
 
 
