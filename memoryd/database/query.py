@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, CursorResult, RowMapping
 
 
-def run(connection: Connection, sql: str, *values: object) -> CursorResult[Any]:
+def run(connection: Connection, sql: str, *values: object) -> CursorResult[*tuple[Any, ...]]:
     """Run a statement; returns SQLAlchemy's own result."""
     given = tuple(json.dumps(one) if isinstance(one, list | tuple) else one for one in values)
     return connection.exec_driver_sql(sql, given)
