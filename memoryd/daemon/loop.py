@@ -137,7 +137,6 @@ class Loop:
         self.clock = app.clock
         self.hints = Hints(self.wake, app.clock.monotonic)
         self.watcher = Watcher(app.log.bind(part="watch"), self._hint, self.hints.all)
-        self.schedule = schedule.ScheduleClock(self.wake.set)
         self.pool = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="run")  # `jobs.workers` may change
         self.counting = ThreadPoolExecutor(1, thread_name_prefix="count")
         self.running: set[Future[Run | None]] = set()
@@ -174,7 +173,7 @@ class Loop:
         Returns False where a thread could not be brought to its end in time: the process must not wait for it.
 
         Raises:
-            StateError: the database was taken away, or the clock's thread died; a service manager starts anew.
+            StateError: the database was taken away; a service manager starts anew.
             KeyboardInterrupt: it was `SIGINT`, and all has ended in order.
         """
         self._listen()
@@ -240,7 +239,6 @@ class Loop:
     def _configure(self, settings: Settings) -> None:
         watched = [source for source in self.app.ingest.sources if source.watched]
         self.watcher.configure(watched, settings.ingest.polling)
-        self.schedule.configure(settings)
         self._set_scan()
 
     def _set_scan(self) -> None:
@@ -266,7 +264,6 @@ class Loop:
         self.readiness.stopping()
         self.app.log.info("stopping", running=len(self.running))
         self.watcher.stop()
-        self.schedule.stop()
         self._drain()
         self.app.runner.stopping = True
         self.counting.shutdown(wait=False, cancel_futures=True)
@@ -489,8 +486,6 @@ class Loop:
     def _tend(self, now: float) -> None:
         app = self.app
         self._check_database_file()
-        if not self.schedule.is_alive():
-            raise StateError("the schedule's thread has died", hint="the service manager starts memoryd anew")
         app.ingest.changed.update(sleeping.end_idle(app.engine, app.settings, app.clock))
         app.runner.beat()
         # In this order: asking whether it is due also moves its time on.
