@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from memoryd.database import memories, query
+from memoryd.database.reads import AUDIT
 from memoryd.ledger import audit, erosion
 from memoryd.ledger.audit import Entry, Event
 from memoryd.ledger.memory import from_json, to_json
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
     from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Change
 
-COLUMNS = 'id, at, agent_id, actor, run_id, operation, memory_id, "before", "after", prev_hash, hash'
-_INSERT = f"INSERT INTO audit ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+_INSERT = f"INSERT INTO audit ({AUDIT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 
 
 def append(connection: Connection, events: Sequence[Event], texts: Mapping[str, str]) -> None:
@@ -127,7 +127,7 @@ def last_state(connection: Connection, agent_id: str, name: str) -> str | None:
 
 def entries(connection: Connection, agent_id: str) -> Iterator[Entry]:
     """An agent's audit, in order."""
-    rows = query.run(connection, f"SELECT {COLUMNS} FROM audit WHERE agent_id = ? ORDER BY id", agent_id)  # noqa: S608
+    rows = query.run(connection, f"SELECT {AUDIT} FROM audit WHERE agent_id = ? ORDER BY id", agent_id)  # noqa: S608
     return (Entry(*row) for row in rows)
 
 
