@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from memoryd.database import memories, profile, query, runs, sqlite, turns
+from memoryd.database import memories, profile, runs, sqlite, turns
 from memoryd.engine.clock import text_of
 from memoryd.engine.sleeping import ASK_AGAIN, dailies, instructions, is_history, judges, new_run_id, timed
 from memoryd.files import regular
@@ -23,8 +23,6 @@ from memoryd.tiers import core
 from memoryd.transcripts.registry import program_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from sqlalchemy import Connection, Engine, RowMapping
 
     from memoryd.config import Settings
@@ -113,15 +111,16 @@ def request(
     return run_id if queued else None
 
 
-def candidates(engine: Engine, agent_id: str) -> Sequence[RowMapping]:
+def candidates(engine: Engine, agent_id: str) -> list[RowMapping]:
     """List an agent's own sessions with turns past the watermark, the newest first."""
-    sql = (
-        "SELECT s.* FROM session s LEFT JOIN watermark w ON w.session_id = s.id AND w.consumer = ?"
-        " WHERE s.agent_id = ? AND s.parent_id IS NULL AND s.last_seq > coalesce(w.seq, 0)"
-        " ORDER BY s.last_turn_at DESC, s.id"
-    )
     with sqlite.reading(engine) as connection:
-        return query.mappings(connection, sql, CONSUMER, agent_id)
+        rows = connection.exec_driver_sql(
+            "SELECT s.* FROM session s LEFT JOIN watermark w ON w.session_id = s.id AND w.consumer = ?"
+            " WHERE s.agent_id = ? AND s.parent_id IS NULL AND s.last_seq > coalesce(w.seq, 0)"
+            " ORDER BY s.last_turn_at DESC, s.id",
+            (CONSUMER, agent_id),
+        )
+        return list(rows.mappings())
 
 
 def unfinished(engine: Engine, settings: Settings, clock: Clock) -> list[str]:
@@ -177,7 +176,7 @@ def gather(source: Source, run: Run) -> FactsInputs | NothingToDo:
         drain = bool(run.options.get("drain", row["state"] == "ended"))
         look = _look(connection, row, upto)
     with sqlite.writing(source.engine) as connection:
-        query.run(connection, "UPDATE session SET facts_look = ? WHERE id = ?", look, session_id)
+        connection.exec_driver_sql("UPDATE session SET facts_look = ? WHERE id = ?", (look, session_id))
     if run.options.get("upto") is None:
         # Settled before the model is asked: an attempt that is repeated asks the same and may use the kept answer.
         runs.pin(source.engine, run, {"upto": upto, "drain": drain})
