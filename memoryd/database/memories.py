@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.database import query
@@ -13,11 +14,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, RowMapping
 
-COLUMNS = (
-    "id", "agent_id", "kind", "content", "content_hash", "category", "confidence", "importance", "tags",
-    "constitutional", "origin_at", "created_at", "updated_at", "deleted_at", "derived_from", "sources", "heading",
-    "position", "ended_as", "successors", "salt", "note", "lost",
-)  # fmt: skip
+COLUMNS = tuple(one.name for one in fields(Memory))
 _SELECT = f"SELECT {', '.join(COLUMNS)} FROM memory"  # noqa: S608
 _IN_FILE = "position IS NULL, position, created_at, id"
 _WRITE = (

@@ -396,11 +396,8 @@ class Ingest:
         cursor.rested = rested
 
     def _read_on(self, cursor: Cursor, handle: ranges.Handle, size: int) -> None:
-        result = reading.Reading()
-        try:
+        with self._taking(cursor) as result:
             reading.read_on(cursor, handle, size, READ_LIMIT, result)
-        finally:
-            self._take(cursor, result)
         self.cursors.keep_open(cursor)
         if cursor.session_id is not None:
             (self.unread.add if cursor.unfinished else self.unread.discard)(cursor.session_id)
@@ -408,9 +405,15 @@ class Ingest:
             self.look_again(cursor.path, 0)
 
     def _take_unended(self, cursor: Cursor, handle: ranges.Handle, size: int) -> None:
+        with self._taking(cursor) as result:
+            reading.take_unended(cursor, handle, size, result)
+
+    @contextlib.contextmanager
+    def _taking(self, cursor: Cursor) -> Iterator[reading.Reading]:
+        """Put to what is to be stored what a reading gave, also where it failed on the way."""
         result = reading.Reading()
         try:
-            reading.take_unended(cursor, handle, size, result)
+            yield result
         finally:
             self._take(cursor, result)
 

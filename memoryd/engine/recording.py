@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import secrets
 import uuid
-from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -91,14 +90,8 @@ def change(path: Path, changed: Callable[[list[dict[str, Any]]], list[dict[str, 
         return True
 
 
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    lock = Lock(folder / ".lock")
-    lock.acquire(PATIENCE)
-    try:
-        yield
-    finally:
-        lock.release()
+def _alone(folder: Path) -> Lock:
+    return Lock(folder / ".lock", PATIENCE)
 
 
 def without(message: dict[str, Any], cut: Callable[[str], str]) -> dict[str, Any]:

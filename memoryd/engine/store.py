@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 FLUSH_TURNS = 2000
 FLUSH_BYTES = 4 << 20
 UNSCANNED, LOST, SKIPPED = "unscanned", "lost", "skipped"  # why a turn is kept without its text, beside FORGOTTEN
+_NAMES = ("record_id", "message_id", "model", "tool_call_id", "tool_name")  # of a turn, which a transcript decides
 
 
 @dataclass(slots=True)
@@ -70,12 +71,7 @@ class Batch:
 
     def names(self) -> set[str]:
         """Gather what else of its turns a transcript decides: ids and names."""
-        return {
-            name
-            for _, turn, *_ in self.found
-            for name in (turn.record_id, turn.message_id, turn.model, turn.tool_call_id, turn.tool_name)
-            if name is not None
-        }
+        return {name for _, turn, *_ in self.found for field in _NAMES if (name := getattr(turn, field)) is not None}
 
     def counted(self) -> set[str]:
         """Gather the names of the records that were passed over, which a transcript decides as well."""
@@ -114,13 +110,8 @@ def _counts(skipped: Mapping[str, int], kept: Mapping[str, str | None]) -> str:
 
 
 def _renamed(turn: Turn, kept: Mapping[str, str | None]) -> Turn:
-    return turn._replace(
-        record_id=named(kept, turn.record_id) or "",
-        message_id=named(kept, turn.message_id),
-        model=named(kept, turn.model),
-        tool_call_id=named(kept, turn.tool_call_id),
-        tool_name=named(kept, turn.tool_name),
-    )
+    names: dict[str, Any] = {field: named(kept, getattr(turn, field)) for field in _NAMES}
+    return turn._replace(**names)
 
 
 def store(engine: Engine, batch: Batch, now: str, restored: Restore | None) -> Stored:
