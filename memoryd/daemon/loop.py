@@ -486,8 +486,7 @@ class Loop:
             self.chores.start(lambda: retention.prune(app.engine, app.settings, app.clock, app.log))
         self.chores.start(app.runner.settle if app.runner.is_unsettled_due() else self._look_at_core)
         self.indexing.start(self._index)
-        if app.recall.meaning is not None:
-            self.embedding.start(self._embed)
+        self._start_embedding()
         app.worker.tick(now)
         app.scrubber.tick(now)
         app.embedder.tick(now)
@@ -515,6 +514,10 @@ class Loop:
             if agent.enabled and not runner.stopping:
                 indexer.refresh(agent, lambda: not runner.stopping)
                 indexer.settle(agent, lambda: not runner.stopping)
+
+    def _start_embedding(self) -> None:
+        if self.app.recall.meaning is not None:
+            self.embedding.start(self._embed)
 
     def _embed(self) -> None:
         for agent in self.app.settings.agents:

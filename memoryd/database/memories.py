@@ -10,11 +10,12 @@ from memoryd.database import query
 from memoryd.ledger.memory import TOMBSTONES, Ending, Kind, Memory, canonical, sources_from_json, sources_to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from sqlalchemy import Connection, RowMapping
 
 COLUMNS = tuple(one.name for one in fields(Memory))
+_LISTS = ("tags", "derived_from", "successors")
 _SELECT = f"SELECT {', '.join(COLUMNS)} FROM memory"  # noqa: S608
 _IN_FILE = "position IS NULL, position, created_at, id"
 _WRITE = (
@@ -26,31 +27,17 @@ _WRITE = (
 
 def of_row(row: Mapping[str, Any] | RowMapping) -> Memory:
     """Return the memory of a row that has all columns."""
-    return Memory(**{name: _OF[name](row[name]) if name in _OF else row[name] for name in COLUMNS})
-
-
-def _texts(column: str) -> tuple[str, ...]:
-    return () if column == "[]" else tuple(json.loads(column))
-
-
-_OF: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("tags", "derived_from", "successors"), _texts),
-    "kind": Kind,
-    "constitutional": bool,
-    "sources": lambda column: () if column == "[]" else sources_from_json(column),
-    "ended_as": lambda column: None if column is None else Ending(column),
-}
-_TO: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("tags", "derived_from", "successors"), canonical),
-    "kind": str,
-    "constitutional": int,
-    "sources": sources_to_json,
-    "ended_as": lambda value: None if value is None else str(value),
-}
+    values = {name: row[name] for name in COLUMNS}
+    values |= {name: tuple(json.loads(row[name])) for name in _LISTS}
+    values |= {"kind": Kind(row["kind"]), "constitutional": bool(row["constitutional"])}
+    ended_as = None if row["ended_as"] is None else Ending(row["ended_as"])
+    return Memory(**values | {"sources": sources_from_json(row["sources"]), "ended_as": ended_as})
 
 
 def _values(memory: Memory) -> tuple[Any, ...]:
-    return tuple(_TO[name](getattr(memory, name)) if name in _TO else getattr(memory, name) for name in COLUMNS)
+    values = {name: getattr(memory, name) for name in COLUMNS}
+    values |= {name: canonical(values[name]) for name in _LISTS}
+    return tuple((values | {"sources": sources_to_json(memory.sources)}).values())
 
 
 class Stood(NamedTuple):
