@@ -302,7 +302,6 @@ class Reading:
 
     found: list[Found] = field(default_factory=list)
     bad: list[BadSpan] = field(default_factory=list)
-    text_size: int = 0  # characters
 
 
 def read_on(cursor: Cursor, handle: Handle, size: int, limit: int, result: Reading) -> None:
@@ -348,7 +347,6 @@ def _consume(cursor: Cursor, handle: Handle, data: bytes, listed: list[Line], re
     _move(cursor, cursor.offset + len(data), ends)
     result.found += taken.found
     result.bad += taken.bad
-    result.text_size += taken.text_size
 
 
 def _take(cursor: Cursor, listed: list[Line]) -> Reading:
@@ -358,7 +356,7 @@ def _take(cursor: Cursor, listed: list[Line]) -> Reading:
     assert cursor.meetings is not None  # noqa: S101
     turns_of, identity, meetings = cursor.reader.turns, cursor.identity, cursor.meetings
     sha256, decode, result = hashlib.sha256, splitting.decode, Reading()
-    found, size = result.found, 0
+    found = result.found
     for line in listed:
         records, bad = decode(line)
         for record in records:
@@ -366,14 +364,11 @@ def _take(cursor: Cursor, listed: list[Line]) -> Reading:
             if turns:
                 _, first, last, data = record
                 digest = sha256(data).digest()
-                for turn in turns:
-                    found.append(Found(cursor, turn, first, last, digest))
-                    size += len(turn.text)
+                found.extend(Found(cursor, turn, first, last, digest) for turn in turns)
             if skipped:
                 cursor.skipped[skipped] += 1
         if bad:
             result.bad.extend(bad)
-    result.text_size = size
     return result
 
 
@@ -394,7 +389,6 @@ def _consume_long(cursor: Cursor, handle: Handle, stretch: Stretch, result: Read
         head, tail = handle.read(first, EXCERPT_BYTES), handle.read(last - EXCERPT_BYTES, EXCERPT_BYTES)
         turn = splitting.oversize_turn(head, tail, last - first, digest.hexdigest())
         result.found.append(Found(cursor, turn, first, last, digest.digest()))
-        result.text_size += len(turn.text)
     cursor.hasher = running
     _move(cursor, stretch.end, ends)
 

@@ -21,7 +21,7 @@ from sqlalchemy.exc import OperationalError
 from memoryd.database import sqlite
 from memoryd.engine import cursor as reading
 from memoryd.engine import recording, retry, store, unreadable
-from memoryd.engine.cursor import Cursor, Found
+from memoryd.engine.cursor import Cursor
 from memoryd.engine.cursors import Cursors
 from memoryd.engine.documents import Documents
 from memoryd.engine.scrubbing import UnscannedError
@@ -415,7 +415,7 @@ class Ingest:
         try:
             yield result
         finally:
-            self._take(cursor, result)
+            self.take(cursor, result)
 
     def place(self, cursor: Cursor, path: str, stat: ranges.Stat, *, same: bool = False) -> None:
         """Record where the transcript lies and how it looked."""
@@ -495,14 +495,11 @@ class Ingest:
             self.log.info("transcript not read", agent=cursor.agent_id, path=cursor.path, why=why)
         cursor.note = why
 
-    def take(self, cursor: Cursor, found: list[Found]) -> None:
-        """Put turns to what is to be stored."""
-        self._take(cursor, reading.Reading(found, [], sum(len(one.turn.text) for one in found)))
-
-    def _take(self, cursor: Cursor, result: reading.Reading) -> None:
+    def take(self, cursor: Cursor, result: reading.Reading) -> None:
+        """Put what a reading gave to what is to be stored."""
         self.batch.found.extend(result.found)
         self.batch.bad.extend((cursor, span) for span in result.bad)
-        self.batch.size += result.text_size
+        self.batch.size += sum(len(one.turn.text) for one in result.found)
         self.batch.cursors[id(cursor)] = cursor
 
     # --- storing --------------------------------------------------------------------------------------------------
