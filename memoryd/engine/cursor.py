@@ -158,12 +158,6 @@ def _same_ends(cursor: Cursor, handle: Handle) -> bool:
     )
 
 
-def rewind(cursor: Cursor) -> None:
-    """Go back to the start: the file is another one, or another version of itself."""
-    cursor.generation += 1
-    start(cursor)
-
-
 def start(cursor: Cursor) -> None:
     """Stand at byte 0 with nothing consumed."""
     cursor.offset = 0
@@ -393,15 +387,8 @@ def _consume_long(cursor: Cursor, handle: Handle, stretch: Stretch, result: Read
     _move(cursor, stretch.end, ends)
 
 
-class _Ends(NamedTuple):
-    """What a file is known again by, beside the hash of its consumed prefix."""
-
-    head_length: int
-    head_sha256: str
-    marker_sha256: str
-
-
-def _ends(cursor: Cursor, handle: Handle, offset: int, consumed: bytes) -> _Ends:
+def _ends(cursor: Cursor, handle: Handle, offset: int, consumed: bytes) -> tuple[int, str, str]:
+    """What a file is known again by, beside the hash of its prefix: length and hash of its head, hash of its marker."""
     head_length, head_sha256 = cursor.head_length, cursor.head_sha256
     if head_length < HEAD_BYTES:
         head_length = min(offset, HEAD_BYTES)
@@ -409,10 +396,10 @@ def _ends(cursor: Cursor, handle: Handle, offset: int, consumed: bytes) -> _Ends
     tail = consumed[-MARKER_BYTES:]
     if len(tail) < MARKER_BYTES:
         tail = handle.read(max(0, offset - MARKER_BYTES), min(offset, MARKER_BYTES))
-    return _Ends(head_length, head_sha256, hashlib.sha256(tail).hexdigest())
+    return head_length, head_sha256, hashlib.sha256(tail).hexdigest()
 
 
-def _move(cursor: Cursor, offset: int, ends: _Ends) -> None:
+def _move(cursor: Cursor, offset: int, ends: tuple[int, str, str]) -> None:
     cursor.since_verified += offset - cursor.offset
     cursor.offset = offset
     cursor.head_length, cursor.head_sha256, cursor.marker_sha256 = ends

@@ -388,7 +388,8 @@ class Ingest:
         self.place(cursor, path, stat, same=what.name == "unchanged")
         self.set_fate(cursor, what.name)
         if what.action is Action.READ_AGAIN:
-            (reading.start if what.name == "new" else reading.rewind)(cursor)
+            cursor.generation += what.name != "new"  # else it is another file, or another version of itself
+            reading.start(cursor)
         if stat.size > cursor.offset and self._prepare(source, cursor, handle, stat.size):
             self._read_on(cursor, handle, stat.size)
             if rested and not cursor.unfinished:
