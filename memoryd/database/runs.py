@@ -424,11 +424,6 @@ def put_off(engine: Engine, run_id: str, due: str, *, longest: float) -> None:
         query.run(connection, sql, due, longest, run_id)
 
 
-def are_waiting(connection: Connection, kind: str) -> bool:
-    """Say whether any run of a kind waits for its first attempt."""
-    return query.exists(connection, "SELECT 1 FROM job_run WHERE kind = ? AND state = 'queued' AND attempt = 0", kind)
-
-
 def make_due(connection: Connection, kind: str, now: str) -> list[str]:
     """Make the runs of a kind due that wait for their first attempt; returns their ids."""
     sql = (

@@ -171,12 +171,6 @@ def fill_tokens(engine: Engine, counts: Sequence[tuple[int, int]]) -> None:
             )
 
 
-def counted_since(connection: Connection, session_id: str, *, after: int) -> int:
-    """Add up the counted tokens of the main conversation past `after`."""
-    sql = "SELECT sum(tokens) FROM turn WHERE session_id = ? AND seq > ? AND sidechain = 0"
-    return query.number(connection, sql, session_id, after)
-
-
 def unslept(connection: Connection, session_id: str, *, after: int, upto: int = LAST) -> int:
     """Count the messages of people and assistants with `after` < seq ≤ `upto`: what a sleep would be about."""
     return query.number(

@@ -133,7 +133,7 @@ def count_live(engine: Engine, worker: Worker, session_id: str) -> None:
     since = live.Gauge(**json.loads(row["gauge"])).since_seq - 1
     fill_tokens(engine, worker, session_id, after=since)
     with sqlite.writing(engine) as connection:
-        total = turns.counted_since(connection, session_id, after=since)
+        total = turns.added_since(connection, session_id, after=since, tokens_per_byte=0)
         connection.exec_driver_sql(
             "UPDATE session SET counted_tokens = ?, counted_seq = ? WHERE id = ?", (total, row["last_seq"], session_id)
         )
