@@ -154,9 +154,6 @@ def ask_now(engine: Engine, clock: Clock, agent_id: str, session_id: str | None)
 
 def hurry(engine: Engine, clock: Clock) -> list[str]:
     """Make the questions due that only wait for a session to be quiet; returns the ids of their runs."""
-    with sqlite.reading(engine) as connection:
-        if not runs.are_waiting(connection, KIND):
-            return []
     with sqlite.writing(engine) as connection:
         return runs.make_due(connection, KIND, clock.text())
 

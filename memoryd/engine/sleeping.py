@@ -133,7 +133,7 @@ def count_live(engine: Engine, worker: Worker, session_id: str) -> None:
     since = live.Gauge(**json.loads(row["gauge"])).since_seq - 1
     fill_tokens(engine, worker, session_id, after=since)
     with sqlite.writing(engine) as connection:
-        total = turns.counted_since(connection, session_id, after=since)
+        total = turns.added_since(connection, session_id, after=since, tokens_per_byte=0)
         connection.exec_driver_sql(
             "UPDATE session SET counted_tokens = ?, counted_seq = ? WHERE id = ?", (total, row["last_seq"], session_id)
         )
@@ -378,7 +378,7 @@ def flush_live(engine: Engine, settings: Settings, clock: Clock, slot: str, at: 
             queued += bool(request(engine, clock, row, mark, reason=SUMMARY, trigger=trigger))
         with sqlite.writing(engine) as connection:
             why = f"{queued - before} live sessions were queued" if queued > before else "no live session has new turns"
-            runs.use_slot(connection, new_run_id(clock), agent.id, name, trigger, clock.text(), why)
+            runs.skip(connection, new_run_id(clock), agent.id, trigger, clock.text(), why, slot=name)
     return queued
 
 
