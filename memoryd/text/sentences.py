@@ -168,22 +168,22 @@ def quotation(text: str, numbers: Iterable[int], longest: int = 300, own: Iterab
 def _around(text: str, sentences: tuple[Sentence, ...], place: int) -> Iterator[int]:
     """Yield the places of the sentences that are copied with the one at `place`."""
     one = sentences[place]
-    if one.kind is Kind.ITEM:
-        first = last = place
-        while not _begins_item(text, sentences[first]) and first and _goes_with(sentences[first - 1], one):
-            first -= 1
-        while last + 1 < len(sentences) and _goes_with(sentences[last + 1], one):
-            if _begins_item(text, sentences[last + 1]):
-                break
-            last += 1
-    else:
-        first = last = place
-        while first and sentences[first - 1].paragraph == one.paragraph:
-            first -= 1
-        while last + 1 < len(sentences) and sentences[last + 1].paragraph == one.paragraph:
-            last += 1
-        if first and _COLON.search(sentences[first - 1].text):
-            yield first - 1
+    is_item = one.kind is Kind.ITEM
+
+    def goes_on(at: int) -> bool:
+        """Say whether the sentence at a place goes on with the same item, or paragraph, as the one before it."""
+        pair = sentences[at - 1 : at + 1]
+        if is_item:
+            return all(_goes_with(other, one) for other in pair) and not _begins_item(text, pair[-1])
+        return all(other.paragraph == one.paragraph for other in pair)
+
+    first = last = place
+    while first and goes_on(first):
+        first -= 1
+    while last + 1 < len(sentences) and goes_on(last + 1):
+        last += 1
+    if not is_item and first and _COLON.search(sentences[first - 1].text):
+        yield first - 1
     yield from range(first, last + 1)
     lead = sentences[first].lead
     while lead is not None:
