@@ -14,7 +14,7 @@ from memoryd.llm import words
 from memoryd.llm.sentences import is_question
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
 
 class Cue(NamedTuple):
@@ -227,10 +227,10 @@ def _stands(sentence: str, cue: Cue) -> bool:
     return told >= least and not _PASSING.search(sentence)
 
 
-def lectures(own: Sequence[int], other: Sequence[int]) -> bool:
-    """Say whether the lengths of what an assistant says, against the user's own, are those of one who works or teaches.
+def lectures(own: Iterable[str], other: Iterable[str]) -> bool:
+    """Say whether an assistant's messages are so much longer than the user's own that it works for them or teaches.
 
     In a talk of equals a statement is told, not decided or learned, and the words of both weigh the same.
     """
-    user, assistant = own or [1], other or [0]
+    user, assistant = [len(text) for text in own] or [1], [len(text) for text in other] or [0]
     return sum(assistant) / len(assistant) > _LECTURES * sum(user) / len(user)

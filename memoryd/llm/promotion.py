@@ -120,8 +120,8 @@ def is_open(text: str) -> bool:
 
 def is_working(given: Sequence[Entry], *, reported: bool) -> bool:
     """Say whether an assistant works for the user: tools reported, or it says far more than the user."""
-    own = [len(one.text) for one in given if one.by_user]
-    return reported or lasting.lectures(own, [len(one.text) for one in given if one.origin == ASSISTANT])
+    own = [one.text for one in given if one.by_user]
+    return reported or lasting.lectures(own, [one.text for one in given if one.origin == ASSISTANT])
 
 
 def type_of(entry: Entry, text: str, *, working: bool) -> MemoryType:

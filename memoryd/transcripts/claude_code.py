@@ -81,11 +81,12 @@ class ClaudeCode(LineFormat):
         parent = None
         sidechain = path.stem.startswith("agent-") or _is_below_subagents(path)
         if sidechain:
-            parent = _parent_by_path(path) or first_of(_session_of, records)
+            parent = _parent_by_path(path) or first_of(lambda value: word(value.get("sessionId")), records)
             if parent is None:
                 return None
         session = f"{parent}/{path.stem}" if parent else path.stem
-        return Identity(session, parent, first_of(self.cwd_of, records), sidechain, first_of(_time_of, records))
+        started = first_of(lambda value: utc(value.get("timestamp")), records)
+        return Identity(session, parent, first_of(self.cwd_of, records), sidechain, started)
 
     def turns(self, record: Record, identity: Identity, meetings: Pass) -> Reading:
         """The turns of one record."""
@@ -135,14 +136,6 @@ def is_session_id(text: str) -> bool:
     return _UUID.fullmatch(text) is not None
 
 
-def _session_of(value: dict[str, Any]) -> str | None:
-    return word(value.get("sessionId"))
-
-
-def _time_of(value: dict[str, Any]) -> str | None:
-    return utc(value.get("timestamp"))
-
-
 def _content(value: dict[str, Any]) -> object:
     message = value.get("message")
     return message.get("content") if type(message) is dict else None
@@ -181,11 +174,12 @@ def _typed(text: str, *, program: bool) -> list[Said]:
     if program:
         return [message(text, program=True)]
     if _PROGRAM.match(text):
-        return [message(text, program=True), *_command_arguments(text)]
+        command = _COMMAND.match(text)  # what the person typed stands behind it
+        return [message(text, program=True), *(_persons(command["args"].strip()) if command else ())]
     if shell := _SHELL_INPUT.match(text):
-        return [*_persons(shell[1]), *_shell_output(text[shell.end() :])]
+        return [*_persons(shell[1]), Said(Role.TOOL, Origin.TOOL, Kind.MESSAGE, text[shell.end() :])]
     if _SHELL_OUTPUT.match(text):
-        return _shell_output(text)
+        return [Said(Role.TOOL, Origin.TOOL, Kind.MESSAGE, text)]
     return _persons(text)
 
 
@@ -201,16 +195,6 @@ def _persons(text: str) -> list[Said]:
     end = tags[-1].end() if tags[-1][1] else len(text)
     inside = text[tags[0].end() : tags[-1].start() if tags[-1][1] else end]
     return [message(text[: tags[0].start()] + text[end:], program=False), message(inside, program=True)]
-
-
-def _command_arguments(text: str) -> list[Said]:
-    """What the person typed behind a slash command."""
-    command = _COMMAND.match(text)
-    return _persons(command["args"].strip()) if command else []
-
-
-def _shell_output(text: str) -> list[Said]:
-    return [Said(Role.TOOL, Origin.TOOL, Kind.MESSAGE, text)]
 
 
 def _assistant(value: dict[str, Any]) -> list[Said]:
