@@ -47,19 +47,14 @@ def sleepiness(policy: Sleep, situation: Situation, now: datetime) -> Reason:
         return Reason.BELOW
     if situation.messages < policy.min_messages:
         return Reason.FEW
-    if not _is_armed(policy, situation):
+    has_compacted = situation.watermark == 0 or situation.compaction > situation.watermark
+    if not has_compacted and situation.added < _share(policy.rearm, situation.window):
         return Reason.DISARMED
     return Reason.COOLDOWN if _is_cooling(policy, situation, now) else Reason.FULL
 
 
 def _share(part: float, window: int) -> int:
     return ceil(part * window - _ROUNDING)
-
-
-def _is_armed(policy: Sleep, situation: Situation) -> bool:
-    if situation.watermark == 0 or situation.compaction > situation.watermark:
-        return True
-    return situation.added >= _share(policy.rearm, situation.window)
 
 
 def _is_cooling(policy: Sleep, situation: Situation, now: datetime) -> bool:

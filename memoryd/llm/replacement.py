@@ -247,8 +247,9 @@ def _ended(said: str) -> list[frozenset[str]]:
     found = []
     for sentence in (one for one in texts(said) if len(one) <= _LONGEST):
         for clause in _CLAUSE.split(sentence):
-            said_so = _NO_LONGER.search(clause) is not None
-            found += [_words(_NOW.sub(" ", _NO_LONGER.sub(_without_marks, clause)))] if said_so else []
+            if _NO_LONGER.search(clause):
+                rest = _NO_LONGER.sub(lambda so: _MARKS.sub(" ", so[0]), clause)
+                found.append(_words(_NOW.sub(" ", rest)))
         if instead := _INSTEAD.search(sentence):
             old = _words(next(one for one in instead.groups() if one))
             before = _words(sentence[: instead.start()]) - old
@@ -261,11 +262,6 @@ def _ended(said: str) -> list[frozenset[str]]:
     return found
 
 
-def _without_marks(found: re.Match[str]) -> str:
-    """Return a stretch that ends something without the words that say so."""
-    return _MARKS.sub(" ", found[0])
-
-
 def _valued(body: str) -> tuple[str, str, tuple[str, ...]]:
     """Return the subject of a statement that gives it a value, the value and its shape; empty where there is none."""
     plain = " ".join(_NOW.sub(" ", body).split()).rstrip(".!。！").replace("’", "'")
@@ -274,17 +270,10 @@ def _valued(body: str) -> tuple[str, str, tuple[str, ...]]:
         return "", "", ()
     subject, value = [one.strip() for one in found.groups() if one][:2]
     tokens = _TOKEN.findall(value)
-    has_number, has_name = any(map(_has_digit, tokens)), any(_is_name(one) for one in tokens)
+    has_number = any(map(str.isdigit, "".join(tokens)))
+    has_name = any(one[:1].isupper() or prose.is_wide(one) for one in tokens)
     if not (has_number or has_name or _SINGLE.search(subject)) or len(tokens) > _LONGEST_VALUE:
         return "", "", ()
     small = tuple(one.casefold() for one in tokens if one.casefold() in STOP)
     subject = " ".join(fold(subject.replace("—", " ").replace(" - ", " ")).split())
     return subject, fold(value), (*small, "number" * (has_number and not has_name), "name" * has_name)
-
-
-def _has_digit(token: str) -> bool:
-    return any(map(str.isdigit, token))
-
-
-def _is_name(token: str) -> bool:
-    return token[:1].isupper() or (not token.isascii() and prose.is_wide(token))

@@ -174,7 +174,8 @@ def _around(text: str, sentences: tuple[Sentence, ...], place: int) -> Iterator[
         """Say whether the sentence at a place goes on with the same item, or paragraph, as the one before it."""
         pair = sentences[at - 1 : at + 1]
         if is_item:
-            return all(_goes_with(other, one) for other in pair) and not _begins_item(text, pair[-1])
+            is_same = all(other.kind is Kind.ITEM and other.lead == one.lead for other in pair)
+            return is_same and not _begins_item(text, pair[-1])
         return all(other.paragraph == one.paragraph for other in pair)
 
     first = last = place
@@ -189,10 +190,6 @@ def _around(text: str, sentences: tuple[Sentence, ...], place: int) -> Iterator[
     while lead is not None:
         yield lead
         lead = sentences[lead].lead
-
-
-def _goes_with(other: Sentence, item: Sentence) -> bool:
-    return other.kind is Kind.ITEM and other.lead == item.lead
 
 
 def _begins_item(text: str, one: Sentence) -> bool:
@@ -293,9 +290,6 @@ class _Reader:
         self._column = max(_NESTED, len(item[0].expandtabs(_TAB)))
         return True
 
-    def _last_line(self, last: _Run) -> str:
-        return self._text[self._text.rfind("\n", last.start, last.end) + 1 or last.start : last.end]
-
     def _add(self, kind: Kind, start: int, end: int, mark: int = 0, indent: int = -1) -> None:
         self._paragraph += self._is_blank
         self._is_blank, self._open = False, ""
@@ -311,7 +305,7 @@ class _Reader:
             self._open = takes
 
     def _parts(self, last: _Run, line: str) -> bool:
-        before = self._last_line(last)
+        before = self._text[self._text.rfind("\n", last.start, last.end) + 1 or last.start : last.end]
         if last.kind is Kind.QUOTE:
             before, line = _QUOTE.sub("", before, count=1), _QUOTE.sub("", line, count=1)
         return _are_apart(before.rstrip(), line.lstrip().lstrip(_OPENERS))

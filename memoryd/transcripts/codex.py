@@ -255,9 +255,6 @@ def _context(payload: dict[str, Any]) -> tuple[int | None, int | None, str | Non
     info = payload.get("info") if payload.get("type") == "token_count" else None
     if type(info) is not dict:
         return None, None, None
-    last, total = (_total(info.get(key)) for key in ("last_token_usage", "total_token_usage"))
+    usages = (info.get("last_token_usage"), info.get("total_token_usage"))
+    last, total = (tokens(usage.get("total_tokens")) if type(usage) is dict else 0 for usage in usages)
     return last or None, tokens(info.get("model_context_window")) or None, f"{total}/{last}"
-
-
-def _total(usage: object) -> int:
-    return tokens(usage.get("total_tokens")) if type(usage) is dict else 0

@@ -67,7 +67,7 @@ class Messages(LineFormat):
         value = record.value
         messages = _listed(value) or ([value] if _speaks(value) else [])
         if not messages:
-            return Reading((), _unheard(value) or _name_of(value))
+            return Reading((), _unheard(value) or type_name(value.get("type")))
         if messages[0] is value:
             return Reading(_numbered(_message_turns(value, value, _record_id(record, meetings))))
         # Such a line is written anew with each message, so each message is known by itself, and counted in its line.
@@ -136,7 +136,10 @@ def document_records(data: bytes) -> list[Record] | None:
 
 
 def _record_id(record: Record, meetings: Pass) -> str:
-    return _uuid_of(record.value) or derived_id(record, meetings, stamped=_is_stamped(record.value))
+    value = record.value
+    uuid = word(value.get("uuid")) or ""
+    is_stamped = len(word(value.get("id")) or "") >= _ID_CHARS_MIN or time_of(value) is not None
+    return uuid if len(uuid) >= _ID_CHARS_MIN else derived_id(record, meetings, stamped=is_stamped)
 
 
 def _canonical(message: dict[str, Any], line: bytes) -> bytes:
@@ -153,10 +156,6 @@ def _numbered(turns: list[Turn]) -> list[Turn]:
 def _speaks(value: dict[str, Any]) -> bool:
     role = value.get("role")
     return type(role) is str and role.lower() in SPEAKERS and ("content" in value or "tool_calls" in value)
-
-
-def _name_of(value: dict[str, Any]) -> str:
-    return type_name(value["type"]) if "type" in value else "other"
 
 
 def _unheard(value: dict[str, Any]) -> str | None:
@@ -179,15 +178,6 @@ def _objects(value: dict[str, Any]) -> list[dict[str, Any]]:
 def time_of(value: dict[str, Any]) -> str | None:
     """When a message was said, UTC, ISO 8601 with Z; None where it does not tell."""
     return next((found for found in (utc(value.get(key)) for key in _TIMES) if found), None)
-
-
-def _uuid_of(value: dict[str, Any]) -> str | None:
-    uuid = word(value.get("uuid"))
-    return uuid if uuid and len(uuid) >= _ID_CHARS_MIN else None
-
-
-def _is_stamped(value: dict[str, Any]) -> bool:
-    return len(word(value.get("id")) or "") >= _ID_CHARS_MIN or time_of(value) is not None
 
 
 def _message_turns(message: dict[str, Any], line: dict[str, Any], record_id: str) -> list[Turn]:
@@ -221,13 +211,10 @@ def _block(block: object, speaker: Role, origin: Origin) -> Said | None:
         if is_output(kind):
             return tool_result(output_text(block), _call_id(block))
     text = block_text([block])
-    if isinstance(block, dict) and not _is_speech(kind) and has_words(block) and block.keys() != {"text"}:
+    is_speech = type(kind) is str and kind in _SPEECH
+    if isinstance(block, dict) and not is_speech and has_words(block) and block.keys() != {"text"}:
         speaker, origin = Role.SYSTEM, Origin.UNKNOWN  # a document, say: the speaker only handed it over
     return Said(speaker, origin, Kind.MESSAGE, text) if text else None
-
-
-def _is_speech(kind: object) -> bool:
-    return type(kind) is str and kind in _SPEECH
 
 
 def _call(call: dict[str, Any]) -> Said:
