@@ -17,8 +17,9 @@ from memoryd.database import runs, sqlite, turns
 from memoryd.engine.clock import moment_of, text_of
 from memoryd.errors import MemorydError
 from memoryd.files import regular
-from memoryd.gauge import live, sleepiness
+from memoryd.gauge import live
 from memoryd.gauge.fill import fill_of
+from memoryd.gauge.sleepiness import Reason, Situation, sleepiness
 from memoryd.jobs.job import NothingToDo
 from memoryd.jobs.repair import Judges
 from memoryd.jobs.sleep import CONSUMER, SleepInputs
@@ -243,24 +244,21 @@ def _plan(
     if compacted > mark and turns.unslept(connection, row["id"], after=mark, upto=compacted):
         return (RECOVERY, "recovery", compacted)
     verdict = _sleepiness(connection, settings, clock, row, mark, compacted)
-    if verdict.sleep:
+    if verdict is Reason.FULL:
         return (TRIMMED, "threshold", None)
-    if verdict.why is sleepiness.Reason.COOLDOWN:
+    if verdict is Reason.COOLDOWN:
         return Considered(again_at=text_of(moment_of(row["slept_at"]) + settings.sleep.cooldown))
     return Considered()
 
 
 def _sleepiness(
     connection: Connection, settings: Settings, clock: Clock, row: RowMapping, mark: int, compacted: int
-) -> sleepiness.Sleepiness:
+) -> Reason:
     fill = fill_of(row, window_of(settings, row["agent_id"]))
     if fill.ratio < settings.sleep.threshold * 0.999:
         # The common case, decided without asking how much came since the last sleep.
-        return sleepiness.Sleepiness(sleep=False, why=sleepiness.Reason.BELOW)
-    policy = sleepiness.Policy(
-        settings.sleep.threshold, settings.sleep.cooldown, settings.sleep.min_messages, settings.sleep.rearm
-    )
-    situation = sleepiness.Situation(
+        return Reason.BELOW
+    situation = Situation(
         tokens=fill.live.tokens,
         window=fill.window.tokens,
         messages=turns.unslept(connection, row["id"], after=mark),
@@ -269,7 +267,7 @@ def _sleepiness(
         compaction=compacted,
         slept_at=moment_of(row["slept_at"]) if row["slept_at"] else None,
     )
-    return sleepiness.should_sleep(policy, situation, clock.now())
+    return sleepiness(settings.sleep, situation, clock.now())
 
 
 def _rate(row: RowMapping) -> float:
