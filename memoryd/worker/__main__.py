@@ -50,7 +50,7 @@ def main() -> None:
 def operations(state_dir: Path) -> dict[str, Callable[..., Any]]:
     """What the worker can do, by name."""
     return {
-        "count": TokenCounter(state_dir).count,
+        "count": TokenCounter().count,
         "answer": _answer,
         "scan": Scanner(state_dir).scan,
         "embed": Embedder().embed,
