@@ -15,7 +15,9 @@ from memoryd.scrub.finding import Place, Span
 from memoryd.scrub.plausible import is_hash, is_mixed, is_wordy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
+
+    from memoryd.scrub.finding import Find
 
 _WORD = rb"[A-Za-z0-9]"
 _SAFE = rb"[A-Za-z0-9_-]"
@@ -144,7 +146,6 @@ _ROWS: dict[str, tuple[str, bytes]] = {
 }  # fmt: skip
 _TABLE = {prefix: row for prefixes, row in _ROWS.items() for prefix in prefixes.split()}
 _BEFORE = rb"(?<![A-Za-z0-9+])|(?<=\\[nrtfb])|(?<=%[0-9A-F][0-9A-F])|(?<=\\u00[0-9a-f][0-9a-f])|(?<=\x1b\[[0-9]m)"
-KEYWORDS: tuple[bytes, ...] = tuple(dict.fromkeys(prefix.lower().encode() for prefix in _TABLE))
 # What is looked at first; the rest only where this much looks drawn, so that repeated beginnings cost little.
 _WINDOW = 512
 _LINE = 160
@@ -213,7 +214,7 @@ def _patterns(keyword: bytes) -> list[tuple[str, re.Pattern[bytes]]]:
     ]
 
 
-def find(place: Place, keyword: bytes) -> Iterator[Span]:
+def _find_prefixed(place: Place, keyword: bytes) -> Iterator[Span]:
     """The secret that begins at a keyword, if there is one."""
     for rule, pattern in _patterns(keyword):
         found = pattern.match(place.buffer, place.first, min(place.end, place.first + _WINDOW))
@@ -380,8 +381,8 @@ def _lines_end(place: Place, at: int, limit: int, first: bytes) -> int:
     return end
 
 
-# What else than a prefix is searched for, in lower case, and what looks there.
-FINDS: dict[bytes, Callable[[Place, bytes], Iterator[Span]]] = {
+FINDS: dict[bytes, Find] = {
+    **{prefix.lower().encode(): _find_prefixed for prefix in _TABLE},
     b"-----begin ": find_pem,
     b"-----end ": find_pem_end,
     b"ls0tls1crudjti": _find_wrapped,

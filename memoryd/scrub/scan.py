@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
-from memoryd.scrub import carried, columns, formats, named, personal, private
+from memoryd.scrub import carried, columns, commands, formats, named, personal, private
 from memoryd.scrub.encoded import View, stripped, views
-from memoryd.scrub.finding import PLACEHOLDER, Finding, Place, Scrubbed, Span, placeholder
+from memoryd.scrub.finding import PLACEHOLDER, Find, Finding, Place, Scrubbed, Span, placeholder
 from memoryd.scrub.joined import Joined
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 # Finds the known formats in a buffer: (rule, first byte, last byte), the last exclusive.
 FindKnown = Callable[[bytes], Iterable[tuple[str, int, int]]]
-_Find = Callable[[Place, bytes], Iterator[Span]]
 
 ROUNDS_MAX = 8
 LOOKS_MAX = 8  # names in each other's values; what goes on like that is no text, costs too much, and is taken out
@@ -42,7 +41,7 @@ _UNSEEN = tuple((seen, b" " * len(seen)) for seen in (b"-----BEGIN ", b"curl", b
 class _Keyword(NamedTuple):
     text: bytes
     offset: int  # in the keyword that contains it
-    finds: tuple[_Find, ...]
+    finds: tuple[Find, ...]
 
 
 def scan(texts: Sequence[str], policy: Policy, find_known: FindKnown) -> list[Scrubbed]:
@@ -206,13 +205,9 @@ def _private() -> BytesAhoCorasick:
 @cache
 def _rules() -> tuple[BytesAhoCorasick, list[list[_Keyword]]]:
     """The automaton of all keywords, and for each keyword the rules of it and of those it contains."""
-    finds: dict[bytes, list[_Find]] = {}
-    for keywords, find in (
-        (formats.KEYWORDS, formats.find),
-        *(((keyword,), find) for keyword, find in formats.FINDS.items()),
-        *((one.KEYWORDS, one.find) for one in (named, columns, carried)),
-    ):
-        for word in keywords:
+    finds: dict[bytes, list[Find]] = {word: [named.find] for word in named.KEYWORDS}
+    for module in (formats, columns, carried, commands):
+        for word, find in module.FINDS.items():
             finds.setdefault(word, []).append(find)
     words = sorted(finds)
     contained = [
