@@ -19,7 +19,7 @@ from memoryd.errors import ConfigError, LockedError, MemorydError, NotFoundError
 from memoryd.llm.failure import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from multiprocessing.connection import Connection
     from types import TracebackType
     from typing import Self
@@ -148,50 +148,48 @@ class Worker:
 
             return [*rules.scan(texts, policy, lambda _: ())]
         results: list[Scrubbed | None] = [None] * len(texts)
-        known = self._sizes_of(texts)
-        alone: list[int] = []
         patience = SCAN_PATIENCE.total_seconds()
-        waiting = deque(_first_parts(texts, known))
+        waiting = deque(self._first_parts(texts))
         while waiting and patience > 0:
             part = waiting.popleft()
             begun = time.monotonic()
             scanned = self._scan_part([texts[place] for place in part.places], policy, part.deadline)
-            if scanned is not None:
+            if scanned is None:
+                patience -= time.monotonic() - begun
+                waiting.extend(self._lost(texts, part.places))
+            else:
                 for place, result in zip(part.places, scanned, strict=True):
                     results[place] = result
-            else:
-                patience -= time.monotonic() - begun
-                if len(part.places) == 1:
-                    alone += part.places
-                else:
-                    waiting.extend(_parts(part.places, -(-len(part.places) // SCAN_PARTS)))
+                    if self._sizes:
+                        self._sizes.pop(_digest(texts[place]), None)
             progress()
-        if known or alone or waiting:
-            self._remember(texts, known, alone, waiting)
-        return results
-
-    def _sizes_of(self, texts: Sequence[str]) -> dict[int, int]:
-        """By place: in parts of which size a text is to be asked for that was lost before, or left over."""
-        if not self._sizes:
-            return {}
-        found = ((place, self._sizes.get(_digest(text))) for place, text in enumerate(texts))
-        return {place: size for place, size in found if size is not None}
-
-    def _remember(
-        self, texts: Sequence[str], known: Iterable[int], alone: Sequence[int], waiting: Iterable[_Part]
-    ) -> None:
-        """Go on, the next time, where this time ended."""
-        for place in known:
-            self._sizes.pop(_digest(texts[place]), None)
-        for place in alone:
-            _log.warning("a text of %d characters could not be scanned", len(texts[place]))
-            self._sizes[_digest(texts[place])] = ALONE
-        left = [part for part in waiting if part.deadline == SCAN_AGAIN_DEADLINE]
-        self._sizes |= {_digest(texts[place]): len(part.places) for part in left for place in part.places}
         if waiting:
             _log.warning("%d texts are left unscanned for now", sum(len(part.places) for part in waiting))
+        return results
+
+    def _first_parts(self, texts: Sequence[str]) -> Iterator[_Part]:
+        """What is new in batches; then what was lost before or left over, what was lost alone at the very end."""
+        known = {
+            place: size
+            for place, text in enumerate(texts if self._sizes else ())
+            if (size := self._sizes.get(_digest(text))) is not None
+        }
+        new = iter([place for place in range(len(texts)) if place not in known])
+        for batch in _batches([text for place, text in enumerate(texts) if place not in known], SCAN_CHARACTERS):
+            yield _Part([next(new) for _ in batch], SCAN_DEADLINE)
+        for size in sorted(set(known.values()), reverse=True):
+            yield from _parts([place for place, its in known.items() if its == size], max(size, 1))
+
+    def _lost(self, texts: Sequence[str], places: Sequence[int]) -> Iterator[_Part]:
+        """The parts in which to ask for what was lost, at once or in a later call."""
+        size = ALONE if len(places) == 1 else -(-len(places) // SCAN_PARTS)
         if len(self._sizes) > MOST_REMEMBERED:
             self._sizes.clear()
+        self._sizes |= {_digest(texts[place]): size for place in places}
+        if size == ALONE:
+            _log.warning("a text of %d characters could not be scanned", len(texts[places[0]]))
+            return iter(())
+        return _parts(places, size)
 
     def _scan_part(self, texts: list[str], policy: Policy, deadline: timedelta) -> list[Scrubbed | None] | None:
         """The texts scanned; None where the child died of them or was late."""
@@ -367,17 +365,6 @@ def _batches(texts: Sequence[str], most: int) -> Iterator[list[str]]:
         characters += len(text)
     if batch:
         yield batch
-
-
-def _first_parts(texts: Sequence[str], known: Mapping[int, int]) -> Iterator[_Part]:
-    """What is new in batches; then what was left over or lost before, what was lost alone at the very end."""
-    new = [place for place in range(len(texts)) if place not in known]
-    at = 0
-    for batch in _batches([texts[place] for place in new], SCAN_CHARACTERS):
-        yield _Part(new[at : at + len(batch)], SCAN_DEADLINE)
-        at += len(batch)
-    for size in sorted(set(known.values()), reverse=True):
-        yield from _parts([place for place, its in known.items() if its == size], max(size, 1))
 
 
 def _parts(places: Sequence[int], size: int) -> Iterator[_Part]:
