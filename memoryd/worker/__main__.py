@@ -2,10 +2,9 @@
 
     python -m memoryd.worker STATE_DIR [NAME]
 
-Its standard input is a socket. A request is the name of an operation and its arguments, and is answered by a pair:
-True and the result, or False and an error's code, what, where and hint. Both are sent as `multiprocessing` sends
-objects: the two processes run the same code as the same user. No content may reach the other streams: of an unexpected
-error only its type and place are told.
+Its standard input is a socket. A request is the name of an operation and its arguments; it is answered by the result,
+or by an error. Both are sent as `multiprocessing` sends objects: the two processes run the same code as the same user.
+No content may reach the other streams: of an unexpected error only its type and place are told.
 """
 
 from __future__ import annotations
@@ -72,11 +71,11 @@ def serve(connection: Connection, table: Mapping[str, Callable[..., Any]]) -> No
         except (EOFError, OSError):  # between two requests, or in one
             return
         try:
-            answer = True, table[name](*arguments)
+            answer = table[name](*arguments)
         except MemorydError as error:
-            answer = False, (error.code, error.what, error.where, error.hint)
+            answer = error
         except Exception as error:  # noqa: BLE001 - a request that fails must not take the next ones with it
-            answer = False, ("failed", _place_of(error), "worker", "")
+            answer = MemorydError(_place_of(error), "worker")
         connection.send(answer)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import memoryd
-from memoryd.errors import ConfigError, LockedError, MemorydError, NotFoundError, RefusedError, StateError
+from memoryd.errors import MemorydError, StateError
 from memoryd.llm.failure import Failure
 
 if TYPE_CHECKING:
@@ -58,9 +58,6 @@ del sys.path[0]
 import runpy
 runpy.run_module("memoryd.worker", run_name="__main__", alter_sys=False)
 """
-_ERRORS = {
-    kind.code: kind for kind in (MemorydError, StateError, RefusedError, NotFoundError, LockedError, ConfigError)
-}
 _log = logging.getLogger(__name__)
 
 
@@ -265,20 +262,19 @@ class Worker:
         with self._turn:
             self._refuse_if_closed()
             try:
-                is_done, answer = self._ask_once(request, deadline)
+                answer = self._ask_once(request, deadline)
             except _GoneError as error:
                 self._refuse_if_closed()
                 if not again:
                     raise LostError("the worker died", f"operation {request[0]}", "see the log") from error
                 _log.warning("worker died; asking a new one")
                 try:
-                    is_done, answer = self._ask_once(request, deadline)
+                    answer = self._ask_once(request, deadline)
                 except _GoneError as twice:
                     raise LostError("the worker died twice", f"operation {request[0]}", "see the log") from twice
             self._used_at = time.monotonic()
-        if not is_done:
-            code, what, where, hint = answer
-            raise _ERRORS.get(code, MemorydError)(what, where, hint)
+        if isinstance(answer, MemorydError):
+            raise answer
         return answer
 
     def _refuse_if_closed(self) -> None:
@@ -287,7 +283,7 @@ class Worker:
                 "the worker has been stopped", "", "memoryd is ending; the work is done at its next start"
             )
 
-    def _ask_once(self, request: tuple[Any, ...], deadline: timedelta) -> tuple[bool, Any]:
+    def _ask_once(self, request: tuple[Any, ...], deadline: timedelta) -> Any:
         child, connection = self._running()
         late_at = time.monotonic() + deadline.total_seconds()
         timer = threading.Timer(deadline.total_seconds(), child.kill)  # which ends every wait for its socket
@@ -295,7 +291,7 @@ class Worker:
         timer.start()
         try:
             connection.send(request)
-            answer: tuple[bool, Any] = connection.recv()
+            return connection.recv()
         except Exception as error:  # the child is gone, or what it sent is no answer
             self._stop()
             self._refuse_if_closed()
@@ -305,7 +301,6 @@ class Worker:
             raise _GoneError from error
         finally:
             timer.cancel()
-        return answer
 
     def _running(self) -> tuple[subprocess.Popen[bytes], Connection]:
         if self._child is None or self._connection is None or self._child.poll() is not None:
