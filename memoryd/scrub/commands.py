@@ -73,7 +73,6 @@ _RULES: dict[bytes, _Rule] = {
         matches=True,
     ),
     b"openssl": _Rule(b" -", re.compile(rb"(?<=\s)-(?:k|pass|passin|passout)[ \t]{1,4}(?:pass:)?" + _SECRET)),
-    b"pass:": _Rule(b"", re.compile(_SECRET), matches=True),
     b"secret set": _Rule(b" -", re.compile(rb"(?<=\s)(?:-b|--body)[ \t=]{1,4}" + _SECRET), _is_key),
     b"sqlplus": _Rule(b"/", re.compile(rb"(?<=\s)[\w$#]{1,64}/(?P<bare>[^\s@\"'/]{4,128})(?=@|\s|\Z)"), _is_drawn),
     b"jdbc:oracle:": _Rule(b"/", re.compile(rb"(?:thin|oci8?):[\w$#]{1,64}/(?P<bare>[^\s@\"']{4,128})@"), matches=True),
@@ -119,10 +118,6 @@ def _by_rule(place: Place, keyword: bytes) -> Iterator[Span]:
     rule = _RULES[keyword]
     end = _end(place, keyword, rule.within, lines=rule.lines)
     if rule.needs and place.buffer.find(rule.needs, place.last, end) < 0:
-        return
-    if keyword == b"pass:" and not re.search(
-        rb"-pass(?:in|out)?[ \t]{1,4}[\"']?\Z", place.buffer[max(place.begin, place.first - 16) : place.first]
-    ):
         return
     search = rule.pattern.match if rule.matches else rule.pattern.search
     found = search(place.buffer, place.last, end)
