@@ -32,7 +32,6 @@ from memoryd.llm.circuit import Circuit
 from memoryd.llm.endpoint import OPENAI_URL, Endpoint
 from memoryd.llm.failure import Failure, ModelError, Trouble
 from memoryd.worker.client import ClosedError, WorkerError
-from memoryd.worker.protocol import reply_from_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -105,7 +104,7 @@ class Answerer:
         """
         kept = self._kept(asked)
         if _offline_key(asked.ask) in kept:
-            return reply_from_json(kept[_offline_key(asked.ask)])
+            return _stored_reply(kept[_offline_key(asked.ask)])
         if asked.settings.llm.provider == OFFLINE:
             return self._offline(asked, None)
         try:
@@ -195,7 +194,7 @@ class Answerer:
         while waiting:
             part = waiting.popleft()
             stored = kept.get(question_hash(part))
-            result = reply_from_json(stored) if stored else self._part(asked, part, endpoint)
+            result = _stored_reply(stored) if stored else self._part(asked, part, endpoint)
             if isinstance(result, Reply):
                 replies.append(result)
                 continue
@@ -494,6 +493,11 @@ def question_hash(ask: Ask) -> str:
     asked += [[astuple(one) for one in ask.earlier]] if ask.earlier else []
     asked += [ask.text] if ask.text else []
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+
+
+def _stored_reply(data: dict[str, Any]) -> Reply:
+    """Return the reply that `dataclasses.asdict` made these values of."""
+    return Reply(**{**data, "calls": tuple(ToolCall(**call) for call in data.get("calls", ()))})
 
 
 def _offline_key(ask: Ask) -> str:

@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
 from memoryd.errors import LockedError, StateError
-from memoryd.files.open_folder import Entry, give_to
+from memoryd.files.open_folder import Descriptor, Entry, give_to
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,10 +85,8 @@ class Lock:
             return None
         except OSError as error:
             raise self._unusable(error) from error
-        try:
+        with Descriptor(fd):
             return None if self._flock(fd, fcntl.LOCK_SH) else _pid_in(fd)
-        finally:
-            os.close(fd)
 
     def _try(self) -> int | None:
         """A descriptor that holds the lock on the file the path names now; None where somebody else holds it."""
