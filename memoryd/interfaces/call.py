@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from memoryd.errors import ConfigError, NotFoundError
+from memoryd.errors import ConfigError, MemorydError, NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from memoryd.interfaces.output import Output
 
 R = TypeVar("R")
+STDIN = Path("-")
 
 
 class Call:
@@ -105,7 +107,18 @@ class Call:
         return inside[0]
 
 
+def text_of(path: Path) -> str:
+    """Read a text file that an argument names; `-` is standard input."""
+    try:
+        return (sys.stdin.buffer.read() if path == STDIN else path.read_bytes()).decode()
+    except FileNotFoundError:
+        raise NotFoundError("there is no such file", str(path)) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise MemorydError(f"the file cannot be read: {error}", str(path), "name a text file in UTF-8") from error
+
+
 passed = click.make_pass_decorator(Call)
+text_file = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 agent_option = click.option("--agent", "agent_id", metavar="ID", help="The agent, where it is not clear.")
 
 

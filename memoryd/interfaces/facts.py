@@ -5,27 +5,25 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from memoryd.errors import MemorydError, NotFoundError, RefusedError
+from memoryd.errors import NotFoundError, RefusedError
 from memoryd.interfaces import grants
-from memoryd.interfaces.call import Call, agent_option, of_agent
+from memoryd.interfaces.call import Call, agent_option, of_agent, text_file, text_of
 from memoryd.interfaces.output import one_line
 from memoryd.ledger.facts import Category
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from memoryd.config import Agent, Settings
     from memoryd.engine.facts import FactStore
     from memoryd.ledger.facts import Fact
 
 _category = click.Choice([str(one) for one in Category])
-_file = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
-STDIN = Path("-")
 
 
 @click.group()
@@ -136,16 +134,11 @@ def facts_export(call: Call, settings: Settings, agent: Agent, deerflow: bool) -
 
 
 @facts.command("import")
-@click.argument("file", type=_file)
+@click.argument("file", type=text_file)
 @of_agent
 def facts_import(call: Call, settings: Settings, agent: Agent, file: Path) -> None:
     """Take in an export, or a memory.json of DeerFlow, all or nothing. What is known already stays as it is."""
-    try:
-        text = sys.stdin.read() if file == STDIN else file.read_text("utf-8")
-    except OSError as error:
-        raise NotFoundError("the file cannot be read", str(file), str(error.strerror)) from error
-    except UnicodeDecodeError as error:
-        raise MemorydError("the file is no text in UTF-8", str(file)) from error
+    text = text_of(file)
     with _store(settings, agent) as store:
         brought = store.bring(text, str(file))
     data = {

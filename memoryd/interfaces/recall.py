@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import date, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from memoryd.errors import ConfigError, MemorydError, NotFoundError
+from memoryd.errors import ConfigError
 from memoryd.interfaces import grants
-from memoryd.interfaces.call import Call, agent_option, of_agent
+from memoryd.interfaces.call import Call, agent_option, of_agent, text_file, text_of
 from memoryd.interfaces.output import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from memoryd.config import Agent, Settings
     from memoryd.engine.excerpt import Excerpt, Span
     from memoryd.engine.recall import Hit, Narrowing, Recall
     from memoryd.engine.scrubbing import Scrubber
 
-STDIN = Path("-")
 DATABASE = "memoryd.db"
 
 
@@ -183,7 +181,7 @@ def save_command(call: Call, settings: Settings, agent: Agent, text: str) -> Non
 @click.option("--append", metavar="TEXT", help="Add one memory to MEMORY.md.")
 @click.option(
     "--replace",
-    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    type=text_file,
     metavar="FILE",
     help="Make MEMORY.md what FILE holds (- is standard input); what it leaves out ends, guards permitting.",
 )
@@ -196,19 +194,9 @@ def update_command(call: Call, agent_id: str | None, append: str | None, replace
         raise click.UsageError("give --append TEXT or --replace FILE")
     settings = call.settings()
     agent = call.agent(settings, agent_id)
-    row = work.update(settings, agent, append=append, replace=None if replace is None else _text_of(replace))
+    row = work.update(settings, agent, append=append, replace=None if replace is None else text_of(replace))
     data = written(row)
     call.output.result(data, f"{data['run']} {data['why'] or ', '.join(data['files'])}")
-
-
-def _text_of(path: Path) -> str:
-    try:
-        data = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
-        return data.decode()
-    except FileNotFoundError:
-        raise NotFoundError("there is no such file", str(path)) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise MemorydError(f"the file cannot be read: {error}", str(path), "name a text file in UTF-8") from error
 
 
 def written(row: dict[str, Any]) -> dict[str, Any]:
