@@ -143,6 +143,6 @@ def span(_context: click.Context, option: click.Parameter, text: str | None) -> 
         return None
     try:
         found: timedelta = config_values.duration()(config_values.Place(Path(), {}), text)
-    except config_values.RefusedValueError as refused:
+    except ConfigError as refused:
         raise click.BadParameter(f"{refused.what}; {refused.hint}", param_hint=option.opts[0]) from None
     return found
