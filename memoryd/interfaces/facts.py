@@ -11,7 +11,7 @@ import click
 
 from memoryd.errors import NotFoundError, RefusedError
 from memoryd.interfaces import grants
-from memoryd.interfaces.call import Call, agent_option, of_agent, text_file, text_of
+from memoryd.interfaces.call import Call, of_agent, text_file, text_of
 from memoryd.interfaces.output import one_line
 from memoryd.ledger.facts import Category
 
@@ -87,24 +87,14 @@ def facts_add(call: Call, settings: Settings, agent: Agent, text: str, category:
 @click.option("--content", metavar="TEXT")
 @click.option("--category", type=_category)
 @click.option("--confidence", type=float, help="From 0 to 1.")
-@agent_option
-@click.pass_obj
-def facts_edit(
-    call: Call,
-    fact_id: str,
-    content: str | None,
-    category: str | None,
-    confidence: float | None,
-    agent_id: str | None,
-) -> None:
+@of_agent
+def facts_edit(call: Call, settings: Settings, agent: Agent, fact_id: str, **change: Any) -> None:
     """Change what is given of a fact, and nothing else."""
-    if content is None and category is None and confidence is None:
+    if all(one is None for one in change.values()):
         raise click.UsageError("say what to change: --content, --category or --confidence")
-    settings = call.settings()
-    agent = call.agent(settings, agent_id)
     full = _full_id(call, settings, agent, fact_id)
     with _store(settings, agent) as store:
-        fact = store.update(full, content, category, confidence)
+        fact = store.update(full, **change)
     (row,) = grants.shown(settings, agent, "facts edit", [as_row(fact)], "content")
     call.output.result(row, f"{fact.id} is changed")
 

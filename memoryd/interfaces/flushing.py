@@ -13,7 +13,7 @@ from memoryd.engine.clock import Clock
 from memoryd.engine.runner import block_bodies
 from memoryd.errors import RefusedError, StateError
 from memoryd.files.locks import Lock
-from memoryd.interfaces import asking, work
+from memoryd.interfaces import work
 from memoryd.transcripts import chat
 from memoryd.transcripts.turn import Role
 
@@ -68,22 +68,10 @@ def flush(settings: Settings, agent: Agent, messages: Sequence[dict[str, Any]]) 
 
 
 def _read_until(settings: Settings, agent_id: str, recorded: Recorded, patience: float) -> str | None:
-    """Wait until a recorded session is read; its id, None where nobody is left who would read it.
-
-    Whoever holds the lock may be another thread of this process.
-    """
-    asking.ask(settings.state_dir, "read", path=str(recorded.path))
-    lock = Lock(settings.state_dir / LOCK)
-    until = time.monotonic() + patience
-    while True:
-        holder = lock.holder()
-        with reads.open_reader(work.database(settings)) as reader:
-            read = reads.read_until(reader, agent_id, str(recorded.path))
-        if read is not None and read[1] >= recorded.size:
-            return read[0]
-        if holder is None:
-            return None
-        if time.monotonic() >= until:
-            hint = "they are kept, and are read and slept over as soon as they can be; see the log"
-            raise StateError("the messages are recorded and could not be read yet", str(recorded.path), hint)
-        time.sleep(work.POLL_SECONDS)
+    """Wait until a recorded session is read; its id, None where nobody is left who would read it."""
+    path = str(recorded.path)
+    session_id = work.await_read(settings, agent_id, path, recorded.size, time.monotonic() + patience)
+    if session_id is None and Lock(settings.state_dir / LOCK).holder() is not None:
+        hint = "they are kept, and are read and slept over as soon as they can be; see the log"
+        raise StateError("the messages are recorded and could not be read yet", path, hint)
+    return session_id
