@@ -39,6 +39,10 @@ class Edit(ABC):
     def by_hand(self) -> str:
         """Say what a person would do instead."""
 
+    def doubts(self, _old: bytes | None) -> Sequence[str]:
+        """What a person looks at once it is taken away, since nobody knows how it was before."""
+        return ()
+
     def text(self, old: bytes | None) -> str:
         """Decode a file, empty where there is none."""
         try:
