@@ -169,7 +169,7 @@ class Guards:
     """What jobs may do to an agent's core."""
 
     retention_floor: float = _key(values.share(zero=True, one=True), 0.5)
-    erosion_percent: float = _key(values.percent, 25.0)
+    erosion_percent: float = _key(values.share(zero=True, one=True, whole=100), 25.0)
     grounding: str = _key(values.one_of("drop", "refuse"), "drop")
     accounting: str = _key(values.one_of("keep", "archive"), "keep")
 

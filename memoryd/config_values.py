@@ -121,31 +121,20 @@ def whole(low: int) -> Parser:
     return parse
 
 
-def share(*, zero: bool, one: bool) -> Parser:
-    """A part of a whole, from 0 to 1; the two ends as said."""
+def share(*, zero: bool, one: bool, whole: int = 1) -> Parser:
+    """A part of a whole, from 0 to 1 or in percent; the two ends as said."""
 
     def parse(_: Place, value: object) -> float:
-        number = _number(value, "a part of 1, such as 0.8 for 80 %")
-        if not (0 < number < 1 or (zero and number == 0) or (one and number == 1)):
-            low, high = "0 or more" if zero else "above 0", "1 at most" if one else "below 1"
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            hint = "a part of 1, such as 0.8 for 80 %" if whole == 1 else "percent, such as 25"
+            raise ConfigError(f"a number is needed, not {shown(value)}", hint=hint)
+        number = float(value)
+        if not (0 < number < whole or (zero and number == 0) or (one and number == whole)):
+            low, high = "0 or more" if zero else "above 0", f"{whole} at most" if one else f"below {whole}"
             raise ConfigError(f"{value} is out of range", hint=f"{low}, {high}")
         return number
 
     return parse
-
-
-def percent(_: Place, value: object) -> float:
-    """A number from 0 to 100."""
-    found = _number(value, "percent, such as 25")
-    if not 0 <= found <= 100:
-        raise ConfigError(f"{value} is out of range", hint="0 or more, 100 at most")
-    return found
-
-
-def _number(value: object, hint: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ConfigError(f"a number is needed, not {shown(value)}", hint=hint)
-    return float(value)
 
 
 def duration(low: timedelta = timedelta(0)) -> Parser:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -36,13 +36,16 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+def _text(most: int, description: str, default: Any = ...) -> Any:
+    """A text with something in it, of so many characters at most; needed unless there is a default."""
+    return Field(default, min_length=1, max_length=most, description=description)
+
+
 class Search(Arguments):
     """Find what is remembered of earlier sessions: decisions, preferences, facts, notes, and what was said."""
 
-    query: str = Field(
-        min_length=1,
-        max_length=LONGEST_QUERY,
-        description='Any text: words, "phrases", prefix*, names such as snake_case, src/app.py or E1234.',
+    query: str = _text(
+        LONGEST_QUERY, 'Any text: words, "phrases", prefix*, names such as snake_case, src/app.py or E1234.'
     )
     tier: Literal["core", "daily", "recent", "archive", "fact", "session"] | None = Field(
         default=None, description="Only what lies there; everywhere by default."
@@ -61,10 +64,8 @@ class Get(Arguments):
     The text is as it is remembered, but for what a reader could take for markup or a role.
     """
 
-    path: str = Field(
-        min_length=1,
-        max_length=LONGEST_PATH,
-        description="A memory file, such as MEMORY.md or memory/2026-03-04.md; session:ID, fact:ID; the id of a hit.",
+    path: str = _text(
+        LONGEST_PATH, "A memory file, such as MEMORY.md or memory/2026-03-04.md; session:ID, fact:ID; the id of a hit."
     )
     first_line: int = Field(default=1, ge=1, le=1_000_000_000, description="The first line; of a session, the turn.")
     lines: int = Field(default=200, ge=1, le=MOST_LINES, description="How many lines at most.")
@@ -73,10 +74,8 @@ class Get(Arguments):
 class Save(Arguments):
     """Write a note into today's file. Secrets in it are masked."""
 
-    text: str = Field(
-        min_length=1,
-        max_length=LONGEST_NOTE,
-        description="What happened or was learned, in sentences that can be understood without this conversation.",
+    text: str = _text(
+        LONGEST_NOTE, "What happened or was learned, in sentences that can be understood without this conversation."
     )
 
 
@@ -87,17 +86,9 @@ class Update(Arguments):
     note. `memoryd rollback` brings back what was there.
     """
 
-    append: str | None = Field(
-        default=None,
-        min_length=1,
-        max_length=LONGEST_MEMORY,
-        description="One memory that MEMORY.md is to have as well.",
-    )
-    replace: str | None = Field(
-        None,
-        min_length=1,
-        max_length=LONGEST_CORE,
-        description="All of MEMORY.md as it is to be, in Markdown. What it leaves out ends, guards permitting.",
+    append: str | None = _text(LONGEST_MEMORY, "One memory that MEMORY.md is to have as well.", None)
+    replace: str | None = _text(
+        LONGEST_CORE, "All of MEMORY.md as it is to be, in Markdown. What it leaves out ends, guards permitting.", None
     )
 
     @model_validator(mode="after")
@@ -161,6 +152,4 @@ class OneMemory(Arguments):
 class CompleteRefinement(Arguments):
     """What complete_refinement takes."""
 
-    summary: str = Field(
-        min_length=1, max_length=2_000, description="What you have done; it is shown beside the counts."
-    )
+    summary: str = _text(2_000, "What you have done; it is shown beside the counts.")
