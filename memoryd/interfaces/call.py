@@ -92,19 +92,17 @@ class Call:
 
     def agent(self, settings: Settings, agent_id: str | None) -> Agent:
         """Choose the agent: by name, the only one, or the one whose workspace the current folder lies in."""
+        known = f"configured: {', '.join(agent.id for agent in settings.agents)}"
+        found = list(settings.agents)
         if agent_id is not None:
-            found = [agent for agent in settings.agents if agent.id == agent_id]
+            found = [agent for agent in found if agent.id == agent_id]
             if not found:
-                known = ", ".join(agent.id for agent in settings.agents)
-                raise NotFoundError(f"there is no agent {agent_id!r}", hint=f"configured: {known}")
-            return found[0]
-        if len(settings.agents) == 1:
-            return settings.agents[0]
-        inside = [agent for agent in settings.agents if Path.cwd().is_relative_to(agent.workspace)]
-        if len(inside) != 1:
-            known = ", ".join(agent.id for agent in settings.agents)
-            raise ConfigError("which agent is meant?", hint=f"give --agent ID; configured: {known}")
-        return inside[0]
+                raise NotFoundError(f"there is no agent {agent_id!r}", hint=known)
+        elif len(found) != 1:
+            found = [agent for agent in found if Path.cwd().is_relative_to(agent.workspace)]
+        if len(found) != 1:
+            raise ConfigError("which agent is meant?", hint=f"give --agent ID; {known}")
+        return found[0]
 
 
 def text_of(path: Path) -> str:

@@ -192,7 +192,7 @@ def job_run(call: Call, /, kind: str, agent_id: str | None, dry_run: bool, **how
     with _logging(settings):
         rows = work.run_job(settings, kind, lambda: call.agent(settings, agent_id).id, asked)
     told = rows[0] | ({"also": rows[1:]} if rows[1:] else {})
-    call.output.shown(told, "\n".join(map(_run_line, rows)), _undone(rows))
+    call.output.shown(told, "\n".join(map(_run_line, rows)), next(filter(None, map(work.failure_of, rows)), None))
 
 
 @cli.command()
@@ -235,18 +235,6 @@ def _rehearse(call: Call, settings: Settings, kind: str, agent_id: str | None, a
             f"  {one['what']} {one['where']}: {one_line(grants.text_of(one['content'], one))}" for one in row["would"]
         ]
     call.output.result({"dry_run": True, "runs": rows}, "\n".join(lines) or "nothing would be done")
-
-
-def _undone(rows: Sequence[dict[str, Any]]) -> MemorydError | None:
-    """What the first of these runs that did not come to its end is told as."""
-    from memoryd.interfaces import work
-
-    try:
-        for row in rows:
-            work.require_done(row)
-    except MemorydError as error:
-        return error
-    return None
 
 
 def _run_line(row: dict[str, Any]) -> str:
@@ -440,7 +428,7 @@ def session_end(call: Call, session_id: str, agent_id: str | None) -> None:
             _session_of(call, settings, reader, session_id, agent_id)
     with _logging(settings):
         row = work.end_session(settings, session_id)
-    call.output.shown(row, _ended_text(row), _undone([row] if row else []))
+    call.output.shown(row, _ended_text(row), work.failure_of(row) if row else None)
 
 
 def _ended_text(row: dict[str, Any]) -> str:

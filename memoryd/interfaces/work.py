@@ -260,12 +260,19 @@ def carried_out(
     return run_now(settings, agent_id, queue, fresh=fresh)[0]
 
 
-def require_done(row: dict[str, Any]) -> dict[str, Any]:
-    """Turn a run that did not come to its end into the error it is for the person who asked; returns another's row."""
+def failure_of(row: dict[str, Any]) -> MemorydError | None:
+    """What a run that did not come to its end is for the person who asked for it; None for any other."""
     if row["state"] == "declined":
-        raise RefusedError(str(row["why"]), where=row["id"])
+        return RefusedError(str(row["why"]), where=row["id"])
     if row["state"] in UNDONE:
-        raise MemorydError(f"the run ended as {row['state']}: {row['error'] or row['why']}", where=row["id"])
+        return MemorydError(f"the run ended as {row['state']}: {row['error'] or row['why']}", where=row["id"])
+    return None
+
+
+def require_done(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of a run that came to its end; raise what another one is."""
+    if error := failure_of(row):
+        raise error
     return row
 
 
