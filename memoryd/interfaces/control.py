@@ -125,17 +125,15 @@ class Control:
 
     def _answered(self, frame: bytes) -> bytes:
         try:
-            answer = {"ok": True, "data": self._done(frame)}
+            line = json.dumps({"ok": True, "data": self._done(frame)}).encode() + b"\n"
+            if len(line) <= MAX_ANSWER:
+                return line
+            told = {"code": "too_long", "message": "the answer is too long for this socket", "hint": "memoryd --json …"}
         except MemorydError as error:
             told = {"code": error.code, "message": str(error), "hint": error.hint}
-            answer = {"ok": False, "error": told}
         except Exception as error:  # noqa: BLE001 - one bad request must not end the service for all
             self._log.warning("control request failed", error_type=type(error).__name__)
-            answer = {"ok": False, "error": {"code": "failed", "message": type(error).__name__, "hint": ""}}
-        line = json.dumps(answer).encode() + b"\n"
-        if len(line) <= MAX_ANSWER:
-            return line
-        told = {"code": "too_long", "message": "the answer is too long for this socket", "hint": "memoryd --json …"}
+            told = {"code": "failed", "message": type(error).__name__, "hint": ""}
         return json.dumps({"ok": False, "error": told}).encode() + b"\n"
 
     def _done(self, frame: bytes) -> Any:
