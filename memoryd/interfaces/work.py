@@ -439,8 +439,10 @@ def call_knife(
     the row says how.
     """
     catch_up(settings, agent)
-    if tool == knife.SEARCH and (found := _found_beside(settings, agent, arguments)) is not None:
-        return None, found
+    if tool == knife.SEARCH:
+        with _reading(settings) as connection:
+            if not called_refining.goes_on(connection, agent.id):  # one that goes on answers by itself
+                return None, called_refining.found_in(connection, agent.id, arguments)
     with scrubbing(settings) as scrubber:
         (clean,) = scrubber.redact([arguments])
 
@@ -452,14 +454,6 @@ def call_knife(
     row = run_now(settings, agent.id, queue)[0]
     with _reading(settings) as connection:
         return row, called_refining.answer_of(connection, row["id"])
-
-
-def _found_beside(settings: Settings, agent: Agent, arguments: str) -> dict[str, Any] | None:
-    """Answer a search of the core; None where a refinement of the agent's own goes on, which answers it itself."""
-    with _reading(settings) as connection:
-        if called_refining.goes_on(connection, agent.id):
-            return None
-        return called_refining.found_in(connection, agent.id, arguments)
 
 
 def core_size_if_due(settings: Settings, agent: Agent) -> int | None:
