@@ -31,7 +31,7 @@ from memoryd.gauge.estimate import estimate
 from memoryd.jobs import dream, facts, reader, refine, sleep, weighing
 from memoryd.jobs import judging as judging_module
 from memoryd.jobs.consolidation import Earlier, Entry
-from memoryd.jobs.job import AddMemories, Apply, Ask, Enter, Found, Reply, Search, ToolCall
+from memoryd.jobs.job import AddMemories, Ask, Enter, Reply, ToolCall
 from memoryd.jobs.reader import Answer
 from memoryd.jobs.refinement import Session
 from memoryd.jobs.repair import REPAIR, Judges
@@ -291,19 +291,23 @@ def refine_rows(play: dict[str, Any], claim: dict[str, Any], reading: Reading) -
         room=100_000, instructions="refine", consent_instructions="", judges=judges(),
     )  # fmt: skip
     done = ToolCall("2", "complete_refinement", json.dumps({"summary": "done"}))
-    step = refine.begin(inputs)
+    talk = refine.Talk(session, memories, inputs.judges)
+    steps = talk.refine(inputs)
+    answer: Reply | tuple[()] | None = None
     for _ in range(60):
-        if isinstance(step, Apply):
-            return [{"claim": claim["text"], "verdict": "kept", "step": "reader", "why": ""}]
-        if isinstance(step, Search):
-            step = refine.resume(inputs, step, Found(()))
-        elif not isinstance(step, Ask):
+        try:
+            step = steps.send(answer)
+        except StopIteration:
             break
+        if isinstance(step, refine.Apply):
+            return [{"claim": claim["text"], "verdict": "kept", "step": "reader", "why": ""}]
+        if not isinstance(step, Ask):
+            answer = ()
         elif step.job == reader.JOB:
-            step = refine.resume(inputs, step, reading.reply(step))
+            answer = reading.reply(step)
         else:
-            step = refine.resume(inputs, step, Reply("", "stop", "openai", calls=(call, done)))
-    timeline = getattr(getattr(step, "session", None), "timeline", ())
+            answer = Reply("", "stop", "openai", calls=(call, done))
+    timeline = talk.session.timeline
     why = next((row["verdict"] for row in timeline if row["tool"] != "complete_refinement"), "refused")
     return [{"claim": claim["text"], "verdict": "refused", "step": str(why), "why": str(why)}]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from memoryd.database import memories, runs, sqlite
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from memoryd.engine.commit import Outcome, Preview
     from memoryd.engine.gate import Passed
     from memoryd.jobs.job import Edit
+    from memoryd.jobs.refine import Apply
     from memoryd.jobs.refinement import Session
     from memoryd.jobs.tally import Tally
     from memoryd.ledger.guards import Refusal
@@ -52,11 +53,7 @@ class Shadow:
     changes: tuple[Change, ...] = ()
 
 
-def _no_proposal(_done: Done, _outcome: Outcome, _note: Operate) -> bool:
-    return False
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProposingRefiner(refining.Refiner):
     """A refiner whose changes wait.
 
@@ -65,7 +62,7 @@ class ProposingRefiner(refining.Refiner):
         shadow: what it has come to.
     """
 
-    propose: Propose = _no_proposal
+    propose: Propose
     shadow: Shadow = field(default_factory=Shadow)
 
     def core(self) -> list[Memory]:
@@ -103,14 +100,9 @@ class ProposingRefiner(refining.Refiner):
             if isinstance(edit, Operate):
                 self._tried(edit)
 
-    def carried(
-        self,
-        operate: Operate,
-        session: Session,  # noqa: ARG002 - the receipt is written when it ends
-        tool: str,  # noqa: ARG002
-    ) -> tuple[Sequence[Change], Sequence[Refusal]]:
+    def carried(self, step: Apply) -> tuple[Sequence[Change], Sequence[Refusal]]:
         """Have the guards judge a change, and take what they let pass for done."""
-        passed = self._tried(operate)
+        passed = self._tried(step.operate)
         self.noted(committing.Committed(refused=tuple(guards.rows(passed.refusals))))
         return passed.changes, passed.refusals
 
@@ -149,10 +141,7 @@ class ProposingRefiner(refining.Refiner):
             told = {refining.KIND: receipt[refining.KIND] | ({"rolled_back": True} if undo else {})}
             state, why, how = refining.ending(session, undo=undo, changed=bool(done.changes), conflict=False)
             told[refining.KIND]["end"] = {"tokens": session.tokens}
-            note = self.note(session, done, after, how)
-            outcome = self.outcome(state, why, told, session.claims)
-            self.noted(committing.commit(self.writer, self.run, [note], outcome))
-            self.logged(state, why)
+            self.close([self.note(session, done, after, how)], state, why, told, session.claims)
             return
         _, why, _ = refining.ending(session, undo=False, changed=True, conflict=False)
         cut = "" if session.ended == COMPLETED else f"it was cut short ({session.ended}); "
@@ -201,12 +190,6 @@ class ProposingRefiner(refining.Refiner):
         done = Done(self.shadow.edits, receipt, why, summary=summary, made_from=self._made_from(seen))
         if not self.propose(done, self.outcome(runs.PROPOSED, why, receipt, claims), note):
             refining.Refiner.end(self, "failed", "what it came to was changed meanwhile", receipt)
-
-
-def proposing(refiner: refining.Refiner, propose: Propose) -> ProposingRefiner:
-    """A refiner as one whose changes wait."""
-    given = {one.name: getattr(refiner, one.name) for one in fields(refiner)}
-    return ProposingRefiner(**given, propose=propose)
 
 
 def _with_id(operate: Operate, changes: Sequence[Change]) -> Operate:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from memoryd.database import audit, memories, runs, spend, sqlite
 from memoryd.engine import commit as committing
@@ -21,8 +21,8 @@ from memoryd.errors import RefusedError, StateError
 from memoryd.files import regular
 from memoryd.gauge.estimate import estimate
 from memoryd.jobs import knife, refine, tally
-from memoryd.jobs.job import Applied, Apply, Ask, Declined, Done, Found, NothingToDo, Operate, Search
-from memoryd.jobs.refine import Over, RefineInputs
+from memoryd.jobs.job import Applied, Ask, Done, Operate
+from memoryd.jobs.refine import Apply, RefineInputs, Talk
 from memoryd.jobs.refinement import BREAKER, BREAKERS, COMPLETED, Session, first_said
 from memoryd.jobs.tally import Audited
 from memoryd.ledger.guards import Door, Guard, Limits, Refusal, core_tokens
@@ -47,12 +47,14 @@ if TYPE_CHECKING:
     from memoryd.files.log import Log
     from memoryd.files.open_folder import OpenFolder
     from memoryd.jobs.job import Reply
-    from memoryd.jobs.refine import RefineStep
+    from memoryd.jobs.refine import Steps
     from memoryd.jobs.tally import Tally
     from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Change
 
+T = TypeVar("T")
 KIND = ledger_runs.REFINE
+AGENT = "agent"  # who calls the tools, as the options of a run name it; else a model that is asked
 DEDUP = ledger_runs.DEDUP
 READER = "reader"  # what the second reader was asked, as the run report names it
 TAG = "refinement"  # of the journal's entries
@@ -107,15 +109,12 @@ class Refiner:
         Raises:
             StaleRunError: another claim owns the run by now, or it is cancelled and has changed nothing.
         """
-        while True:
-            try:
-                work()
-            except committing.StaleRunError:
-                if not self.tally().changes or not self.heeds_cancel():
-                    raise
-                work = self._end_cancelled
-            else:
-                return
+        try:
+            work()
+        except committing.StaleRunError:
+            if not self.tally().changes or not self.heeds_cancel():
+                raise
+            self.in_good_order(self._end_cancelled)
 
     def _end_cancelled(self) -> None:
         self.keep()
@@ -126,33 +125,44 @@ class Refiner:
         return runs.heed_cancel(self.writer.engine, self.run)
 
     def _carry_out(self) -> None:
-        cut_off = self._cut_off()
-        if cut_off is not None:
-            self.finish(cut_off)
+        if self.tally().changes:  # an earlier attempt of this run has begun
+            self.finish(self.restored().end(CANCELLED if self.heeds_cancel() else STOPPED))
             return
         self.writer.take_over(self.run.agent_id)
-        unwanted = self.unwanted()
-        if unwanted is not None:
-            self.end("skipped", unwanted)
+        inputs = self.begun()
+        if inputs is None:
             return
-        self.end_duplicates()
-        inputs = self.gather()
-        step = refine.begin(inputs)
+        talk = self.talk(inputs.session)
         until = self.source.clock.monotonic() + self.source.settings.refine.max_time.total_seconds()
-        while not isinstance(step, Over | NothingToDo | Declined):
-            step = self._stopped(step, until) or self._next(inputs, step)
-        if isinstance(step, Over):
-            self.finish(step.session)
+        unwanted = self.converse(talk, talk.refine(inputs), until)
+        if unwanted is None:
+            self.finish(talk.session)
         else:
-            self.end("declined" if isinstance(step, Declined) else "skipped", step.why)
+            self.end(*unwanted)
+
+    def begun(self) -> RefineInputs | None:
+        """Return what it begins with; None, and the run is at its end, where nobody wants it or nothing is to do."""
+        why = self.unwanted()
+        if why is None:
+            self.end_duplicates()
+            inputs = self.gather()
+            why = refine.nothing(inputs)
+            if why is None:
+                return inputs
+        self.end("skipped", why)
+        return None
 
     def unwanted(self) -> str | None:
         """Why nobody wants a refinement of this core; None where somebody may."""
         return None
 
-    def first_step(self) -> RefineStep:
+    def first_step(self) -> object:
         """What it would begin with, for a rehearsal: a question, or why there is nothing to do."""
-        return refine.begin(self.gather())
+        inputs = self.gather()
+        try:
+            return next(self.talk(inputs.session).refine(inputs))
+        except StopIteration as over:
+            return over.value
 
     # --- what it is made of ---------------------------------------------------------------------------------------
 
@@ -171,7 +181,7 @@ class Refiner:
             lost = gate.eroded(connection, self.run.agent_id, self.writer.now())
         return RefineInputs(
             core=tuple(core),
-            session=begun(core, self.run, settings.refine, self.writer.limits),
+            session=self._fresh(core),
             target=settings.refine.target_tokens,
             eroded=lost,
             erosion_percent=self.writer.limits.erosion_percent,
@@ -182,6 +192,19 @@ class Refiner:
             room=self.room,
             instructions=sleeping.instructions(refine.JOB),
             consent_instructions=sleeping.instructions(refine.CONSENT),
+        )
+
+    def _fresh(self, core: Sequence[Memory]) -> Session:
+        """A refinement of this core that has not done anything yet."""
+        settings, limits = self.source.settings.refine, self.writer.limits
+        tokens = core_tokens(core, estimate)
+        return Session(
+            mode=mode_of(self.run, settings),
+            tokens=tokens,
+            ids=frozenset(memory.id for memory in core),
+            floor=math.ceil(limits.retention_floor * tokens),
+            most_mutations=limits.max_mutations,
+            most_steps=settings.max_steps,
         )
 
     def today(self) -> date:
@@ -204,67 +227,87 @@ class Refiner:
         found = dedup.run(writer.engine, self.run, now=writer.now, new_hex=writer.new_id, limits=writer.limits)
         self.kept.update(found.receipt)
         if isinstance(found, Done) and found.edits:
-            self.noted(committing.commit(writer, self.run, found.edits, self.under_way()))
+            self.noted(committing.commit(writer, self.run, found.edits, self._under_way({})))
 
-    def under_way(self, **told: object) -> committing.Outcome:
+    def _under_way(self, told: Mapping[str, Any]) -> committing.Outcome:
         """The outcome of a commit behind which there is more to do, with what the receipt is to tell until then."""
         return committing.Outcome(committing.RUNNING, receipt={**self.kept, **told})
 
     # --- steps ----------------------------------------------------------------------------------------------------
 
-    def _stopped(self, step: RefineStep, until: float) -> Over | None:
-        """The end of a refinement that a person or its time stops; before it has changed anything the run stops."""
-        if self.source.clock.monotonic() > until:
-            over = refine.cut_short(step, "out of time")
-            return over or Over(begun((), self.run, self.source.settings.refine, self.writer.limits).end("out of time"))
-        over = refine.cut_short(step, CANCELLED)
-        if over is not None and self.heeds_cancel():
-            return over
-        self.go_on()
-        return None
+    def talk(self, session: Session) -> Talk:
+        """A refinement that has come so far, on the core as it is now."""
+        return Talk(session, self.core(), sleeping.judges(self.source))
 
-    def _next(self, inputs: RefineInputs, step: RefineStep) -> RefineStep:
-        if isinstance(step, Search):
-            return refine.resume(inputs, step, self._found(step))
-        if isinstance(step, Apply):
-            return refine.resume(inputs, step, self._applied(step))
-        if not isinstance(step, Ask):
-            raise TypeError(f"{type(step).__name__} is no step to carry out")
+    def converse(self, talk: Talk, steps: Steps[T], until: float = math.inf) -> T | None:
+        """Carry out the steps up to the last, and return what they come to.
+
+        A person or its time, the monotonic `until`, ends it between two steps, and a model that does not answer;
+        before it has changed anything the run stops.
+        """
+        answer: Any = None
+        while True:
+            try:
+                step = steps.send(answer)
+            except StopIteration as over:
+                result: T = over.value
+                return result
+            if self._is_stopped(talk, until):
+                return None
+            if isinstance(step, Ask):
+                answer = self._answer(talk, step)
+                if talk.session.ended is not None:
+                    return None
+            elif isinstance(step, Apply):
+                answer = self.apply(step)
+            else:
+                answer = search(self.core(), step.query, step.after, step.before)
+
+    def _is_stopped(self, talk: Talk, until: float) -> bool:
+        if until == math.inf:
+            return False
+        if self.source.clock.monotonic() > until:
+            talk.session = talk.session.end("out of time")
+            return True
+        if talk.session.mutations and self.heeds_cancel():
+            talk.session = talk.session.end(CANCELLED)
+            return True
+        self.go_on()
+        return False
+
+    def _answer(self, talk: Talk, step: Ask) -> Reply | None:
+        """Get the reply to a question; None for one that cannot be asked: it is too long, or nobody reads."""
         try:
-            reply = self.ask(step)
+            return self.ask(step)
         except ClosedError:
             raise
         except (ModelError, WorkerError) as error:
+            if is_called(self.run):
+                self.log.warning("second reader does not answer", run=self.run.id, why=error.what)
+                return None
             if isinstance(error, ModelError) and error.failure.trouble is Trouble.OVERFLOW and step.tools:
-                return refine.smaller(inputs, step)
-            over = refine.cut_short(step, f"the model failed: {error.what}")
-            if over is None:
+                return None
+            if not talk.session.mutations:
                 raise
-            return over
-        return refine.resume(inputs, step, reply)
+            talk.session = talk.session.end(f"the model failed: {error.what}")
+            return None
 
-    def _found(self, step: Search) -> Found:
-        return Found(tuple(search(self.core(), step.query, step.after, step.before)))
-
-    def _applied(self, step: Apply) -> Applied:
-        return self.apply(step.operate, refine.session_of(step), refine.tool_of(step))
-
-    def apply(self, operate: Operate, session: Session, tool: str) -> Applied:
+    def apply(self, step: Apply) -> Applied:
         """Carry one change out, or have it refused; the receipt tells of the refinement so far."""
-        texts = [text for one in operate.operations if (text := text_of(one)) is not None]
+        texts = [text for one in step.operate.operations if (text := text_of(one)) is not None]
         try:
             self.source.scrubber.require_clean(texts, f"what run {self.run.id} would write")
         except SecretError as error:
-            refused = Refusal(Guard.TAINT, tuple(operate.seen), error.what)
+            refused = Refusal(Guard.TAINT, tuple(step.operate.seen), error.what)
             return Applied((), (refused,), tuple(self.core()))
-        changes, refusals = self.carried(operate, session, tool)
+        changes, refusals = self.carried(step)
         return Applied(tuple(changes), tuple(refusals), tuple(self.core()))
 
-    def carried(self, operate: Operate, session: Session, tool: str) -> tuple[Sequence[Change], Sequence[Refusal]]:
+    def carried(self, step: Apply) -> tuple[Sequence[Change], Sequence[Refusal]]:
         """Have the guards judge a change, and make what they let pass."""
-        doing = {"tool": tool, "ids": list(operate.seen)}
-        outcome = self.under_way(**{KIND: session.row() | {"doing": doing}})
-        done = committing.commit(self.writer, self.run, [operate], outcome)
+        doing = {"tool": step.tool, "ids": list(step.operate.seen)}
+        outcome = self._under_way({KIND: step.session.row() | {"doing": doing}})
+        done = committing.commit(self.writer, self.run, [step.operate], outcome)
         self.noted(done)
         return done.changes, [
             Refusal(Guard(row["guard"]), tuple(row["memories"]), row["why"], row["numbers"]) for row in done.refused
@@ -279,12 +322,6 @@ class Refiner:
     def go_on_from(self, kept: Sequence[Any]) -> None:
         """Go on from that; where each change is written at once there is nothing to go on from."""
 
-    def _cut_off(self) -> Session | None:
-        """The refinement that an earlier attempt of this run has begun to carry out; None where there is none."""
-        if not self.tally().changes:
-            return None
-        return self.restored().end(CANCELLED if self.heeds_cancel() else STOPPED)
-
     def receipt(self) -> dict[str, Any]:
         """The run's receipt so far."""
         with sqlite.reading(self.writer.engine) as connection:
@@ -298,19 +335,10 @@ class Refiner:
         """Return what the second reader was asked in all parts of the run, for the run report."""
         return {READER: found} if (found := _added(self.kept.get(READER, {}), self.read())) else {}
 
-    def has_begun(self) -> bool:
-        """Whether the receipt tells of a refinement already."""
-        return KIND in self.receipt()
-
-    def is_cut_off(self) -> bool:
-        """Whether a change was made, and its process ended before it was told what came of it."""
-        return "doing" in self.receipt().get(KIND, {})
-
     def restored(self) -> Session:
         """The refinement as far as the run's receipt tells it; a new one where it tells nothing."""
         receipt = self.receipt()
-        fresh = begun(self.core(), self.run, self.source.settings.refine, self.writer.limits)
-        return restored(receipt.get(KIND, {}), receipt, fresh)
+        return restored(receipt.get(KIND, {}), receipt, self._fresh(self.core()))
 
     def tally(self) -> Tally:
         """What was done so far."""
@@ -355,10 +383,22 @@ class Refiner:
         tokens = (session.tokens, session.tokens if undo else after)
         receipt[KIND]["end"] = {"tokens": tokens[1]}
         note = self.note(session, done, after, how)
-        revise = self._revise if undo else None
-        outcome = self.outcome(state, why, receipt, session.claims)
-        self.noted(committing.commit(self.writer, self.run, [note], outcome, revise=revise))
-        self.logged(state, why)
+        self.close([note], state, why, receipt, session.claims, self._revise if undo else None)
+
+    def close(
+        self,
+        edits: Sequence[Operate],
+        state: str,
+        why: str | None,
+        receipt: dict[str, Any],
+        claims: Sequence[Mapping[str, Any]],
+        revise: committing.Revise | None = None,
+    ) -> None:
+        """Write what is left to write, and end the run."""
+        outcome = self.outcome(state, why, receipt, claims)
+        self.noted(committing.commit(self.writer, self.run, edits, outcome, revise=revise))
+        run = self.run
+        self.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=state, why=why)
 
     def note(self, session: Session, done: Tally, after: int, how: str | None) -> Operate:
         """The entry of the journal that tells the agent of it."""
@@ -388,8 +428,7 @@ class Refiner:
         ended = self.tally().duplicates
         if state == "skipped" and ended:
             state, why = "succeeded", f"{ended} duplicates ended; {why}"
-        committing.commit(self.writer, self.run, [], self.outcome(state, why, receipt or {}, claims))
-        self.logged(state, why)
+        self.close([], state, why, receipt or {}, claims)
 
     def outcome(
         self, state: str, why: str | None, receipt: dict[str, Any], claims: Sequence[Mapping[str, Any]] = ()
@@ -399,11 +438,6 @@ class Refiner:
         row = {"claims": redacted_json(self.source.scrubber, claims)} if claims else {}
         told = {**self.kept, **self.reading(), **receipt}
         return committing.Outcome(state, why, spent.tokens_in, spent.tokens_out, told, row=row)
-
-    def logged(self, state: str, why: str | None) -> None:
-        """Tell the log how the run ended."""
-        run = self.run
-        self.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=state, why=why)
 
 
 def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
@@ -416,6 +450,11 @@ def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
 def entry(text: str, now: str) -> Operate:
     """What puts an entry about a refinement into the journal."""
     return Operate((Add(Kind.JOURNAL, text, tags=(TAG,), origin_at=now),), Door.JOURNAL)
+
+
+def is_called(run: Run) -> bool:
+    """Whether it is the agent itself that refines."""
+    return run.options.get("by") == AGENT
 
 
 def key_of(agent_id: str) -> str:
@@ -482,26 +521,6 @@ def ending(session: Session, *, undo: bool, changed: bool, conflict: bool) -> tu
     if session.ended == CANCELLED:
         state = "cancelled"
     return state, f"{what}; {became}", f"{what}; {became}"
-
-
-def begun(core: Sequence[Memory], run: Run, settings: RefineSettings, limits: Limits) -> Session:
-    """A refinement of this core that has not done anything yet.
-
-    Args:
-        core: live.
-        run: its options name the mode, where it is not the configured one.
-        settings: `refine` of the configuration.
-        limits: of the guards.
-    """
-    tokens = core_tokens(core, estimate)
-    return Session(
-        mode=mode_of(run, settings),
-        tokens=tokens,
-        ids=frozenset(memory.id for memory in core),
-        floor=math.ceil(limits.retention_floor * tokens),
-        most_mutations=limits.max_mutations,
-        most_steps=settings.max_steps,
-    )
 
 
 def limits_of(mode: str, settings: Settings) -> Limits:

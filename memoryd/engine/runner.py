@@ -352,7 +352,7 @@ class Runner:
 
     def _refine(self, run: Run, workspace: Path) -> None:
         refiner = self.refiner(run, workspace)
-        if called_refining.is_called(run):
+        if refining.is_called(run):
             called_refining.carry_out(refiner)
         else:
             refiner.carry_out()
@@ -475,7 +475,8 @@ class Runner:
         def propose(done: Done, outcome: committing.Outcome, note: Operate) -> bool:
             return self._put(run, done, outcome, writer, [note])
 
-        refiner = refining.Refiner(
+        kind = partial(proposed_refining.ProposingRefiner, propose=propose) if proposes else refining.Refiner
+        return kind(
             source=sleeping.Source(
                 self.engine, self.settings, self.worker, self.scrubber, self.clock, workspace, known=reader.known
             ),
@@ -488,7 +489,6 @@ class Runner:
             log=self.log,
             read=reader.receipt,
         )
-        return proposed_refining.proposing(refiner, propose) if proposes else refiner
 
     def _may_propose(self, run: Run) -> bool:
         """Whether a refinement is to propose: one that has written changes ends as what it began as."""

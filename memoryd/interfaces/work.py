@@ -148,7 +148,7 @@ def require_mode(kind: str, mode: str | None) -> None:
 def _refine(engine: Engine, clock: Clock, agent_id: str, mode: str | None, *, force: bool) -> str:
     with sqlite.reading(engine) as connection:
         waiting = runs.open_by_key(connection, refining.key_of(agent_id))
-    if waiting is not None and called_refining.is_called(runs.get_run(engine, waiting)):
+    if waiting is not None and refining.is_called(runs.get_run(engine, waiting)):
         hint = "wait until it is over, or end it: memoryd job cancel"
         raise RefusedError("the agent refines its core itself at the moment", waiting, hint)
     options = {"mode": mode} if mode is not None else {}

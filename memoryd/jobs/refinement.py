@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from memoryd.jobs.claims import Cues
     from memoryd.jobs.condensation import Condensed, Draft, Reading
-    from memoryd.jobs.job import Applied, Found, ToolCall
+    from memoryd.jobs.job import Applied, ToolCall
     from memoryd.ledger.memory import Memory
 
 MOST_REPEATS = 3  # calls in a row that are the same to the letter end it: nothing new would come of a fourth
@@ -197,9 +197,9 @@ class Session:
         row = {**self.claims[-1], "verdict": str(Outcome.REFUSED), "why": why, "step": str(Step.GUARD)}
         return replace(self, claims=(*self.claims[:-1], row))
 
-    def found(self, name: str, core: Mapping[str, Memory], found: Found) -> tuple[Session, str]:
-        """Take what a search found, and the text to answer with."""
-        hits = [one for one in found.ids if one in core][:MOST_FOUND]
+    def found(self, name: str, core: Mapping[str, Memory], found: Sequence[str]) -> tuple[Session, str]:
+        """Take what a search found, the best first, and the text to answer with."""
+        hits = [one for one in found if one in core][:MOST_FOUND]
         rows = [ledger_line(core[one]) for one in hits]
         return self.noted(name, "done"), _told(found=len(hits), memories=rows)
 
