@@ -532,11 +532,6 @@ def slot_is_used(connection: Connection, slot: str) -> bool:
     return connection.exec_driver_sql("SELECT 1 FROM job_run WHERE slot = ?", (slot,)).first() is not None
 
 
-def use_slot(connection: Connection, run_id: str, agent_id: str, slot: str, trigger: str, now: str, why: str) -> None:
-    """Use up a slot by a run of its own, which says what the slot came to."""
-    skip(connection, run_id, agent_id, trigger, now, why, slot=slot)
-
-
 def skip(
     connection: Connection,
     run_id: str,

@@ -17,9 +17,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from memoryd.database import memories, runs, sqlite
-from memoryd.engine import refining, sleeping
+from memoryd.engine import queueing, refining
 from memoryd.engine.clock import moment_of, text_of
 from memoryd.engine.commit import StaleRunError
+from memoryd.engine.gate import AGENT_TOOL
 from memoryd.engine.proposed_refining import PENDING
 from memoryd.engine.refining import AGENT, KIND, is_called
 from memoryd.errors import RefusedError
@@ -145,9 +146,8 @@ def hand_over(
     if tool not in BEGINNING:
         hint = f"a refinement is due: {', '.join(sorted(BEGINNING))} begin it; else {_OTHERWISE}"
         raise RefusedError("no refinement has begun, so nothing was done", tool, hint)
-    row: dict[str, Any] = {"id": sleeping.new_run_id(clock), "kind": KIND, "agent_id": agent_id}
-    row |= {"actor": "agent-tool", "trigger": "agent", "key": refining.key_of(agent_id), "options": {"by": AGENT}}
-    runs.enqueue(connection, row | {"created_at": now, "scheduled_for": now})
+    row = queueing.row_of(clock, KIND, agent_id, AGENT, actor=AGENT_TOOL, key=refining.key_of(agent_id))
+    runs.enqueue(connection, row | {"options": {"by": AGENT}})
     runs.give_text(connection, row["id"], text)
     return str(row["id"])
 

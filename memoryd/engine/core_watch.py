@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.database import alarms, audit, memories, runs, sqlite
-from memoryd.engine import ledger_runs, sleeping
+from memoryd.engine import ledger_runs, queueing
 from memoryd.engine.alarms import LATE
 from memoryd.engine.commit import held
 from memoryd.engine.core_import import CORE_FILE, UnfinishedError, bring, digest_of, is_shortened
@@ -155,11 +155,10 @@ class CoreWatch:
             self._clear(agent.id, PROTECTED)
 
     def _queue_put_back(self, agent_id: str) -> None:
-        now = self.runner.clock.text()
-        row = {"id": sleeping.new_run_id(self.runner.clock), "kind": ledger_runs.IMPORT, "agent_id": agent_id}
-        row |= {"actor": "memoryd", "trigger": "recovery", "key": ledger_runs.import_key(agent_id)}
+        key = ledger_runs.import_key(agent_id)
         with sqlite.writing(self.runner.engine) as connection:
-            runs.enqueue(connection, row | {"created_at": now, "scheduled_for": now})
+            row = queueing.row_of(self.runner.clock, ledger_runs.IMPORT, agent_id, "recovery", key=key)
+            runs.enqueue(connection, row)
 
     def _alarm(self, agent_id: str, kind: str, text: str, subject: str = "") -> None:
         with sqlite.writing(self.runner.engine) as connection:

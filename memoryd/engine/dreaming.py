@@ -16,10 +16,11 @@ from datetime import time as wall_time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.database import memories, runs, sqlite, turns
-from memoryd.engine import authorship, gate, modes, rejection, saving, sleeping
+from memoryd.engine import authorship, gate, modes, queueing, rejection, saving, sleeping
 from memoryd.engine.clock import moment_of, text_of
 from memoryd.engine.commit import held
 from memoryd.engine.core_import import Hand, bullets_of, places, taken_over
+from memoryd.engine.queueing import candidates
 from memoryd.files import regular
 from memoryd.jobs.consolidation import UNKNOWN_ORIGIN, Earlier, Entry
 from memoryd.jobs.dream import JOB, DreamInputs
@@ -83,14 +84,10 @@ def flush(engine: Engine, settings: Settings, clock: Clock, agent_id: str, trigg
     if settings.modes.sleep == "off":
         return []
     found = []
-    for row in sleeping.candidates(engine, agent_id):
-        with sqlite.reading(engine) as connection:
-            mark = turns.watermark(connection, row["id"], CONSUMER)
-        run_id = sleeping.request(
-            engine, clock, row, mark, reason=sleeping.SUMMARY, trigger=trigger, actor=actor
-        ) or sleeping.open_run(engine, row["id"], mark)
-        found += [run_id] if run_id is not None else []
-    return found
+    for row in candidates(engine, agent_id):
+        run_id = sleeping.request(engine, clock, row, reason=sleeping.SUMMARY, trigger=trigger, actor=actor)
+        found.append(run_id or queueing.open_run(engine, CONSUMER, row["id"]))
+    return [run_id for run_id in found if run_id is not None]
 
 
 def queue(
@@ -101,32 +98,23 @@ def queue(
     One that is paused, or has an earlier dream waiting, has its slot used up, which says why.
     """
     queued = 0
-    for agent in settings.agents:
-        if modes.mode_of(engine, settings, agent.id, KIND) == modes.OFF:
+    for agent, name in queueing.agents_of_slot(engine, settings, KIND, slot, at):
+        if not agent.enabled or modes.mode_of(engine, settings, agent.id, KIND) == modes.OFF:
             continue
-        name = f"{KIND}:{agent.id}:{slot}"
         with sqlite.reading(engine) as connection:
-            if not agent.enabled or not runs.knows_agent(connection, agent.id) or runs.slot_is_used(connection, name):
-                continue
-            if turns.agent_seen_at(connection, agent.id) > text_of(at):
-                continue
             waiting = runs.open_by_key(connection, key_of(agent.id))
             is_paused = runs.is_paused(connection, agent.id)
         if is_paused or waiting is not None:
             with sqlite.writing(engine) as connection:
                 why = PAUSED if is_paused else f"dream {waiting} of an earlier night still waits"
-                runs.skip(
-                    connection, sleeping.new_run_id(clock), agent.id, trigger, clock.text(), why, slot=name, kind=KIND
-                )
+                run_id, now = queueing.new_run_id(clock), clock.text()
+                runs.skip(connection, run_id, agent.id, trigger, now, why, slot=name, kind=KIND)
             continue
-        flushed = flush(engine, settings, clock, agent.id, trigger, "memoryd")
-        now = clock.text()
-        behind = clock.text(ahead=timedelta(milliseconds=1))  # the sleeps, should they bear the same time
-        row = {"id": sleeping.new_run_id(clock), "kind": KIND, "agent_id": agent.id, "actor": "memoryd"}
-        row |= {"trigger": trigger, "slot": name, "key": key_of(agent.id), "created_at": behind, "scheduled_for": now}
-        options = {"scheduled": True, "flushed": flushed, "missed_slots": missed}
+        options = {"scheduled": True, "flushed": flush(engine, settings, clock, agent.id, trigger, "memoryd")}
+        row = queueing.row_of(clock, KIND, agent.id, trigger, slot=name, key=key_of(agent.id))
+        row |= {"created_at": clock.text(ahead=timedelta(milliseconds=1))}  # behind sleeps that bear the same time
         with sqlite.writing(engine) as connection:
-            queued += runs.enqueue(connection, row | {"options": options})
+            queued += runs.enqueue(connection, row | {"options": options | {"missed_slots": missed}})
     return queued
 
 
