@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
+from memoryd.database import sqlite
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Engine
 
 
 class Alarm(NamedTuple):
@@ -72,12 +74,17 @@ def clear_alarm(connection: Connection, *, kind: str, now: str, agent_id: str = 
     return result.rowcount > 0
 
 
-def is_open(connection: Connection, *, kind: str, agent_id: str = "", subject: str = "") -> bool:
-    """Say whether this alarm is open."""
-    return (
-        connection.exec_driver_sql(
-            "SELECT 1 FROM alarm WHERE kind = ? AND agent_id = ? AND subject = ? AND cleared_at IS NULL",
+def set_alarm(engine: Engine, kind: str, text: str | None, now: str, agent_id: str = "", subject: str = "") -> bool:
+    """Keep an alarm open with this text, or closed without one; True where it was opened. Only a change is written."""
+    with sqlite.reading(engine) as connection:
+        was = connection.exec_driver_sql(
+            "SELECT text FROM alarm WHERE kind = ? AND agent_id = ? AND subject = ? AND cleared_at IS NULL",
             (kind, agent_id, subject),
-        ).first()
-        is not None
-    )
+        ).scalar_one_or_none()
+    if was == text:
+        return False
+    with sqlite.writing(engine) as connection:
+        if text is not None:
+            return raise_alarm(connection, kind=kind, text=text, now=now, agent_id=agent_id, subject=subject)
+        clear_alarm(connection, kind=kind, now=now, agent_id=agent_id, subject=subject)
+        return False

@@ -67,7 +67,9 @@ def consider(engine: Engine, settings: Settings, clock: Clock, log: Log, since: 
             last = runs.last_of_kind(connection, agent.id, refining.KIND, but=_UNASKED)
         over = agent.enabled and tokens > settings.refine.trigger_tokens
         is_on = over and modes.mode_of(engine, settings, agent.id, refining.KIND) != modes.OFF
-        _tell(engine, clock, log, agent, _why(settings, tokens, last, is_on=is_on) if over else None)
+        text = _why(settings, tokens, last, is_on=is_on) if over else None
+        if alarms.set_alarm(engine, ALARM, text, clock.text(), agent.id):
+            log.warning("alarm", kind=ALARM, agent=agent.id, text=text)
         if is_on:
             queued += _queue_over(engine, agent, clock, text_of(since()))
     return queued
@@ -99,16 +101,3 @@ def _why(settings: Settings, tokens: int, last: tuple[str, str, str] | None, *, 
             f"{size}, and it was not refined on {last[1][:10]} ({last[2]}): memoryd job run refine asks the agent again"
         )
     return None
-
-
-def _tell(engine: Engine, clock: Clock, log: Log, agent: Agent, text: str | None) -> None:
-    with sqlite.reading(engine) as connection:
-        is_open = alarms.is_open(connection, kind=ALARM, agent_id=agent.id)
-    if is_open == (text is not None):
-        return
-    with sqlite.writing(engine) as connection:
-        if text is None:
-            alarms.clear_alarm(connection, kind=ALARM, now=clock.text(), agent_id=agent.id)
-        else:
-            alarms.raise_alarm(connection, kind=ALARM, text=text, now=clock.text(), agent_id=agent.id)
-            log.warning("alarm", kind=ALARM, agent=agent.id, text=text)

@@ -218,9 +218,9 @@ class Runner:
                 count = proposing.take_back(self.writer(agent.workspace), agent.id, why, over)
                 proposing.tidy(self.engine, agent.workspace, agent.id)
             except (MemorydError, OSError) as error:
-                self._alarm(proposing.ALARM, f"proposals cannot be taken back: {error_text(error)}", agent.id, "")
+                self.set_alarm(proposing.ALARM, f"proposals cannot be taken back: {error_text(error)}", agent.id)
                 continue
-            self._clear(proposing.ALARM, agent.id, "")
+            self.set_alarm(proposing.ALARM, None, agent.id)
             if count:
                 self.log.info("proposals taken back", agent=agent.id, count=count, why=why)
 
@@ -243,9 +243,9 @@ class Runner:
             done = committing.settle(self.writer(workspace), run_id)
         except (OSError, MemorydError) as error:
             self.unsettled[agent_id] = self.clock.monotonic() + SETTLE_AGAIN_SECONDS
-            self._alarm("settle", f"run {run_id} cannot be completed: {error_text(error)}", agent_id, run_id)
+            self.set_alarm("settle", f"run {run_id} cannot be completed: {error_text(error)}", agent_id, run_id)
             return False
-        self._clear("settle", agent_id, run_id)
+        self.set_alarm("settle", None, agent_id, run_id)
         if done.run is not None:
             self._clear_alarms_of(done.run)
             self._record_watermarks(done.run)
@@ -401,15 +401,15 @@ class Runner:
                 is_grounded = canary.is_grounded(connection, model)
             if is_grounded:
                 text = f"{canary.MOST_GROUNDED} in a row could not fly: {error.what}; {error.hint}"
-                self._alarm(canary.KIND, text, "", model)
+                self.set_alarm(canary.KIND, text, "", model)
         except canary.FallenError as error:
             self._go_on(run)  # a stop takes the way from under it
             self._end(run, "failed", error=str(error), receipt={canary.KIND: {"model": model, "fell": error.stage}})
             text = f"a made-up fact did not come through the {error.stage}: {error.what}; job show {run.id}"
-            self._alarm(canary.KIND, text, "", model)
+            self.set_alarm(canary.KIND, text, "", model)
         else:
             self._end(run, "succeeded", receipt={canary.KIND: {"model": model, **told}})
-            self._clear(canary.KIND, "", model)
+            self.set_alarm(canary.KIND, None, "", model)
 
     def _answer(self, run: Run, workspace: Path) -> None:
         """Carry out what a person has answered to a proposal."""
@@ -675,7 +675,7 @@ class Runner:
         self._record_watermarks(run)
         self._clear_alarms_of(run)
         if run.kind == ledger_runs.ROLLBACK and outcome.state == "succeeded":
-            self._clear(EMPTIED, run.agent_id, "")
+            self.set_alarm(EMPTIED, None, run.agent_id)
         self.log.info(
             "run finished",
             run=run.id,
@@ -720,7 +720,7 @@ class Runner:
         """Say what the guards held back in a commit."""
         if done.put_back:
             text = f"an edit of MEMORY.md touched protected memories, put back: {', '.join(done.put_back)}"
-            self._alarm(PROTECTED, text, run.agent_id, "")
+            self.set_alarm(PROTECTED, text, run.agent_id)
         for refusal in done.refused:
             self.log.warning("refused by a guard", run=run.id, agent=run.agent_id, **refusal)
 
@@ -817,37 +817,28 @@ class Runner:
             due = self.clock.text(ahead=verdict.delay)
             waits = runs.put_back(self.engine, run, state="queued", due=due, error=text, refund=verdict.refund)
             if waits and verdict.refund:
-                self._alarm("waiting", f"{run.kind} run {run.id} waits: {text}", run.agent_id, run.subject)
+                self.set_alarm("waiting", f"{run.kind} run {run.id} waits: {text}", run.agent_id, run.subject)
         elif isinstance(verdict, retry.Block):
             kind = "secret" if isinstance(error, SecretError) else "config"
             blocked = runs.block(self.engine, run, due=self.clock.text(ahead=verdict.delay), why=f"{kind}: {text}")
             if blocked and kind == "secret":
-                self._alarm("secret", f"{run.kind} run {run.id} {error_text(error)}", run.agent_id, run.subject)
+                self.set_alarm("secret", f"{run.kind} run {run.id} {error_text(error)}", run.agent_id, run.subject)
         elif self._end(run, "dead", error=text):
             self._clear_alarms_of(run)  # it waits for nothing any more
             self._alarm_dead(run)
 
     def _alarm_dead(self, run: Run) -> None:
         text = f"{run.kind} run {run.id} failed {run.attempt} times and was given up"
-        self._alarm("dead", text, run.agent_id, run.subject)
+        self.set_alarm("dead", text, run.agent_id, run.subject)
 
-    def _alarm(self, kind: str, text: str, agent_id: str, subject: str) -> None:
-        with sqlite.writing(self.engine) as connection:
-            if alarms.raise_alarm(
-                connection, kind=kind, text=text, now=self.clock.text(), agent_id=agent_id, subject=subject
-            ):
-                self.log.error("alarm", kind=kind, agent=agent_id, subject=subject, text=text)
-
-    def _clear(self, kind: str, agent_id: str, subject: str) -> None:
-        with sqlite.reading(self.engine) as connection:
-            is_open = alarms.is_open(connection, kind=kind, agent_id=agent_id, subject=subject)
-        if is_open:
-            with sqlite.writing(self.engine) as connection:
-                alarms.clear_alarm(connection, kind=kind, now=self.clock.text(), agent_id=agent_id, subject=subject)
+    def set_alarm(self, kind: str, text: str | None, agent_id: str = "", subject: str = "") -> None:
+        """Keep an alarm open with this text, or closed without one; a new one is logged."""
+        if alarms.set_alarm(self.engine, kind, text, self.clock.text(), agent_id, subject):
+            self.log.error("alarm", kind=kind, agent=agent_id, subject=subject, text=text)
 
     def _clear_alarms_of(self, run: Run) -> None:
         for kind in ("dead", "waiting", "blocked", "secret"):
-            self._clear(kind, run.agent_id, run.subject)
+            self.set_alarm(kind, None, run.agent_id, run.subject)
 
     def _workspace(self, agent_id: str) -> Path | None:
         return next((agent.workspace for agent in self.settings.agents if agent.id == agent_id), None)
