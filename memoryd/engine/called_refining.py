@@ -28,7 +28,7 @@ from memoryd.gauge.estimate import CHARACTERS_PER_TOKEN
 from memoryd.jobs import knife
 from memoryd.jobs.job import ToolCall
 from memoryd.jobs.knife import Look, Misuse
-from memoryd.jobs.refinement import MOST_FOUND, ledger_line
+from memoryd.jobs.refinement import CANCELLED, MOST_FOUND, ledger_line
 from memoryd.ledger.memory import Kind
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def _carry_out(refiner: Refiner) -> None:
     session, told = replace(refiner.restored(), claims=tuple(given.get(CLAIMS, ()))), refiner.receipt().get(KIND)
     refiner.keep()
     if told is not None and refiner.heeds_cancel():
-        refiner.finish(session.end(refining.CANCELLED))
+        refiner.finish(session.end(CANCELLED))
         return
     if told is not None and "doing" in told:  # a change was made, and its process ended before it was told of it
         refiner.finish(session.end(refining.STOPPED))
@@ -213,7 +213,7 @@ def _carry_out(refiner: Refiner) -> None:
     limit = moment_of(refiner.run.created_at) + refiner.source.settings.refine.max_time
     session = talk.session.end("out of time") if refiner.source.clock.now() > limit else talk.session
     if refiner.heeds_cancel():
-        session = session.end(refining.CANCELLED)
+        session = session.end(CANCELLED)
     if session.ended is not None:
         refiner.finish(session)
         return

@@ -18,12 +18,13 @@ from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.database import audit, erasure, memories, profile, runs, sqlite, summaries, turns
 from memoryd.engine import dedup, gate, learned
-from memoryd.engine.core_import import CORE_FILE, Hand, agree, bring, bullets_of, digest_of, places, taken_over
+from memoryd.engine.core_import import CORE_FILE, agree, bring, bullets_of, digest_of, places
+from memoryd.engine.gate import ACTOR
+from memoryd.engine.retry import AwayError
 from memoryd.engine.time_machine import encoded
 from memoryd.errors import MemorydError, RefusedError, StateError
 from memoryd.files import appends, durable, folders, late, regular
@@ -68,7 +69,6 @@ if TYPE_CHECKING:
     from memoryd.ledger.operation import Operation
     from memoryd.ledger.projection import Standing
 
-ACTOR = "memoryd"
 SLEEP = "sleep"
 RUNNING = "running"
 REPLANS = 50
@@ -124,14 +124,28 @@ class Writer:
     redact: Callable[[Sequence[str]], list[str]] = list
     facts: FactLimits = field(default_factory=FactLimits)
 
-    def hand(self) -> Hand:
-        """What an import works with."""
-        return Hand(self.engine, self.now, self.new_id, self.step, self.settle_seconds, self.redact)
+    def take_over(self, agent_id: str) -> Brought:
+        """Import an edit of `MEMORY.md` ahead of what goes by the ledger.
 
-    def take_over(self, agent_id: str) -> None:
-        """Import an edit of `MEMORY.md` ahead of a run that goes by the ledger."""
+        Raises:
+            AwayError: it was edited a moment ago.
+        """
         with held(self.workspace) as place:
-            taken_over(self.hand(), place.workspace, agent_id)
+            brought = bring(self, place.workspace, agent_id)
+        if not brought.agrees:
+            raise AwayError(
+                "MEMORY.md was edited a moment ago", str(self.workspace / CORE_FILE), "the run waits for it"
+            )
+        return brought
+
+    def judge(
+        self, connection: Connection, agent_id: str, operations: Sequence[Operation], door: Door, **more: Any
+    ) -> gate.Passed:
+        """What of the operations the guards let through, as `gate.judge` says."""
+        now, new_hex = self.now(), self.new_id
+        return gate.judge(
+            connection, agent_id, operations, door=door, now=now, new_hex=new_hex, limits=self.limits, **more
+        )
 
 
 Revise = Callable[["Connection", "tuple[OpenFolder, OpenFolder]", "Brought"], "Revision"]
@@ -197,15 +211,7 @@ def _commit_rows(writer: Writer, run: Run, edits: Sequence[Edit], outcome: Outco
 
 def enter(connection: Connection, writer: Writer, agent_id: str, entry: Operate, run_id: str) -> None:
     """Put an entry into an agent's journal, in the transaction of what it tells of; no file holds any."""
-    passed = gate.judge(
-        connection,
-        agent_id,
-        entry.operations,
-        door=entry.door,
-        now=writer.now(),
-        new_hex=writer.new_id,
-        limits=writer.limits,
-    )
+    passed = writer.judge(connection, agent_id, entry.operations, entry.door)
     audit.record(connection, passed.changes, at=writer.now(), agent_id=agent_id, actor=ACTOR, run_id=run_id)
 
 
@@ -219,9 +225,7 @@ def _learn(connection: Connection, writer: Writer, run: Run, edits: Sequence[Edi
     refusals: list[Refusal] = []
     evicted: list[str] = []
     for edit in edits:
-        hand = learned.Hand(writer.now(), writer.new_id, writer.facts, writer.limits, ACTOR, run.id)
-        cited = partial(turns.sources, connection, edit.session_id)
-        done = learned.carry_out(connection, run.agent_id, edit, cited, hand)
+        done = learned.carry_out(connection, writer, run, edit)
         changes += done.changes
         refusals += done.refusals
         evicted += done.evicted
@@ -244,7 +248,7 @@ def preview(writer: Writer, run: Run, edits: Sequence[Edit], ahead: Sequence[Cha
     What earlier edits have come to, `ahead`, is part of what these come to, though none of it is written.
     """
     with held(writer.workspace) as place:
-        brought = bring(writer.hand(), place.workspace, run.agent_id)
+        brought = bring(writer, place.workspace, run.agent_id)
         file = _with_put_back(brought)
         bullets = bullets_of(file, writer.redact)
         files: dict[str, tuple[bytes | None, bytes]] = {}
@@ -315,7 +319,7 @@ class _How(NamedTuple):
 def _make_intent(
     writer: Writer, place: Place, run: Run, edits: Sequence[Edit], outcome: Outcome, how: _How
 ) -> dict[str, Any]:
-    brought = bring(writer.hand(), place.workspace, run.agent_id, settled=how.settled)
+    brought = bring(writer, place.workspace, run.agent_id, settled=how.settled)
     # Ahead of the transaction, which would hold everybody up while a text is scanned. What only adds names no bullet.
     names_some = how.revise is not None or any(isinstance(edit, Operate) for edit in edits)
     file = _with_put_back(brought)
@@ -479,20 +483,10 @@ def _passed(
     with sqlite.undoing(connection) if several else nullcontext():
         audit.record(connection, told.ahead, at=writer.now(), agent_id=run.agent_id, actor=ACTOR, run_id=run.id)
         for operations, asked in _operations(connection, run, edits, told.file):
-            now = writer.now()
-            one = gate.judge(
-                connection,
-                run.agent_id,
-                operations,
-                door=asked.door,
-                now=now,
-                new_hex=writer.new_id,
-                limits=writer.limits,
-                seen=asked.seen,
-                begun=asked.begun,
-            )
+            one = writer.judge(connection, run.agent_id, operations, asked.door, seen=asked.seen, begun=asked.begun)
             passed.append(one)
             if several:
+                now = writer.now()
                 audit.record(connection, one.changes, at=now, agent_id=run.agent_id, actor=ACTOR, run_id=run.id)
     return tuple(passed)
 
@@ -501,17 +495,7 @@ def _plan_rewrite(connection: Connection, writer: Writer, run: Run, edit: Rewrit
     """Plan a rewrite on the core it was decided on; on any other it is decided again."""
     if not brought.agrees or digest_of(brought.data) != digest_of(edit.old):
         raise OutdatedError("MEMORY.md was edited meanwhile", str(writer.workspace / CORE_FILE))
-    passed = gate.judge(
-        connection,
-        run.agent_id,
-        edit.operations,
-        door=Door.REWRITE,
-        now=writer.now(),
-        new_hex=writer.new_id,
-        limits=writer.limits,
-        seen=edit.seen,
-        rewrite=edit.rewrite,
-    )
+    passed = writer.judge(connection, run.agent_id, edit.operations, Door.REWRITE, seen=edit.seen, rewrite=edit.rewrite)
     if passed.refusals:  # all were let through when they were decided
         raise OutdatedError("the ledger was changed meanwhile", str(writer.workspace / CORE_FILE))
     lines = [[one.after.heading or "", one.after.content] for one in passed.changes if _comes(one)]

@@ -122,7 +122,7 @@ class CoreWatch:
                         return False
                 with sqlite.reading(runner.engine) as connection:
                     entry = audit.last_of(connection, agent.id)
-                brought = bring(runner.writer(agent.workspace).hand(), place.workspace, agent.id, settled=settled)
+                brought = bring(runner.writer(agent.workspace), place.workspace, agent.id, settled=settled)
         except UnfinishedError as error:
             runner.set_alarm(CONFLICT, f"MEMORY.md {error.what}", agent.id)
             return False

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from memoryd.database import memories, runs, sqlite, turns
 from memoryd.engine import authorship, gate, modes, queueing, rejection, saving, sleeping
 from memoryd.engine.clock import moment_of, text_of
-from memoryd.engine.commit import held
-from memoryd.engine.core_import import Hand, bullets_of, places, taken_over
+from memoryd.engine.commit import Writer
+from memoryd.engine.core_import import bullets_of, places
 from memoryd.engine.queueing import candidates
 from memoryd.files import regular
 from memoryd.jobs.consolidation import UNKNOWN_ORIGIN, Earlier, Entry
@@ -287,16 +287,15 @@ def _flushed(source: Gathered, run_ids: Sequence[str]) -> dict[str, Any]:
 
 def _inputs(source: Gathered, run: Run, entries: tuple[Entry, ...], standing: _Standing) -> DreamInputs:
     settings = source.settings
-    hand = Hand(
+    writer = Writer(
         source.engine,
+        source.workspace,
         source.clock.text,
         lambda: secrets.token_hex(4),
-        lambda _name: None,
-        settings.ingest.settle.total_seconds(),
-        source.scrubber.redact,
+        settle_seconds=settings.ingest.settle.total_seconds(),
+        redact=source.scrubber.redact,
     )
-    with held(source.workspace) as place:
-        brought = taken_over(hand, place.workspace, run.agent_id)
+    brought = writer.take_over(run.agent_id)
     file = brought.data or b""
     now = source.clock.text()
     limits = Limits(settings.guards.retention_floor, settings.guards.erosion_percent)

@@ -55,9 +55,7 @@ def decide(writer: Writer, journal: Journal, run: Run, *, at_once: bool = True) 
     """
     if run.kind == DEDUP:
         writer.take_over(run.agent_id)
-        if not at_once:
-            return Decided(dedup.found(writer.engine, run.agent_id))
-        return Decided(dedup.run(writer.engine, run, now=writer.now, new_hex=writer.new_id, limits=writer.limits))
+        return Decided(dedup.run(writer, run) if at_once else dedup.found(writer.engine, run.agent_id))
     if run.kind == ROLLBACK:
         return _rollback(writer, journal, run)
     if run.kind in saving.KINDS:

@@ -177,7 +177,7 @@ def decide(engine: Engine, run: Run, now: str) -> Done:
     rest: list[Edit] = [one for one in edits if isinstance(one, MoveWatermark)]
     if found.kind == refining.KIND:
         text = f"The refinement {proposal_id} was rejected on {now[:10]}: nothing of it was done."
-        rest.append(refining.entry(text, now))
+        rest.append(proposed_refining.entry(text, now))
     return Done(tuple(rest), {"rejects": proposal_id})
 
 
@@ -245,7 +245,7 @@ def take_back(writer: Writer, agent_id: str, why: str, kinds: Sequence[str] | No
                 if taken and one.kind == refining.KIND:
                     now = writer.now()
                     text = f"was taken back on {now[:10]} ({why}): nothing of it was done."
-                    entry = refining.entry(f"The refinement {one.id} {text}", now)
+                    entry = proposed_refining.entry(f"The refinement {one.id} {text}", now)
                     enter(connection, writer, agent_id, entry, one.id)
                 count += taken
     return count

@@ -7,34 +7,37 @@ short by the end of a process; it does not go on, but decides what becomes of th
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memoryd.database import audit, memories, runs, spend, sqlite
 from memoryd.engine import commit as committing
-from memoryd.engine import dedup, gate, ledger_runs, sleeping, time_machine
+from memoryd.engine import dedup, gate, ledger_runs, rejection, sleeping, time_machine
 from memoryd.engine.answering import OFFLINE
+from memoryd.engine.proposed_refining import PENDING, WAITS, Shadow, entry, with_id
 from memoryd.engine.scrubbing import SecretError, redacted_json
 from memoryd.engine.time_machine import Target
 from memoryd.errors import RefusedError, StateError
 from memoryd.files import regular
 from memoryd.gauge.estimate import estimate
-from memoryd.jobs import knife, refine, tally
+from memoryd.jobs import decided, knife, refine, tally
 from memoryd.jobs.job import Applied, Ask, Done, Operate
 from memoryd.jobs.refine import Apply, RefineInputs, Talk
-from memoryd.jobs.refinement import BREAKER, BREAKERS, COMPLETED, Session, first_said
+from memoryd.jobs.refinement import BREAKER, CANCELLED, COMPLETED, Session, ending, first_said, restored
 from memoryd.jobs.tally import Audited
-from memoryd.ledger.guards import Door, Guard, Limits, Refusal, core_tokens
+from memoryd.ledger import guards
+from memoryd.ledger.guards import Guard, Limits, Refusal, core_tokens
 from memoryd.ledger.memory import PREFIXES, Kind
-from memoryd.ledger.operation import Add, text_of
+from memoryd.ledger.operation import text_of
 from memoryd.llm.failure import ModelError, Trouble
 from memoryd.recall.query import parse
 from memoryd.recall.snippet import held
 from memoryd.worker.client import ClosedError, WorkerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import date
 
     from sqlalchemy import Connection
@@ -44,6 +47,8 @@ if TYPE_CHECKING:
     from memoryd.database.runs import Run
     from memoryd.engine.commit import Committed, Writer
     from memoryd.engine.core_import import Brought
+    from memoryd.engine.gate import Passed
+    from memoryd.engine.proposed_refining import Propose
     from memoryd.files.log import Log
     from memoryd.files.open_folder import OpenFolder
     from memoryd.jobs.job import Reply
@@ -57,13 +62,11 @@ KIND = ledger_runs.REFINE
 AGENT = "agent"  # who calls the tools, as the options of a run name it; else a model that is asked
 DEDUP = ledger_runs.DEDUP
 READER = "reader"  # what the second reader was asked, as the run report names it
-TAG = "refinement"  # of the journal's entries
 LONGEST_GUIDE = 20_000  # characters
 ALL_AT_ONCE = 1 << 40
 USUAL_ROOM = 24_000  # of a model that nothing is known of
 LEAST_ROOM = 500
 STOPPED = "memoryd was stopped"
-CANCELLED = "cancelled by hand"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,9 @@ class Refiner:
         room: tokens of the ledger that one conversation may be shown.
         noted: told of each commit.
         log: of the runner.
+        propose: puts what it came to to a person; None where each change is written at once.
         kept: what the receipt keeps beside the refinement.
+        shadow: what one that proposes has come to.
     """
 
     source: sleeping.Source
@@ -92,7 +97,9 @@ class Refiner:
     noted: Callable[[Committed], None]
     log: Log
     read: Callable[[], dict[str, Any]] = dict
+    propose: Propose | None = None
     kept: dict[str, Any] = field(default_factory=dict)
+    shadow: Shadow = field(default_factory=Shadow)
 
     def carry_out(self) -> None:
         """Refine, and end the run.
@@ -153,8 +160,23 @@ class Refiner:
         return None
 
     def unwanted(self) -> str | None:
-        """Why nobody wants a refinement of this core; None where somebody may."""
-        return None
+        """Why nobody wants it: a person has rejected what came of this very core, and does not ask for it again."""
+        if self.propose is None or self.run.options.get("force"):
+            return None
+        with sqlite.reading(self.writer.engine) as connection:
+            found = runs.rejected_like(connection, self.run.agent_id, self.run.kind, self._made_from())
+        return None if found is None else rejection.told(found)
+
+    def _made_from(self, seen: Collection[str] | None = None) -> str:
+        """A digest of what it goes by: what comes of the same is not proposed again, once it is rejected.
+
+        Args:
+            seen: ids of what it has been about, where more may have come in since; None: all there is.
+        """
+        mode = mode_of(self.run, self.source.settings.refine)
+        core = [one for one in self._live() if seen is None or one.id in seen]
+        made_from = (mode, self._guide(), rejection.core_digest(core))
+        return hashlib.sha256("\n".join(made_from).encode()).hexdigest()
 
     def first_step(self) -> object:
         """What it would begin with, for a rehearsal: a question, or why there is nothing to do."""
@@ -170,7 +192,10 @@ class Refiner:
         return next(agent for agent in self.source.settings.agents if agent.id == self.run.agent_id)
 
     def core(self) -> list[Memory]:
-        """The live core, in the order of the file."""
+        """The live core, in the order of the file; of one that proposes as it would be."""
+        return self.shadow.on(self._live())
+
+    def _live(self) -> list[Memory]:
         with sqlite.reading(self.writer.engine) as connection:
             return memories.live(connection, self.run.agent_id, Kind.CORE)
 
@@ -223,11 +248,26 @@ class Refiner:
 
     def end_duplicates(self) -> None:
         """End what says the same as another, ahead of what reads the core."""
-        writer = self.writer
-        found = dedup.run(writer.engine, self.run, now=writer.now, new_hex=writer.new_id, limits=writer.limits)
+        if self.propose is None:
+            found = dedup.run(self.writer, self.run)
+        else:
+            found = dedup.found(self.writer.engine, self.run.agent_id, (Kind.CORE,))
         self.kept.update(found.receipt)
-        if isinstance(found, Done) and found.edits:
-            self.noted(committing.commit(writer, self.run, found.edits, self._under_way({})))
+        edits = [edit for edit in found.edits if isinstance(edit, Operate)]
+        if self.propose is not None:
+            for edit in edits:
+                self._tried(edit)
+        elif edits:
+            self.noted(committing.commit(self.writer, self.run, edits, self._under_way({})))
+
+    def _tried(self, operate: Operate) -> Passed:
+        """Have the guards judge a change on what those before it come to, and take what they let pass for done."""
+        planned = committing.preview(self.writer, self.run, [operate], self.shadow.changes)
+        passed = planned.passed[-1]
+        if passed.changes:
+            self.shadow.edits = (*self.shadow.edits, with_id(operate, passed.changes))
+        self.shadow.changes = planned.changes
+        return passed
 
     def _under_way(self, told: Mapping[str, Any]) -> committing.Outcome:
         """The outcome of a commit behind which there is more to do, with what the receipt is to tell until then."""
@@ -304,7 +344,11 @@ class Refiner:
         return Applied(tuple(changes), tuple(refusals), tuple(self.core()))
 
     def carried(self, step: Apply) -> tuple[Sequence[Change], Sequence[Refusal]]:
-        """Have the guards judge a change, and make what they let pass."""
+        """Have the guards judge a change, and make what they let pass, or take it for done."""
+        if self.propose is not None:
+            passed = self._tried(step.operate)
+            self.noted(committing.Committed(refused=tuple(guards.rows(passed.refusals))))
+            return passed.changes, passed.refusals
         doing = {"tool": step.tool, "ids": list(step.operate.seen)}
         outcome = self._under_way({KIND: step.session.row() | {"doing": doing}})
         done = committing.commit(self.writer, self.run, [step.operate], outcome)
@@ -316,11 +360,18 @@ class Refiner:
     # --- the end --------------------------------------------------------------------------------------------------
 
     def pending(self) -> dict[str, Any]:
-        """What is to be kept, out of sight, between two calls of an agent that calls the tools itself."""
-        return {}
+        """What a proposal has come to, for the next call of an agent that calls the tools itself to go on from."""
+        return {} if self.propose is None else {PENDING: decided.dump(self.shadow.edits)}
 
     def go_on_from(self, kept: Sequence[Any]) -> None:
-        """Go on from that; where each change is written at once there is nothing to go on from."""
+        """Go on from what was kept behind an earlier call.
+
+        Raises:
+            ValueError: it is of another version.
+        """
+        if self.propose is not None:
+            self.shadow.edits = tuple(one for one in decided.load(kept) if isinstance(one, Operate))
+            self.shadow.changes = committing.preview(self.writer, self.run, self.shadow.edits).changes
 
     def receipt(self) -> dict[str, Any]:
         """The run's receipt so far."""
@@ -341,12 +392,17 @@ class Refiner:
         return restored(receipt.get(KIND, {}), receipt, self._fresh(self.core()))
 
     def tally(self) -> Tally:
-        """What was done so far."""
+        """What was done so far, or would be."""
+        if self.propose is not None:
+            return tally.of_changes(self.shadow.changes)
         with sqlite.reading(self.writer.engine) as connection:
             return counted(connection, self.run)
 
     def finish(self, session: Session) -> None:
-        """Count what was done, take it back where that is due, tell the agent, end the run."""
+        """Count what was done, take it back or propose it where that is due, tell the agent, end the run."""
+        if self.propose is not None:
+            planned = committing.preview(self.writer, self.run, self.shadow.edits)
+            session = self.shadow.judged_again(session, planned)
         done = self.tally()
         after = core_tokens(self.core(), estimate)
         summary = session.summary if session.ended == COMPLETED else None
@@ -379,11 +435,34 @@ class Refiner:
         Raises:
             RefusedError: it cannot be taken back.
         """
+        if self.propose is not None and (undo or session.ended == CANCELLED):
+            undo, receipt[KIND]["rolled_back"] = True, True
+        elif self.shadow.changes:
+            _, why, _ = ending(session, undo=False, changed=True, conflict=False)
+            cut = "" if session.ended == COMPLETED else f"it was cut short ({session.ended}); "
+            seen = session.ids | {one.memory_id for one in self.shadow.changes}
+            note = self.note(session, done, after, f"{cut}{WAITS}")
+            self._put(why, receipt, note, self.summary(session), seen, session.claims)
+            return
         state, why, how = ending(session, undo=undo, changed=bool(done.changes), conflict="conflict" in receipt[KIND])
-        tokens = (session.tokens, session.tokens if undo else after)
-        receipt[KIND]["end"] = {"tokens": tokens[1]}
+        receipt[KIND]["end"] = {"tokens": session.tokens if undo else after}
         note = self.note(session, done, after, how)
-        self.close([note], state, why, receipt, session.claims, self._revise if undo else None)
+        revise = self._revise if undo and self.propose is None else None
+        self.close([note], state, why, receipt, session.claims, revise)
+
+    def _put(
+        self,
+        why: str | None,
+        receipt: dict[str, Any],
+        note: Operate,
+        summary: str | None,
+        seen: Collection[str] | None,
+        claims: Sequence[Mapping[str, Any]],
+    ) -> None:
+        done = Done(self.shadow.edits, receipt, why, summary=summary, made_from=self._made_from(seen))
+        outcome = self._outcome(runs.PROPOSED, why, receipt, claims)
+        if self.propose is None or not self.propose(done, outcome, note):
+            self.close([], "failed", "what it came to was changed meanwhile", receipt, ())
 
     def close(
         self,
@@ -395,7 +474,7 @@ class Refiner:
         revise: committing.Revise | None = None,
     ) -> None:
         """Write what is left to write, and end the run."""
-        outcome = self.outcome(state, why, receipt, claims)
+        outcome = self._outcome(state, why, receipt, claims)
         self.noted(committing.commit(self.writer, self.run, edits, outcome, revise=revise))
         run = self.run
         self.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=state, why=why)
@@ -419,18 +498,25 @@ class Refiner:
         planned = time_machine.plan(connection, self.run.agent_id, target, self.writer.now())
         planned.check()
         revision = time_machine.revise(connection, self.run.agent_id, target, planned, folders, brought)
-        return replace(revision, actor=committing.ACTOR)
+        return replace(revision, actor=gate.ACTOR)
 
     def end(
         self, state: str, why: str, receipt: dict[str, Any] | None = None, claims: Sequence[Mapping[str, Any]] = ()
     ) -> None:
-        """End the run without a word to the agent: nothing was changed."""
-        ended = self.tally().duplicates
-        if state == "skipped" and ended:
-            state, why = "succeeded", f"{ended} duplicates ended; {why}"
+        """End the run without a word to the agent: nothing was changed, or duplicates alone."""
+        done = self.tally()
+        if state == "skipped" and done.duplicates:
+            if self.propose is not None:
+                sizes = core_tokens(self._live(), estimate), core_tokens(self.core(), estimate)
+                text = tally.journal(self.today().isoformat(), done, sizes, WAITS, None)
+                self._put(why, receipt or {}, entry(text, self.writer.now()), None, None, claims)
+                return
+            state, why = "succeeded", f"{done.duplicates} duplicates ended; {why}"
+        if self.propose is not None:
+            self.kept.pop(DEDUP, None)  # they stay, since nothing is proposed
         self.close([], state, why, receipt or {}, claims)
 
-    def outcome(
+    def _outcome(
         self, state: str, why: str | None, receipt: dict[str, Any], claims: Sequence[Mapping[str, Any]] = ()
     ) -> committing.Outcome:
         """Return how the run ends, with what it has spent and, out of sight, what became of each new text."""
@@ -445,11 +531,6 @@ def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     both = {name: one.get(name, 0) + other.get(name, 0) for name in {*one, *other} - {"test"}}
     test = {**one.get("test", {}), **other.get("test", {})}
     return both | ({"test": test} if test else {})
-
-
-def entry(text: str, now: str) -> Operate:
-    """What puts an entry about a refinement into the journal."""
-    return Operate((Add(Kind.JOURNAL, text, tags=(TAG,), origin_at=now),), Door.JOURNAL)
 
 
 def is_called(run: Run) -> bool:
@@ -476,60 +557,13 @@ def counted(connection: Connection, run: Run) -> Tally:
     )
 
 
-def restored(row: Mapping[str, Any], receipt: Mapping[str, Any], session: Session) -> Session:
-    """A refinement as its receipt tells it, with the change that was made last, which the receipt was written with.
-
-    Args:
-        row: of the receipt, what tells of the refinement.
-        receipt: all of it.
-        session: one that has not done anything, of the same mode.
-    """
-    start = row.get("start", {})
-    made = replace(
-        session,
-        tokens=start.get("tokens", session.tokens),
-        ids=frozenset(row.get("ids", session.ids)),
-        floor=row.get("floor", session.floor),
-        last=tuple(row.get("last", session.last)),
-        mutations=row.get("mutations", 0),
-        steps=row.get("steps", 0),
-        timeline=tuple(row.get("timeline", ())),
-        untold=row.get("untold", 0),
-    )
-    doing = row.get("doing")
-    if doing is None:
-        return made
-    refused = receipt.get("refused", ())
-    broken = next((one for one in refused if one["guard"] in BREAKERS), None)
-    if broken is not None:
-        return made.broken(broken["guard"], broken["why"]).noted(doing["tool"], broken["guard"], doing["ids"])
-    made = made.noted(doing["tool"], refused[0]["guard"] if refused else "done", doing["ids"])
-    return made if refused else replace(made, mutations=made.mutations + 1)
-
-
-def ending(session: Session, *, undo: bool, changed: bool, conflict: bool) -> tuple[str, str | None, str | None]:
-    """The state of the run, why, and how the journal tells it."""
-    if session.ended == COMPLETED:
-        why = None if changed else "nothing was changed, whatever the summary says"
-        return "succeeded", why, None
-    broke = session.ended == BREAKER
-    what = f"the guard stopped it ({session.why})" if broke else f"it was cut short ({session.ended})"
-    became = "all of it was taken back" if undo else "what was done is kept"
-    if conflict:
-        became = "it could not be taken back, since a memory has changed since"
-    state = "failed" if undo or conflict or broke else "succeeded"
-    if session.ended == CANCELLED:
-        state = "cancelled"
-    return state, f"{what}; {became}", f"{what}; {became}"
-
-
 def limits_of(mode: str, settings: Settings) -> Limits:
     """The guards' limits in a mode: the configured ones, where it is not stricter."""
-    guards, refine_ = settings.guards, settings.refine
+    limits, refine_ = settings.guards, settings.refine
     if mode != knife.STRICT:
-        return Limits(guards.retention_floor, guards.erosion_percent, refine_.max_mutations)
-    floor = max(guards.retention_floor, knife.STRICT_FLOOR)
-    return Limits(floor, guards.erosion_percent, min(refine_.max_mutations, knife.STRICT_MUTATIONS))
+        return Limits(limits.retention_floor, limits.erosion_percent, refine_.max_mutations)
+    floor = max(limits.retention_floor, knife.STRICT_FLOOR)
+    return Limits(floor, limits.erosion_percent, min(refine_.max_mutations, knife.STRICT_MUTATIONS))
 
 
 def mode_of(run: Run, settings: RefineSettings) -> str:

@@ -475,8 +475,7 @@ class Runner:
         def propose(done: Done, outcome: committing.Outcome, note: Operate) -> bool:
             return self._put(run, done, outcome, writer, [note])
 
-        kind = partial(proposed_refining.ProposingRefiner, propose=propose) if proposes else refining.Refiner
-        return kind(
+        return refining.Refiner(
             source=sleeping.Source(
                 self.engine, self.settings, self.worker, self.scrubber, self.clock, workspace, known=reader.known
             ),
@@ -488,6 +487,7 @@ class Runner:
             noted=lambda done: self._note_guards(run, done),
             log=self.log,
             read=reader.receipt,
+            propose=propose if proposes else None,
         )
 
     def _may_propose(self, run: Run) -> bool:
