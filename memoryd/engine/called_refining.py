@@ -62,7 +62,11 @@ def size_if_due(connection: Connection, settings: Settings, agent_id: str, since
         since: when the schedule last asked for a refinement; UTC.
     """
     tokens = memories.core_tokens(connection, agent_id, CHARACTERS_PER_TOKEN)
-    if settings.modes.refine == "off" or tokens <= settings.refine.target_tokens or proposal_of(connection, agent_id):
+    if (
+        settings.modes.refine == "off"
+        or tokens <= settings.refine.target_tokens
+        or runs.proposal_of(connection, agent_id, KIND)
+    ):
         return None
     left = _left_by_last(connection, agent_id, since)
     trigger = settings.refine.trigger_tokens
@@ -105,11 +109,6 @@ def goes_on(connection: Connection, agent_id: str) -> bool:
     return found.first() is not None
 
 
-def proposal_of(connection: Connection, agent_id: str) -> str | None:
-    """The refinement of an agent that waits for a person's answer; None where none does."""
-    return next((one.id for one in runs.proposals(connection, agent_id) if one.kind == KIND), None)
-
-
 def hand_over(
     connection: Connection, clock: Clock, settings: Settings, agent_id: str, tool: str, arguments: str, since: str
 ) -> str:
@@ -128,7 +127,7 @@ def hand_over(
         RefusedError: another refinement waits or runs, or this call may not begin one.
     """
     text, now = json.dumps({"tool": tool, "arguments": arguments}), clock.text()
-    proposal = proposal_of(connection, agent_id)
+    proposal = runs.proposal_of(connection, agent_id, KIND)
     if proposal is not None:
         hint = "that is for a person to answer: memoryd job accept, or reject"
         raise RefusedError("what the last refinement came to waits for an answer", proposal, hint)

@@ -151,15 +151,12 @@ class CoreWatch:
             ids = ", ".join(f"{one.memory_id} was {one.was}" for one in brought.put_back)
             text = f"an edit of MEMORY.md touched protected memories, put back: {ids}"
             self.runner.set_alarm(PROTECTED, text, agent.id)
-            self._queue_put_back(agent.id)
+            key = ledger_runs.import_key(agent.id)
+            with sqlite.writing(self.runner.engine) as connection:
+                row = queueing.row_of(self.runner.clock, ledger_runs.IMPORT, agent.id, "recovery", key=key)
+                runs.enqueue(connection, row)
         elif brought.changes:
             self.runner.set_alarm(PROTECTED, None, agent.id)
-
-    def _queue_put_back(self, agent_id: str) -> None:
-        key = ledger_runs.import_key(agent_id)
-        with sqlite.writing(self.runner.engine) as connection:
-            row = queueing.row_of(self.runner.clock, ledger_runs.IMPORT, agent_id, "recovery", key=key)
-            runs.enqueue(connection, row)
 
 
 def _stat(path: Path) -> _Stat:

@@ -359,7 +359,8 @@ def _entries(source: Gathered, run: Run, files: Mapping[str, bytes]) -> tuple[tu
     with sqlite.reading(source.engine) as connection:
         for path, data in files.items():
             written = _written(connection, run.agent_id, path, data)
-            written += _noted(connection, run.agent_id, path, data)
+            noted = _written(connection, run.agent_id, path, data, _NOTED)
+            written += [one._replace(session_id=None) for one in noted]
             found += _of_file(source.settings, path, data, written, source.clock.text())
         found = list(_by_agent(connection, source.settings, run.agent_id, found))
     texts = source.scrubber.redact([one.text for one, _, _ in found])
@@ -413,10 +414,6 @@ def _written(connection: Connection, agent_id: str, path: str, data: bytes, whic
     return found
 
 
-def _noted(connection: Connection, agent_id: str, path: str, data: bytes) -> list[_Written]:
-    return [one._replace(session_id=None) for one in _written(connection, agent_id, path, data, _NOTED)]
-
-
 _Found = tuple[Entry, str | None, Source]
 
 
@@ -432,7 +429,8 @@ def _by_agent(connection: Connection, settings: Settings, agent_id: str, found: 
     busy: set[date] = set()
     if hands:
         own = authorship.own_texts(connection, agent_id, _start(settings, days[0]), hands)
-        busy = {day for day in days if _was_busy(connection, settings, agent_id, day)}
+        spans = {day: (_start(settings, day), _start(settings, day + timedelta(days=1))) for day in days}
+        busy = {day for day, span in spans.items() if authorship.was_working(connection, agent_id, *span)}
     for entry, run_id, span in found:
         origin = entry.origin
         if origin == _HAND and core.normal(entry.text) in own:
@@ -440,12 +438,6 @@ def _by_agent(connection: Connection, settings: Settings, agent_id: str, found: 
         elif origin == _HAND and entry.day in busy:
             origin = UNKNOWN_ORIGIN
         yield (replace(entry, origin=origin) if origin != entry.origin else entry), run_id, span
-
-
-def _was_busy(connection: Connection, settings: Settings, agent_id: str, day: date) -> bool:
-    return authorship.was_working(
-        connection, agent_id, _start(settings, day), _start(settings, day + timedelta(days=1))
-    )
 
 
 def _start(settings: Settings, day: date) -> str:

@@ -218,13 +218,6 @@ def one_by_one(step: Done) -> Done:
     return replace(step, edits=tuple(edits), receipt={**step.receipt, "one_by_one": True})
 
 
-def waiting(connection: Connection, run: Run) -> str | None:
-    """The proposal of the same job, about no session, that waits for an answer; None where there is none."""
-    if run.session_id is not None:
-        return None
-    return next((one.id for one in runs.proposals(connection, run.agent_id) if one.kind == run.kind), None)
-
-
 def take_back(writer: Writer, agent_id: str, why: str, kinds: Sequence[str] | None = None) -> int:
     """Take open proposals of an agent back, of these kinds or all; returns how many. Their files go first.
 

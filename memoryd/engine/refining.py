@@ -121,11 +121,8 @@ class Refiner:
         except committing.StaleRunError:
             if not self.tally().changes or not self.heeds_cancel():
                 raise
-            self.in_good_order(self._end_cancelled)
-
-    def _end_cancelled(self) -> None:
-        self.keep()
-        self.finish(self.restored().end(CANCELLED))
+            self.keep()
+            self.in_good_order(lambda: self.finish(self.restored().end(CANCELLED)))
 
     def heeds_cancel(self) -> bool:
         """Whether a person asked for its end: then it comes to one, and nothing asks again."""

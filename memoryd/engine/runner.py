@@ -153,7 +153,7 @@ class _Deciding:
     kind: JobKind
     inputs: Any  # the frozen snapshot it decides on
     reader: SecondReader
-    phases: list[dict[str, Any]] = field(default_factory=list)
+    phases: list[tuple[str, float]] = field(default_factory=list)  # each with when it began
     repairs: list[Reply] = field(default_factory=list)  # answers to its questions about refused claims
 
     def receipt(self) -> dict[str, Any]:
@@ -447,15 +447,13 @@ class Runner:
         return modes.mode_of(self.engine, self.settings, run.agent_id, run.kind) == proposing.PROPOSE
 
     def _unanswered(self, run: Run) -> NothingToDo | None:
-        """Nothing, where the same job has proposed something that waits for an answer."""
-        if not self._proposes(run):
+        """Nothing, where the same job, about no session, has proposed something that waits for an answer."""
+        if run.session_id is not None or not self._proposes(run):
             return None
         with sqlite.reading(self.engine) as connection:
-            waiting = proposing.waiting(connection, run)
-        if waiting is None:
-            return None
+            waiting = runs.proposal_of(connection, run.agent_id, run.kind)
         why = f"{waiting} waits for an answer: memoryd job accept, or reject"
-        return NothingToDo(why, receipt={"waits_for": waiting})
+        return None if waiting is None else NothingToDo(why, receipt={"waits_for": waiting})
 
     def refiner(self, run: Run, workspace: Path) -> refining.Refiner:
         """What carries a refinement out. The agent's own model is asked, and no other, and its second reader."""
@@ -594,7 +592,7 @@ class Runner:
             self._go_on(run)
             step, author, written = taken.step, taken.author, taken.written
             if isinstance(step, Enter):
-                deciding.phases.append({"phase": step.phase, "began": self.clock.monotonic()})
+                deciding.phases.append((step.phase, self.clock.monotonic()))
                 taken = taken._replace(step=kind.resume(inputs, step, None))
             elif isinstance(step, Ask):
                 taken = self._answered(deciding, step, taken)
@@ -724,12 +722,10 @@ class Runner:
         for refusal in done.refused:
             self.log.warning("refused by a guard", run=run.id, agent=run.agent_id, **refusal)
 
-    def _durations(self, phases: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        ends = [phase["began"] for phase in phases[1:]] + [self.clock.monotonic()]
-        return [
-            {"phase": phase["phase"], "seconds": round(end - phase["began"], 4)}
-            for phase, end in zip(phases, ends, strict=False)
-        ]
+    def _durations(self, phases: Sequence[tuple[str, float]]) -> list[dict[str, Any]]:
+        times = [*(began for _, began in phases), self.clock.monotonic()]
+        spans = zip(phases, times, times[1:], strict=False)
+        return [{"phase": name, "seconds": round(end - began, 4)} for (name, _), began, end in spans]
 
     def _record_watermarks(self, run: Run) -> None:
         with sqlite.reading(self.engine) as connection:

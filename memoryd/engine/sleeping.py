@@ -109,21 +109,19 @@ def session_needs_counting(engine: Engine, session_id: str) -> bool:
     return row is not None and needs_counting(row)
 
 
-def count_roughly(engine: Engine, session_id: str) -> None:
-    """Settle for the estimate by length where the tokenizer cannot be had; the gauge says so."""
-    with sqlite.writing(engine) as connection:
-        connection.exec_driver_sql(
-            "UPDATE session SET counted_tokens = NULL, counted_seq = last_seq WHERE id = ?", (session_id,)
-        )
-
-
 def count_or_estimate(engine: Engine, worker: Worker, log: Log, session_id: str) -> None:
-    """Count what a session holds in its context; where the tokenizer cannot be had, settle for the estimate."""
+    """Count what a session holds in its context; where the tokenizer cannot be had, settle for the estimate.
+
+    The gauge says that it is one.
+    """
     try:
         count_live(engine, worker, session_id)
     except MemorydError as error:
         log.warning("tokens not counted", session=session_id, why=str(error))
-        count_roughly(engine, session_id)
+        with sqlite.writing(engine) as connection:
+            connection.exec_driver_sql(
+                "UPDATE session SET counted_tokens = NULL, counted_seq = last_seq WHERE id = ?", (session_id,)
+            )
 
 
 def count_live(engine: Engine, worker: Worker, session_id: str) -> None:
@@ -259,20 +257,17 @@ def _sleepiness(
     policy = sleepiness.Policy(
         settings.sleep.threshold, settings.sleep.cooldown, settings.sleep.min_messages, settings.sleep.rearm
     )
+    rate = live.tokens_per_byte(live.Gauge(**json.loads(row["gauge"])))
     situation = sleepiness.Situation(
         tokens=fill.live.tokens,
         window=fill.window.tokens,
         messages=turns.unslept(connection, row["id"], after=mark),
-        added=turns.added_since(connection, row["id"], after=mark, tokens_per_byte=_rate(row)),
+        added=turns.added_since(connection, row["id"], after=mark, tokens_per_byte=rate),
         watermark=mark,
         compaction=compacted,
         slept_at=moment_of(row["slept_at"]) if row["slept_at"] else None,
     )
     return sleepiness.should_sleep(policy, situation, clock.now())
-
-
-def _rate(row: RowMapping) -> float:
-    return live.tokens_per_byte(live.Gauge(**json.loads(row["gauge"])))
 
 
 def request(

@@ -249,12 +249,9 @@ def restored(row: Mapping[str, Any], receipt: Mapping[str, Any], session: Sessio
         session,
         tokens=start.get("tokens", session.tokens),
         ids=frozenset(row.get("ids", session.ids)),
-        floor=row.get("floor", session.floor),
         last=tuple(row.get("last", session.last)),
-        mutations=row.get("mutations", 0),
-        steps=row.get("steps", 0),
         timeline=tuple(row.get("timeline", ())),
-        untold=row.get("untold", 0),
+        **{name: row[name] for name in ("floor", "mutations", "steps", "untold") if name in row},
     )
     doing = row.get("doing")
     if doing is None:
