@@ -10,7 +10,7 @@ import threading
 import zlib
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from memoryd.database import alarms, runs, spend, sqlite, texts
 from memoryd.engine import (
@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from memoryd.files.journal import Journal
     from memoryd.files.log import Log
     from memoryd.jobs.job import Edit, Step
+    from memoryd.jobs.reader import Answer
     from memoryd.ledger.guards import Refusal
     from memoryd.worker.client import Worker
 
@@ -135,16 +136,6 @@ def check_kind(kind: str) -> str:
     raise NotFoundError(f"there is no job kind {kind!r}", hint=f"kinds: {', '.join(kinds)}")
 
 
-class Taken(NamedTuple):
-    """A step of a job, and what was asked and answered up to it."""
-
-    step: Step
-    ask: Ask | None = None  # the last question
-    reply: Reply | None = None
-    author: Asked | None = None  # the first of the job's own, not about what was answered to it …
-    written: Reply | None = None  # … and the answer, which the run report tells of
-
-
 @dataclass(slots=True)
 class _Deciding:
     """A run whose job is being asked what to do."""
@@ -153,8 +144,19 @@ class _Deciding:
     kind: JobKind
     inputs: Any  # the frozen snapshot it decides on
     reader: SecondReader
+    step: Step  # the one the job has come to
+    ask: Ask | None = None  # the last question …
+    reply: Reply | None = None  # … and the answer to it
+    author: Asked | None = None  # the first of the job's own, not about what was answered to it …
+    written: Reply | None = None  # … and the answer, which the run report tells of
     phases: list[tuple[str, float]] = field(default_factory=list)  # each with when it began
     repairs: list[Reply] = field(default_factory=list)  # answers to its questions about refused claims
+
+    def resume(self, reply: Reply | None) -> None:
+        """Go on with the answer to the step."""
+        if isinstance(self.step, Ask):
+            self.ask, self.reply = self.step, reply
+        self.step = self.kind.resume(self.inputs, self.step, reply)
 
     def receipt(self) -> dict[str, Any]:
         """Return what judging came to, for the run report."""
@@ -338,12 +340,12 @@ class Runner:
             self._answer(run, workspace)
             return
         if unanswered := self._unanswered(run):
-            self._commit(run, unanswered, None, workspace)
+            self._commit(run, unanswered, workspace)
             return
         if run.kind in ledger_runs.KINDS:
             at_once = not self._proposes(run)
             decided = ledger_runs.decide(self.writer(workspace), self.journal, run, at_once=at_once)
-            self._commit(run, decided.step, None, workspace, decided)
+            self._commit(run, decided.step, workspace, decided)
             return
         if run.kind == refining.KIND:
             self._refine(run, workspace)
@@ -362,30 +364,35 @@ class Runner:
         is_up = self.answerer.is_up(self.settings, run.agent_id)
         go_on = partial(self._go_on, run)
         reader = SecondReader(run, self.settings, self.worker, self.answerer, go_on, self.step)
-        source = sleeping.Source(
-            self.engine, self.settings, self.worker, self.scrubber, self.clock, workspace, is_up, reader.known
-        )
+        source = self.source(workspace, reader.known, is_up=is_up)
         inputs = kind.gather(source, run)
         if isinstance(inputs, NothingToDo):
-            self._commit(run, inputs, None, workspace)
+            self._commit(run, inputs, workspace)
             return
-        deciding = _Deciding(run, kind, inputs, reader)
-        taken = self._decided(deciding, Taken(kind.begin(inputs)))
+        deciding = _Deciding(run, kind, inputs, reader, kind.begin(inputs))
         for _ in range(REDECIDED_MAX):
-            if not isinstance(taken.step, Done | NothingToDo):
-                raise RejectedReplyError(taken.step.why if isinstance(taken.step, Rejected) else "no step was the last")
+            step = self._decided(deciding)
+            if not isinstance(step, Done | NothingToDo):
+                raise RejectedReplyError(step.why if isinstance(step, Rejected) else "no step was the last")
             try:
-                self._commit(run, taken.step, taken.written, workspace, deciding=deciding)
+                self._commit(run, step, workspace, deciding=deciding)
             except committing.OutdatedError as error:
-                if kind.again is None or taken.ask is None:
+                if kind.again is None or deciding.ask is None:
                     raise
                 self.log.info("decided anew", run=run.id, kind=run.kind, agent=run.agent_id, why=error.what)
-                deciding.inputs = kind.again(source, run, deciding.inputs)
-                step = kind.resume(deciding.inputs, taken.ask, taken.reply)
-                taken = self._decided(deciding, taken._replace(step=step))
+                deciding.inputs, deciding.step = kind.again(source, run, deciding.inputs), deciding.ask
+                deciding.resume(deciding.reply)
             else:
                 return
         raise retry.AwayError("the core changes all the time", str(workspace), "the run is tried again")
+
+    def source(
+        self, workspace: Path, known: Callable[[str], Answer | None] = lambda _key: None, *, is_up: bool = False
+    ) -> sleeping.Source:
+        """What the inputs of a job are gathered from."""
+        return sleeping.Source(
+            self.engine, self.settings, self.worker, self.scrubber, self.clock, workspace, is_up, known
+        )
 
     def _fly(self, run: Run) -> None:
         """Let a canary fly; it falls once, and the next night tells whether that was chance."""
@@ -425,7 +432,7 @@ class Runner:
                     self._decline(run, planned.refusals)
                     return
             try:
-                self._commit(run, step, None, workspace, foreseen=planned, writer=writer)
+                self._commit(run, step, workspace, foreseen=planned, writer=writer)
             except committing.OutdatedError as error:
                 self.log.info("accepted on another core", run=run.id, agent=run.agent_id, why=error.what)
             else:
@@ -459,7 +466,10 @@ class Runner:
         """What carries a refinement out. The agent's own model is asked, and no other, and its second reader."""
         given = called_refining.given_to(self.engine, run)
         reader = SecondReader(run, self.settings, self.worker, self.answerer, self._unless_stopping, self.step)
-        proposes = self._may_propose(run) if given is None else proposed_refining.PENDING in given
+        proposes = self._proposes(run) if given is None else proposed_refining.PENDING in given
+        if proposes and given is None:  # one that has written changes ends as what it began as
+            with sqlite.reading(self.engine) as connection:
+                proposes = not refining.counted(connection, run).changes
 
         def ask(question: Ask) -> Reply:
             if question.job == VERIFY:
@@ -474,9 +484,7 @@ class Runner:
             return self._put(run, done, outcome, writer, [note])
 
         return refining.Refiner(
-            source=sleeping.Source(
-                self.engine, self.settings, self.worker, self.scrubber, self.clock, workspace, known=reader.known
-            ),
+            source=self.source(workspace, reader.known),
             writer=writer,
             run=run,
             ask=ask,
@@ -487,13 +495,6 @@ class Runner:
             read=reader.receipt,
             propose=propose if proposes else None,
         )
-
-    def _may_propose(self, run: Run) -> bool:
-        """Whether a refinement is to propose: one that has written changes ends as what it began as."""
-        if not self._proposes(run):
-            return False
-        with sqlite.reading(self.engine) as connection:
-            return not refining.counted(connection, run).changes
 
     def _unless_stopping(self) -> None:
         if self.stopping:
@@ -585,47 +586,44 @@ class Runner:
             if run_id not in self.active and (agents is None or agent_id in agents)
         ]
 
-    def _decided(self, deciding: _Deciding, taken: Taken) -> Taken:
+    def _decided(self, deciding: _Deciding) -> Step:
         """Carry out a job's steps up to the last, and return that."""
-        run, kind, inputs = deciding.run, deciding.kind, deciding.inputs
         for _ in range(MAX_STEPS):
-            self._go_on(run)
-            step, author, written = taken.step, taken.author, taken.written
+            self._go_on(deciding.run)
+            step, author, written = deciding.step, deciding.author, deciding.written
             if isinstance(step, Enter):
                 deciding.phases.append((step.phase, self.clock.monotonic()))
-                taken = taken._replace(step=kind.resume(inputs, step, None))
+                deciding.resume(None)
             elif isinstance(step, Ask):
-                taken = self._answered(deciding, step, taken)
+                deciding.resume(self._answered(deciding, step))
             elif isinstance(step, Rejected) and author and written and written.backend != OFFLINE:
                 # Also if it was rejected for what came of questions about it: another reply is what can help.
-                reply = self.answerer.after_rejection(author, written, step.why)
-                again = kind.resume(inputs, author.ask, reply)
-                taken = Taken(again, author.ask, reply, author, reply)
+                deciding.written = self.answerer.after_rejection(author, written, step.why)
+                deciding.step = author.ask
+                deciding.resume(deciding.written)
             else:
-                return taken
-        raise StateError("the job took more steps than any job needs", where=run.kind)
+                return step
+        raise StateError("the job took more steps than any job needs", where=deciding.run.kind)
 
-    def _answered(self, deciding: _Deciding, ask: Ask, taken: Taken) -> Taken:
-        """Ask a job's question, and return the step that it makes of the answer."""
-        author, written = taken.author, taken.written
+    def _answered(self, deciding: _Deciding, ask: Ask) -> Reply:
+        """Get the answer to a job's question."""
         if ask.job == VERIFY:
-            reply = deciding.reader.answer(ask)
-        elif ask.job == REPAIR:
+            return deciding.reader.answer(ask)
+        if ask.job == REPAIR:
             nobody = Reply("", "stop", OFFLINE)
             asked = Asked(deciding.run, ask, self.settings, self.worker, whole, self.step, stand_in=nobody)
-            reply = self.answerer.answer(asked)
-            deciding.repairs.append(reply)
-        else:
-            asked = Asked(deciding.run, ask, self.settings, self.worker, deciding.kind.merge, self.step)
-            reply = self.answerer.answer(asked)
-            author, written = (asked, reply) if author is None else (author, written)
-        return Taken(deciding.kind.resume(deciding.inputs, ask, reply), ask, reply, author, written)
+            deciding.repairs.append(self.answerer.answer(asked))
+            return deciding.repairs[-1]
+        asked = Asked(deciding.run, ask, self.settings, self.worker, deciding.kind.merge, self.step)
+        reply = self.answerer.answer(asked)
+        if deciding.author is None:
+            deciding.author, deciding.written = asked, reply
+        return reply
 
     def _commit(
         self,
         run: Run,
         step: Done | NothingToDo,
-        reply: Reply | None,
         workspace: Path,
         decided: saving.Decided | None = None,
         *,
@@ -635,6 +633,7 @@ class Runner:
     ) -> None:
         writer = writer or self.writer(workspace)
         receipt = step.receipt | (deciding.receipt() if deciding is not None else {})
+        reply = None if deciding is None else deciding.written
         if reply is not None:
             receipt["backend"] = reply.backend
             said = reply.text.encode(errors="replace")
@@ -750,11 +749,12 @@ class Runner:
             if self.stopping or run_id in self.active:
                 continue
             workspace = self._workspace(agent_id)
-            text = None if workspace is None else summary_text(workspace, files)
-            if text is None or not self.settings.hooks.on_summary:
+            bodies = [None] if workspace is None else block_bodies(workspace, files)
+            found = [body for body in bodies if body is not None]
+            if len(found) < len(bodies) or not self.settings.hooks.on_summary:
                 runs.note_on_receipt(self.engine, run_id, "on_summary", "failed: memoryd was stopped before it")
             else:
-                self._tell(run_id, agent_id, session_id, text)
+                self._tell(run_id, agent_id, session_id, "\n".join(found))
 
     def _tell(self, run_id: str, agent_id: str, session_id: str | None, text: str) -> None:
         result = run_hook(
@@ -878,23 +878,21 @@ def _texts(edits: Sequence[Edit], receipt: dict[str, Any], why: str | None) -> l
     return found
 
 
-def summary_text(workspace: Path, files: Sequence[dict[str, Any]]) -> str | None:
-    """Read the bodies of a run's daily blocks back by the receipt; None where they are not there any more."""
-    bodies = block_bodies(workspace, files)
-    found = [body for body in bodies if body is not None]
-    return None if len(found) < len(bodies) else "\n".join(found)
-
-
 def block_bodies(workspace: Path, files: Sequence[dict[str, Any]]) -> list[str | None]:
     """Read the bodies of a run's daily blocks back, each; None for one that is not there any more."""
-    bodies = []
+    blocks = daily_blocks(workspace, files)
+    return [None if block is None else block.strip("\n").partition("\n\n")[2] for block in blocks]
+
+
+def daily_blocks(workspace: Path, files: Sequence[dict[str, Any]]) -> list[str | None]:
+    """Read a run's daily blocks back by the files of its run report, each; None for one that is not there any more."""
+    blocks = []
     for item in files:
         if "appended" in item:
             data = regular.read_in(workspace, item["path"]) or b""
             at = daily.find_block(data, item["appended"], item["bytes"])
-            block = b"" if at is None else data[at : at + item["bytes"]]
-            bodies.append(None if at is None else block.decode("utf-8", "replace").strip("\n").partition("\n\n")[2])
-    return bodies
+            blocks.append(None if at is None else data[at : at + item["bytes"]].decode("utf-8", "replace"))
+    return blocks
 
 
 def error_text(error: BaseException) -> str:
