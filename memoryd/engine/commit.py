@@ -875,12 +875,10 @@ _NO_VALUES = dict.fromkeys(memories.COLUMNS) | {
 
 def _clear_leftovers(workspace: OpenFolder, intent: Mapping[str, Any]) -> list[str]:
     """Clear away what a stopped rewrite left; names the files that hold an edit which has no place any more."""
+    found = [(item["path"], item["before"], item["after"] or digest_of(None)) for item in intent["rewrites"]]
+    found += [(item["path"], None, regular.digest(item["create"].encode())) for item in intent["appends"]]
     kept: list[str] = []
-    for item in intent["rewrites"]:
-        with folders.made_way(workspace, item["path"]) as entry:
-            kept += [left.name for left in durable.settle(entry, item["before"], item["after"] or digest_of(None))]
-    for item in intent["appends"]:
-        made = regular.digest(item["create"].encode())
-        with folders.made_way(workspace, item["path"]) as entry:
-            kept += [left.name for left in durable.settle(entry, None, made)]
+    for path, before, after in found:
+        with folders.made_way(workspace, path) as entry:
+            kept += [left.name for left in durable.settle(entry, before, after)]
     return kept

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 CORE_FILE = "MEMORY.md"
 SHORTENED = 0.5  # of the characters the ledger knows: a file with less looks half-saved
+_WAITS = "what memoryd has to write waits"
 OPERATION = "import"  # as the audit names what it does to the file
 
 
@@ -83,18 +84,12 @@ def bring(writer: Writer, folder: OpenFolder, agent_id: str, *, settled: bool = 
         live = memories.live(connection, agent_id, Kind.CORE)
     if data is None and not live and known is None:
         return Brought(data, agrees=True)
+    where = str(folder.path / CORE_FILE)
     if is_conflicted(data or b""):
-        raise UnfinishedError(
-            "holds a merge that nobody has solved yet",
-            str(folder.path / CORE_FILE),
-            "solve it; what memoryd has to write waits",
-        )
+        raise UnfinishedError("holds a merge that nobody has solved yet", where, f"solve it; {_WAITS}")
     if core.is_open(data or b""):  # all below it would go as if somebody had deleted it
-        raise UnfinishedError(
-            "holds a <private> that nothing closes",
-            str(folder.path / CORE_FILE),
-            "close it, or put the word in backticks; what memoryd has to write waits",
-        )
+        hint = f"close it, or put the word in backticks; {_WAITS}"
+        raise UnfinishedError("holds a <private> that nothing closes", where, hint)
     if not settled and (_is_fresh(folder, writer) or is_shortened(data, live)):
         return Brought(data, agrees=False)
     return _import(writer, agent_id, data, folder.path / CORE_FILE)
@@ -113,11 +108,14 @@ def is_shortened(data: bytes | None, live: Sequence[Memory]) -> bool:
     return held < SHORTENED * sum(len(memory.content) for memory in live)
 
 
+def _is_new(change: Change) -> bool:
+    before, after = change.before, change.after
+    return after.is_live and (before is None or before.content != after.content)
+
+
 def _is_own(change: Change, own: Mapping[str, tuple[Source, ...]]) -> bool:
     """Whether a change is a new text that the agent's own tool wrote."""
-    before, after = change.before, change.after
-    is_new = after.is_live and (before is None or before.content != after.content)
-    return is_new and core.normal(after.content) in own
+    return _is_new(change) and core.normal(change.after.content) in own
 
 
 def _dated(change: Change, now: str) -> Change:
@@ -125,9 +123,7 @@ def _dated(change: Change, now: str) -> Change:
 
     What a file held when it was first imported stays undated, which is older than all that is dated.
     """
-    before, after = change.before, change.after
-    is_new = after.is_live and (before is None or before.content != after.content)
-    return replace(change, after=replace(after, origin_at=now)) if is_new else change
+    return replace(change, after=replace(change.after, origin_at=now)) if _is_new(change) else change
 
 
 def _cited(change: Change, own: Mapping[str, tuple[Source, ...]]) -> Change:

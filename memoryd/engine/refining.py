@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from memoryd.config import Agent, Settings
     from memoryd.config import Refine as RefineSettings
+    from memoryd.config import Settings
     from memoryd.database.runs import Run
     from memoryd.engine.commit import Committed, Writer
     from memoryd.engine.core_import import Brought
@@ -185,9 +185,6 @@ class Refiner:
 
     # --- what it is made of ---------------------------------------------------------------------------------------
 
-    def _agent(self) -> Agent:
-        return next(agent for agent in self.source.settings.agents if agent.id == self.run.agent_id)
-
     def core(self) -> list[Memory]:
         """The live core, in the order of the file; of one that proposes as it would be."""
         return self.shadow.on(self._live())
@@ -234,7 +231,7 @@ class Refiner:
         return self.source.clock.now().astimezone(self.source.settings.zone).date()
 
     def _guide(self) -> str:
-        path = self._agent().guide
+        path = next(agent for agent in self.source.settings.agents if agent.id == self.run.agent_id).guide
         if path is None:
             return ""
         data = regular.read_in(path.parent, path.name)

@@ -146,9 +146,6 @@ class Reading:
         return [_line(f"x{number}", one) for number, one in enumerate(free[:_MOST_SPARE], 1)]
 
 
-NOTHING_READ = Reading()
-
-
 def questions(draft: Draft, answers: Mapping[str, Answer | None]) -> list[Question]:
     """Return what the reader is still to be asked about a draft: its support, then the classes of what loses something.
 
