@@ -8,7 +8,6 @@ has changed since is left as it is, with what stands on it, and where too little
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,7 @@ from memoryd.ledger.operation import Add, Delete, Merge
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from memoryd.engine.commit import Outcome, Preview
+    from memoryd.engine.commit import Preview
     from memoryd.engine.gate import Passed
     from memoryd.jobs.job import Edit
     from memoryd.jobs.refinement import Session
@@ -37,8 +36,6 @@ WHOLE = BREAKERS | {Guard.CAP}
 KIND = ledger_runs.REFINE
 TAG = "refinement"  # of the journal's entries
 PENDING = "edits"  # the name of what is kept between two calls
-# Puts a decision to a person, and a word into the agent's journal; False where nothing of memory would change by it.
-Propose = Callable[[Done, "Outcome", Operate], bool]
 
 
 @dataclass(slots=True)

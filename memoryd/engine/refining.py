@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from memoryd.database import audit, memories, runs, spend, sqlite
 from memoryd.engine import commit as committing
 from memoryd.engine import dedup, gate, ledger_runs, rejection, sleeping, time_machine
-from memoryd.engine.answering import OFFLINE
+from memoryd.engine.answering import OFFLINE, Asked
 from memoryd.engine.proposed_refining import PENDING, WAITS, Shadow, entry, with_id
 from memoryd.engine.scrubbing import SecretError, redacted_json
 from memoryd.engine.time_machine import Target
@@ -24,6 +24,7 @@ from memoryd.files import regular
 from memoryd.gauge.estimate import estimate
 from memoryd.jobs import decided, knife, refine, tally
 from memoryd.jobs.job import Applied, Ask, Done, Operate
+from memoryd.jobs.reader import JOB as VERIFY
 from memoryd.jobs.refine import Apply, RefineInputs, Talk
 from memoryd.jobs.refinement import BREAKER, CANCELLED, COMPLETED, Session, ending, first_said, restored
 from memoryd.jobs.tally import Audited
@@ -45,11 +46,11 @@ if TYPE_CHECKING:
     from memoryd.config import Refine as RefineSettings
     from memoryd.config import Settings
     from memoryd.database.runs import Run
-    from memoryd.engine.commit import Committed, Writer
+    from memoryd.engine.commit import Writer
     from memoryd.engine.core_import import Brought
     from memoryd.engine.gate import Passed
-    from memoryd.engine.proposed_refining import Propose
-    from memoryd.files.log import Log
+    from memoryd.engine.runner import Runner
+    from memoryd.engine.second_reader import SecondReader
     from memoryd.files.open_folder import OpenFolder
     from memoryd.jobs.job import Reply
     from memoryd.jobs.refine import Steps
@@ -74,30 +75,22 @@ class Refiner:
     """What one refinement works with.
 
     Attributes:
+        runner: carries the run out.
         source: what inputs are gathered from.
         writer: what commits work with.
         run: the run.
-        ask: gets the reply to a question, of the model or of the second reader.
-        read: tells what the second reader was asked, for the run report.
-        go_on: raises where the run is to stop.
-        room: tokens of the ledger that one conversation may be shown.
-        noted: told of each commit.
-        log: of the runner.
-        propose: puts what it came to to a person; None where each change is written at once.
+        reader: the second reader of new texts.
+        proposes: what it comes to is put to a person; else each change is written at once.
         kept: what the receipt keeps beside the refinement.
         shadow: what one that proposes has come to.
     """
 
+    runner: Runner
     source: sleeping.Source
     writer: Writer
     run: Run
-    ask: Callable[[Ask], Reply]
-    go_on: Callable[[], None]
-    room: int
-    noted: Callable[[Committed], None]
-    log: Log
-    read: Callable[[], dict[str, Any]] = dict
-    propose: Propose | None = None
+    reader: SecondReader
+    proposes: bool
     kept: dict[str, Any] = field(default_factory=dict)
     shadow: Shadow = field(default_factory=Shadow)
 
@@ -158,7 +151,7 @@ class Refiner:
 
     def unwanted(self) -> str | None:
         """Why nobody wants it: a person has rejected what came of this very core, and does not ask for it again."""
-        if self.propose is None or self.run.options.get("force"):
+        if not self.proposes or self.run.options.get("force"):
             return None
         with sqlite.reading(self.writer.engine) as connection:
             found = runs.rejected_like(connection, self.run.agent_id, self.run.kind, self._made_from())
@@ -208,7 +201,7 @@ class Refiner:
             force=bool(self.run.options.get("force")),
             guide=self._guide(),
             judges=sleeping.judges(self.source),
-            room=self.room,
+            room=room_within(self.runner.answerer.room_of(settings, self.run.agent_id), settings),
             instructions=sleeping.instructions(refine.JOB),
             consent_instructions=sleeping.instructions(refine.CONSENT),
         )
@@ -242,17 +235,17 @@ class Refiner:
 
     def end_duplicates(self) -> None:
         """End what says the same as another, ahead of what reads the core."""
-        if self.propose is None:
+        if not self.proposes:
             found = dedup.run(self.writer, self.run)
         else:
             found = dedup.found(self.writer.engine, self.run.agent_id, (Kind.CORE,))
         self.kept.update(found.receipt)
         edits = [edit for edit in found.edits if isinstance(edit, Operate)]
-        if self.propose is not None:
+        if self.proposes:
             for edit in edits:
                 self._tried(edit)
         elif edits:
-            self.noted(committing.commit(self.writer, self.run, edits, self._under_way({})))
+            self.runner.note_guards(self.run, committing.commit(self.writer, self.run, edits, self._under_way({})))
 
     def _tried(self, operate: Operate) -> Passed:
         """Have the guards judge a change on what those before it come to, and take what they let pass for done."""
@@ -306,18 +299,27 @@ class Refiner:
         if talk.session.mutations and self.heeds_cancel():
             talk.session = talk.session.end(CANCELLED)
             return True
-        self.go_on()
+        self.runner.go_on(self.run)
         return False
 
     def _answer(self, talk: Talk, step: Ask) -> Reply | None:
-        """Get the reply to a question; None for one that cannot be asked: it is too long, or nobody reads."""
+        """Get the reply of the agent's own model, and no other, or of its second reader.
+
+        None to a question that cannot be asked: it is too long, or nobody reads.
+        """
         try:
-            return self.ask(step)
+            if step.job == VERIFY:
+                return self.reader.answer(step)
+            runner = self.runner
+            asked = Asked(
+                self.run, step, runner.settings, runner.worker, refine.merge, runner.step, own_model_only=True
+            )
+            return runner.answerer.answer(asked)
         except ClosedError:
             raise
         except (ModelError, WorkerError) as error:
             if is_called(self.run):
-                self.log.warning("second reader does not answer", run=self.run.id, why=error.what)
+                self.runner.log.warning("second reader does not answer", run=self.run.id, why=error.what)
                 return None
             if isinstance(error, ModelError) and error.failure.trouble is Trouble.OVERFLOW and step.tools:
                 return None
@@ -339,14 +341,14 @@ class Refiner:
 
     def carried(self, step: Apply) -> tuple[Sequence[Change], Sequence[Refusal]]:
         """Have the guards judge a change, and make what they let pass, or take it for done."""
-        if self.propose is not None:
+        if self.proposes:
             passed = self._tried(step.operate)
-            self.noted(committing.Committed(refused=tuple(guards.rows(passed.refusals))))
+            self.runner.note_guards(self.run, committing.Committed(refused=tuple(guards.rows(passed.refusals))))
             return passed.changes, passed.refusals
         doing = {"tool": step.tool, "ids": list(step.operate.seen)}
         outcome = self._under_way({KIND: step.session.row() | {"doing": doing}})
         done = committing.commit(self.writer, self.run, [step.operate], outcome)
-        self.noted(done)
+        self.runner.note_guards(self.run, done)
         return done.changes, [
             Refusal(Guard(row["guard"]), tuple(row["memories"]), row["why"], row["numbers"]) for row in done.refused
         ]
@@ -355,7 +357,7 @@ class Refiner:
 
     def pending(self) -> dict[str, Any]:
         """What a proposal has come to, for the next call of an agent that calls the tools itself to go on from."""
-        return {} if self.propose is None else {PENDING: decided.dump(self.shadow.edits)}
+        return {} if not self.proposes else {PENDING: decided.dump(self.shadow.edits)}
 
     def go_on_from(self, kept: Sequence[Any]) -> None:
         """Go on from what was kept behind an earlier call.
@@ -363,7 +365,7 @@ class Refiner:
         Raises:
             ValueError: it is of another version.
         """
-        if self.propose is not None:
+        if self.proposes:
             self.shadow.edits = tuple(one for one in decided.load(kept) if isinstance(one, Operate))
             self.shadow.changes = committing.preview(self.writer, self.run, self.shadow.edits).changes
 
@@ -378,7 +380,7 @@ class Refiner:
 
     def reading(self) -> dict[str, Any]:
         """Return what the second reader was asked in all parts of the run, for the run report."""
-        return {READER: found} if (found := _added(self.kept.get(READER, {}), self.read())) else {}
+        return {READER: found} if (found := _added(self.kept.get(READER, {}), self.reader.receipt())) else {}
 
     def restored(self) -> Session:
         """The refinement as far as the run's receipt tells it; a new one where it tells nothing."""
@@ -387,14 +389,14 @@ class Refiner:
 
     def tally(self) -> Tally:
         """What was done so far, or would be."""
-        if self.propose is not None:
+        if self.proposes:
             return tally.of_changes(self.shadow.changes)
         with sqlite.reading(self.writer.engine) as connection:
             return counted(connection, self.run)
 
     def finish(self, session: Session) -> None:
         """Count what was done, take it back or propose it where that is due, tell the agent, end the run."""
-        if self.propose is not None:
+        if self.proposes:
             planned = committing.preview(self.writer, self.run, self.shadow.edits)
             session = self.shadow.judged_again(session, planned)
         done = self.tally()
@@ -417,7 +419,7 @@ class Refiner:
             try:
                 self.write(session, done, after, {KIND: told | {"rolled_back": True}}, undo=True)
             except RefusedError as error:  # somebody has changed one of these memories since
-                self.log.warning("refinement not taken back", run=self.run.id, why=error.what)
+                self.runner.log.warning("refinement not taken back", run=self.run.id, why=error.what)
                 told["conflict"] = error.what
             else:
                 return
@@ -429,7 +431,7 @@ class Refiner:
         Raises:
             RefusedError: it cannot be taken back.
         """
-        if self.propose is not None and (undo or session.ended == CANCELLED):
+        if self.proposes and (undo or session.ended == CANCELLED):
             undo, receipt[KIND]["rolled_back"] = True, True
         elif self.shadow.changes:
             _, why, _ = ending(session, undo=False, changed=True, conflict=False)
@@ -441,7 +443,7 @@ class Refiner:
         state, why, how = ending(session, undo=undo, changed=bool(done.changes), conflict="conflict" in receipt[KIND])
         receipt[KIND]["end"] = {"tokens": session.tokens if undo else after}
         note = self.note(session, done, after, how)
-        revise = self._revise if undo and self.propose is None else None
+        revise = self._revise if undo and not self.proposes else None
         self.close([note], state, why, receipt, session.claims, revise)
 
     def _put(
@@ -455,7 +457,7 @@ class Refiner:
     ) -> None:
         done = Done(self.shadow.edits, receipt, why, summary=summary, made_from=self._made_from(seen))
         outcome = self._outcome(runs.PROPOSED, why, receipt, claims)
-        if self.propose is None or not self.propose(done, outcome, note):
+        if not self.runner.put(self.run, done, outcome, self.writer, [note]):
             self.close([], "failed", "what it came to was changed meanwhile", receipt, ())
 
     def close(
@@ -469,9 +471,9 @@ class Refiner:
     ) -> None:
         """Write what is left to write, and end the run."""
         outcome = self._outcome(state, why, receipt, claims)
-        self.noted(committing.commit(self.writer, self.run, edits, outcome, revise=revise))
+        self.runner.note_guards(self.run, committing.commit(self.writer, self.run, edits, outcome, revise=revise))
         run = self.run
-        self.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=state, why=why)
+        self.runner.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=state, why=why)
 
     def note(self, session: Session, done: Tally, after: int, how: str | None) -> Operate:
         """The entry of the journal that tells the agent of it."""
@@ -500,13 +502,13 @@ class Refiner:
         """End the run without a word to the agent: nothing was changed, or duplicates alone."""
         done = self.tally()
         if state == "skipped" and done.duplicates:
-            if self.propose is not None:
+            if self.proposes:
                 sizes = core_tokens(self._live(), estimate), core_tokens(self.core(), estimate)
                 text = tally.journal(self.today().isoformat(), done, sizes, WAITS, None)
                 self._put(why, receipt or {}, entry(text, self.writer.now()), None, None, claims)
                 return
             state, why = "succeeded", f"{done.duplicates} duplicates ended; {why}"
-        if self.propose is not None:
+        if self.proposes:
             self.kept.pop(DEDUP, None)  # they stay, since nothing is proposed
         self.close([], state, why, receipt or {}, claims)
 

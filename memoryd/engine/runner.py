@@ -39,7 +39,7 @@ from memoryd.engine.scrubbing import SecretError, redacted_json, strings_of
 from memoryd.engine.second_reader import SecondReader, summed, whole
 from memoryd.errors import MemorydError, NotFoundError, RefusedError, StateError
 from memoryd.files import regular
-from memoryd.jobs import dream, dream_reply, facts, facts_reply, refine, sleep
+from memoryd.jobs import dream, dream_reply, facts, facts_reply, sleep
 from memoryd.jobs import reply as replies
 from memoryd.jobs.job import (
     AddMemories,
@@ -362,7 +362,7 @@ class Runner:
 
     def _carry_out_steps(self, run: Run, kind: JobKind, workspace: Path) -> None:
         is_up = self.answerer.is_up(self.settings, run.agent_id)
-        go_on = partial(self._go_on, run)
+        go_on = partial(self.go_on, run)
         reader = SecondReader(run, self.settings, self.worker, self.answerer, go_on, self.step)
         source = self.source(workspace, reader.known, is_up=is_up)
         inputs = kind.gather(source, run)
@@ -401,7 +401,7 @@ class Runner:
             return
         model = canary.model_of(self.settings, run.agent_id) or ""
         try:
-            told = canary.fly(self, run, self.opened, lambda: self._go_on(run))
+            told = canary.fly(self, run, self.opened, lambda: self.go_on(run))
         except canary.SpentError as error:
             self._end(run, "skipped", why=error.what, receipt={canary.KIND: {"model": model}})
             with sqlite.reading(self.engine) as connection:
@@ -410,7 +410,7 @@ class Runner:
                 text = f"{canary.MOST_GROUNDED} in a row could not fly: {error.what}; {error.hint}"
                 self.set_alarm(canary.KIND, text, "", model)
         except canary.FallenError as error:
-            self._go_on(run)  # a stop takes the way from under it
+            self.go_on(run)  # a stop takes the way from under it
             self._end(run, "failed", error=str(error), receipt={canary.KIND: {"model": model, "fell": error.stage}})
             text = f"a made-up fact did not come through the {error.stage}: {error.what}; job show {run.id}"
             self.set_alarm(canary.KIND, text, "", model)
@@ -443,7 +443,7 @@ class Runner:
     def _decline(self, run: Run, refusals: Sequence[Refusal]) -> None:
         """End an answer that changes nothing; the proposal still waits for one."""
         rows = guards.rows(refusals)
-        self._note_guards(run, committing.Committed(refused=tuple(rows)))
+        self.note_guards(run, committing.Committed(refused=tuple(rows)))
         why = f"the guards refuse all of it: {'; '.join(dict.fromkeys(one.why for one in refusals))}"
         self._end(run, "declined", why=why, receipt={"refused": rows})
 
@@ -471,36 +471,16 @@ class Runner:
             with sqlite.reading(self.engine) as connection:
                 proposes = not refining.counted(connection, run).changes
 
-        def ask(question: Ask) -> Reply:
-            if question.job == VERIFY:
-                return reader.answer(question)
-            asked = Asked(run, question, self.settings, self.worker, refine.merge, self.step, own_model_only=True)
-            return self.answerer.answer(asked)
-
         mode = refining.mode_of(run, self.settings.refine)
         writer = replace(self.writer(workspace), limits=refining.limits_of(mode, self.settings))
-
-        def propose(done: Done, outcome: committing.Outcome, note: Operate) -> bool:
-            return self._put(run, done, outcome, writer, [note])
-
-        return refining.Refiner(
-            source=self.source(workspace, reader.known),
-            writer=writer,
-            run=run,
-            ask=ask,
-            go_on=lambda: self._go_on(run),
-            room=refining.room_within(self.answerer.room_of(self.settings, run.agent_id), self.settings),
-            noted=lambda done: self._note_guards(run, done),
-            log=self.log,
-            read=reader.receipt,
-            propose=propose if proposes else None,
-        )
+        source = self.source(workspace, reader.known)
+        return refining.Refiner(self, source, writer, run, reader, proposes=proposes)
 
     def _unless_stopping(self) -> None:
         if self.stopping:
             raise StoppingError("memoryd is stopping")
 
-    def _go_on(self, run: Run) -> None:
+    def go_on(self, run: Run) -> None:
         """Raise where a run is to stop."""
         self._unless_stopping()
         if runs.is_cancelled(self.engine, run):
@@ -534,7 +514,7 @@ class Runner:
             workspaces={run.agent_id: workspace},
             everybody=False,
             journal=self.journal,
-            go_on=lambda: self._go_on(run),
+            go_on=lambda: self.go_on(run),
             stuck=lambda: self._stuck([run.agent_id]),
             log=self.log,
             cut=planned.cut,
@@ -564,7 +544,7 @@ class Runner:
             },
             everybody=wanted is None,
             journal=self.journal,
-            go_on=lambda: self._go_on(run),
+            go_on=lambda: self.go_on(run),
             stuck=lambda: self._stuck(wanted),
             renamed=self.renamed,
             log=self.log,
@@ -589,7 +569,7 @@ class Runner:
     def _decided(self, deciding: _Deciding) -> Step:
         """Carry out a job's steps up to the last, and return that."""
         for _ in range(MAX_STEPS):
-            self._go_on(deciding.run)
+            self.go_on(deciding.run)
             step, author, written = deciding.step, deciding.author, deciding.written
             if isinstance(step, Enter):
                 deciding.phases.append((step.phase, self.clock.monotonic()))
@@ -657,7 +637,7 @@ class Runner:
         texts = [*_texts(step.edits, receipt, outcome.why), *(decided.texts if decided is not None else ())]
         self.scrubber.require_clean(texts, f"what run {run.id} would write")
         may_propose = isinstance(step, Done) and not step.declined and self._proposes(run)
-        if isinstance(step, Done) and may_propose and self._put(run, step, outcome, writer):
+        if isinstance(step, Done) and may_propose and self.put(run, step, outcome, writer):
             return
         done = committing.commit(
             writer,
@@ -668,7 +648,7 @@ class Runner:
             settled=decided.settled if decided is not None else False,
             foreseen=foreseen,
         )
-        self._note_guards(run, done)
+        self.note_guards(run, done)
         self._record_watermarks(run)
         self._clear_alarms_of(run)
         if run.kind == ledger_runs.ROLLBACK and outcome.state == "succeeded":
@@ -686,7 +666,7 @@ class Runner:
         if receipt.get("on_summary"):
             self._tell(run.id, run.agent_id, run.session_id, "\n".join(block.body for block in blocks))
 
-    def _put(
+    def put(
         self,
         run: Run,
         step: Done,
@@ -698,7 +678,7 @@ class Runner:
         drafted = proposing.draft(writer, run, step, self.settings.zone)
         if drafted is None:
             return False
-        self._go_on(run)
+        self.go_on(run)
         if run.session_id is None and not run.options.get("force"):
             with sqlite.reading(self.engine) as connection:
                 rejected = runs.rejected_like(connection, run.agent_id, run.kind, drafted.digest)
@@ -713,7 +693,7 @@ class Runner:
         self.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=runs.PROPOSED)
         return True
 
-    def _note_guards(self, run: Run, done: committing.Committed) -> None:
+    def note_guards(self, run: Run, done: committing.Committed) -> None:
         """Say what the guards held back in a commit."""
         if done.put_back:
             text = f"an edit of MEMORY.md touched protected memories, put back: {', '.join(done.put_back)}"
