@@ -183,12 +183,8 @@ def answer_of(connection: Connection, run_id: str) -> dict[str, Any] | None:
     return found
 
 
-def carry_out(refiner: Refiner) -> None:
+def take_call(refiner: Refiner) -> None:
     """Carry out the call that was handed over, and let the run wait for the next, or end it."""
-    refiner.in_good_order(lambda: _carry_out(refiner))
-
-
-def _carry_out(refiner: Refiner) -> None:
     given = json.loads(runs.given_text(refiner.writer.engine, refiner.run) or "{}")
     refiner.go_on_from(given.get(PENDING, ()))
     session, told = replace(refiner.restored(), claims=tuple(given.get(CLAIMS, ()))), refiner.receipt().get(KIND)

@@ -611,10 +611,8 @@ def _reverted(revision: Revision | None) -> dict[str, Any]:
     """The watermarks, sections of the profile and notes of a revision, as an intent holds them."""
     if revision is None:
         return {}
-    marks = [[one.session_id, one.consumer, one.values] for one in revision.marks]
-    sections = [list(one) for one in revision.sections]
-    notes = [list(note) for note in revision.notes]
-    reverted = {"reverted": marks, "sections": sections, "notes": notes, "undone": list(revision.undone)}
+    lists = {"reverted": revision.marks, "sections": revision.sections, "notes": revision.notes}
+    reverted = {name: list(map(list, rows)) for name, rows in lists.items()} | {"undone": list(revision.undone)}
     return reverted if revision.erasure is None else reverted | {"erasure": revision.erasure}
 
 

@@ -13,6 +13,7 @@ import secrets
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as wall_time
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.database import memories, runs, sqlite, turns
@@ -489,7 +490,7 @@ class _Grounds:
 
     def __init__(self, source: Gathered) -> None:
         self._source = source
-        self._known: dict[str, tuple[Footing, str]] = {}
+        self._ground = cache(self._read)
 
     def behind(self, run_id: str, entry: Entry) -> Behind:
         """Return the sentences that a line of a run's block stands on, each with its turn."""
@@ -506,11 +507,6 @@ class _Grounds:
         footing, session_id = self._ground(run_id)
         with sqlite.reading(self._source.engine) as connection:
             return turns.sources(connection, session_id, footing.seqs(entry.text))
-
-    def _ground(self, run_id: str) -> tuple[Footing, str]:
-        if run_id not in self._known:
-            self._known[run_id] = self._read(run_id)
-        return self._known[run_id]
 
     def _read(self, run_id: str) -> tuple[Footing, str]:
         with sqlite.reading(self._source.engine) as connection:

@@ -94,34 +94,30 @@ class Refiner:
     kept: dict[str, Any] = field(default_factory=dict)
     shadow: Shadow = field(default_factory=Shadow)
 
-    def carry_out(self) -> None:
-        """Refine, and end the run.
+    def carry_out(self, how: Callable[[Refiner], None]) -> None:
+        """Refine, and end the run; a person who cancels it in the midst of a commit ends it as anywhere else.
+
+        Args:
+            how: by asking the agent's own model, `ask_model`, or by the agent's own call.
 
         Raises:
             ModelError: the agent's own model does not answer, and nothing was changed yet.
-            StaleRunError: another claim owns the run by now.
-        """
-        self.in_good_order(self._carry_out)
-
-    def in_good_order(self, work: Callable[[], None]) -> None:
-        """Do what carries a refinement out; a person who cancels it in the midst of a commit ends it as anywhere else.
-
-        Raises:
             StaleRunError: another claim owns the run by now, or it is cancelled and has changed nothing.
         """
         try:
-            work()
+            how(self)
         except committing.StaleRunError:
             if not self.tally().changes or not self.heeds_cancel():
                 raise
             self.keep()
-            self.in_good_order(lambda: self.finish(self.restored().end(CANCELLED)))
+            self.carry_out(lambda refiner: refiner.finish(refiner.restored().end(CANCELLED)))
 
     def heeds_cancel(self) -> bool:
         """Whether a person asked for its end: then it comes to one, and nothing asks again."""
         return runs.heed_cancel(self.writer.engine, self.run)
 
-    def _carry_out(self) -> None:
+    def ask_model(self) -> None:
+        """Hold the conversation with the model."""
         if self.tally().changes:  # an earlier attempt of this run has begun
             self.finish(self.restored().end(CANCELLED if self.heeds_cancel() else STOPPED))
             return

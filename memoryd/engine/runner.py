@@ -348,17 +348,12 @@ class Runner:
             self._commit(run, decided.step, workspace, decided)
             return
         if run.kind == refining.KIND:
-            self._refine(run, workspace)
+            is_called = refining.is_called(run)
+            how = called_refining.take_call if is_called else refining.Refiner.ask_model
+            self.refiner(run, workspace).carry_out(how)
+            self._clear_alarms_of(run)
         else:
             self._carry_out_steps(run, KINDS[check_kind(run.kind)], workspace)
-
-    def _refine(self, run: Run, workspace: Path) -> None:
-        refiner = self.refiner(run, workspace)
-        if refining.is_called(run):
-            called_refining.carry_out(refiner)
-        else:
-            refiner.carry_out()
-        self._clear_alarms_of(run)
 
     def _carry_out_steps(self, run: Run, kind: JobKind, workspace: Path) -> None:
         is_up = self.answerer.is_up(self.settings, run.agent_id)
@@ -681,7 +676,7 @@ class Runner:
         self.go_on(run)
         if run.session_id is None and not run.options.get("force"):
             with sqlite.reading(self.engine) as connection:
-                rejected = runs.rejected_like(connection, run.agent_id, run.kind, drafted.digest)
+                rejected = runs.rejected_like(connection, run.agent_id, run.kind, drafted.row["input_hash"] or "")
             if rejected is not None:  # what came of the same input, and nobody has asked for it again
                 self._end(run, "skipped", why=rejection.told(rejected))
                 return True

@@ -17,7 +17,7 @@ import re
 import stat
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.database import audit, erasure, memories
 from memoryd.engine.core_import import CORE_FILE, digest_of
@@ -54,8 +54,7 @@ class Target:
     memory_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """A watermark as it is to be; None for `values` where there was none."""
 
     session_id: str
