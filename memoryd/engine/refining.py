@@ -23,7 +23,7 @@ from memoryd.errors import RefusedError, StateError
 from memoryd.files import regular
 from memoryd.gauge.estimate import estimate
 from memoryd.jobs import decided, knife, refine, tally
-from memoryd.jobs.job import Applied, Ask, Done, Operate
+from memoryd.jobs.job import Applied, Ask, Done, NothingToDo, Operate
 from memoryd.jobs.reader import JOB as VERIFY
 from memoryd.jobs.refine import Apply, RefineInputs, Talk
 from memoryd.jobs.refinement import BREAKER, CANCELLED, COMPLETED, Session, ending, first_said, restored
@@ -127,11 +127,11 @@ class Refiner:
             return
         talk = self.talk(inputs.session)
         until = self.source.clock.monotonic() + self.source.settings.refine.max_time.total_seconds()
-        unwanted = self.converse(talk, talk.refine(inputs), until)
-        if unwanted is None:
+        declined = self.converse(talk, talk.refine(inputs), until)
+        if declined is None:
             self.finish(talk.session)
         else:
-            self.end(*unwanted)
+            self.end("declined", declined)
 
     def begun(self) -> RefineInputs | None:
         """Return what it begins with; None, and the run is at its end, where nobody wants it or nothing is to do."""
@@ -165,12 +165,10 @@ class Refiner:
         return hashlib.sha256("\n".join(made_from).encode()).hexdigest()
 
     def first_step(self) -> object:
-        """What it would begin with, for a rehearsal: a question, or why there is nothing to do."""
+        """What it would begin with, for a rehearsal."""
         inputs = self.gather()
-        try:
-            return next(self.talk(inputs.session).refine(inputs))
-        except StopIteration as over:
-            return over.value
+        why = refine.nothing(inputs)
+        return next(self.talk(inputs.session).refine(inputs)) if why is None else NothingToDo(why)
 
     # --- what it is made of ---------------------------------------------------------------------------------------
 

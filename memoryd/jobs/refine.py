@@ -55,13 +55,6 @@ class RefineInputs:
     consent_instructions: str
 
 
-class Unwanted(NamedTuple):
-    """Why nothing was refined, and the state that its run ends in."""
-
-    state: str
-    why: str
-
-
 class Apply(NamedTuple):
     """Change the ledger now, guards permitting: only a refinement edits as it goes."""
 
@@ -87,17 +80,17 @@ class Talk:
         self.core = {memory.id: memory for memory in core}
         self._judges = judges
 
-    def refine(self, inputs: RefineInputs) -> Steps[Unwanted | None]:
-        """Yield what is to be asked, looked for and changed, and take the answers, until the refinement has ended."""
-        why = nothing(inputs)
-        if why is not None:
-            return Unwanted("skipped", why)
+    def refine(self, inputs: RefineInputs) -> Steps[str | None]:
+        """Yield what is to be asked, looked for and changed, and take the answers, until the refinement has ended.
+
+        Return why the agent has declined it; None where it has not.
+        """
         if inputs.consent:
             instructions = _instructions(inputs, inputs.consent_instructions)
             reply: Reply = yield Ask(CONSENT, instructions, (), _numbers(inputs))
             said_yes = consent.read(reply.text)
             if not said_yes:
-                return Unwanted("declined", UNCLEAR if said_yes is None else AGENT_DECLINED)
+                return UNCLEAR if said_yes is None else AGENT_DECLINED
         room, summaries = inputs.room, list[str]()
         waiting = batches(inputs.core, room)
         while True:
