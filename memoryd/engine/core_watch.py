@@ -120,7 +120,6 @@ class CoreWatch:
                 with sqlite.reading(runner.engine) as connection:
                     if runs.agent_has_intent(connection, agent.id):
                         return False
-                with sqlite.reading(runner.engine) as connection:
                     entry = audit.last_of(connection, agent.id)
                 brought = bring(runner.writer(agent.workspace), place.workspace, agent.id, settled=settled)
         except UnfinishedError as error:

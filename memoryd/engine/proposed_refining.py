@@ -9,6 +9,7 @@ has changed since is left as it is, with what stands on it, and where too little
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import TYPE_CHECKING
 
 from memoryd.engine import ledger_runs
@@ -107,14 +108,13 @@ def on(done: Done, core: Sequence[Memory]) -> Done:
     }
     start = [one for one in core if one.id not in gone]
     tokens, ids = core_tokens(start, estimate), frozenset(one.id for one in start)
-    edits: list[Edit] = []
-    done_before = 0
-    for edit in done.edits:
-        if isinstance(edit, Operate) and edit.door is Door.REFINEMENT:
-            edits.append(replace(edit, begun=Begun(tokens, ids, done_before)))
-            done_before += 1
-        else:
-            edits.append(edit)
+    before = count()
+    edits = (
+        replace(edit, begun=Begun(tokens, ids, next(before)))
+        if isinstance(edit, Operate) and edit.door is Door.REFINEMENT
+        else edit
+        for edit in done.edits
+    )
     told = done.receipt[KIND] | {"start": {"tokens": tokens, "memories": len(start)}}
     return replace(done, edits=tuple(edits), receipt=done.receipt | {KIND: told})
 
