@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +17,14 @@ if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
     from memoryd.engine.clock import Clock
 
+OF_TURNS = ("sleep", "facts")  # kinds of runs that consume the turns of sessions
 ASK_AGAIN = timedelta(hours=24)  # after a run over the same turns died or was cancelled
 
 
 def new_run_id(clock: Clock) -> str:
     """Make a run's id: sorts by time, and names the run's backup folder."""
+    import secrets
+
     stamp = clock.now().strftime("%Y%m%dT%H%M%S")
     return f"run-{stamp}-{secrets.token_hex(3)}"
 

@@ -21,7 +21,6 @@ from memoryd.errors import MemorydError
 from memoryd.files import regular
 from memoryd.gauge import live, sleepiness
 from memoryd.gauge.fill import fill_of
-from memoryd.jobs.facts import CONSUMER as FACTS
 from memoryd.jobs.job import NothingToDo
 from memoryd.jobs.repair import Judges
 from memoryd.jobs.sleep import CONSUMER, SleepInputs
@@ -297,7 +296,7 @@ def unfinished(engine: Engine, settings: Settings, clock: Clock) -> set[str]:
     return {
         row["id"]
         for agent in settings.agents
-        for kind in (CONSUMER, FACTS)
+        for kind in queueing.OF_TURNS
         for row in candidates(engine, agent.id, kind, ended=True)
         if flush or not is_history(row, settings.sessions.idle_end, clock.now())
     }
