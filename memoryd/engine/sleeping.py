@@ -256,17 +256,20 @@ def _sleepiness(
     policy = sleepiness.Policy(
         settings.sleep.threshold, settings.sleep.cooldown, settings.sleep.min_messages, settings.sleep.rearm
     )
-    rate = live.tokens_per_byte(live.Gauge(**json.loads(row["gauge"])))
     situation = sleepiness.Situation(
         tokens=fill.live.tokens,
         window=fill.window.tokens,
         messages=turns.unslept(connection, row["id"], after=mark),
-        added=turns.added_since(connection, row["id"], after=mark, tokens_per_byte=rate),
+        added=turns.added_since(connection, row["id"], after=mark, tokens_per_byte=_rate(row)),
         watermark=mark,
         compaction=compacted,
         slept_at=moment_of(row["slept_at"]) if row["slept_at"] else None,
     )
     return sleepiness.should_sleep(policy, situation, clock.now())
+
+
+def _rate(row: RowMapping) -> float:
+    return live.tokens_per_byte(live.Gauge(**json.loads(row["gauge"])))
 
 
 def request(
