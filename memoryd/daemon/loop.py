@@ -445,8 +445,6 @@ class Loop:
     def _reconsider_all(self) -> None:
         for session_id in sleeping.unfinished(self.app.engine, self.app.settings, self.clock):
             self.reconsider[session_id] = ""
-        for session_id in extraction.unfinished(self.app.engine, self.app.settings, self.clock):
-            self.reconsider[session_id] = ""
 
     def _launch(self, now: float) -> None:
         done = {future for future in self.running if future.done()}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.database import query
+from memoryd.database import query, sqlite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Engine
 
 
 _OPEN = "WHERE kind = ? AND agent_id = ? AND subject = ? AND cleared_at IS NULL"  # one at most: there is an index
@@ -65,6 +65,14 @@ def clear_alarm(connection: Connection, *, kind: str, now: str, agent_id: str = 
     return query.changed(connection, sql, now, kind, agent_id, subject)
 
 
-def is_open(connection: Connection, *, kind: str, agent_id: str = "", subject: str = "") -> bool:
-    """Say whether this alarm is open."""
-    return query.exists(connection, f"SELECT 1 FROM alarm {_OPEN}", kind, agent_id, subject)  # noqa: S608
+def set_alarm(engine: Engine, kind: str, text: str | None, now: str, agent_id: str = "", subject: str = "") -> bool:
+    """Keep an alarm open with this text, or closed without one; True where it was opened. Only a change is written."""
+    with sqlite.reading(engine) as connection:
+        was = query.text(connection, f"SELECT text FROM alarm {_OPEN}", kind, agent_id, subject)  # noqa: S608
+    if was == text:
+        return False
+    with sqlite.writing(engine) as connection:
+        if text is not None:
+            return raise_alarm(connection, kind=kind, text=text, now=now, agent_id=agent_id, subject=subject)
+        clear_alarm(connection, kind=kind, now=now, agent_id=agent_id, subject=subject)
+        return False

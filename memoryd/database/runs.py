@@ -542,6 +542,11 @@ def proposal(connection: Connection, run_id: str) -> Proposal | None:
     return next((one for one in proposals(connection) if one.id == run_id), None)
 
 
+def proposal_of(connection: Connection, agent_id: str, kind: str) -> str | None:
+    """Find the proposal of a kind of an agent that waits for a person's answer; None where none does."""
+    return next((one.id for one in proposals(connection, agent_id) if one.kind == kind), None)
+
+
 def answer(connection: Connection, run_id: str, *, state: str, by: str, carried_out: bool = False) -> bool:
     """End a proposal as accepted or rejected by another run; False where it was answered already.
 

@@ -16,7 +16,7 @@ from memoryd.database import audit, memories, profile, runs, sqlite
 from memoryd.engine import gate
 from memoryd.engine.commit import held
 from memoryd.engine.ledger_runs import EDIT
-from memoryd.engine.sleeping import new_run_id
+from memoryd.engine.queueing import new_run_id
 from memoryd.errors import StateError
 from memoryd.ledger import portable
 from memoryd.ledger.facts import Limits, Store, fact_of

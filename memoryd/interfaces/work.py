@@ -12,7 +12,7 @@ from memoryd.app import DATABASE, LOCK, open_app
 from memoryd.counted import counted
 from memoryd.daemon import slots
 from memoryd.daemon.once import await_settled, read_all
-from memoryd.database import reads, runs, snapshot, sqlite, turns
+from memoryd.database import reads, runs, snapshot, sqlite
 from memoryd.engine import (
     called_refining,
     dreaming,
@@ -20,6 +20,7 @@ from memoryd.engine import (
     extraction,
     ledger_runs,
     modes,
+    queueing,
     refining,
     rehearsal,
     rescrub,
@@ -41,7 +42,6 @@ from memoryd.files.log import Log
 from memoryd.interfaces import asking
 from memoryd.interfaces.recall import scrubbing
 from memoryd.jobs import knife
-from memoryd.jobs.sleep import CONSUMER
 from memoryd.ledger.facts import Limits as FactLimits
 from memoryd.ledger.guards import Limits as GuardLimits
 from memoryd.tiers import core
@@ -157,7 +157,7 @@ def require_mode(kind: str, mode: str | None) -> None:
 def _refine(engine: Engine, clock: Clock, agent_id: str, mode: str | None, *, force: bool) -> str:
     with sqlite.reading(engine) as connection:
         waiting = runs.open_by_key(connection, refining.key_of(agent_id))
-    if waiting is not None and called_refining.is_called(runs.get_run(engine, waiting)):
+    if waiting is not None and refining.is_called(runs.get_run(engine, waiting)):
         hint = "wait until it is over, or end it: memoryd job cancel"
         raise RefusedError("the agent refines its core itself at the moment", waiting, hint)
     options = {"mode": mode} if mode is not None else {}
@@ -323,20 +323,18 @@ def request(
     session_id: str | None = None,
 ) -> str:
     """Queue a run that a person or a tool asks for; one of its key that waits already becomes theirs, as asked."""
-    now = clock.text()
     key = key or (f"{kind}:{agent_id}" if options is None else None)
-    run_id = sleeping.new_run_id(clock)
-    by = ("human", "manual") if text is None else (AGENT_TOOL, "agent")
-    row: dict[str, Any] = {"id": run_id, "kind": kind, "agent_id": agent_id, "actor": by[0], "trigger": by[1]}
-    row |= {"key": key, "created_at": now, "scheduled_for": now, "options": options or {}, "session_id": session_id}
+    actor, trigger = (HUMAN, "manual") if text is None else (AGENT_TOOL, "agent")
+    row = queueing.row_of(clock, kind, agent_id, trigger, actor=actor, key=key, session_id=session_id)
+    run_id = str(row["id"])
     with sqlite.writing(engine) as connection:
-        if not runs.enqueue(connection, row) and key is not None:
-            run_id = runs.open_by_key(connection, key) or run_id
+        if not runs.enqueue(connection, row | {"options": options or {}}):
+            run_id = str(runs.open_by_key(connection, key or ""))
             _require_same(connection, run_id, options or {})
         if text is not None:
             runs.give_text(connection, run_id, text)
     if text is None:
-        runs.hurry(engine, run_id, now)
+        runs.hurry(engine, run_id, clock.text())
     return run_id
 
 
@@ -524,19 +522,15 @@ def _queue_beside(settings: Settings, agent_id: str, queue: Callable[[Engine, Cl
 
 def queue_sleeps(engine: Engine, clock: Clock, agent_id: str, session_id: str | None, *, force: bool) -> list[str]:
     """Queue sleeps over an agent's sessions, or one of them; returns their runs, or one that says why there is none."""
-    rows = sleeping.candidates(engine, agent_id, ended=force or session_id is not None)
+    rows = queueing.candidates(engine, agent_id, ended=force or session_id is not None)
     if session_id is not None:
         chosen = _session_id(engine, agent_id, session_id)
         rows = [row for row in rows if row["id"] == chosen]
     queued = []
     for row in rows:
-        with sqlite.reading(engine) as connection:
-            mark = turns.watermark(connection, row["id"], CONSUMER)
         reason = sleeping.TRIMMED if row["state"] == "active" else sleeping.NOTES
-        run_id = sleeping.request(engine, clock, row, mark, reason=reason, trigger="manual", actor="human")
-        if run_id is None and (run_id := sleeping.open_run(engine, row["id"], mark)) is not None:
-            runs.hurry(engine, run_id, clock.text())
-        queued.append(run_id)
+        options = {"reason": reason, "upto": None}
+        queued.append(queueing.request_by_hand(engine, clock, SLEEP, row, options=options))
     found = [run_id for run_id in queued if run_id is not None]
     return found or [_nothing(engine, clock, agent_id, session_id)]
 
@@ -556,10 +550,10 @@ def _session_id(engine: Engine, agent_id: str, wanted: str) -> str:
 
 
 def _nothing(engine: Engine, clock: Clock, agent_id: str, session_id: str | None, kind: str = SLEEP) -> str:
-    run_id = sleeping.new_run_id(clock)
+    run_id = queueing.new_run_id(clock)
     over = 0
     if session_id is None and kind == SLEEP:
-        over = len(sleeping.candidates(engine, agent_id, ended=True))
+        over = len(queueing.candidates(engine, agent_id, ended=True))
     live = "live " if session_id is None and kind == SLEEP else ""
     why = f"no {live}session has turns past its watermark"
     if over:
