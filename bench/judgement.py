@@ -33,7 +33,7 @@ from memoryd.gauge.estimate import estimate
 from memoryd.jobs import dream, facts, reader, refine, sleep, weighing
 from memoryd.jobs import judging as judging_module
 from memoryd.jobs.consolidation import Earlier, Entry
-from memoryd.jobs.job import AddMemories, Apply, Ask, Enter, Found, Reply, Search, ToolCall
+from memoryd.jobs.job import AddMemories, Ask, Enter, Reply, ToolCall
 from memoryd.jobs.reader import Answer
 from memoryd.jobs.refinement import Session
 from memoryd.jobs.repair import REPAIR, Judges
@@ -361,21 +361,27 @@ def _called(play: dict[str, Any], claim: dict[str, Any], reading: Reading) -> di
         guide="",
         room=100_000, instructions="refine", consent_instructions="", judges=judges(),
     )  # fmt: skip
-    step = refine.begin(inputs)
+    talk = refine.Talk(session, memories, inputs.judges)
+    steps = talk.refine(inputs)
+    answer: Reply | tuple[()] | None = None
     for _ in range(60):
-        if isinstance(step, Apply):
-            return {"claim": claim["text"], "verdict": "kept", "step": "reader", "why": ""}
-        if isinstance(step, Search):
-            step = refine.resume(inputs, step, Found(()))
-        elif isinstance(step, Ask) and step.job == reader.JOB:
-            step = refine.resume(inputs, step, reading.reply(step))
-        elif isinstance(step, Ask) and not step.earlier:
-            step = refine.resume(inputs, step, Reply("", "stop", "openai", calls=(call,)))
-        else:
+        try:
+            step = steps.send(answer)
+        except StopIteration:
             break
-    why = json.loads(step.earlier[-1].results[0]) if isinstance(step, Ask) else {"error": "over"}
-    told = "; ".join(str(one) for one in why.values())
-    return {"claim": claim["text"], "verdict": "refused", "step": str(why["error"]), "why": told}
+        if isinstance(step, refine.Apply):
+            return {"claim": claim["text"], "verdict": "kept", "step": "reader", "why": ""}
+        if not isinstance(step, Ask):
+            answer = ()
+        elif step.job == reader.JOB:
+            answer = reading.reply(step)
+        elif step.earlier:
+            why = json.loads(step.earlier[-1].results[0])
+            told = "; ".join(str(one) for one in why.values())
+            return {"claim": claim["text"], "verdict": "refused", "step": str(why["error"]), "why": told}
+        else:
+            answer = Reply("", "stop", "openai", calls=(call,))
+    return {"claim": claim["text"], "verdict": "refused", "step": "over", "why": "over"}
 
 
 # ── counting ─────────────────────────────────────────────────────────────────────────────────────────────────────

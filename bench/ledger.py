@@ -19,6 +19,7 @@ from memoryd import config
 from memoryd.database import audit, memories, reads, schema, sqlite
 from memoryd.engine import core_import, dedup, verify
 from memoryd.engine.clock import Clock
+from memoryd.engine.commit import Writer
 from memoryd.engine.facts import FactStore
 from memoryd.files.log import Log
 from memoryd.files.open_folder import open_folder
@@ -84,18 +85,18 @@ def facts(folder: Path) -> None:
 def imports(folder: Path) -> None:
     """The import of an edited file."""
     engine = opened(folder)
-    hand = core_import.Hand(engine, lambda: NOW, new_hex, lambda _name: None, 0.0)
+    writer = Writer(engine, folder, lambda: NOW, new_hex)
     words = [secrets.token_hex(3) for _ in range(500)]
     lines = [" ".join(secrets.choice(words) for _ in range(12)) for _ in range(BULLETS)]
     path = folder / "MEMORY.md"
     with open_folder(folder) as workspace:
         path.write_text("".join(f"- {line}\n" for line in lines))
-        core_import.bring(hand, workspace, "demo", settled=True)
+        core_import.bring(writer, workspace, "demo", settled=True)
         for number in range(0, BULLETS, BULLETS // EDITED):
             lines[number] += " and one thing more"
         path.write_text("".join(f"- {line}\n" for line in lines))
         with timed() as taken:
-            brought = core_import.bring(hand, workspace, "demo", settled=True)
+            brought = core_import.bring(writer, workspace, "demo", settled=True)
     assert len(brought.changes) == EDITED
     print(f"import {BULLETS:,} bullets  {taken[0]:10.3f} s, {EDITED} of them edited (wanted: 0.5)")
 
@@ -141,12 +142,11 @@ def duplicates(folder: Path) -> None:
 def one_dedup(path: Path) -> None:
     """In a process of its own, so that its memory is its own."""
     from memoryd.database.runs import Run
-    from memoryd.ledger.guards import Limits
 
     engine = sqlite.connect(path)
     run = Run("run-1", "dedup", "demo", None, "memoryd", "schedule", "running", {}, 1, 1)
     with timed() as taken:
-        done = dedup.run(engine, run, now=lambda: NOW, new_hex=new_hex, limits=Limits())
+        done = dedup.run(Writer(engine, path.parent, lambda: NOW, new_hex), run)
     assert done.receipt["dedup"]["fact"] == COPIES, done.receipt
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"dedup {ROWS:,} rows {taken[0]:9.2f} s, {most:.0f} MB, {COPIES:,} copies ended (wanted: 20 s, 300 MB)")

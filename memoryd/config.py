@@ -169,7 +169,7 @@ class Guards:
     """What jobs may do to an agent's core."""
 
     retention_floor: float = _key(values.share(zero=True, one=True), 0.5)
-    erosion_percent: float = _key(values.percent, 25.0)
+    erosion_percent: float = _key(values.share(zero=True, one=True, whole=100), 25.0)
     grounding: str = _key(values.one_of("drop", "refuse"), "drop")
     accounting: str = _key(values.one_of("keep", "archive"), "keep")
 
@@ -336,7 +336,7 @@ class _Reading:
             return self._entries(key.metadata["list"], path, mark)
         try:
             return key.metadata["parse"](self.place, mark.value)
-        except values.RefusedValueError as refused:
+        except ConfigError as refused:
             self.refuse(mark.line, path, refused.what, refused.hint)
             return None
 
@@ -488,7 +488,7 @@ def state_dir_of(path: Path, environ: Mapping[str, str] | None = None) -> Path |
         data = source.read_bytes()
         line = next((one for one in data.splitlines(keepends=True) if one.startswith(b"state_dir")), b"")
         for text in (data, line):
-            with contextlib.suppress(YamlError, values.RefusedValueError):
+            with contextlib.suppress(YamlError, ConfigError):
                 root = read_yaml(text).root.value
                 if isinstance(root, dict):
                     mark = root.get("state_dir")

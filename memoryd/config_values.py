@@ -32,15 +32,6 @@ _LONGEST = timedelta(days=3650)  # a date plus any duration is still a date
 _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
-class RefusedValueError(Exception):
-    """Say that a value cannot be meant, and what to write instead."""
-
-    def __init__(self, what: str, hint: str = "") -> None:
-        super().__init__(what)
-        self.what = what
-        self.hint = hint
-
-
 @dataclass(frozen=True, slots=True)
 class Place:
     """What paths are relative to, and where `$VARS` and `~` are looked up."""
@@ -58,9 +49,9 @@ class Place:
             text = string.Template(text).substitute({name: quote(value) for name, value in self.environ.items()})
         except KeyError as unset:
             hint = "set it, or write $$ for a dollar sign"
-            raise RefusedValueError(f"the variable ${unset.args[0]} is not set", hint) from None
+            raise ConfigError(f"the variable ${unset.args[0]} is not set", hint=hint) from None
         except ValueError:
-            raise RefusedValueError(f"{shown(text)} has a $ without a name", "write $$ for a dollar sign") from None
+            raise ConfigError(f"{shown(text)} has a $ without a name", hint="write $$ for a dollar sign") from None
         return self._home(text, quote) if text.startswith("~") else text
 
     def _home(self, text: str, quote: Callable[[str], str]) -> str:
@@ -68,7 +59,7 @@ class Place:
         home = self.environ.get("HOME") if user == "~" else None
         home = home or os.path.expanduser(user)  # noqa: PTH111 - Path.expanduser raises where this one returns its input
         if home.startswith("~"):
-            raise RefusedValueError(f"{user} has no home folder", "write the whole path")
+            raise ConfigError(f"{user} has no home folder", hint="write the whole path")
         return quote(home) + slash + rest
 
 
@@ -96,9 +87,9 @@ def or_null(parse: Parser) -> Parser:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise RefusedValueError(f"text is needed, not {shown(value)}", "put it in quotes if it is meant as text")
+        raise ConfigError(f"text is needed, not {shown(value)}", hint="put it in quotes if it is meant as text")
     if not value.strip() or "\0" in value:
-        raise RefusedValueError("text is needed, this is empty")
+        raise ConfigError("text is needed, this is empty")
     return value
 
 
@@ -110,7 +101,7 @@ def one_of(*names: str) -> Parser:
             return value
         near = difflib.get_close_matches(str(value).lower(), names, n=1)
         hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(names)}"
-        raise RefusedValueError(f"{shown(value)} is not known", hint)
+        raise ConfigError(f"{shown(value)} is not known", hint=hint)
 
     return parse
 
@@ -122,39 +113,28 @@ def whole(low: int) -> Parser:
         if isinstance(value, bool) or not isinstance(value, int):
             octal = isinstance(value, str) and re.fullmatch(r"0[0-9]+", value)
             hint = "a leading zero can mean octal: leave it out" if octal else "digits only, such as 10"
-            raise RefusedValueError(f"a whole number is needed, not {shown(value)}", hint)
+            raise ConfigError(f"a whole number is needed, not {shown(value)}", hint=hint)
         if not low <= value < 1 << 62:
-            raise RefusedValueError(f"{value} is out of range", f"{low} or more")
+            raise ConfigError(f"{value} is out of range", hint=f"{low} or more")
         return value
 
     return parse
 
 
-def share(*, zero: bool, one: bool) -> Parser:
-    """A part of a whole, from 0 to 1; the two ends as said."""
+def share(*, zero: bool, one: bool, whole: int = 1) -> Parser:
+    """A part of a whole, from 0 to 1 or in percent; the two ends as said."""
 
     def parse(_: Place, value: object) -> float:
-        number = _number(value, "a part of 1, such as 0.8 for 80 %")
-        if not (0 < number < 1 or (zero and number == 0) or (one and number == 1)):
-            low, high = "0 or more" if zero else "above 0", "1 at most" if one else "below 1"
-            raise RefusedValueError(f"{value} is out of range", f"{low}, {high}")
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            hint = "a part of 1, such as 0.8 for 80 %" if whole == 1 else "percent, such as 25"
+            raise ConfigError(f"a number is needed, not {shown(value)}", hint=hint)
+        number = float(value)
+        if not (0 < number < whole or (zero and number == 0) or (one and number == whole)):
+            low, high = "0 or more" if zero else "above 0", f"{whole} at most" if one else f"below {whole}"
+            raise ConfigError(f"{value} is out of range", hint=f"{low}, {high}")
         return number
 
     return parse
-
-
-def percent(_: Place, value: object) -> float:
-    """A number from 0 to 100."""
-    found = _number(value, "percent, such as 25")
-    if not 0 <= found <= 100:
-        raise RefusedValueError(f"{value} is out of range", "0 or more, 100 at most")
-    return found
-
-
-def _number(value: object, hint: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise RefusedValueError(f"a number is needed, not {shown(value)}", hint)
-    return float(value)
 
 
 def duration(low: timedelta = timedelta(0)) -> Parser:
@@ -162,18 +142,16 @@ def duration(low: timedelta = timedelta(0)) -> Parser:
 
     def parse(_: Place, value: object) -> timedelta:
         if isinstance(value, int | float) and not isinstance(value, bool):
-            raise RefusedValueError(f"{value} has no unit", f"write {value}s, or one of ms s m h d")
+            raise ConfigError(f"{value} has no unit", hint=f"write {value}s, or one of ms s m h d")
         match = _DURATION.fullmatch(value) if isinstance(value, str) else None
         if match is None:
-            raise RefusedValueError(
-                f"{shown(value)} is not a duration", "a whole number and a unit: 200ms 90s 5m 6h 3d"
-            )
+            raise ConfigError(f"{shown(value)} is not a duration", hint="a whole number and a unit: 200ms 90s 5m 6h 3d")
         count, unit = int(match[1]), timedelta(**{_UNITS[match[2]]: 1})
         if count > _LONGEST // unit:
-            raise RefusedValueError(f"{value} is too long", f"{duration_text(_LONGEST)} at most")
+            raise ConfigError(f"{value} is too long", hint=f"{duration_text(_LONGEST)} at most")
         span = count * unit
         if span < low:
-            raise RefusedValueError(f"{value} is too short", f"{duration_text(low)} or more")
+            raise ConfigError(f"{value} is too short", hint=f"{duration_text(low)} or more")
         return span
 
     return parse
@@ -195,7 +173,7 @@ def zone(name: str) -> ZoneInfo:
             return get_localzone()
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):  # a folder of the zone database is an OSError, a path a ValueError
-        raise RefusedValueError(f'"{name[:40]}" is not a time zone', _zone_hint(name)) from None
+        raise ConfigError(f'"{name[:40]}" is not a time zone', hint=_zone_hint(name)) from None
 
 
 def _zone_hint(name: str) -> str:
@@ -211,10 +189,7 @@ def _zone_hint(name: str) -> str:
 def cron_line(_: Place, value: object) -> str:
     """A cron line, kept as it is written."""
     line = _text(value)
-    try:
-        parse_cron(line)
-    except ConfigError as error:
-        raise RefusedValueError(error.what, error.hint) from None
+    parse_cron(line)
     return line
 
 
@@ -237,7 +212,7 @@ def texts(parse: Parser) -> Parser:
 
     def parse_all(place: Place, value: object) -> tuple[str, ...]:
         if not isinstance(value, list):
-            raise RefusedValueError(f"a list is needed, not {shown(value)}", "in brackets, or each entry after a -")
+            raise ConfigError(f"a list is needed, not {shown(value)}", hint="in brackets, or each entry after a -")
         return tuple(parse(place, entry.value if isinstance(entry, Marked) else entry) for entry in value)
 
     return parse_all
@@ -250,7 +225,7 @@ def allowed_value(_: Place, value: object) -> str:
         allowed.pattern(entry)
     except ValueError:
         hint = "write it as Python's re reads it, or leave the slashes out if it is a value"
-        raise RefusedValueError(f"{shown(entry)} is no regular expression", hint) from None
+        raise ConfigError(f"{shown(entry)} is no regular expression", hint=hint) from None
     return entry
 
 
@@ -261,7 +236,7 @@ def base_url(_: Place, value: object) -> str:
         parse_base_url(url)
     except AddressError as error:
         safe = re.sub(r"//[^/]*@", "//…@", url).partition("?")[0]  # people put keys before the @, and behind the ?
-        raise RefusedValueError(f"{shown(safe)} {error.what}", error.hint) from None
+        raise ConfigError(f"{shown(safe)} {error.what}", hint=error.hint) from None
     return url
 
 
@@ -269,14 +244,14 @@ def variable_name(_: Place, value: object) -> str:
     """The name of an environment variable; never the key itself."""
     name = _text(value)
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", name) or re.match(r"sk[-_]", name):
-        raise RefusedValueError("this is not the name of a variable", "set the key in a variable, and name that here")
+        raise ConfigError("this is not the name of a variable", hint="set the key in a variable, and name that here")
     return name
 
 
 def boolean(_: Place, value: object) -> bool:
     """`true` or `false`."""
     if not isinstance(value, bool):
-        raise RefusedValueError(f"true or false is needed, not {shown(value)}", "true or false, without quotes")
+        raise ConfigError(f"true or false is needed, not {shown(value)}", hint="true or false, without quotes")
     return value
 
 
@@ -285,7 +260,7 @@ def agent_id(_: Place, value: object) -> str:
     name = _text(value)
     if not _AGENT_ID.fullmatch(name):
         hint = "a-z 0-9 _ -, beginning with a letter or digit, 64 at most"
-        raise RefusedValueError(f"{shown(name)} cannot be an id", hint)
+        raise ConfigError(f"{shown(name)} cannot be an id", hint=hint)
     return name
 
 
@@ -293,7 +268,7 @@ def folder(place: Place, value: object) -> Path:
     """A path that is a folder, or nothing yet."""
     path = place.path(_text(value))
     if path.exists() and not path.is_dir():
-        raise RefusedValueError(f"{path} is not a folder")
+        raise ConfigError(f"{path} is not a folder")
     return path
 
 
@@ -301,7 +276,7 @@ def workspace(place: Place, value: object) -> Path:
     """A folder that exists."""
     path = folder(place, value)
     if not path.is_dir():
-        raise RefusedValueError(f"the folder {path} does not exist", "make it, or correct the path")
+        raise ConfigError(f"the folder {path} does not exist", hint="make it, or correct the path")
     return path
 
 
@@ -316,14 +291,14 @@ def glob(place: Place, value: object) -> str:
     parts = text.split("/")
     wild = [number for number, part in enumerate(parts) if _literal(part) is None]
     if any("**" in part and part != "**" for part in parts):
-        raise RefusedValueError(f"{shown(text)}: ** must stand alone between slashes", "such as sessions/**/*.jsonl")
+        raise ConfigError(f"{shown(text)}: ** must stand alone between slashes", hint="such as sessions/**/*.jsonl")
     if wild and ".." in parts[wild[0] :]:
-        raise RefusedValueError(f"{shown(text)}: .. after a wildcard", "say where the files are without ..")
+        raise ConfigError(f"{shown(text)}: .. after a wildcard", hint="say where the files are without ..")
     if re.search(r"\[(?!!?\]?[^\]]*\])", text) or re.search(r"\{[^}]*,[^}]*\}", text):
         hint = "* ? [abc] and ** are read; for {a,b} write two entries; [[] is a bracket itself"
-        raise RefusedValueError(f"{shown(text)} is not a pattern that can be read", hint)
+        raise ConfigError(f"{shown(text)} is not a pattern that can be read", hint=hint)
     if parts[-1] in {"", "**", ".", ".."}:
-        raise RefusedValueError(f"{shown(text)} names a folder", "add the files to read, such as *.jsonl")
+        raise ConfigError(f"{shown(text)} names a folder", hint="add the files to read, such as *.jsonl")
     return text
 
 

@@ -9,15 +9,22 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Scalar: TypeAlias = str | int | float | bool | None
 
 _MAX_CHARACTERS = 1 << 20  # a thousand times a long configuration; keeps a wrong file from eating the memory
 _PREFIX = "tag:yaml.org,2002:"
+_BOOLEANS = {"true": True, "false": False}
+_SCALARS: dict[str, Callable[[str], Scalar]] = {
+    "str": str, "null": lambda _: None, "bool": lambda text: _BOOLEANS[text.lower()], "int": int, "float": float,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +152,7 @@ class _Builder:
     """Builds the marked tree of one document; each node once, so that aliases to aliases cost nothing."""
 
     def __init__(self) -> None:
-        self._built: dict[int, Marked] = {}
+        self._built: dict[int, Scalar | dict[str, Marked] | list[Marked]] = {}
         self._open: set[int] = set()
         self.problems: list[YamlError] = []
 
@@ -154,65 +161,38 @@ class _Builder:
             raise YamlError("an alias to a value that holds it", line)
         if id(node) not in self._built:
             self._open.add(id(node))
-            self._built[id(node)] = self._value(node)
+            self._built[id(node)] = self._value(node, node.tag.removeprefix(_PREFIX))
             self._open.discard(id(node))
-        return Marked(self._built[id(node)].value, line)
+        return Marked(self._built[id(node)], line)
 
-    def _value(self, node: Node) -> Marked:
-        if isinstance(node, MappingNode) and node.tag == _PREFIX + "map":
-            return Marked(self._mapping(node), _line(node))
-        if isinstance(node, SequenceNode) and node.tag == _PREFIX + "seq":
-            return Marked([self.build(child, _line(child)) for child in node.value], _line(node))
-        if isinstance(node, ScalarNode) and node.tag.startswith(_PREFIX):
-            return Marked(_scalar(node), _line(node))
-        raise YamlError(f"the tag {node.tag.removeprefix(_PREFIX)} is not read here", _line(node), "remove the tag")
+    def _value(self, node: Node, kind: str) -> Scalar | dict[str, Marked] | list[Marked]:
+        if isinstance(node, MappingNode) and kind == "map":
+            return self._mapping(node)
+        if isinstance(node, SequenceNode) and kind == "seq":
+            return [self.build(child, _line(child)) for child in node.value]
+        if isinstance(node, ScalarNode) and kind in _SCALARS:
+            try:
+                return _SCALARS[kind](node.value)
+            except (KeyError, ValueError):
+                raise YamlError(f"{node.value[:40]} is no {kind} that can be read", _line(node)) from None
+        raise YamlError(f"the tag {kind} is not read here", _line(node), "remove the tag")
 
     def _mapping(self, node: MappingNode) -> dict[str, Marked]:
         merged: dict[str, Marked] = {}
         own: dict[str, Marked] = {}
         for key, value in node.value:
+            name, line = str(key.value), _line(key)
             if key.tag == _PREFIX + "merge":
-                for base in value.value if isinstance(value, SequenceNode) else [value]:
-                    merged = {**self._base(base), **merged}
-                continue
-            self._put(own, key, value)
-        return {**merged, **own}
-
-    def _put(self, own: dict[str, Marked], key: Node, value: Node) -> None:
-        name, line = str(key.value), _line(key)
-        marked = self.build(value, line)
-        if key.tag != _PREFIX + "str" or not isinstance(key, ScalarNode):
-            self.problems.append(YamlError("a key must be text", line, "put it in quotes"))
-        elif name in own:
-            hint = f"the first one is on line {own[name].line}"
-            self.problems.append(YamlError(f"the key {name} is there twice", line, hint))
-        else:
-            own[name] = marked
-
-    def _base(self, node: Node) -> dict[str, Marked]:
-        base = self.build(node, _line(node)).value
-        if not isinstance(base, dict):
-            raise YamlError("<< needs a mapping, or a list of mappings", _line(node))
-        return base
-
-
-def _scalar(node: ScalarNode) -> Scalar:
-    text = str(node.value)
-    match node.tag.removeprefix(_PREFIX):
-        case "str":
-            return text
-        case "null":
-            return None
-        case "bool" if text.lower() in {"true", "false"}:
-            return text.lower() == "true"
-        case "int" | "float" as kind:
-            return _number(node, text, whole=kind == "int")
-        case kind:
-            raise YamlError(f"the tag !!{kind} is not read here", _line(node), "remove the tag")
-
-
-def _number(node: ScalarNode, text: str, *, whole: bool) -> int | float:
-    try:
-        return int(text) if whole else float(text)
-    except ValueError:
-        raise YamlError(f"{text[:40]} is not a number that can be read", _line(node)) from None
+                for one in value.value if isinstance(value, SequenceNode) else [value]:
+                    base = self.build(one, _line(one)).value
+                    if not isinstance(base, dict):
+                        raise YamlError("<< needs a mapping, or a list of mappings", _line(one))
+                    merged = base | merged
+            elif key.tag != _PREFIX + "str" or not isinstance(key, ScalarNode):
+                self.problems.append(YamlError("a key must be text", line, "put it in quotes"))
+            elif name in own:
+                hint = f"the first one is on line {own[name].line}"
+                self.problems.append(YamlError(f"the key {name} is there twice", line, hint))
+            else:
+                own[name] = self.build(value, line)
+        return merged | own

@@ -192,7 +192,7 @@ def play(app: App, before: Callable[[App], None] = lambda _: None) -> None:
     read_all(app)
     before(app)
     for row in sleeping.candidates(app.engine, "demo", ended=True):
-        sleeping.request(app.engine, app.clock, row, 0, reason=sleeping.NOTES, trigger="manual")
+        sleeping.request(app.engine, app.clock, row, reason=sleeping.NOTES, trigger="manual")
     extraction.ask_now(app.engine, app.clock, "demo", None)
     while app.runner.run_next() is not None:
         pass

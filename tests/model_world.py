@@ -155,7 +155,7 @@ def queue(app: App) -> list[str]:
     """Read the transcripts and queue a sleep of every session."""
     read_all(app)
     for row in sleeping.candidates(app.engine, "demo", ended=True):
-        sleeping.request(app.engine, app.clock, row, 0, reason=sleeping.NOTES, trigger="manual")
+        sleeping.request(app.engine, app.clock, row, reason=sleeping.NOTES, trigger="manual")
     return [row["id"] for row in rows(app, "SELECT id FROM job_run")]
 
 

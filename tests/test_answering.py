@@ -494,7 +494,7 @@ def test_a_new_configuration_is_tried_at_once(world):
 
 
 def test_a_person_who_asks_by_hand_is_not_told_to_wait_an_hour(world):
-    from memoryd.engine import sleeping
+    from memoryd.engine import queueing
 
     world, server = world
     server.part = refuse("404 Not Found")
@@ -502,8 +502,8 @@ def test_a_person_who_asks_by_hand_is_not_told_to_wait_an_hour(world):
         queue(app)
         app.runner.run_next()
         server.part = good
-        (row,) = sleeping.candidates(app.engine, "demo", ended=True)
-        runs.hurry(app.engine, sleeping.open_run(app.engine, row["id"], 0), app.clock.text())
+        (row,) = queueing.candidates(app.engine, "demo", ended=True)
+        runs.hurry(app.engine, queueing.open_run(app.engine, "sleep", row["id"]), app.clock.text())
         app.runner.run_next()
         assert the_run(app)["state"] == "succeeded"
 

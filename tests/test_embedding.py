@@ -406,9 +406,9 @@ def test_among_many_the_nearest_are_found_by_their_signs(world):
             day, means = ("2020-01-01", same) if number % 2 else (None, chance.randbytes(len(same)))
             tables._change(
                 "INSERT INTO document (source, first_line, last_line, piece, digest, key, lacks, day)"
-                " VALUES (?, ?, ?, 0, x'', x'', 0, ?)", (source, number, number, day),
+                " VALUES (?, ?, ?, 0, x'', x'', 0, ?)", source, number, number, day,
             )  # fmt: skip
-            tables._change("INSERT INTO vectors_1 (document, vector) SELECT max(id), ? FROM document", (means,))
+            tables._change("INSERT INTO vectors_1 (document, vector) SELECT max(id), ? FROM document", means)
     found = world.near("kitten w7", where=Where(after="2026-01-01"), limit=50)
     assert [one for one in found if one[0] != "session:many"][:5] == right
     assert all(first_line % 2 == 0 for path, first_line, _ in found if path == "session:many")

@@ -13,7 +13,7 @@ from scratch import Scratch, message, recent, said, until
 
 from memoryd.daemon.once import read_all, run_once
 from memoryd.database import memories, reads, sqlite, turns
-from memoryd.engine import extraction, ledger_runs, time_machine, verify
+from memoryd.engine import extraction, ledger_runs, queueing, time_machine, verify
 from memoryd.interfaces import work
 from memoryd.ledger.facts import NewFact
 from memoryd.ledger.memory import Kind, hash_of
@@ -341,7 +341,7 @@ def test_a_subagents_session_and_one_with_the_mode_off_are_left_alone(world):
         with sqlite.writing(app.engine) as connection:
             connection.exec_driver_sql("UPDATE session SET parent_id = 'sess_main'")
         assert extraction.consider(app.engine, app.settings, app.clock, session) is None
-        assert extraction.candidates(app.engine, "demo") == []
+        assert queueing.candidates(app.engine, "demo", "facts", ended=True) == []
         with sqlite.reading(app.engine) as connection:
             assert turns.watermark(connection, session, "facts") == 0
 

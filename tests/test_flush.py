@@ -21,7 +21,7 @@ from memoryd import app
 from memoryd.engine import recording
 from memoryd.errors import LockedError, RefusedError, StateError
 from memoryd.files.locks import Lock
-from memoryd.interfaces import asking, flushing, work
+from memoryd.interfaces import asking, work
 from memoryd.interfaces import door as doors
 from memoryd.transcripts.format import Identity
 from memoryd.transcripts.lines import Pass, decode, split
@@ -211,7 +211,7 @@ def test_a_thread_that_flushes_waits_for_another_of_its_process(scratch):
         return asking.ask(*args, **kwargs)
 
     thread = threading.Thread(target=lambda: done.append(memory.flush([LATER])))
-    with patch.object(flushing, "asking", SimpleNamespace(ask=ask)), app.open_app(memory._settings):
+    with patch.object(work, "asking", SimpleNamespace(ask=ask)), app.open_app(memory._settings):
         thread.start()
         assert asked.wait(30)
         thread.join(3 * work.POLL_SECONDS)  # it looks who holds the lock

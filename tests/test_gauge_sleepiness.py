@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.gauge.sleepiness import Policy, Reason, Situation, should_sleep
+from memoryd.config import Sleep
+from memoryd.gauge.sleepiness import Reason, Situation, sleepiness
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-POLICY = Policy(threshold=0.8, cooldown=timedelta(minutes=5), min_messages=2, rearm=0.1)
+POLICY = Sleep(threshold=0.8, cooldown=timedelta(minutes=5), min_messages=2, rearm=0.1)
 FULL = Situation(tokens=160_000, window=200_000, messages=2, added=160_000, watermark=0, compaction=0, slept_at=None)
 SLEPT = FULL._replace(watermark=40, added=20_000, slept_at=NOW - timedelta(minutes=5))
 
 
-def why(situation: Situation, policy: Policy = POLICY) -> Reason:
-    decision = should_sleep(policy, situation, NOW)
-    assert decision.sleep == (decision.why is Reason.FULL)
-    return decision.why
+def why(situation: Situation, policy: Sleep = POLICY) -> Reason:
+    return sleepiness(policy, situation, NOW)
 
 
 def test_the_threshold_is_inclusive() -> None:
@@ -30,14 +30,14 @@ def test_the_threshold_is_inclusive() -> None:
 @given(st.integers(1, 100), st.integers(1, 3_000_000))
 def test_a_decimal_threshold_is_met_exactly(percent: int, window: int) -> None:
     bound = -(-percent * window // 100)
-    policy = POLICY._replace(threshold=percent / 100)
+    policy = replace(POLICY, threshold=percent / 100)
     assert why(FULL._replace(tokens=bound, window=window), policy) is Reason.FULL
     assert why(FULL._replace(tokens=bound - 1, window=window), policy) is Reason.BELOW
 
 
 def test_enough_messages() -> None:
     assert why(FULL._replace(messages=1)) is Reason.FEW
-    assert why(FULL._replace(messages=0), POLICY._replace(min_messages=0)) is Reason.FULL
+    assert why(FULL._replace(messages=0), replace(POLICY, min_messages=0)) is Reason.FULL
 
 
 @pytest.mark.parametrize(

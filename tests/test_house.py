@@ -85,7 +85,6 @@ CLOCKS = {"now", "utcnow", "today", "fromtimestamp"}  # the last reads the syste
 
 WRITERS = ("files", "database", "index")
 WRITES_ELSEWHERE = {
-    "memoryd.worker.tokens": "unpacks the shipped vocabulary into tiktoken's cache: derived, checked by its hash",
     "memoryd.interfaces.demo": "plays the agent: it writes the transcript that memoryd is shown to read",
 }
 WRITING_OS = {

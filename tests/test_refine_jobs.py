@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ledger_world import core_memory
 
 from memoryd.jobs import consent, knife, refine, tally
-from memoryd.jobs.condensation import NOTHING_READ, Draft, Reading
+from memoryd.jobs.condensation import Draft, Reading
 from memoryd.jobs.job import Reply, ToolCall
 from memoryd.jobs.knife import Complete, Cut, Look, Misuse
 from memoryd.jobs.refinement import Session, described, ledger_line
@@ -27,6 +27,7 @@ TEXTS = (
 )
 CORE = {memory.id: memory for memory in (core_memory(number, text) for number, text in enumerate(TEXTS))}
 A, B, C, D = CORE
+NOTHING_READ = Reading()
 FIRST = CORE | {A: core_memory(0, TEXTS[0], constitutional=True)}
 
 

@@ -1,7 +1,5 @@
 """Schedules: slots by local wall-clock time, used once, caught up once, unmoved by clock changes."""
 
-import dataclasses
-import threading
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -77,12 +75,12 @@ def test_what_fired_last_is_never_in_the_future_and_never_long_ago(zone, now, ho
 
 
 @pytest.mark.parametrize("zone", CHANGES)
-def test_the_wake_up_calls_only_go_forward_through_the_night_that_is_longer(zone):
-    trigger = schedule._Advancing(schedule.trigger_of("*/30 * * * *", ZoneInfo(zone)))
+def test_the_times_only_go_forward_through_the_night_that_is_longer(zone):
+    trigger = schedule.trigger_of("*/30 * * * *", ZoneInfo(zone))
     now = datetime.fromisoformat(CHANGES[zone][1]).replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
-    fired = [trigger.get_next_fire_time(None, now)]
+    fired = [schedule._fires_after(trigger, now)]
     while fired[-1] < now + timedelta(hours=6):
-        fired.append(trigger.get_next_fire_time(fired[-1], fired[-1]))
+        fired.append(schedule._fires_after(trigger, fired[-1]))
         assert fired[-1] > fired[-2]
     assert len(fired) >= 10
 
@@ -176,23 +174,6 @@ def test_an_agent_added_after_a_slot_had_no_part_in_it(tmp_path):
         time.now += DAY
         run_once(app)
         assert [slot for slot, _, _ in runs_of(scratch) if slot] == ["sleep:demo:2026-03-05T10:00"]
-
-
-def test_the_clock_wakes_the_loop_and_says_when_its_thread_is_gone(tmp_path):
-    _, settings = settings_for(tmp_path)
-    woken = threading.Event()
-    clock = schedule.ScheduleClock(woken.set)
-    clock.configure(settings)
-    try:
-        assert clock.is_alive()
-        clock.configure(dataclasses.replace(settings, sleep=dataclasses.replace(settings.sleep, schedule=None)))
-        assert clock.is_alive()  # nothing to be woken for
-        clock.configure(settings)
-        clock._scheduler.shutdown(wait=True)
-        assert not clock.is_alive()
-        clock._scheduler = None
-    finally:
-        clock.stop()
 
 
 def test_every_night_the_duplicates_of_each_agent_are_looked_for_once(tmp_path):

@@ -20,7 +20,6 @@ from memoryd.scrub import formats, named
 from memoryd.scrub import scan as scanning
 from memoryd.scrub.finding import Place
 from memoryd.scrub.policy import Policy
-from memoryd.scrub.remembered import Remembered
 from memoryd.scrub.scan import scan
 
 BEHIND = ("", " ", "=", ": ", "\n", '"', "=x ", " a:b", " is ", ",", "|x\n", "('a','b1c2d3')")
@@ -73,12 +72,12 @@ def test_what_repeats_itself_costs_little(shape: str) -> None:
 @given(st.lists(st.sampled_from(PIECES), max_size=60).flatmap(lambda some: st.sampled_from([some, some * 3, some * 9])))
 def test_what_is_remembered_is_what_the_rule_says(pieces: list[str]) -> None:
     text = "".join(pieces).encode()
-    remembered = Remembered(named.find, named.BEHIND, named.AHEAD)
+    remembered = scanning.remembering()
     for word in ("password", "pwd", "token", "senha", "key"):
         keyword = word.encode()
         for found in re.finditer(keyword, text):
             place = Place(text, *found.span(), 0, len(text))
-            assert [*remembered.find(place, keyword)] == [*named.find(place, keyword)]
+            assert [*remembered(place, keyword)] == [*named.find(place, keyword)]
 
 
 @pytest.mark.parametrize("shape", ["pwd", "密码", "key-", " -u a:b", "password,password\n", "insert into a(password"])

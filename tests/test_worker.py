@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 import logging
 import os
 import select
@@ -13,6 +11,7 @@ import sys
 import threading
 import time
 from datetime import timedelta
+from multiprocessing import Pipe
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +26,6 @@ from memoryd.llm.failure import Failure, Trouble
 from memoryd.worker import client, embedder
 from memoryd.worker.__main__ import operations, serve
 from memoryd.worker.client import Counted, LostError, Worker, WorkerError
-from memoryd.worker.protocol import ask_from_json, ask_to_json, receive, result_from_json, result_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,7 +97,7 @@ def test_a_killed_child_is_replaced(worker: Worker) -> None:
 
 
 def test_a_child_that_dies_again_is_an_error(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "_BOOT", "import os, sys; sys.stdin.readline(); os._exit(3)")
+    monkeypatch.setattr(client, "_BOOT", "import os; os.read(0, 1); os._exit(3)")
     with pytest.raises(WorkerError, match="died twice") as caught:
         worker.count([CANARY])
     assert isinstance(caught.value, StateError)
@@ -107,9 +105,9 @@ def test_a_child_that_dies_again_is_an_error(worker: Worker, monkeypatch: pytest
     assert worker.count(["a"]).tokens == [1]
 
 
-@pytest.mark.parametrize("answer", ["not json", "[1]", "{}", '{"ok": true'])
-def test_what_is_no_answer_is_none(worker: Worker, monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
-    monkeypatch.setattr(client, "_BOOT", f"input(); print({answer!r}, flush=True)")
+@pytest.mark.parametrize("answer", [b"no", b"length", b"\0\0\0\5bytes", b"\0\0\0\4N."])
+def test_what_is_no_answer_is_none(worker: Worker, monkeypatch: pytest.MonkeyPatch, answer: bytes) -> None:
+    monkeypatch.setattr(client, "_BOOT", f"import os; os.read(0, 1); os.write(0, {answer!r})")
     with pytest.raises(WorkerError, match="died twice"):
         worker.count(["a"])
 
@@ -135,13 +133,13 @@ def test_an_idle_child_is_stopped_and_a_busy_one_is_not(tmp_path: Path) -> None:
 
 
 def test_closing_ends_what_it_was_at_work_on(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
-    script = "import sys; sys.stdin.readline(); print('ready', file=sys.stderr, flush=True); sys.stdin.read()"
+    script = "import os; os.read(0, 1); print('ready', flush=True); os.read(0, 1 << 20); os.read(0, 1)"
     monkeypatch.setattr(client, "_BOOT", script)
     ready = threading.Event()
 
     def drain(child: subprocess.Popen[bytes]) -> None:
-        assert child.stderr is not None
-        with child.stderr as pipe:
+        assert child.stdout is not None
+        with child.stdout as pipe:
             pipe.readline()
             ready.set()
             pipe.read()
@@ -197,9 +195,9 @@ def test_its_own_output_never_mixes_with_the_answers(
         worker.close()
         assert child is not None
         for thread in {*threading.enumerate()} - others:
-            if thread.name == "worker-stderr":
+            if thread.name == "worker-output":
                 thread.join()
-    assert "worker wrote to stderr: 16 bytes" in caplog.text
+    assert "worker wrote 16 bytes to its output" in caplog.text
     assert "printed" not in caplog.text
 
 
@@ -229,14 +227,19 @@ def test_nothing_is_imported_from_the_current_folder(tmp_path: Path, monkeypatch
 
 
 def test_unknown_operations_and_half_requests_end_nothing(tmp_path: Path) -> None:
-    requests = io.BytesIO(b'{"do": "fly"}\n{"do": "count"}\n{"do": "count", "texts": []}\n{"do": "cou')
-    answers = io.BytesIO()
+    ours, theirs = Pipe()
     table = operations(tmp_path)
-    table["count"] = lambda request: {"tokens": [len(text) for text in request["texts"]], "how": "characters"}
-    serve(requests, answers, table)
-    answers.seek(0)
-    read = [receive(answers) for _ in range(4)]
-    assert [answer and answer["ok"] for answer in read] == [False, False, True, None]
+    table["count"] = lambda texts: ([len(text) for text in texts], "characters")
+    for request in (("fly",), ("count",), ("count", ["four"])):
+        ours.send(request)
+    os.write(ours.fileno(), b"\0\0\1\0half")
+    answers = threading.Thread(target=serve, args=(theirs, table))
+    answers.start()
+    assert [type(ours.recv()) for _ in range(2)] == [MemorydError, MemorydError]
+    assert ours.recv() == ([4], "characters")
+    ours.close()
+    answers.join()
+    theirs.close()
 
 
 WORDS = st.text(st.characters() | st.characters(categories=["Cs"]), max_size=20)
@@ -258,23 +261,25 @@ ASKS = st.builds(
     ASKS, st.builds(Reply, WORDS, WORDS, WORDS, st.none() | WORDS, st.integers(0, 9), st.integers(0, 9), calls=CALLS)
 )
 def test_questions_and_answers_pass_unharmed(ask: Ask, reply: Reply) -> None:
-    assert ask_from_json(json.loads(json.dumps(ask_to_json(ask)))) == ask
-    assert result_from_json(json.loads(json.dumps(result_to_json(reply)))) == reply
     failure = Failure(Trouble.BUSY, "the endpoint answered 429", 2.5, None, 0, billed=True, received=7)
-    assert result_from_json(json.loads(json.dumps(result_to_json(failure)))) == failure
+    ours, theirs = Pipe()
+    with ours, theirs:
+        for message in (ask, reply, failure):
+            ours.send(message)
+            assert theirs.recv() == message
 
 
 # A child whose model takes a text's length for its meaning, and dies of "die".
 TEST_EMBEDDER = """
 import sys
 sys.path.insert(0, sys.argv.pop(1))
-import base64, os
+import os
 import memoryd.worker.__main__ as child
 class Embedder:
     def embed(self, texts):
         if "die" in texts:
             os._exit(1)
-        return [base64.b64encode(bytes([len(text), 255])).decode() if text else None for text in texts]
+        return [bytes([len(text), 255]) if text else None for text in texts]
 child.Embedder = Embedder
 child.main()
 """

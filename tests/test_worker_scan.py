@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
-from dataclasses import asdict
 from datetime import timedelta
 from itertools import pairwise
 from random import Random
@@ -19,7 +17,6 @@ from memoryd.scrub.finding import Finding, Scrubbed
 from memoryd.scrub.policy import Policy
 from memoryd.worker import client
 from memoryd.worker.client import Worker, WorkerError
-from memoryd.worker.protocol import policy_from_json, scrubbed_from_json, scrubbed_to_json
 from memoryd.worker.scanner import Scanner, cache_folder, rule_name
 from tests.secret_samples import secret
 
@@ -140,7 +137,7 @@ def test_rules_that_cannot_be_loaded_are_asked_for_once_and_no_text_is_blamed(
     whole = worker._ask_once
 
     def counting(request: Any, deadline: timedelta) -> Any:
-        asked.append(len(request["texts"]))
+        asked.append(len(request[1]))
         return whole(request, deadline)
 
     monkeypatch.setattr(worker, "_ask_once", counting)
@@ -162,11 +159,12 @@ class Slow:
 
     def ask(self, request: Any, deadline: timedelta, *, again: bool = True) -> Any:
         del again
-        self.asked.append(request["texts"])
-        if any("hang" in text for text in request["texts"]):
+        texts = request[1]
+        self.asked.append(texts)
+        if any("hang" in text for text in texts):
             self.now += deadline.total_seconds()
             raise client.LostError("late")
-        return {"ok": True, "changed": [], "failed": []}
+        return [Scrubbed(text, ()) for text in texts]
 
     def scan(self, texts: list[str]) -> list[bool]:
         return [one is None for one in self.worker.scan(texts, REDACT, lambda: self.told.append(self.now))]
@@ -203,7 +201,7 @@ def test_texts_that_hang_hold_their_caller_for_a_bounded_time_and_the_others_get
     found = dict(zip(["new", *waiting, "newer"], slow.scan(["new", *waiting, "newer"]), strict=True))
     assert (found["new"], found["newer"]) == (False, False)
     assert ["new", "newer"] in slow.asked
-    monkeypatch.setattr(worker, "_ask", lambda *_, **__: {"ok": True, "changed": [], "failed": []})
+    monkeypatch.setattr(worker, "_ask", lambda request, *_, **__: [Scrubbed(text, ()) for text in request[1]])
     worker.scan(waiting, REDACT)
     assert worker._sizes == {}
 
@@ -256,11 +254,3 @@ def test_compiled_rules_are_shared_where_the_users_cache_can_be_written(
     assert cache_folder(tmp_path / "state") == tmp_path / "cache" / "memoryd" / "secret-rules"
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert cache_folder(tmp_path / "state") == tmp_path / "state" / "secret-rules"
-
-
-def test_results_pass_unharmed() -> None:
-    texts = ["a", "b", "c", "d"]
-    results = [None, Scrubbed("b", ()), Scrubbed("x", (Finding("r", 0, 1),)), Scrubbed("", (), dropped=True)]
-    assert scrubbed_from_json(texts, scrubbed_to_json(texts, results)) == results
-    policy = Policy("skip", "mask", ("/a/", "b"))
-    assert policy_from_json(json.loads(json.dumps(asdict(policy)))) == policy

@@ -19,7 +19,7 @@ from memoryd import config
 from memoryd.counted import counted
 from memoryd.daemon import readiness, schedule, slots
 from memoryd.daemon.watch import Watcher
-from memoryd.database import alarms, runs, sqlite
+from memoryd.database import alarms, query, runs, sqlite
 from memoryd.engine import alarms as alarming
 from memoryd.engine import announcements, embedding, extraction, owner, retention, retry, sleeping
 from memoryd.engine.core_watch import CoreWatch
@@ -136,8 +136,7 @@ class Loop:
         self.wake = threading.Event()
         self.clock = app.clock
         self.hints = Hints(self.wake, app.clock.monotonic)
-        self.watcher = Watcher(app.log.bind(part="watch"), self._hint, self.hints.all)
-        self.schedule = schedule.ScheduleClock(self.wake.set)
+        self.watcher = Watcher(app.log.bind(part="watch"), self.read, self.hints.all)
         self.pool = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="run")  # `jobs.workers` may change
         self.counting = ThreadPoolExecutor(1, thread_name_prefix="count")
         self.running: set[Future[Run | None]] = set()
@@ -174,7 +173,7 @@ class Loop:
         Returns False where a thread could not be brought to its end in time: the process must not wait for it.
 
         Raises:
-            StateError: the database was taken away, or the clock's thread died; a service manager starts anew.
+            StateError: the database was taken away; a service manager starts anew.
             KeyboardInterrupt: it was `SIGINT`, and all has ended in order.
         """
         self._listen()
@@ -203,10 +202,6 @@ class Loop:
             self.app.ingest.changed.add(session_id)
         self.queue.at = 0
         self.wake.set()
-
-    def read(self, path: str) -> None:
-        """Look at a transcript soon; from any thread."""
-        self._hint(path)
 
     def announce(self, announcement: Announcement) -> None:
         """Carry out what an agent announces, once its transcript has settled and was read; from any thread."""
@@ -240,7 +235,6 @@ class Loop:
     def _configure(self, settings: Settings) -> None:
         watched = [source for source in self.app.ingest.sources if source.watched]
         self.watcher.configure(watched, settings.ingest.polling)
-        self.schedule.configure(settings)
         self._set_scan()
 
     def _set_scan(self) -> None:
@@ -251,14 +245,13 @@ class Loop:
 
     def _note_start(self) -> None:
         with sqlite.writing(self.app.engine) as connection:
-            connection.exec_driver_sql("DELETE FROM daemon")
-            connection.exec_driver_sql(
+            query.run(connection, "DELETE FROM daemon")
+            query.run(
+                connection,
                 "INSERT INTO daemon (id, pid, owner, version, started_at, watching, watching_note)"
                 " VALUES (1, ?, ?, ?, ?, ?, ?)",
-                (
-                    os.getpid(), owner.current(), memoryd.__version__, self.clock.text(), self.watcher.watching,
-                    self.watcher.polling_why,
-                ),
+                os.getpid(), owner.current(), memoryd.__version__, self.clock.text(), self.watcher.watching,
+                self.watcher.polling_why,
             )  # fmt: skip
         self.app.log.info("started", pid=os.getpid(), version=memoryd.__version__, watching=self.watcher.watching)
 
@@ -266,7 +259,6 @@ class Loop:
         self.readiness.stopping()
         self.app.log.info("stopping", running=len(self.running))
         self.watcher.stop()
-        self.schedule.stop()
         self._drain()
         self.app.runner.stopping = True
         self.counting.shutdown(wait=False, cancel_futures=True)
@@ -347,7 +339,7 @@ class Loop:
 
     def _probe(self) -> None:
         with sqlite.reading(self.app.engine) as connection:
-            connection.exec_driver_sql("SELECT count(*) FROM daemon").scalar_one()
+            query.exists(connection, "SELECT 1 FROM daemon")
 
     def _tell_manager(self) -> None:
         if self.stop_asked or not self.readiness.is_heard:
@@ -379,7 +371,8 @@ class Loop:
         # What could not be done is still due; without this floor the loop would spin until the disk is well.
         return max(0.0 if self.disk_is_well else TROUBLED_SECONDS, min(due) - now)
 
-    def _hint(self, path: str) -> None:
+    def read(self, path: str) -> None:
+        """Look at a changed path soon; from any thread."""
         if path.endswith("/"):
             self.hints.all()  # a folder came or went: what is in it is for the scan to find
         elif self.app.ingest.means(path):
@@ -435,7 +428,7 @@ class Loop:
                 self.reconsider[session_id] = app.clock.text(ahead=timedelta(seconds=QUEUE_SECONDS))
                 continue
             if sleeping.session_needs_counting(app.engine, session_id):
-                future = self.counting.submit(self._count, session_id)
+                future = self.counting.submit(sleeping.count_or_estimate, app.engine, app.worker, app.log, session_id)
                 future.add_done_callback(lambda _: self.wake.set())
                 self.counts[session_id] = future
                 self.reconsider.pop(session_id, None)
@@ -449,13 +442,8 @@ class Loop:
                 self.queue.at = 0
             self._go_on()
 
-    def _count(self, session_id: str) -> None:
-        sleeping.count_or_estimate(self.app.engine, self.app.worker, self.app.log, session_id)
-
     def _reconsider_all(self) -> None:
         for session_id in sleeping.unfinished(self.app.engine, self.app.settings, self.clock):
-            self.reconsider[session_id] = ""
-        for session_id in extraction.unfinished(self.app.engine, self.app.settings, self.clock):
             self.reconsider[session_id] = ""
 
     def _launch(self, now: float) -> None:
@@ -489,8 +477,6 @@ class Loop:
     def _tend(self, now: float) -> None:
         app = self.app
         self._check_database_file()
-        if not self.schedule.is_alive():
-            raise StateError("the schedule's thread has died", hint="the service manager starts memoryd anew")
         app.ingest.changed.update(sleeping.end_idle(app.engine, app.settings, app.clock))
         app.runner.beat()
         # In this order: asking whether it is due also moves its time on.
@@ -521,10 +507,11 @@ class Loop:
         if not self.index_is_checked:
             self.index_is_checked = True
             self.app.recall.indexer.index.why_damaged()
+        runner, indexer = self.app.runner, self.app.recall.indexer
         for agent in self.app.settings.agents:
-            if agent.enabled and not self.app.runner.stopping:
-                self.app.recall.indexer.refresh(agent, lambda: not self.app.runner.stopping)
-                self.app.recall.indexer.settle(agent, lambda: not self.app.runner.stopping)
+            if agent.enabled and not runner.stopping:
+                indexer.refresh(agent, lambda: not runner.stopping)
+                indexer.settle(agent, lambda: not runner.stopping)
 
     def _start_embedding(self) -> None:
         if self.app.recall.meaning is not None:
@@ -533,10 +520,11 @@ class Loop:
     def _embed(self) -> None:
         for agent in self.app.settings.agents:
             if agent.enabled:
-                self.app.embedder.fill(self.app.recall.indexer, agent, self._goes_on_embedding)
-
-    def _goes_on_embedding(self) -> bool:
-        return self.app.recall.meaning is not None and not self.app.runner.stopping
+                self.app.embedder.fill(
+                    self.app.recall.indexer,
+                    agent,
+                    lambda: self.app.recall.meaning is not None and not self.app.runner.stopping,
+                )
 
     def _look_at_core(self) -> None:
         if self.core.look():
@@ -557,9 +545,8 @@ class Loop:
     def _note_watching(self) -> None:
         self._set_scan()
         with sqlite.writing(self.app.engine) as connection:
-            connection.exec_driver_sql(
-                "UPDATE daemon SET watching = ?, watching_note = ?", (self.watcher.watching, self.watcher.polling_why)
-            )
+            sql = "UPDATE daemon SET watching = ?, watching_note = ?"
+            query.run(connection, sql, self.watcher.watching, self.watcher.polling_why)
 
     def _check_database_file(self) -> None:
         try:

@@ -40,7 +40,6 @@ def run_once(app: App) -> dict[str, Any]:
         slots.queue(app, slot, "catch-up")
     slots.look_at_cores(app)
     app.ingest.changed.update(sleeping.unfinished(app.engine, app.settings, app.clock))
-    app.ingest.changed.update(extraction.unfinished(app.engine, app.settings, app.clock))
     app.runner.tell_pending()
     teller = alarming.Teller(app.runner)
     carried_out: list[str] = []

@@ -1,8 +1,8 @@
-"""Schedules: APScheduler is the clock that wakes the loop, the job table is what remembers.
+"""Schedules: APScheduler tells when a cron line fires, the job table is what remembers.
 
-What is due is computed from the configuration and the time, never from the clock's own memory: the last time a cron
-line fired, as a local wall-clock time, is a slot, and a slot is used once for ever. So a run that was due while the
-machine was off is caught up once, and an hour that a clock change repeats does not repeat its run.
+What is due is computed from the configuration and the time, at each tick of the loop: the last time a cron line fired,
+as a local wall-clock time, is a slot, and a slot is used once for ever. So a run that was due while the machine was off
+is caught up once, and an hour that a clock change repeats does not repeat its run.
 """
 
 from __future__ import annotations
@@ -10,22 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo
 
-from apscheduler.schedulers.background import BackgroundScheduler
-from apscheduler.triggers.base import BaseTrigger
 from apscheduler.triggers.cron import CronTrigger
-from apscheduler.triggers.interval import IntervalTrigger
 
 from memoryd.cron import parse_cron
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from zoneinfo import ZoneInfo
 
     from memoryd.config import Settings
 
 REPEATED_MAX = 200  # minutes: no clock change repeats more than two hours
-WAKE_SECONDS = 30  # the clock oversleeps a suspended machine and a stepped clock by at most this
 LOOK_BACK = (timedelta(hours=2), timedelta(days=2), timedelta(days=9), timedelta(days=40), timedelta(days=400))
 
 
@@ -115,47 +110,3 @@ def next_times(settings: Settings, now: datetime) -> dict[str, datetime]:
     """Tell when each scheduled kind runs next."""
     next_at = {kind: _fires_after(trigger, now.astimezone(UTC)) for kind, trigger in scheduled(settings).items()}
     return {kind: at.astimezone(settings.zone) for kind, at in next_at.items() if at is not None}
-
-
-class _Advancing(BaseTrigger):  # type: ignore[misc]  # the library is untyped
-    """A cron line that never goes back, for a scheduler that would collect what does without end."""
-
-    def __init__(self, cron: CronTrigger) -> None:
-        self.cron = cron
-
-    def get_next_fire_time(self, previous: datetime | None, now: datetime) -> datetime | None:
-        after = now - timedelta(seconds=1) if previous is None else max(previous, now - timedelta(seconds=1))
-        return _fires_after(self.cron, after.astimezone(UTC))
-
-
-class ScheduleClock:
-    """Wakes the loop when a slot comes, and every half minute in any case."""
-
-    def __init__(self, wake: Callable[[], None]) -> None:
-        self._wake = wake
-        self._scheduler: BackgroundScheduler | None = None
-
-    def configure(self, settings: Settings) -> None:
-        """Start, or start over with other settings."""
-        self.stop()
-        lines = scheduled(settings)
-        if not lines:
-            return  # nothing to be woken for: the loop's own period is enough
-        scheduler = BackgroundScheduler(timezone=ZoneInfo("UTC"))
-        options = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
-        for kind, trigger in lines.items():
-            scheduler.add_job(self._wake, _Advancing(trigger), id=kind, **options)
-        scheduler.add_job(self._wake, IntervalTrigger(seconds=WAKE_SECONDS), id="heartbeat", **options)
-        scheduler.start()
-        self._scheduler = scheduler
-
-    def is_alive(self) -> bool:
-        """Say whether the clock's thread still runs where it should."""
-        thread = getattr(self._scheduler, "_thread", None)
-        return self._scheduler is None or (thread is not None and thread.is_alive())
-
-    def stop(self) -> None:
-        """Stop the clock."""
-        if self._scheduler is not None:
-            self._scheduler.shutdown(wait=False)
-            self._scheduler = None

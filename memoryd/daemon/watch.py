@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,11 +62,9 @@ class Watcher:
         self._observer: BaseObserver | None = None
         self._watched: dict[tuple[Path, bool], tuple[ObservedWatch, tuple[int, int]]] = {}
         self._roots: dict[Path, bool] = {}
-        self._patterns: Sequence[sources.Pattern] = ()
         self._policy = "auto"
         self._short = False  # fewer folders are watched than there are, if it was not the moment of counting
         self._complaint = ""
-        self._lock = threading.Lock()
         self._unlisten = on_record("watchdog", "warning", self._on_log)
 
     @property
@@ -80,8 +77,7 @@ class Watcher:
     def configure(self, wanted: Sequence[Source], policy: str) -> None:
         """Watch the roots of these sources, by the policy `auto`, `always` (poll) or `never`."""
         self._stop_observer()
-        self._patterns = [source.pattern for source in wanted]
-        self._roots = roots_of(self._patterns)
+        self._roots = roots_of([source.pattern for source in wanted])
         self._policy = policy
         self.polling_why = "set by ingest.polling" if policy == "always" else None
         if policy == "auto" and (remote := remote_of(self._roots)):

@@ -6,12 +6,12 @@ from the audit, so that the chain of states has no gap whatever moved the thing 
 
 from __future__ import annotations
 
-import json
 import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from memoryd.database import memories
+from memoryd.database import memories, query
+from memoryd.database.reads import AUDIT
 from memoryd.ledger import audit, erosion
 from memoryd.ledger.audit import Entry, Event
 from memoryd.ledger.memory import from_json, to_json
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Change
 
-COLUMNS = 'id, at, agent_id, actor, run_id, operation, memory_id, "before", "after", prev_hash, hash'
-_INSERT = f"INSERT INTO audit ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+_INSERT = f"INSERT INTO audit ({AUDIT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 
 
 def append(connection: Connection, events: Sequence[Event], texts: Mapping[str, str]) -> None:
@@ -34,10 +33,8 @@ def append(connection: Connection, events: Sequence[Event], texts: Mapping[str, 
     if not events:
         return
     agent_id = events[0].agent_id
-    last = connection.exec_driver_sql(
-        "SELECT hash FROM audit WHERE agent_id = ? ORDER BY id DESC LIMIT 1", (agent_id,)
-    ).scalar_one_or_none()
-    last_id = connection.exec_driver_sql("SELECT coalesce(max(id), 0) FROM audit").scalar_one()
+    last = query.text(connection, "SELECT hash FROM audit WHERE agent_id = ? ORDER BY id DESC LIMIT 1", agent_id)
+    last_id = query.number(connection, "SELECT max(id) FROM audit")
     linked = audit.link(events, last_hash=last, first_id=last_id + 1)
     connection.exec_driver_sql(_INSERT, [tuple(one) for one in linked])
     if texts:
@@ -83,7 +80,7 @@ def redacted(connection: Connection, rowid: int, *, at: str, actor: str) -> None
 
     The new state has another salt: with the old one it could be tried out what the text had been.
     """
-    row = connection.exec_driver_sql("SELECT * FROM memory WHERE rowid = ?", (rowid,)).mappings().one()
+    row = query.run(connection, "SELECT * FROM memory WHERE rowid = ?", rowid).mappings().one()
     memory = replace(memories.of_row(row), salt=secrets.token_hex(16))
     state = to_json(memory)
     memories.write(connection, [memory])
@@ -94,60 +91,49 @@ def redacted(connection: Connection, rowid: int, *, at: str, actor: str) -> None
 
 def erase_states(connection: Connection, agent_id: str, name: str) -> None:
     """Erase the kept states of a thing, all but the last."""
-    connection.exec_driver_sql(
-        'UPDATE content SET text = NULL WHERE sha256 IS NOT ? AND sha256 IN (SELECT "before" FROM audit'
-        ' WHERE agent_id = ? AND memory_id = ? UNION SELECT "after" FROM audit WHERE agent_id = ? AND memory_id = ?)',
-        (last_state(connection, agent_id, name), agent_id, name, agent_id, name),
+    sql = (
+        'UPDATE content SET text = NULL WHERE sha256 IS NOT ?1 AND sha256 IN (SELECT "before" FROM audit'
+        " WHERE agent_id = ?2 AND memory_id = ?3"
+        ' UNION SELECT "after" FROM audit WHERE agent_id = ?2 AND memory_id = ?3)'
     )
+    query.run(connection, sql, last_state(connection, agent_id, name), agent_id, name)
 
 
 def erase(connection: Connection, digests: Sequence[str]) -> None:
     """Erase the kept states of these digests."""
-    connection.exec_driver_sql(
-        "UPDATE content SET text = NULL WHERE sha256 IN (SELECT value FROM json_each(?))", (json.dumps(list(digests)),)
-    )
+    sql = "UPDATE content SET text = NULL WHERE sha256 IN (SELECT value FROM json_each(?))"
+    query.run(connection, sql, tuple(digests))
 
 
 def kept_states(connection: Connection, agent_id: str) -> Iterator[tuple[str, str, str]]:
     """The states of an agent's audit that are kept, in order of their coming: (what it is named, digest, text)."""
-    rows = connection.exec_driver_sql(
+    sql = (
         'SELECT a.memory_id, c.sha256, c.text FROM audit a JOIN content c ON c.sha256 = a."after"'
-        " WHERE a.agent_id = ? AND c.text IS NOT NULL ORDER BY a.id",
-        (agent_id,),
+        " WHERE a.agent_id = ? AND c.text IS NOT NULL ORDER BY a.id"
     )
-    return ((row[0], row[1], row[2]) for row in rows)
+    return ((row[0], row[1], row[2]) for row in query.run(connection, sql, agent_id))
 
 
 def last_of(connection: Connection, agent_id: str) -> int:
     """The number of an agent's newest entry; 0 where there is none."""
-    found = connection.exec_driver_sql("SELECT coalesce(max(id), 0) FROM audit WHERE agent_id = ?", (agent_id,))
-    return int(found.scalar_one())
+    return query.number(connection, "SELECT max(id) FROM audit WHERE agent_id = ?", agent_id)
 
 
 def last_state(connection: Connection, agent_id: str, name: str) -> str | None:
     """The digest of the last audited state of a thing; None where it has none."""
-    found: str | None = connection.exec_driver_sql(
-        'SELECT "after" FROM audit WHERE agent_id = ? AND memory_id = ? ORDER BY id DESC LIMIT 1', (agent_id, name)
-    ).scalar_one_or_none()
-    return found
+    sql = 'SELECT "after" FROM audit WHERE agent_id = ? AND memory_id = ? ORDER BY id DESC LIMIT 1'
+    return query.text(connection, sql, agent_id, name)
 
 
 def entries(connection: Connection, agent_id: str) -> Iterator[Entry]:
     """An agent's audit, in order."""
-    rows = connection.exec_driver_sql(f"SELECT {COLUMNS} FROM audit WHERE agent_id = ? ORDER BY id", (agent_id,))  # noqa: S608
+    rows = query.run(connection, f"SELECT {AUDIT} FROM audit WHERE agent_id = ? ORDER BY id", agent_id)  # noqa: S608
     return (Entry(*row) for row in rows)
 
 
 def texts(connection: Connection) -> Callable[[str], str | None]:
     """What gives the state of a digest; None where it is erased or was never kept."""
-
-    def text(sha256: str) -> str | None:
-        found: str | None = connection.exec_driver_sql(
-            "SELECT text FROM content WHERE sha256 = ?", (sha256,)
-        ).scalar_one_or_none()
-        return found
-
-    return text
+    return lambda sha256: query.text(connection, "SELECT text FROM content WHERE sha256 = ?", sha256)
 
 
 def drops(connection: Connection, agent_id: str, since: str, *, but: str) -> list[Drop]:
@@ -155,17 +141,16 @@ def drops(connection: Connection, agent_id: str, since: str, *, but: str) -> lis
 
     Of a text that has been redacted since, only an end is known: it counts as what is left of it.
     """
-    rows = connection.exec_driver_sql(
+    sql = (
         "SELECT a.id, a.at, a.memory_id, b.text, n.text FROM memory m CROSS JOIN audit a"
         ' ON a.agent_id = m.agent_id AND a.memory_id = m.id LEFT JOIN content b ON b.sha256 = a."before"'
         " LEFT JOIN content n ON n.sha256 = a.\"after\" WHERE m.agent_id = ? AND m.kind = 'core' AND m.updated_at > ?"
         " AND a.at > ? AND a.\"before\" IS NOT NULL AND a.actor != ? AND a.operation != 'rollback'"
         " AND n.text IS NOT NULL AND json_extract(b.text, '$.content_hash', '$.deleted_at')"
-        " IS NOT json_extract(n.text, '$.content_hash', '$.deleted_at') ORDER BY a.id",
-        (agent_id, since, since, but),
+        " IS NOT json_extract(n.text, '$.content_hash', '$.deleted_at') ORDER BY a.id"
     )
     found = []
-    for entry_id, at, memory_id, before, text in rows.all():
+    for entry_id, at, memory_id, before, text in query.rows(connection, sql, agent_id, since, since, but):
         after = from_json(text)
         was = replace(after, deleted_at=None) if before is None else from_json(before)
         heirs = erosion.heirs_of(memory_id, lambda one: _state_after(connection, agent_id, one, entry_id))  # noqa: B023
@@ -176,12 +161,12 @@ def drops(connection: Connection, agent_id: str, since: str, *, but: str) -> lis
 
 def _state_after(connection: Connection, agent_id: str, memory_id: str, entry_id: int) -> Memory | None:
     """A memory as it was when an entry of the audit was written; its last state where that is gone."""
-    row = connection.exec_driver_sql(
+    sql = (
         'SELECT coalesce(b.text, n.text) FROM audit a LEFT JOIN content b ON b.sha256 = a."before"'
         ' LEFT JOIN content n ON n.sha256 = a."after" WHERE a.agent_id = ? AND a.memory_id = ? AND a.id > ?'
-        " ORDER BY a.id LIMIT 1",
-        (agent_id, memory_id, entry_id),
-    ).first()
-    if row is not None and row[0] is not None:
-        return from_json(row[0])
+        " ORDER BY a.id LIMIT 1"
+    )
+    state = query.text(connection, sql, agent_id, memory_id, entry_id)
+    if state is not None:
+        return from_json(state)
     return memories.by_ids(connection, agent_id, [memory_id]).get(memory_id)

@@ -11,7 +11,7 @@ from collections import Counter
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from memoryd.database import audit, runs, texts
+from memoryd.database import audit, query, runs, texts
 from memoryd.database.turns import FORGOTTEN
 from memoryd.ledger import audit as chain
 from memoryd.ledger.cut import Block
@@ -39,24 +39,22 @@ _OPEN = "('queued', 'interrupted', 'blocked')"
 
 def family(connection: Connection, agent_id: str, session_id: str) -> list[str]:
     """List a session and those of its subagents, and of theirs."""
-    rows = connection.exec_driver_sql(
-        "WITH RECURSIVE below(id, native_id) AS (SELECT id, native_id FROM session WHERE agent_id = ? AND id = ?"
+    sql = (
+        "WITH RECURSIVE below(id, native_id) AS (SELECT id, native_id FROM session WHERE agent_id = ?1 AND id = ?2"
         " UNION SELECT s.id, s.native_id FROM session s JOIN below b ON s.parent_id IN (b.id, b.native_id)"
-        " WHERE s.agent_id = ?) SELECT id FROM below ORDER BY id <> ?, id",
-        (agent_id, session_id, agent_id, session_id),
+        " WHERE s.agent_id = ?1) SELECT id FROM below ORDER BY id <> ?2, id"
     )
-    return [row[0] for row in rows]
+    return query.column(connection, sql, agent_id, session_id)
 
 
 def counts(connection: Connection, sessions: Sequence[str]) -> dict[str, int]:
     """Count what `erase_sessions` would erase."""
-    given = (json.dumps(list(sessions)),)
     asked = {
         "turns": f"SELECT count(*) FROM turn WHERE {_OF_SESSIONS} AND text <> ''",  # noqa: S608
         "summaries": f"SELECT count(*) FROM session_summary WHERE {_OF_SESSIONS}",  # noqa: S608
         "replies": f"SELECT count(*) FROM job_run WHERE {_OF_SESSIONS} AND {_HAS_REPLY}",  # noqa: S608
     }
-    return {name: int(connection.exec_driver_sql(sql, given).scalar_one()) for name, sql in asked.items()}
+    return {name: query.number(connection, sql, tuple(sessions)) for name, sql in asked.items()}
 
 
 def blocks(connection: Connection, agent_id: str, sessions: Sequence[str]) -> tuple[list[Block], list[Block]]:
@@ -82,16 +80,14 @@ def _appended(
 
     A run of a tool is of the sessions it may have been called in.
     """
-    rows = connection.exec_driver_sql(
-        "SELECT memory_id, max(id) FROM audit WHERE agent_id = ? AND operation = ? GROUP BY memory_id",
-        (agent_id, OPERATION),
-    )
-    forgotten_at = {row[0]: row[1] for row in rows}
-    runs = connection.exec_driver_sql(
+    sql = "SELECT memory_id, max(id) FROM audit WHERE agent_id = ? AND operation = ? GROUP BY memory_id"
+    forgotten_at = {row[0]: row[1] for row in query.rows(connection, sql, agent_id, OPERATION)}
+    runs = query.rows(
+        connection,
         "SELECT r.id, r.session_id, json_extract(r.receipt, '$.witnesses'), json_extract(r.receipt, '$.files'),"
         " (SELECT max(a.id) FROM audit a WHERE a.run_id = r.id) FROM job_run r"
         " WHERE r.agent_id = ? AND json_extract(r.receipt, '$.files') IS NOT NULL",
-        (agent_id,),
+        agent_id,
     )
     for run_id, session_id, witnesses, files, last in runs:
         owners = set(json.loads(witnesses or "[]")) if session_id is None else {session_id}
@@ -101,11 +97,8 @@ def _appended(
 
 def summaries(connection: Connection, sessions: Sequence[str]) -> list[str]:
     """Read the running summaries of sessions."""
-    rows = connection.exec_driver_sql(
-        f"SELECT summary FROM session_summary WHERE {_OF_SESSIONS}",  # noqa: S608
-        (json.dumps(list(sessions)),),
-    )
-    return [row[0] for row in rows]
+    sql = f"SELECT summary FROM session_summary WHERE {_OF_SESSIONS}"  # noqa: S608
+    return query.column(connection, sql, tuple(sessions))
 
 
 def erase(connection: Connection, agent_id: str, what: Mapping[str, Any], now: str) -> None:
@@ -115,19 +108,14 @@ def erase(connection: Connection, agent_id: str, what: Mapping[str, Any], now: s
     all but the last state; `states` are digests of further states that go.
     """
     erase_sessions(connection, what["sessions"])
-    waiting = connection.exec_driver_sql(
-        f"SELECT id FROM job_run WHERE {_OF_SESSIONS} AND state IN {_OPEN}",  # noqa: S608
-        (json.dumps(what["sessions"]),),
-    )
-    for (run_id,) in waiting.all():
+    sql = f"SELECT id FROM job_run WHERE {_OF_SESSIONS} AND state IN {_OPEN}"  # noqa: S608
+    for run_id in query.column(connection, sql, what["sessions"]):
         runs.withdraw(connection, run_id, now, "its session was forgotten")
     erase_replies(connection, [*what["sessions"], *what["replies"]])
     erase_judgements(connection, agent_id)
     # A step back is not worth looking through, text within text: after it the summary begins anew.
-    connection.exec_driver_sql(
-        "UPDATE session_summary SET earlier = NULL WHERE session_id IN (SELECT id FROM session WHERE agent_id = ?)",
-        (agent_id,),
-    )
+    sql = "UPDATE session_summary SET earlier = NULL WHERE session_id IN (SELECT id FROM session WHERE agent_id = ?)"
+    query.run(connection, sql, agent_id)
     for name in what["names"]:
         audit.erase_states(connection, agent_id, name)
     audit.erase(connection, what["states"])
@@ -138,44 +126,33 @@ def erase_replies(connection: Connection, sessions: Sequence[str]) -> None:
     there = texts.columns(connection, "job_run")  # a database that was put aside may be older
     for column in ("reply", "refused", "claims"):
         if column in there:
-            connection.exec_driver_sql(
-                f"UPDATE job_run SET {column} = NULL WHERE {_OF_SESSIONS}",  # noqa: S608
-                (json.dumps(list(sessions)),),
-            )
+            sql = f"UPDATE job_run SET {column} = NULL WHERE {_OF_SESSIONS}"  # noqa: S608
+            query.run(connection, sql, tuple(sessions))
 
 
 def erase_judgements(connection: Connection, agent_id: str) -> None:
     """Erase the claims of runs over several sessions, in whatever words they were, and all verdicts on claims."""
     if "claims" in texts.columns(connection, "job_run"):  # a database that was put aside may be older
-        connection.exec_driver_sql(
-            "UPDATE job_run SET claims = NULL WHERE agent_id = ? AND session_id IS NULL", (agent_id,)
-        )
-        connection.exec_driver_sql("DELETE FROM verdict WHERE agent_id = ?", (agent_id,))
+        query.run(connection, "UPDATE job_run SET claims = NULL WHERE agent_id = ? AND session_id IS NULL", agent_id)
+        query.run(connection, "DELETE FROM verdict WHERE agent_id = ?", agent_id)
 
 
 def erase_sessions(connection: Connection, sessions: Sequence[str]) -> None:
     """Erase the texts of the turns of sessions, and their summaries."""
-    given = (json.dumps(list(sessions)),)
-    rows = connection.exec_driver_sql(
-        f"{_TURNS} WHERE t.{_OF_SESSIONS} AND t.text <> ''",
-        given,
-    )
-    _keep_keys(connection, ((row, row["text"], "") for row in rows.mappings().all()))
-    connection.exec_driver_sql(f"UPDATE turn SET text = '' WHERE {_OF_SESSIONS}", given)  # noqa: S608
+    given = tuple(sessions)
+    rows = query.mappings(connection, f"{_TURNS} WHERE t.{_OF_SESSIONS} AND t.text <> ''", given)
+    _keep_keys(connection, ((row, row["text"], "") for row in rows))
+    query.run(connection, f"UPDATE turn SET text = '' WHERE {_OF_SESSIONS}", given)  # noqa: S608
     if "withheld" in texts.columns(connection, "turn"):  # a database that was put aside may be older
-        connection.exec_driver_sql(f"UPDATE turn SET withheld = ? WHERE {_OF_SESSIONS}", (FORGOTTEN, *given))  # noqa: S608
-    connection.exec_driver_sql(f"DELETE FROM session_summary WHERE {_OF_SESSIONS}", given)  # noqa: S608
+        query.run(connection, f"UPDATE turn SET withheld = ? WHERE {_OF_SESSIONS}", FORGOTTEN, given)  # noqa: S608
+    query.run(connection, f"DELETE FROM session_summary WHERE {_OF_SESSIONS}", given)  # noqa: S608
 
 
 def turn_was_cut(connection: Connection, rowid: int, old: str) -> None:
     """Record that something was taken out of the text of a turn, so that its record does not bring it back."""
     if "withheld" in texts.columns(connection, "turn"):
-        connection.exec_driver_sql("UPDATE turn SET withheld = ? WHERE rowid = ?", (FORGOTTEN, rowid))
-    rows = connection.exec_driver_sql(
-        f"{_TURNS} WHERE t.rowid = ?",
-        (rowid,),
-    )
-    row = rows.mappings().one()
+        query.run(connection, "UPDATE turn SET withheld = ? WHERE rowid = ?", FORGOTTEN, rowid)
+    row = query.run(connection, f"{_TURNS} WHERE t.rowid = ?", rowid).mappings().one()
     _keep_keys(connection, [(row, old, row["text"])])
 
 
@@ -207,13 +184,12 @@ def text_key(role: str, at: str | None, text: str) -> str:
 
 def forgotten_by(connection: Connection, agent_id: str) -> set[str]:
     """The keys of all texts that an agent has forgotten."""
-    rows = connection.exec_driver_sql("SELECT text_key FROM forgotten_text WHERE agent_id = ?", (agent_id,))
-    return {row[0] for row in rows}
+    return set(query.column(connection, "SELECT text_key FROM forgotten_text WHERE agent_id = ?", agent_id))
 
 
 def forgotten(connection: Connection) -> Forgotten:
     """How often each text was met that is forgotten, of all agents."""
-    rows = connection.exec_driver_sql("SELECT agent_id, session_id, text_key, times FROM forgotten_text")
+    rows = query.rows(connection, "SELECT agent_id, session_id, text_key, times FROM forgotten_text")
     found: Forgotten = {}
     for agent_id, session_id, key, times in rows:
         found.setdefault((agent_id, session_id), {})[key] = times
@@ -229,5 +205,5 @@ def know(connection: Connection, told: Forgotten) -> None:
 
 def forgotten_of(connection: Connection, session_id: str) -> Counter[str]:
     """How often each text of a session was met that is forgotten, by its key."""
-    rows = connection.exec_driver_sql("SELECT text_key, times FROM forgotten_text WHERE session_id = ?", (session_id,))
+    rows = query.rows(connection, "SELECT text_key, times FROM forgotten_text WHERE session_id = ?", session_id)
     return Counter({row[0]: row[1] for row in rows})

@@ -6,7 +6,7 @@ import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from memoryd.database import audit, memories
+from memoryd.database import audit, memories, query
 from memoryd.errors import StateError
 from memoryd.ledger.audit import events_of
 from memoryd.ledger.memory import draw_salt
@@ -24,13 +24,12 @@ def write(connection: Connection) -> None:
 
     The entry's time is that of the memory, so that the audit of a day shows what was remembered on it.
     """
-    rows = connection.exec_driver_sql("SELECT * FROM memory ORDER BY agent_id, created_at, id").mappings().all()
-    for row in rows:
+    for row in query.mappings(connection, "SELECT * FROM memory ORDER BY agent_id, created_at, id"):
         try:
             memory = replace(memories.of_row({**_LATER, **row}), salt=draw_salt(lambda: secrets.token_hex(4)))
         except (ValueError, StateError):
             continue  # no memory that any version wrote: it is left alone, and verify names it
         change, at = Change("add", memory.id, None, memory), memory.created_at
         # The table has no later column yet, so that the row is not written as memories are now.
-        connection.exec_driver_sql("UPDATE memory SET salt = ? WHERE id = ?", (memory.salt, memory.id))
+        query.run(connection, "UPDATE memory SET salt = ? WHERE id = ?", memory.salt, memory.id)
         audit.append(connection, *events_of([change], at=at, agent_id=memory.agent_id, actor=ACTOR, run_id=None))

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING
 
-from memoryd.database import audit
+from memoryd.database import audit, query
 from memoryd.ledger import audit as chain
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
-
-_COLUMNS = (
-    "id", "agent_id", "uid", "purpose", "seconds", "requested_at", "decided_at", "expires_at", "state",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,24 +31,24 @@ class Grant:
         return self.state == "given" and self.uid == uid and self.expires_at is not None and now < self.expires_at
 
 
+_COLUMNS = tuple(one.name for one in fields(Grant))
+
+
 def of_agent(connection: Connection, agent_id: str) -> list[Grant]:
     """Read an agent's grants, the newest first."""
-    rows = connection.exec_driver_sql(
-        f'SELECT {", ".join(_COLUMNS)} FROM "grant" WHERE agent_id = ? ORDER BY requested_at DESC, id',  # noqa: S608
-        (agent_id,),
-    )
-    return [Grant(**row) for row in rows.mappings()]
+    sql = f'SELECT {", ".join(_COLUMNS)} FROM "grant" WHERE agent_id = ? ORDER BY requested_at DESC, id'  # noqa: S608
+    return [Grant(**row) for row in query.mappings(connection, sql, agent_id)]
 
 
 def write(connection: Connection, grant: Grant, operation: str, actor: str, now: str) -> None:
     """Make a row what a grant is, and audit it."""
     values = asdict(grant)
     sets = ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS if name != "id")
-    connection.exec_driver_sql(
+    sql = (
         f'INSERT INTO "grant" ({", ".join(_COLUMNS)}) VALUES ({", ".join("?" * len(_COLUMNS))})'  # noqa: S608
-        f" ON CONFLICT (id) DO UPDATE SET {sets}",
-        tuple(values[name] for name in _COLUMNS),
+        f" ON CONFLICT (id) DO UPDATE SET {sets}"
     )
+    query.run(connection, sql, *values.values())
     _note(connection, grant, operation, actor, now, chain.state(**values))
 
 

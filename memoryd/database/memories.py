@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from memoryd.database import query
 from memoryd.ledger.memory import TOMBSTONES, Ending, Kind, Memory, canonical, sources_from_json, sources_to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from sqlalchemy import Connection, RowMapping
 
-COLUMNS = (
-    "id", "agent_id", "kind", "content", "content_hash", "category", "confidence", "importance", "tags",
-    "constitutional", "origin_at", "created_at", "updated_at", "deleted_at", "derived_from", "sources", "heading",
-    "position", "ended_as", "successors", "salt", "note", "lost",
-)  # fmt: skip
+COLUMNS = tuple(one.name for one in fields(Memory))
+_LISTS = ("tags", "derived_from", "successors")
 _SELECT = f"SELECT {', '.join(COLUMNS)} FROM memory"  # noqa: S608
 _IN_FILE = "position IS NULL, position, created_at, id"
 _WRITE = (
@@ -28,35 +27,17 @@ _WRITE = (
 
 def of_row(row: Mapping[str, Any] | RowMapping) -> Memory:
     """Return the memory of a row that has all columns."""
-    return Memory(**{name: _OF.get(name, _same)(row[name]) for name in COLUMNS})
-
-
-def _texts(column: str) -> tuple[str, ...]:
-    return () if column == "[]" else tuple(json.loads(column))
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-_OF: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("tags", "derived_from", "successors"), _texts),
-    "kind": Kind,
-    "constitutional": bool,
-    "sources": lambda column: () if column == "[]" else sources_from_json(column),
-    "ended_as": lambda column: None if column is None else Ending(column),
-}
-_TO: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("tags", "derived_from", "successors"), canonical),
-    "kind": str,
-    "constitutional": int,
-    "sources": sources_to_json,
-    "ended_as": lambda value: None if value is None else str(value),
-}
+    values = {name: row[name] for name in COLUMNS}
+    values |= {name: tuple(json.loads(row[name])) for name in _LISTS}
+    values |= {"kind": Kind(row["kind"]), "constitutional": bool(row["constitutional"])}
+    ended_as = None if row["ended_as"] is None else Ending(row["ended_as"])
+    return Memory(**values | {"sources": sources_from_json(row["sources"]), "ended_as": ended_as})
 
 
 def _values(memory: Memory) -> tuple[Any, ...]:
-    return tuple(_TO.get(name, _same)(getattr(memory, name)) for name in COLUMNS)
+    values = {name: getattr(memory, name) for name in COLUMNS}
+    values |= {name: canonical(values[name]) for name in _LISTS}
+    return tuple((values | {"sources": sources_to_json(memory.sources)}).values())
 
 
 class Stood(NamedTuple):
@@ -70,77 +51,63 @@ class Stood(NamedTuple):
 
 def standing(connection: Connection, agent_id: str) -> list[Stood]:
     """Read where an agent's live core memories stand, in the order of the file: `live` without what they stand on."""
-    rows = connection.exec_driver_sql(
-        "SELECT id, content, heading, position FROM memory WHERE agent_id = ? AND kind = ? AND deleted_at IS NULL"  # noqa: S608
-        f" ORDER BY {_IN_FILE}",
-        (agent_id, str(Kind.CORE)),
+    sql = (
+        f"SELECT {', '.join(Stood._fields)} FROM memory WHERE agent_id = ? AND kind = ? AND deleted_at IS NULL"  # noqa: S608
+        f" ORDER BY {_IN_FILE}"
     )
-    return [Stood(*row) for row in rows]
+    return [Stood(*row) for row in query.rows(connection, sql, agent_id, str(Kind.CORE))]
 
 
 def live(connection: Connection, agent_id: str, kind: Kind) -> list[Memory]:
     """Read an agent's live memories of a kind, in the order of the file."""
-    rows = connection.exec_driver_sql(
-        f"{_SELECT} WHERE agent_id = ? AND kind = ? AND deleted_at IS NULL ORDER BY {_IN_FILE}",
-        (agent_id, str(kind)),
-    )
-    return [of_row(row) for row in rows.mappings()]
+    sql = f"{_SELECT} WHERE agent_id = ? AND kind = ? AND deleted_at IS NULL ORDER BY {_IN_FILE}"
+    return [of_row(row) for row in query.mappings(connection, sql, agent_id, str(kind))]
 
 
 def core_tokens(connection: Connection, agent_id: str, characters: int) -> int:
     """Tokens of an agent's live core, so many characters each, rounded up for each memory."""
-    return int(
-        connection.exec_driver_sql(
-            "SELECT coalesce(sum((length(content) + ? - 1) / ?), 0) FROM memory"
-            " WHERE agent_id = ? AND kind = ? AND deleted_at IS NULL",
-            (characters, characters, agent_id, str(Kind.CORE)),
-        ).scalar_one()
+    sql = (
+        "SELECT sum((length(content) + ?1 - 1) / ?1) FROM memory WHERE agent_id = ?2 AND kind = ?3"
+        " AND deleted_at IS NULL"
     )
+    return query.number(connection, sql, characters, agent_id, str(Kind.CORE))
 
 
 def by_ids(connection: Connection, agent_id: str, ids: Iterable[str]) -> dict[str, Memory]:
     """Read an agent's memories with these ids, ended ones too; what is another agent's is not found."""
-    rows = connection.exec_driver_sql(
-        f"{_SELECT} WHERE agent_id = ? AND id IN (SELECT value FROM json_each(?))",  # noqa: S608
-        (agent_id, json.dumps(sorted(set(ids)))),
-    )
-    return {row["id"]: of_row(row) for row in rows.mappings()}
+    sql = f"{_SELECT} WHERE agent_id = ? AND id IN (SELECT value FROM json_each(?))"  # noqa: S608
+    return {row["id"]: of_row(row) for row in query.mappings(connection, sql, agent_id, sorted(set(ids)))}
 
 
 def of_agent(connection: Connection, agent_id: str) -> dict[str, Memory]:
     """Read all memories of an agent, of every kind, live and ended, by id."""
-    rows = connection.exec_driver_sql(f"{_SELECT} WHERE agent_id = ? ORDER BY created_at, id", (agent_id,))
-    return {row["id"]: of_row(row) for row in rows.mappings()}
+    rows = query.mappings(connection, f"{_SELECT} WHERE agent_id = ? ORDER BY created_at, id", agent_id)
+    return {row["id"]: of_row(row) for row in rows}
 
 
 def by_text(connection: Connection, agent_id: str, kind: Kind, content_hash: str) -> list[Memory]:
     """Read an agent's live memories of a kind that say the same, the oldest first."""
-    rows = connection.exec_driver_sql(
-        f"{_SELECT} WHERE agent_id = ? AND kind = ? AND content_hash = ? AND deleted_at IS NULL"
-        " ORDER BY created_at, id",
-        (agent_id, str(kind), content_hash),
-    )
-    return [of_row(row) for row in rows.mappings()]
+    which = "agent_id = ? AND kind = ? AND content_hash = ? AND deleted_at IS NULL"
+    sql = f"{_SELECT} WHERE {which} ORDER BY created_at, id"
+    return [of_row(row) for row in query.mappings(connection, sql, agent_id, str(kind), content_hash)]
 
 
 def tombstones(connection: Connection, agent_id: str) -> dict[str, str]:
     """Hashes of the texts that were forgotten on purpose, each with when that was last."""
-    marks = ", ".join("?" * len(TOMBSTONES))
-    rows = connection.exec_driver_sql(
-        f"SELECT content_hash, max(deleted_at) FROM memory WHERE agent_id = ? AND ended_as IN ({marks})"  # noqa: S608
-        " AND deleted_at IS NOT NULL GROUP BY content_hash",
-        (agent_id, *sorted(map(str, TOMBSTONES))),
+    sql = (
+        "SELECT content_hash, max(deleted_at) FROM memory WHERE agent_id = ? AND deleted_at IS NOT NULL"
+        " AND ended_as IN (SELECT value FROM json_each(?)) GROUP BY content_hash"
     )
-    return {row[0]: row[1] for row in rows}
+    return {row[0]: row[1] for row in query.rows(connection, sql, agent_id, sorted(map(str, TOMBSTONES)))}
 
 
 def buried(connection: Connection, agent_id: str) -> dict[str, str]:
     """Texts of the core that were forgotten on purpose and are known still, each with when that was last."""
-    rows = connection.exec_driver_sql(
+    sql = (
         "SELECT content, max(deleted_at) FROM memory WHERE agent_id = ? AND kind = ? AND ended_as = ?"
-        " AND deleted_at IS NOT NULL GROUP BY content",
-        (agent_id, str(Kind.CORE), str(Ending.DELETED)),
+        " AND deleted_at IS NOT NULL GROUP BY content"
     )
+    rows = query.rows(connection, sql, agent_id, str(Kind.CORE), str(Ending.DELETED))
     return {row[0]: row[1] for row in rows}
 
 
@@ -159,22 +126,18 @@ class Taken:
         self._connection = connection
 
     def __contains__(self, item: object) -> bool:
-        found = self._connection.exec_driver_sql("SELECT 1 FROM memory WHERE id = ?", (item,))
-        return found.first() is not None
+        return query.exists(self._connection, "SELECT 1 FROM memory WHERE id = ?", item)
 
 
 def agreed(connection: Connection, agent_id: str) -> str | None:
     """The sha256 of what `MEMORY.md` held when it and the ledger last agreed; None where they never have."""
-    found: str | None = connection.exec_driver_sql(
-        "SELECT sha256 FROM core_file WHERE agent_id = ?", (agent_id,)
-    ).scalar_one_or_none()
-    return found
+    return query.text(connection, "SELECT sha256 FROM core_file WHERE agent_id = ?", agent_id)
 
 
 def set_agreed(connection: Connection, agent_id: str, sha256: str, now: str) -> None:
     """Record that `MEMORY.md`, with these bytes, and the ledger agree."""
-    connection.exec_driver_sql(
+    sql = (
         "INSERT INTO core_file (agent_id, sha256, agreed_at) VALUES (?, ?, ?)"
-        " ON CONFLICT (agent_id) DO UPDATE SET sha256 = excluded.sha256, agreed_at = excluded.agreed_at",
-        (agent_id, sha256, now),
+        " ON CONFLICT (agent_id) DO UPDATE SET sha256 = excluded.sha256, agreed_at = excluded.agreed_at"
     )
+    query.run(connection, sql, agent_id, sha256, now)

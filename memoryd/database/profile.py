@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from memoryd.database import query
 from memoryd.ledger import audit as chain
 from memoryd.ledger.memory import draw_salt, sources_from_json, sources_to_json
 from memoryd.ledger.profile import Entry, Section
@@ -25,9 +26,7 @@ _WRITE = (
 
 def read(connection: Connection, agent_id: str) -> dict[Section, Entry]:
     """Read the sections that have a text."""
-    rows = connection.exec_driver_sql(
-        "SELECT section, text, updated_at FROM profile_section WHERE agent_id = ?", (agent_id,)
-    )
+    rows = query.rows(connection, "SELECT section, text, updated_at FROM profile_section WHERE agent_id = ?", agent_id)
     held = {row[0]: Entry(row[1], row[2]) for row in rows}
     return {section: held[section.value] for section in Section if section.value in held}
 
@@ -69,17 +68,14 @@ def values(
 
 def sources(connection: Connection, agent_id: str, section: Section) -> tuple[Source, ...]:
     """Read what a section's text was learned from, as far as its row says."""
-    found = connection.exec_driver_sql(
-        "SELECT sources FROM profile_section WHERE agent_id = ? AND section = ?", (agent_id, section.value)
-    ).scalar_one_or_none()
+    sql = "SELECT sources FROM profile_section WHERE agent_id = ? AND section = ?"
+    found = query.text(connection, sql, agent_id, section.value)
     return () if found is None else sources_from_json(found)
 
 
 def put(connection: Connection, agent_id: str, section: str, row: Mapping[str, str | int | None] | None) -> None:
     """Make a row what an audited state says; None: there is none any more."""
     if row is None:
-        connection.exec_driver_sql(
-            "DELETE FROM profile_section WHERE agent_id = ? AND section = ?", (agent_id, section)
-        )
-        return
-    connection.exec_driver_sql(_WRITE, (agent_id, *(row[name] for name in COLUMNS)))
+        query.run(connection, "DELETE FROM profile_section WHERE agent_id = ? AND section = ?", agent_id, section)
+    else:
+        query.run(connection, _WRITE, agent_id, *(row[name] for name in COLUMNS))

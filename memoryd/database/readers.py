@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.database import sqlite
+from memoryd.database import query, sqlite
 from memoryd.jobs.reader import Fitness
 
 if TYPE_CHECKING:
@@ -23,29 +22,30 @@ class Tested(NamedTuple):
 
 def tested(connection: Connection, endpoint: str, model: str, version: str) -> Tested | None:
     """Return how a model did on this version of prompt and set; None if it was not tested."""
-    row = connection.exec_driver_sql(
+    sql = (
         "SELECT true_right, true_asked, false_right, false_asked, tested_at FROM reader"
-        " WHERE endpoint = ? AND model = ? AND version = ?",
-        (endpoint, model, version),
-    ).first()
+        " WHERE endpoint = ? AND model = ? AND version = ?"
+    )
+    row = query.run(connection, sql, endpoint, model, version).first()
     return None if row is None else Tested(Fitness(*row[:4]), row[4])
 
 
 def keep_test(connection: Connection, endpoint: str, model: str, version: str, result: Tested) -> None:
     """Store how a model did, in place of its earlier tests."""
-    connection.exec_driver_sql("DELETE FROM reader WHERE endpoint = ? AND model = ?", (endpoint, model))
+    query.run(connection, "DELETE FROM reader WHERE endpoint = ? AND model = ?", endpoint, model)
     one = result.fitness
-    connection.exec_driver_sql(
+    sql = (
         "INSERT INTO reader (endpoint, model, version, true_right, true_asked, false_right, false_asked, tested_at)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (endpoint, model, version, one.true_right, one.true_asked, one.false_right, one.false_asked, result.at),
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
     )
+    right = one.true_right, one.true_asked, one.false_right, one.false_asked
+    query.run(connection, sql, endpoint, model, version, *right, result.at)
 
 
 def share(source: Engine, target: Engine) -> None:
     """Copy the tests that one installation has made to another, so that no model is tested twice."""
     with sqlite.reading(source) as connection:
-        rows = [tuple(row) for row in connection.exec_driver_sql("SELECT * FROM reader")]
+        rows = [tuple(row) for row in query.rows(connection, "SELECT * FROM reader")]
     if rows:
         with sqlite.writing(target) as connection:
             marks = ", ".join("?" * len(rows[0]))
@@ -54,11 +54,8 @@ def share(source: Engine, target: Engine) -> None:
 
 def verdicts(connection: Connection, agent_id: str, keys: Sequence[str]) -> dict[str, str]:
     """Return the verdicts on an agent's questions with these keys, by key."""
-    rows = connection.exec_driver_sql(
-        'SELECT "key", verdict FROM verdict WHERE agent_id = ? AND "key" IN (SELECT value FROM json_each(?))',
-        (agent_id, json.dumps(list(keys))),
-    )
-    return {row[0]: row[1] for row in rows}
+    sql = 'SELECT "key", verdict FROM verdict WHERE agent_id = ? AND "key" IN (SELECT value FROM json_each(?))'
+    return {row[0]: row[1] for row in query.rows(connection, sql, agent_id, tuple(keys))}
 
 
 def keep_verdicts(connection: Connection, agent_id: str, found: Mapping[str, str], at: str) -> None:

@@ -20,6 +20,7 @@ from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from datetime import timedelta
     from pathlib import Path
 
@@ -48,6 +49,11 @@ class Reader:
         """The first row of a query."""
         return next(iter(self.rows(sql, *values)), None)
 
+    def number(self, sql: str, *values: object) -> int:
+        """The first column of the first row as a number; 0 where there is none."""
+        found = self._connection.execute(sql, values).fetchone()
+        return int(found[0] or 0) if found else 0
+
 
 @cache
 def newest_schema() -> int:
@@ -60,19 +66,13 @@ class NotMadeError(StateError):
     """There is no database of this version yet; who holds the state folder may be about to make it."""
 
 
-@contextmanager
-def open_reader(path: Path) -> Iterator[Reader]:
+def open_reader(path: Path) -> AbstractContextManager[Reader]:
     """Open the database for reading.
 
     Raises:
         StateError: it cannot be read, or another version of memoryd wrote it; NotMadeError where there is none yet.
     """
-    connection = _connect(path)
-    try:
-        with _reading(connection, path) as reader:
-            yield reader
-    finally:
-        connection.close()
+    return KeptReader(path).reading()
 
 
 class KeptReader:
@@ -180,15 +180,21 @@ _RUN_HIDDEN = ("reply", "refused", "claims", "owner", "fence", "key", "slot", "c
 
 def job_run(reader: Reader, run_id: str) -> Row:
     """Read one run; a unique beginning of its id is enough."""
+    return _shown_run(_beginning(reader, "job_run", run_id, "run", "runs", "memoryd job list shows them"))
+
+
+def _beginning(
+    reader: Reader, table: str, begin: str, one: str, several: str, hint: str, agent_id: str | None = None
+) -> Row:
     rows = reader.rows(
-        "SELECT * FROM job_run WHERE substr(id, 1, length(?)) = ? ORDER BY id <> ?, id LIMIT 2",
-        run_id, run_id, run_id,
+        f"SELECT * FROM {table} WHERE substr(id, 1, length(?1)) = ?1 AND (?2 IS NULL OR agent_id = ?2)"  # noqa: S608
+        " ORDER BY id <> ?1, id LIMIT 2",
+        begin, agent_id,
     )  # fmt: skip
-    exact = [row for row in rows if row["id"] == run_id]
-    if not exact and len(rows) != 1:
-        what = f"there is no run {run_id!r}" if not rows else f"{run_id!r} begins several runs' ids"
-        raise NotFoundError(what, hint="memoryd job list shows them")
-    return _shown_run((exact or rows)[0])
+    if not begin or not rows or (len(rows) > 1 and rows[0]["id"] != begin):
+        what = f"{begin!r} begins several {several}' ids" if rows else f"there is no {one} {begin!r}"
+        raise NotFoundError(what, hint=hint)
+    return rows[0]
 
 
 def claims(reader: Reader, run_id: str) -> list[Row]:
@@ -254,8 +260,7 @@ def sessions(reader: Reader, *, agent_id: str | None = None, limit: int | None =
 
 def session_count(reader: Reader, agent_id: str) -> int:
     """Count the sessions of an agent."""
-    row = reader.row("SELECT count(*) AS count FROM session WHERE agent_id = ?", agent_id)
-    return 0 if row is None else int(row["count"])
+    return reader.number("SELECT count(*) FROM session WHERE agent_id = ?", agent_id)
 
 
 def unslept_sessions(reader: Reader, agent_id: str, since: str, limit: int) -> list[Row]:
@@ -349,12 +354,7 @@ AUDIT = 'id, at, agent_id, actor, run_id, operation, memory_id, "before", "after
 
 def core_memories(reader: Reader, agent_id: str) -> list[Row]:
     """Read the live core memories of an agent, in the order of the file, with estimated tokens."""
-    rows = reader.rows(
-        "SELECT id, content, heading, tags, constitutional, origin_at, created_at, note FROM memory"
-        " WHERE agent_id = ? AND kind = 'core' AND deleted_at IS NULL"
-        " ORDER BY position IS NULL, position, created_at, id",
-        agent_id,
-    )
+    columns = "id, content, heading, tags, constitutional, origin_at, created_at, note"
     return [
         row
         | {
@@ -362,36 +362,32 @@ def core_memories(reader: Reader, agent_id: str) -> list[Row]:
             "constitutional": bool(row["constitutional"]),
             "tokens": estimate(row["content"]),
         }
-        for row in rows
+        for row in _live(reader, agent_id, "core", columns)
     ]
+
+
+def _live(reader: Reader, agent_id: str, kind: str, columns: str = "*", since: str = "") -> list[Row]:
+    return reader.rows(
+        f"SELECT {columns} FROM memory WHERE agent_id = ? AND kind = ? AND deleted_at IS NULL AND created_at > ?"  # noqa: S608
+        " ORDER BY position IS NULL, position, created_at, id",
+        agent_id, kind, since,
+    )  # fmt: skip
 
 
 def noted_core(reader: Reader, agent_id: str) -> dict[str, str]:
     """Read the notes of an agent's live core memories, by the text they are of."""
-    rows = reader.rows(
-        "SELECT content, note FROM memory WHERE agent_id = ? AND kind = 'core' AND deleted_at IS NULL"
-        " AND note IS NOT NULL",
-        agent_id,
-    )
-    return {row["content"]: row["note"] for row in rows}
+    rows = _live(reader, agent_id, "core", "content, note")
+    return {row["content"]: row["note"] for row in rows if row["note"] is not None}
 
 
 def fact_rows(reader: Reader, agent_id: str) -> list[Row]:
     """Read the rows of an agent's live facts, the oldest first."""
-    return reader.rows(
-        "SELECT * FROM memory WHERE agent_id = ? AND kind = 'fact' AND deleted_at IS NULL ORDER BY created_at, id",
-        agent_id,
-    )
+    return _live(reader, agent_id, "fact")
 
 
 def journal(reader: Reader, agent_id: str, since: str) -> list[Row]:
     """Read the live entries of an agent's journal that were made after `since`, the oldest first."""
-    return reader.rows(
-        "SELECT id, content, created_at FROM memory WHERE agent_id = ? AND kind = 'journal' AND deleted_at IS NULL"
-        " AND created_at > ? ORDER BY created_at, id",
-        agent_id,
-        since,
-    )
+    return _live(reader, agent_id, "journal", "id, content, created_at", since)
 
 
 def profile_rows(reader: Reader, agent_id: str) -> list[Row]:
@@ -401,15 +397,8 @@ def profile_rows(reader: Reader, agent_id: str) -> list[Row]:
 
 def find_memory(reader: Reader, agent_id: str, memory_id: str) -> Row:
     """Read one memory of an agent, ended ones too; a unique beginning of its id is enough."""
-    rows = reader.rows(
-        "SELECT * FROM memory WHERE agent_id = ? AND substr(id, 1, length(?)) = ? ORDER BY id <> ?, id LIMIT 2",
-        agent_id, memory_id, memory_id, memory_id,
-    )  # fmt: skip
-    exact = [row for row in rows if row["id"] == memory_id]
-    if not memory_id or (not exact and len(rows) != 1):
-        what = f"{memory_id!r} begins several memories' ids" if rows else f"there is no memory {memory_id!r}"
-        raise NotFoundError(what, hint="memoryd core list and memoryd facts list show them")
-    return (exact or rows)[0]
+    hint = "memoryd core list and memoryd facts list show them"
+    return _beginning(reader, "memory", memory_id, "memory", "memories", hint, agent_id)
 
 
 def history(reader: Reader, agent_id: str, memory_id: str) -> list[Row]:
@@ -527,12 +516,11 @@ def last_runs(reader: Reader, agent_id: str) -> dict[str, Row]:
 
 def unsure(reader: Reader, agent_id: str) -> int:
     """Count the lines of daily files that the last dream left alone because nobody knows who wrote them."""
-    rows = reader.rows(
-        "SELECT json_extract(receipt, '$.dream.unsure') AS unsure FROM job_run WHERE agent_id = ? AND kind = 'dream'"
+    return reader.number(
+        "SELECT json_extract(receipt, '$.dream.unsure') FROM job_run WHERE agent_id = ? AND kind = 'dream'"
         " AND json_extract(receipt, '$.dream.unsure') IS NOT NULL ORDER BY finished_at DESC LIMIT 1",
         agent_id,
     )
-    return int(rows[0]["unsure"]) if rows else 0
 
 
 def proposals(reader: Reader, agent_id: str) -> list[Row]:
@@ -551,19 +539,13 @@ def held_jobs(reader: Reader, agent_id: str) -> list[Row]:
 
 def core_counts(reader: Reader, agent_id: str) -> Row:
     """Count the live core memories of an agent, with estimated tokens."""
-    rows = reader.stream(
-        "SELECT content FROM memory WHERE agent_id = ? AND kind = 'core' AND deleted_at IS NULL", agent_id
-    )
-    tokens = [estimate(row[0]) for row in rows]
+    tokens = [estimate(row["content"]) for row in _live(reader, agent_id, "core", "content")]
     return {"count": len(tokens), "tokens": sum(tokens)}
 
 
 def facts(reader: Reader, agent_id: str) -> Row:
     """Count the live facts of an agent."""
-    row = reader.row(
-        "SELECT count(*) AS count FROM memory WHERE agent_id = ? AND kind = 'fact' AND deleted_at IS NULL", agent_id
-    )
-    return row or {"count": 0}
+    return {"count": len(_live(reader, agent_id, "fact", "id"))}
 
 
 def alarms(reader: Reader) -> list[Row]:
@@ -598,18 +580,14 @@ def passed_over(reader: Reader, agent_id: str, prefix: str) -> dict[str, int]:
 
 def left_as_history(reader: Reader, agent_id: str, idle_end: timedelta, now: str) -> int:
     """Count an agent's sessions that were over when they were first seen and of which nothing was written to memory."""
-    row = reader.row(
-        "SELECT count(*) AS n FROM session s LEFT JOIN watermark w ON w.session_id = s.id AND w.consumer = 'sleep'"
+    return reader.number(
+        "SELECT count(*) FROM session s LEFT JOIN watermark w ON w.session_id = s.id AND w.consumer = 'sleep'"
         " WHERE s.agent_id = ? AND s.parent_id IS NULL AND s.last_seq > coalesce(w.seq, 0) AND s.seen_at <= ?"
         " AND julianday(s.last_turn_at) <= julianday(s.seen_at) - ? / 86400.0",
         agent_id, now, idle_end.total_seconds(),
     )  # fmt: skip
-    return int(row["n"]) if row else 0
 
 
 def spent(reader: Reader, day: str) -> int:
     """Count the tokens of a day (YYYY-MM-DD in the configured zone): spent, and reserved for calls under way."""
-    row = reader.row(
-        "SELECT coalesce(sum(coalesce(tokens_in + tokens_out, reserved)), 0) AS n FROM spend WHERE day = ?", day
-    )
-    return int(row["n"]) if row else 0
+    return reader.number("SELECT sum(coalesce(tokens_in + tokens_out, reserved)) FROM spend WHERE day = ?", day)

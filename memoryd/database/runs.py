@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memoryd.database import sqlite
+from memoryd.database import query, sqlite
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -65,23 +65,38 @@ class Run:
 
 
 _FIELDS = tuple(one.name for one in fields(Run))
+# What a new row has unless it is given otherwise.
+_NEW: dict[str, Any] = {"options": "{}", "receipt": "{}"}
+_NEW |= dict.fromkeys(("attempt", "fence", "cancel_requested", "tokens_in", "tokens_out"), 0)
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _change(
+    connection: Connection, run: Run, sets: str, *values: object, states: Sequence[str] = ("running",), also: str = ""
+) -> bool:
+    """Change a run's row; False where it is no longer this claim's (a stale fence), or in none of these states."""
+    which = "id = ? AND fence = ? AND state IN (SELECT value FROM json_each(?))"
+    sql = f"UPDATE job_run SET {sets} WHERE {which}{also}"  # noqa: S608
+    return query.changed(connection, sql, *values, run.id, run.fence, tuple(states))
 
 
 def _run(row: RowMapping) -> Run:
     return Run(**{name: row[name] for name in _FIELDS} | {"options": json.loads(row["options"])})
 
 
+def _insert(connection: Connection, row: Mapping[str, Any]) -> bool:
+    values = {**_NEW, **row}
+    names = ", ".join(f'"{name}"' for name in values)
+    sql = f"INSERT OR IGNORE INTO job_run ({names}) VALUES ({', '.join('?' * len(values))})"  # noqa: S608
+    return query.changed(connection, sql, *values.values())
+
+
 def enqueue(connection: Connection, row: Mapping[str, Any]) -> bool:
     """Insert a queued run; False where a run with its key waits or runs, or its slot was used, already."""
-    names = ("id", "kind", "agent_id", "session_id", "actor", "trigger", "key", "slot", "created_at", "scheduled_for")
-    values, quoted = [row.get(name) for name in names], [f'"{name}"' for name in names]
-    result = connection.exec_driver_sql(
-        f"INSERT OR IGNORE INTO job_run ({', '.join(quoted)}, options, state, attempt, fence,"  # noqa: S608
-        " cancel_requested, tokens_in, tokens_out, receipt)"
-        f" VALUES ({', '.join('?' * len(names))}, ?, 'queued', 0, 0, 0, 0, 0, '{{}}')",
-        (*values, json.dumps(row.get("options", {}), sort_keys=True)),
-    )
-    return result.rowcount == 1
+    return _insert(connection, {**row, "state": "queued", "options": _json(row.get("options", {}))})
 
 
 def claim(engine: Engine, *, owner: str, now: str, agents: Sequence[str], only: str | None = None) -> Run | None:
@@ -128,85 +143,62 @@ def finish(
     `input_hash` is for where no question has set one, `made_from` counts whatever any has set. False where the run is
     no longer this claim's (a stale fence), or in none of these states.
     """
-    result = connection.exec_driver_sql(
-        "UPDATE job_run SET state = ?, finished_at = ?, why = ?, error = ?, tokens_in = ?, tokens_out = ?,"
+    return _change(
+        connection,
+        run,
+        "state = ?, finished_at = ?, why = ?, error = ?, tokens_in = ?, tokens_out = ?,"
         " receipt = ?, owner = NULL, reply = ?, claims = ?, input_hash = coalesce(?, input_hash, ?),"
-        " refused = CASE ? WHEN 'succeeded' THEN NULL ELSE refused END"
-        " WHERE id = ? AND fence = ? AND state IN (SELECT value FROM json_each(?))",
-        (
-            state,
-            now,
-            values.get("why"),
-            values.get("error"),
-            values.get("tokens_in", 0),
-            values.get("tokens_out", 0),
-            json.dumps(values.get("receipt", {}), sort_keys=True),
-            values.get("kept"),
-            values.get("claims"),
-            values.get("made_from"),
-            values.get("input_hash"),
-            state,
-            run.id,
-            run.fence,
-            json.dumps(list(states)),
-        ),
+        " refused = CASE ? WHEN 'succeeded' THEN NULL ELSE refused END",
+        state,
+        now,
+        values.get("why"),
+        values.get("error"),
+        values.get("tokens_in", 0),
+        values.get("tokens_out", 0),
+        _json(values.get("receipt", {})),
+        values.get("kept"),
+        values.get("claims"),
+        values.get("made_from"),
+        values.get("input_hash"),
+        state,
+        states=states,
     )
-    return result.rowcount == 1
 
 
 def note_receipt(connection: Connection, run: Run, receipt: Mapping[str, Any], *, states: Sequence[str]) -> bool:
     """Keep what is to be on a run's receipt while there is more for it to do; False as of `finish`."""
-    result = connection.exec_driver_sql(
-        "UPDATE job_run SET receipt = ? WHERE id = ? AND fence = ? AND state IN (SELECT value FROM json_each(?))",
-        (json.dumps(receipt, sort_keys=True), run.id, run.fence, json.dumps(list(states))),
-    )
-    return result.rowcount == 1
+    return _change(connection, run, "receipt = ?", _json(receipt), states=states)
 
 
 def receipt(connection: Connection, run_id: str) -> dict[str, Any]:
     """Read what is on a run's receipt."""
-    text = connection.exec_driver_sql("SELECT receipt FROM job_run WHERE id = ?", (run_id,)).scalar_one()
-    found: dict[str, Any] = json.loads(text)
+    found: dict[str, Any] = json.loads(query.text(connection, "SELECT receipt FROM job_run WHERE id = ?", run_id) or "")
     return found
 
 
 def put_back(engine: Engine, run: Run, *, state: str, due: str, error: str, refund: bool) -> bool:
     """Give a run back to the queue after a failure; `refund` where the attempt does not count."""
+    sets = "state = ?, scheduled_for = ?, error = ?, owner = NULL, attempt = attempt - ?"
     with sqlite.writing(engine) as connection:
-        result = connection.exec_driver_sql(
-            "UPDATE job_run SET state = ?, scheduled_for = ?, error = ?, owner = NULL, attempt = attempt - ?"
-            " WHERE id = ? AND fence = ? AND state = 'running'",
-            (state, due, error, int(refund), run.id, run.fence),
-        )
-    return result.rowcount == 1
+        return _change(connection, run, sets, state, due, error, int(refund))
 
 
 def block(engine: Engine, run: Run, *, due: str, why: str) -> bool:
     """Set a running run aside, uncounted, until somebody has mended what it needs; it is looked at again at `due`."""
+    sets = "state = 'blocked', scheduled_for = ?, why = ?, owner = NULL, attempt = attempt - 1"
     with sqlite.writing(engine) as connection:
-        result = connection.exec_driver_sql(
-            "UPDATE job_run SET state = 'blocked', scheduled_for = ?, why = ?, owner = NULL, attempt = attempt - 1"
-            " WHERE id = ? AND fence = ? AND state = 'running'",
-            (due, why, run.id, run.fence),
-        )
-    return result.rowcount == 1
+        return _change(connection, run, sets, due, why)
 
 
 def unblock(engine: Engine, now: str, *, due_only: bool) -> int:
     """Queue blocked runs again: those whose time has come, or all where there is reason to hope. Returns how many."""
-    limit = now if due_only else "9999"
+    which, limit = "state = 'blocked' AND scheduled_for <= ?", now if due_only else "9999"
     with sqlite.reading(engine) as connection:
-        waiting = connection.exec_driver_sql(
-            "SELECT 1 FROM job_run WHERE state = 'blocked' AND scheduled_for <= ? LIMIT 1", (limit,)
-        ).first()
-    if waiting is None:
-        return 0
+        if not query.exists(connection, f"SELECT 1 FROM job_run WHERE {which} LIMIT 1", limit):  # noqa: S608
+            return 0
     with sqlite.writing(engine) as connection:
-        result = connection.exec_driver_sql(
-            "UPDATE job_run SET state = 'queued', scheduled_for = ? WHERE state = 'blocked' AND scheduled_for <= ?",
-            (now, limit),
-        )
-    return int(result.rowcount)
+        sql = f"UPDATE job_run SET state = 'queued', scheduled_for = ? WHERE {which}"  # noqa: S608
+        return query.run(connection, sql, now, limit).rowcount
 
 
 def heartbeat(engine: Engine, run_ids: Sequence[str], now: str) -> None:
@@ -222,12 +214,9 @@ def heartbeat(engine: Engine, run_ids: Sequence[str], now: str) -> None:
 
 def release_lost(engine: Engine, *, owner: str, active: Sequence[str], now: str) -> list[str]:
     """Give back rows that say this process runs them though it does not; returns their ids."""
-    lost = (
-        "FROM job_run WHERE state = 'running' AND owner = ? AND id NOT IN (SELECT value FROM json_each(?))",
-        (owner, json.dumps(list(active))),
-    )
+    lost = "state = 'running' AND owner = ? AND id NOT IN (SELECT value FROM json_each(?))"
     with sqlite.reading(engine) as connection:
-        ids = [row[0] for row in connection.exec_driver_sql(f"SELECT id {lost[0]}", lost[1])]
+        ids = query.column(connection, f"SELECT id FROM job_run WHERE {lost}", owner, active)  # noqa: S608
     if ids:
         with sqlite.writing(engine) as connection:
             connection.exec_driver_sql(
@@ -241,22 +230,21 @@ def release_lost(engine: Engine, *, owner: str, active: Sequence[str], now: str)
 def recover_orphans(engine: Engine, *, alive: Callable[[str], bool], attempts: int, now: str) -> list[Run]:
     """Give running rows of dead processes back to the queue, or end them after `attempts`; returns them as they are."""
     with sqlite.writing(engine) as connection:
-        rows = connection.exec_driver_sql("SELECT * FROM job_run WHERE state = 'running'").mappings().all()
+        rows = query.mappings(connection, "SELECT * FROM job_run WHERE state = 'running'")
         orphans = [row for row in rows if not alive(row["owner"] or "")]
         for row in orphans:
             is_bound = has_intent(connection, row["id"]) or has_to_end(connection, row["id"])
             dead = row["attempt"] >= attempts and not is_bound
-            connection.exec_driver_sql(
+            query.run(
+                connection,
                 "UPDATE job_run SET state = ?, owner = NULL, scheduled_for = ?, finished_at = ?, error = ?,"
                 " reply = CASE WHEN ? THEN NULL ELSE reply END WHERE id = ?",
-                (
-                    "dead" if dead else "interrupted",
-                    now,
-                    now if dead else None,
-                    "the process that ran it ended before it did",
-                    dead,
-                    row["id"],
-                ),
+                "dead" if dead else "interrupted",
+                now,
+                now if dead else None,
+                "the process that ran it ended before it did",
+                dead,
+                row["id"],
             )
     return [get_run(engine, row["id"]) for row in orphans]
 
@@ -264,7 +252,7 @@ def recover_orphans(engine: Engine, *, alive: Callable[[str], bool], attempts: i
 def get_run(engine: Engine, run_id: str) -> Run:
     """Read one run."""
     with sqlite.reading(engine) as connection:
-        row = connection.exec_driver_sql("SELECT * FROM job_run WHERE id = ?", (run_id,)).mappings().first()
+        row = query.run(connection, "SELECT * FROM job_run WHERE id = ?", run_id).mappings().first()
     if row is None:
         raise LookupError(run_id)
     return _run(row)
@@ -272,12 +260,12 @@ def get_run(engine: Engine, run_id: str) -> Run:
 
 def has_intent(connection: Connection, run_id: str) -> bool:
     """Say whether a run has begun to change files: from then on it is completed, whatever happens."""
-    return connection.exec_driver_sql("SELECT 1 FROM intent WHERE run_id = ?", (run_id,)).first() is not None
+    return query.exists(connection, "SELECT 1 FROM intent WHERE run_id = ?", run_id)
 
 
 def agent_has_intent(connection: Connection, agent_id: str) -> bool:
     """Say whether a run of this agent has begun to change files and is not completed."""
-    return connection.exec_driver_sql("SELECT 1 FROM intent WHERE agent_id = ?", (agent_id,)).first() is not None
+    return query.exists(connection, "SELECT 1 FROM intent WHERE agent_id = ?", agent_id)
 
 
 def cancel(engine: Engine, run_id: str, now: str) -> str | None:
@@ -286,9 +274,7 @@ def cancel(engine: Engine, run_id: str, now: str) -> str | None:
     Returns the state it had, `committing` where it changes files; None where there is no such run.
     """
     with sqlite.writing(engine) as connection:
-        state: str | None = connection.exec_driver_sql(
-            "SELECT state FROM job_run WHERE id = ?", (run_id,)
-        ).scalar_one_or_none()
+        state = query.text(connection, "SELECT state FROM job_run WHERE id = ?", run_id)
         if state in OPEN and has_intent(connection, run_id):
             return "committing"
         if state in (*WAITING, "blocked") and _ends_itself(connection, run_id, now):
@@ -296,123 +282,95 @@ def cancel(engine: Engine, run_id: str, now: str) -> str | None:
         if state in WAITING or state == "blocked":
             withdraw(connection, run_id, now, "cancelled by hand")
         elif state == "running":
-            connection.exec_driver_sql("UPDATE job_run SET cancel_requested = 1 WHERE id = ?", (run_id,))
+            query.run(connection, "UPDATE job_run SET cancel_requested = 1 WHERE id = ?", run_id)
     return state
 
 
 def _ends_itself(connection: Connection, run_id: str, now: str) -> bool:
     """Let a refinement that has begun end now, whatever it waits for: it decides what becomes of its changes."""
-    result = connection.exec_driver_sql(
+    return query.changed(
+        connection,
         "UPDATE job_run SET state = 'queued', scheduled_for = ?, why = 'cancelled by hand', cancel_requested = 1"
         " WHERE id = ? AND kind = 'refine' AND (json_extract(receipt, '$.refine') IS NOT NULL"
         " OR EXISTS (SELECT 1 FROM audit WHERE run_id = job_run.id))",
-        (now, run_id),
+        now,
+        run_id,
     )
-    return result.rowcount == 1
 
 
 def has_to_end(connection: Connection, run_id: str) -> bool:
     """Say whether a run is a refinement that has changed memory: it must come to an end that tells of it."""
-    found = connection.exec_driver_sql(
-        "SELECT 1 FROM job_run WHERE id = ? AND kind = 'refine' AND EXISTS (SELECT 1 FROM audit WHERE run_id = ?)",
-        (run_id, run_id),
-    )
-    return found.first() is not None
+    changed = "EXISTS (SELECT 1 FROM audit WHERE run_id = job_run.id)"
+    sql = f"SELECT 1 FROM job_run WHERE id = ? AND kind = 'refine' AND {changed}"  # noqa: S608
+    return query.exists(connection, sql, run_id)
 
 
 def withdraw(connection: Connection, run_id: str, now: str, why: str) -> None:
     """Cancel a run that waits, inside the caller's transaction."""
-    _clear_alarms(connection, run_id, now)
-    connection.exec_driver_sql(
-        "UPDATE job_run SET state = 'cancelled', finished_at = ?, why = ?, reply = NULL WHERE id = ?",
-        (now, why, run_id),
-    )
-
-
-def _clear_alarms(connection: Connection, run_id: str, now: str) -> None:
-    """What a run waited for, or was blocked by, is no concern of anybody's once it is cancelled."""
-    connection.exec_driver_sql(
+    # What it waited for, or was blocked by, is no concern of anybody's now.
+    query.run(
+        connection,
         "UPDATE alarm SET cleared_at = ? WHERE kind IN ('waiting', 'blocked', 'secret') AND cleared_at IS NULL"
         ' AND (agent_id, subject) IN (SELECT agent_id, coalesce("key", kind) FROM job_run WHERE id = ?)',
-        (now, run_id),
+        now,
+        run_id,
     )
+    sql = "UPDATE job_run SET state = 'cancelled', finished_at = ?, why = ?, reply = NULL WHERE id = ?"
+    query.run(connection, sql, now, why, run_id)
 
 
 def is_cancelled(engine: Engine, run: Run) -> bool:
     """Say whether a person asked this running run to stop."""
+    sql = "SELECT 1 FROM job_run WHERE id = ? AND fence = ? AND NOT cancel_requested"
     with sqlite.reading(engine) as connection:
-        row = connection.exec_driver_sql(
-            "SELECT cancel_requested FROM job_run WHERE id = ? AND fence = ?", (run.id, run.fence)
-        ).first()
-    return row is None or bool(row[0])
+        return not query.exists(connection, sql, run.id, run.fence)
 
 
 def gave_up_at(connection: Connection, key: str, since: str) -> str | None:
     """Tell when a run with this key died or was cancelled, after `since`: asking again at once would only repeat it."""
-    at: str | None = connection.exec_driver_sql(
-        "SELECT max(finished_at) FROM job_run WHERE key = ? AND state IN ('dead', 'cancelled') AND finished_at >= ?",
-        (key, since),
-    ).scalar_one()
-    return at
+    sql = "SELECT max(finished_at) FROM job_run WHERE key = ? AND state IN ('dead', 'cancelled') AND finished_at >= ?"
+    return query.text(connection, sql, key, since)
 
 
 def ask_anew(connection: Connection, run_id: str, options: Mapping[str, Any]) -> bool:
     """Let a waiting run be about this instead; False where it runs, or has come to something."""
-    result = connection.exec_driver_sql(
+    sql = (
         "UPDATE job_run SET options = ? WHERE id = ? AND state IN ('queued', 'interrupted', 'blocked')"
-        " AND receipt = '{}' AND NOT EXISTS (SELECT 1 FROM intent WHERE run_id = job_run.id)",
-        (json.dumps(options, sort_keys=True), run_id),
+        " AND receipt = '{}' AND NOT EXISTS (SELECT 1 FROM intent WHERE run_id = job_run.id)"
     )
-    return result.rowcount == 1
+    return query.changed(connection, sql, _json(options), run_id)
 
 
 def hand_over(connection: Connection, run_id: str, text: str, why: str, now: str) -> bool:
     """Give a run that waits for it, by this `why`, the next thing to do; False where it does not wait for anything."""
-    result = connection.exec_driver_sql(
-        "UPDATE job_run SET reply = ?, why = NULL, scheduled_for = ? WHERE id = ? AND state = 'queued' AND why = ?",
-        (text, now, run_id, why),
-    )
-    return result.rowcount == 1
+    sql = "UPDATE job_run SET reply = ?, why = NULL, scheduled_for = ? WHERE id = ? AND state = 'queued' AND why = ?"
+    return query.changed(connection, sql, text, now, run_id, why)
 
 
 def wait_for_more(
     connection: Connection, run: Run, *, text: str, receipt: Mapping[str, Any], why: str, due: str
 ) -> bool:
     """Let a running run wait for the next thing to do, uncounted, until `due`; `text` is what came of the last one."""
-    result = connection.exec_driver_sql(
-        "UPDATE job_run SET state = 'queued', owner = NULL, attempt = attempt - 1, reply = ?, receipt = ?, why = ?,"
-        " scheduled_for = ? WHERE id = ? AND fence = ? AND state = 'running' AND cancel_requested = 0",
-        (text, json.dumps(receipt, sort_keys=True), why, due, run.id, run.fence),
-    )
-    return result.rowcount == 1
+    sets = "state = 'queued', owner = NULL, attempt = attempt - 1, reply = ?, receipt = ?, why = ?, scheduled_for = ?"
+    return _change(connection, run, sets, text, _json(receipt), why, due, also=" AND cancel_requested = 0")
 
 
 def heed_cancel(engine: Engine, run: Run) -> bool:
     """Take it that a person asked this run to stop: it ends what it does in good order; False where nobody did."""
     with sqlite.writing(engine) as connection:
-        result = connection.exec_driver_sql(
-            "UPDATE job_run SET cancel_requested = 0 WHERE id = ? AND fence = ? AND state = 'running'"
-            " AND cancel_requested = 1",
-            (run.id, run.fence),
-        )
-    return result.rowcount == 1
+        return _change(connection, run, "cancel_requested = 0", also=" AND cancel_requested = 1")
 
 
 def forget_reply(engine: Engine, run: Run) -> None:
     """Forget an answer that cannot be used, so that the next attempt asks anew."""
     with sqlite.writing(engine) as connection:
-        connection.exec_driver_sql(
-            "UPDATE job_run SET reply = NULL WHERE id = ? AND fence = ? AND state = 'running'", (run.id, run.fence)
-        )
+        _change(connection, run, "reply = NULL")
 
 
 def pin(engine: Engine, run: Run, options: Mapping[str, Any]) -> None:
     """Settle what a run is about, so that a later attempt asks the same question."""
     with sqlite.writing(engine) as connection:
-        connection.exec_driver_sql(
-            "UPDATE job_run SET options = ? WHERE id = ? AND fence = ?",
-            (json.dumps({**run.options, **options}, sort_keys=True), run.id, run.fence),
-        )
+        _change(connection, run, "options = ?", _json({**run.options, **options}), states=STATES)
 
 
 def prune(connection: Connection, before: str) -> int:
@@ -420,68 +378,59 @@ def prune(connection: Connection, before: str) -> int:
 
     Refused replies, claims and verdicts as old are forgotten. Returns how many rows are gone.
     """
-    connection.exec_driver_sql(
+    query.run(
+        connection,
         "UPDATE job_run SET refused = NULL, claims = NULL"
         " WHERE coalesce(refused, claims) IS NOT NULL AND finished_at < ?",
-        (before,),
+        before,
     )
-    connection.exec_driver_sql("DELETE FROM verdict WHERE read_at < ?", (before,))
-    result = connection.exec_driver_sql(
+    query.run(connection, "DELETE FROM verdict WHERE read_at < ?", before)
+    gone = query.run(
+        connection,
         "DELETE FROM job_run WHERE state IN ('skipped', 'cancelled') AND finished_at < ? AND slot IS NULL"
         " AND NOT EXISTS (SELECT 1 FROM spend WHERE spend.run_id = job_run.id)"
         " AND NOT EXISTS (SELECT 1 FROM watermark WHERE watermark.run_id = job_run.id)"
         " AND NOT EXISTS (SELECT 1 FROM intent WHERE intent.run_id = job_run.id)",
-        (before,),
+        before,
     )
-    return int(result.rowcount)
+    return gone.rowcount
 
 
 def keep_refused(engine: Engine, run: Run, text: str) -> None:
     """Keep a reply that was refused, for a person who looks why: the newest one, its first 64 Ki characters."""
     storable = text[:REFUSED_CHARACTERS].encode("utf-8", "replace").decode()  # a lone surrogate is no text to SQLite
     with sqlite.writing(engine) as connection:
-        connection.exec_driver_sql(
-            "UPDATE job_run SET refused = ? WHERE id = ? AND fence = ?", (storable, run.id, run.fence)
-        )
+        _change(connection, run, "refused = ?", storable, states=STATES)
 
 
 def hurry(engine: Engine, run_id: str, now: str) -> None:
     """A person asks for a run that waits already, or is blocked: it is due now, and theirs."""
+    sql = (
+        "UPDATE job_run SET actor = 'human', scheduled_for = min(scheduled_for, ?), error = NULL,"
+        " state = CASE state WHEN 'blocked' THEN 'queued' ELSE state END"
+        " WHERE id = ? AND state IN ('queued', 'interrupted', 'blocked')"
+    )
     with sqlite.writing(engine) as connection:
-        connection.exec_driver_sql(
-            "UPDATE job_run SET actor = 'human', scheduled_for = min(scheduled_for, ?), error = NULL,"
-            " state = CASE state WHEN 'blocked' THEN 'queued' ELSE state END"
-            " WHERE id = ? AND state IN ('queued', 'interrupted', 'blocked')",
-            (now, run_id),
-        )
+        query.run(connection, sql, now, run_id)
 
 
 def put_off(engine: Engine, run_id: str, due: str, *, longest: float) -> None:
     """Let a run that waits for quiet wait until `due`, but not longer than so many seconds since it was queued."""
-    with sqlite.writing(engine) as connection:
-        connection.exec_driver_sql(
-            "UPDATE job_run SET scheduled_for = min(?, strftime('%Y-%m-%dT%H:%M:%fZ', created_at, ? || ' seconds'))"
-            " WHERE id = ? AND state = 'queued' AND attempt = 0 AND actor <> 'human'",
-            (due, longest, run_id),
-        )
-
-
-def are_waiting(connection: Connection, kind: str) -> bool:
-    """Say whether any run of a kind waits for its first attempt."""
-    found = connection.exec_driver_sql(
-        "SELECT 1 FROM job_run WHERE kind = ? AND state = 'queued' AND attempt = 0", (kind,)
+    sql = (
+        "UPDATE job_run SET scheduled_for = min(?, strftime('%Y-%m-%dT%H:%M:%fZ', created_at, ? || ' seconds'))"
+        " WHERE id = ? AND state = 'queued' AND attempt = 0 AND actor <> 'human'"
     )
-    return found.first() is not None
+    with sqlite.writing(engine) as connection:
+        query.run(connection, sql, due, longest, run_id)
 
 
 def make_due(connection: Connection, kind: str, now: str) -> list[str]:
     """Make the runs of a kind due that wait for their first attempt; returns their ids."""
-    rows = connection.exec_driver_sql(
+    sql = (
         "UPDATE job_run SET scheduled_for = min(scheduled_for, ?)"
-        " WHERE kind = ? AND state = 'queued' AND attempt = 0 RETURNING id",
-        (now, kind),
+        " WHERE kind = ? AND state = 'queued' AND attempt = 0 RETURNING id"
     )
-    return [row[0] for row in rows]
+    return query.column(connection, sql, now, kind)
 
 
 def keep_reply(connection: Connection, run: Run, reply: str, input_hash: str | None) -> None:
@@ -489,52 +438,40 @@ def keep_reply(connection: Connection, run: Run, reply: str, input_hash: str | N
 
     None for a question that is not what the run is about: the hash stays as it is.
     """
-    connection.exec_driver_sql(
-        "UPDATE job_run SET reply = ?, input_hash = coalesce(?, input_hash)"
-        " WHERE id = ? AND fence = ? AND state = 'running'",
-        (reply, input_hash, run.id, run.fence),
-    )
+    _change(connection, run, "reply = ?, input_hash = coalesce(?, input_hash)", reply, input_hash)
 
 
 def give_text(connection: Connection, run_id: str, text: str) -> None:
     """Keep what a queued run is to write, where no reply is kept: out of sight, and gone when the run has ended."""
-    connection.exec_driver_sql("UPDATE job_run SET reply = ? WHERE id = ? AND state = 'queued'", (text, run_id))
+    query.run(connection, "UPDATE job_run SET reply = ? WHERE id = ? AND state = 'queued'", text, run_id)
 
 
 def given_text(engine: Engine, run: Run) -> str | None:
     """Read what is kept for a run: what it is to write, or the answers it got, in whichever attempt."""
     with sqlite.reading(engine) as connection:
-        text: str | None = connection.exec_driver_sql("SELECT reply FROM job_run WHERE id = ?", (run.id,)).scalar()
-    return text
+        return query.text(connection, "SELECT reply FROM job_run WHERE id = ?", run.id)
 
 
 def untold(connection: Connection, limit: int) -> list[tuple[str, str, str | None, list[dict[str, Any]]]]:
     """List runs whose hook has not been told yet, as (id, agent, session, files of the receipt), oldest first."""
-    rows = connection.exec_driver_sql(
+    sql = (
         "SELECT id, agent_id, session_id, json_extract(receipt, '$.files') FROM job_run"
         " WHERE state = 'succeeded' AND json_extract(receipt, '$.on_summary') = 'pending'"
-        " ORDER BY finished_at, id LIMIT ?",
-        (limit,),
+        " ORDER BY finished_at, id LIMIT ?"
     )
-    return [(row[0], row[1], row[2], json.loads(row[3] or "[]")) for row in rows]
+    return [(row[0], row[1], row[2], json.loads(row[3] or "[]")) for row in query.rows(connection, sql, limit)]
 
 
 def note_on_receipt(engine: Engine, run_id: str, key: str, value: str) -> None:
     """Add what is known only after the commit to a finished run's receipt."""
+    sql = "UPDATE job_run SET receipt = json_set(receipt, '$.' || ?, ?) WHERE id = ?"
     with sqlite.writing(engine) as connection:
-        connection.exec_driver_sql(
-            "UPDATE job_run SET receipt = json_set(receipt, '$.' || ?, ?) WHERE id = ?", (key, value, run_id)
-        )
+        query.run(connection, sql, key, value, run_id)
 
 
 def slot_is_used(connection: Connection, slot: str) -> bool:
     """Say whether a slot of the schedule has had its run."""
-    return connection.exec_driver_sql("SELECT 1 FROM job_run WHERE slot = ?", (slot,)).first() is not None
-
-
-def use_slot(connection: Connection, run_id: str, agent_id: str, slot: str, trigger: str, now: str, why: str) -> None:
-    """Use up a slot by a run of its own, which says what the slot came to."""
-    skip(connection, run_id, agent_id, trigger, now, why, slot=slot)
+    return query.exists(connection, "SELECT 1 FROM job_run WHERE slot = ?", slot)
 
 
 def skip(
@@ -549,25 +486,19 @@ def skip(
     slot: str | None = None,
     kind: str = "sleep",
 ) -> None:
-    """Record a run that had nothing to do, with why."""
-    connection.exec_driver_sql(
-        'INSERT OR IGNORE INTO job_run (id, kind, agent_id, actor, "trigger", state, slot, options, created_at,'
-        " scheduled_for, finished_at, attempt, fence, cancel_requested, why, tokens_in, tokens_out, receipt)"
-        " VALUES (?, ?, ?, ?, ?, 'skipped', ?, '{}', ?, ?, ?, 0, 0, 0, ?, 0, 0, '{}')",
-        (run_id, kind, agent_id, actor, trigger, slot, now, now, now, why),
-    )
+    """Record a run that had nothing to do, with why; with a `slot` it uses that up."""
+    row = {"id": run_id, "kind": kind, "agent_id": agent_id, "actor": actor, "trigger": trigger, "slot": slot}
+    times = dict.fromkeys(("created_at", "scheduled_for", "finished_at"), now)
+    _insert(connection, {**row, **times, "state": "skipped", "why": why})
 
 
 def note_done(
     connection: Connection, run_id: str, kind: str, agent_id: str, *, actor: str, now: str, receipt: Mapping[str, Any]
 ) -> None:
     """Record a run that was carried out in this very transaction."""
-    connection.exec_driver_sql(
-        'INSERT INTO job_run (id, kind, agent_id, actor, "trigger", state, options, created_at, scheduled_for,'
-        " started_at, finished_at, attempt, fence, cancel_requested, tokens_in, tokens_out, receipt)"
-        " VALUES (?, ?, ?, ?, 'manual', 'succeeded', '{}', ?, ?, ?, ?, 1, 0, 0, 0, 0, ?)",
-        (run_id, kind, agent_id, actor, now, now, now, now, json.dumps(receipt, sort_keys=True)),
-    )
+    row = {"id": run_id, "kind": kind, "agent_id": agent_id, "actor": actor, "trigger": "manual", "attempt": 1}
+    times = dict.fromkeys(("created_at", "scheduled_for", "started_at", "finished_at"), now)
+    _insert(connection, {**row, **times, "state": "succeeded", "receipt": _json(receipt)})
 
 
 def interrupt(engine: Engine, run: Run, now: str) -> bool:
@@ -577,12 +508,11 @@ def interrupt(engine: Engine, run: Run, now: str) -> bool:
 
 def open_by_key(connection: Connection, key: str) -> str | None:
     """Find the run with this key that waits, runs or is blocked, or that waits for a person's answer."""
-    run_id: str | None = connection.exec_driver_sql(
+    sql = (
         "SELECT id FROM job_run WHERE key = ? AND state IN ('queued', 'running', 'interrupted', 'blocked', 'proposed')"
-        " ORDER BY state = 'proposed' LIMIT 1",
-        (key,),
-    ).scalar_one_or_none()
-    return run_id
+        " ORDER BY state = 'proposed' LIMIT 1"
+    )
+    return query.text(connection, sql, key)
 
 
 # --- proposals --------------------------------------------------------------------------------------------------------
@@ -600,17 +530,21 @@ class Proposal(NamedTuple):
 
 def proposals(connection: Connection, agent_id: str | None = None) -> list[Proposal]:
     """List the proposals of an agent, or of all, that nobody has answered, the oldest first."""
-    rows = connection.exec_driver_sql(
+    sql = (
         "SELECT id, kind, agent_id, session_id, reply FROM job_run WHERE state = 'proposed'"
-        " AND (? IS NULL OR agent_id = ?) ORDER BY finished_at, id",
-        (agent_id, agent_id),
+        " AND (?1 IS NULL OR agent_id = ?1) ORDER BY finished_at, id"
     )
-    return [Proposal(*row) for row in rows]
+    return [Proposal(*row) for row in query.rows(connection, sql, agent_id)]
 
 
 def proposal(connection: Connection, run_id: str) -> Proposal | None:
     """Read a proposal that nobody has answered; None where it is none, or no more."""
     return next((one for one in proposals(connection) if one.id == run_id), None)
+
+
+def proposal_of(connection: Connection, agent_id: str, kind: str) -> str | None:
+    """Find the proposal of a kind of an agent that waits for a person's answer; None where none does."""
+    return next((one.id for one in proposals(connection, agent_id) if one.kind == kind), None)
 
 
 def answer(connection: Connection, run_id: str, *, state: str, by: str, carried_out: bool = False) -> bool:
@@ -619,43 +553,34 @@ def answer(connection: Connection, run_id: str, *, state: str, by: str, carried_
     Where that is `carried_out`, files are changed already: one taken back meanwhile is answered all the same.
     """
     word = "accepted" if state == ANSWERS[ACCEPT] else REJECTED
-    result = connection.exec_driver_sql(
-        "UPDATE job_run SET state = ?, why = ?, reply = NULL, receipt = json_set(receipt, '$.' || ?, ?)"
-        " WHERE id = ? AND (state = 'proposed' OR (? AND state = 'declined' AND"
-        " coalesce(json_extract(receipt, '$.accepted_by'), json_extract(receipt, '$.rejected_by')) IS NULL))",
-        (state, f"{word}: {by}", f"{word}_by", by, run_id, carried_out),
+    sql = (
+        "UPDATE job_run SET state = ?, why = ?, reply = NULL, receipt = json_set(receipt, '$.' || ?, ?)"  # noqa: S608
+        f" WHERE id = ? AND (state = 'proposed' OR (? AND state = 'declined' AND {_ANSWER} IS NULL))"
     )
-    return result.rowcount == 1
+    return query.changed(connection, sql, state, f"{word}: {by}", f"{word}_by", by, run_id, carried_out)
 
 
 def being_answered(connection: Connection, agent_id: str) -> set[str]:
     """The proposals of an agent whose answer has begun to change files: it is carried through, whatever comes."""
-    rows = connection.exec_driver_sql(
+    sql = (
         "SELECT json_extract(r.options, '$.run') FROM intent i JOIN job_run r ON r.id = i.run_id"
-        " WHERE i.agent_id = ? AND r.kind IN (?, ?)",
-        (agent_id, *ANSWERS),
+        " WHERE i.agent_id = ? AND r.kind IN (?, ?)"
     )
-    return {row[0] for row in rows}
+    return set(query.column(connection, sql, agent_id, *ANSWERS))
 
 
 def take_proposal_back(connection: Connection, run_id: str, why: str) -> bool:
     """End a proposal that nobody can answer any more; what it was about may be proposed again."""
-    result = connection.exec_driver_sql(
-        "UPDATE job_run SET state = 'declined', why = ?, reply = NULL WHERE id = ? AND state = 'proposed'",
-        (why, run_id),
-    )
-    return result.rowcount == 1
+    sql = "UPDATE job_run SET state = 'declined', why = ?, reply = NULL WHERE id = ? AND state = 'proposed'"
+    return query.changed(connection, sql, why, run_id)
 
 
 def answered_by(connection: Connection, run_id: str) -> str | None:
     """Find the run that answered what this one proposed; None where it proposed nothing, or nobody has answered."""
-    return connection.exec_driver_sql(
-        "SELECT coalesce(json_extract(receipt, '$.accepted_by'), json_extract(receipt, '$.rejected_by'))"
-        " FROM job_run WHERE id = ?",
-        (run_id,),
-    ).scalar_one_or_none()
+    return query.text(connection, f"SELECT {_ANSWER} FROM job_run WHERE id = ?", run_id)  # noqa: S608
 
 
+_ANSWER = "coalesce(json_extract(receipt, '$.accepted_by'), json_extract(receipt, '$.rejected_by'))"
 # Of a proposal that was rejected: the rejection was not rolled back, so far as the audit knows of it.
 _STANDS = (
     "(SELECT \"after\" IS NULL FROM audit WHERE agent_id = job_run.agent_id AND memory_id = 'proposal:' || job_run.id"
@@ -665,50 +590,42 @@ _STANDS = (
 
 def rejected_like(connection: Connection, agent_id: str, kind: str, input_hash: str) -> str | None:
     """Find the proposal that a person rejected, as the newest that was made from the same input and answered."""
-    row = connection.exec_driver_sql(
-        "SELECT id, json_extract(receipt, '$.rejected_by') FROM job_run WHERE agent_id = ? AND kind = ?"  # noqa: S608
-        " AND input_hash = ? AND (json_extract(receipt, '$.rejected_by') IS NOT NULL"
-        f" OR json_extract(receipt, '$.accepted_by') IS NOT NULL) AND {_STANDS}"
-        " ORDER BY finished_at DESC, rowid DESC LIMIT 1",
-        (agent_id, kind, input_hash),
-    ).first()
-    return None if row is None or row[1] is None else str(row[0])
+    sql = (
+        f"SELECT iif(json_extract(receipt, '$.rejected_by') IS NULL, NULL, id) FROM job_run WHERE agent_id = ?"  # noqa: S608
+        f" AND kind = ? AND input_hash = ? AND {_ANSWER} IS NOT NULL AND {_STANDS}"
+        " ORDER BY finished_at DESC, rowid DESC LIMIT 1"
+    )
+    return query.text(connection, sql, agent_id, kind, input_hash)
 
 
 def rejected_receipts(connection: Connection, agent_id: str, kind: str) -> list[tuple[str, dict[str, Any]]]:
     """The proposals of a kind that a person rejected, with their receipts, the newest first."""
-    rows = connection.exec_driver_sql(
+    sql = (
         "SELECT id, receipt FROM job_run WHERE agent_id = ? AND kind = ? AND state = 'declined'"  # noqa: S608
-        f" AND json_extract(receipt, '$.rejected_by') IS NOT NULL AND {_STANDS} ORDER BY finished_at DESC, rowid DESC",
-        (agent_id, kind),
+        f" AND json_extract(receipt, '$.rejected_by') IS NOT NULL AND {_STANDS} ORDER BY finished_at DESC, rowid DESC"
     )
-    return [(str(row[0]), json.loads(row[1])) for row in rows]
+    return [(str(row[0]), json.loads(row[1])) for row in query.rows(connection, sql, agent_id, kind)]
 
 
 def knows_agent(connection: Connection, agent_id: str) -> bool:
     """Say whether this agent has a row, as it has once a daemon has loaded it."""
-    return connection.exec_driver_sql("SELECT 1 FROM agent WHERE id = ?", (agent_id,)).first() is not None
+    return query.exists(connection, "SELECT 1 FROM agent WHERE id = ?", agent_id)
 
 
 def set_paused(connection: Connection, agent_id: str, *, paused: bool) -> bool:
     """Let an agent's automatic runs wait, or go on; False where there is no such agent."""
-    changed = connection.exec_driver_sql("UPDATE agent SET paused = ? WHERE id = ?", (paused, agent_id))
-    return changed.rowcount == 1
+    return query.changed(connection, "UPDATE agent SET paused = ? WHERE id = ?", paused, agent_id)
 
 
 def states(connection: Connection, agent_id: str, run_ids: Sequence[str]) -> dict[str, str]:
     """Read the states of those of these runs that are the agent's, by id."""
-    rows = connection.exec_driver_sql(
-        "SELECT id, state FROM job_run WHERE agent_id = ? AND id IN (SELECT value FROM json_each(?))",
-        (agent_id, json.dumps(list(run_ids))),
-    )
-    return {row[0]: row[1] for row in rows}
+    sql = "SELECT id, state FROM job_run WHERE agent_id = ? AND id IN (SELECT value FROM json_each(?))"
+    return {row[0]: row[1] for row in query.rows(connection, sql, agent_id, run_ids)}
 
 
 def is_paused(connection: Connection, agent_id: str) -> bool:
     """Say whether a person has paused this agent."""
-    found = connection.exec_driver_sql("SELECT 1 FROM agent WHERE id = ? AND paused = 1", (agent_id,))
-    return found.first() is not None
+    return query.exists(connection, "SELECT 1 FROM agent WHERE id = ? AND paused = 1", agent_id)
 
 
 def last_of_kind(
@@ -718,22 +635,21 @@ def last_of_kind(
 
     None counts that is in one of the states `but`, nor one whose proposal was rejected and the rejection rolled back.
     """
-    row = connection.exec_driver_sql(
+    sql = (
         "SELECT state, created_at, coalesce(why, '') FROM job_run WHERE agent_id = ? AND kind = ?"  # noqa: S608
         f" AND state NOT IN (SELECT value FROM json_each(?)) AND {_STANDS}"
-        " ORDER BY created_at DESC, rowid DESC LIMIT 1",
-        (agent_id, kind, json.dumps(list(but))),
-    ).first()
-    return None if row is None else (row[0], row[1], row[2])
+        " ORDER BY created_at DESC, rowid DESC LIMIT 1"
+    )
+    found = query.rows(connection, sql, agent_id, kind, tuple(but))
+    return (found[0][0], found[0][1], found[0][2]) if found else None
 
 
 def asked_since(
     connection: Connection, agent_id: str, kind: str, since: str, *, but: Sequence[str], trigger: str
 ) -> bool:
     """Say whether a run of a kind was made since then: by this trigger, or one that is in none of these states."""
-    found = connection.exec_driver_sql(
+    sql = (
         "SELECT 1 FROM job_run WHERE agent_id = ? AND kind = ? AND created_at >= ?"
-        ' AND ("trigger" = ? OR state NOT IN (SELECT value FROM json_each(?))) LIMIT 1',
-        (agent_id, kind, since, trigger, json.dumps(list(but))),
+        ' AND ("trigger" = ? OR state NOT IN (SELECT value FROM json_each(?))) LIMIT 1'
     )
-    return found.first() is not None
+    return query.exists(connection, sql, agent_id, kind, since, trigger, tuple(but))

@@ -5,10 +5,10 @@ A reservation that is never settled, because the process died, stays counted: no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.database import sqlite
+from memoryd.database import query, sqlite
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -43,12 +43,14 @@ def reserve(engine: Engine, wanted: Reservation, *, daily: int, per_run: int) ->
     with sqlite.writing(engine) as connection:
         if of_day(connection, wanted.day) + wanted.tokens > daily:
             return "daily_tokens"
-        if _of_run(connection, wanted.run_id) + wanted.tokens > per_run:
+        sql = f"SELECT {_COUNTED} FROM spend WHERE run_id = ?"  # noqa: S608
+        if query.number(connection, sql, wanted.run_id) + wanted.tokens > per_run:
             return "run_tokens"
-        result = connection.exec_driver_sql(
+        result = query.run(
+            connection,
             "INSERT INTO spend (run_id, agent_id, endpoint, day, at, reserved, how)"
             " VALUES (?, ?, ?, ?, ?, ?, 'reserved')",
-            (wanted.run_id, wanted.agent_id, wanted.endpoint, wanted.day, wanted.at, wanted.tokens),
+            *astuple(wanted),
         )
         return int(result.lastrowid)
 
@@ -58,25 +60,17 @@ def settle(connection: Connection, reservation: int, spent: Spent, how: str) -> 
 
     `how` is `usage` where the server reported them, else `estimate`.
     """
-    connection.exec_driver_sql(
-        "UPDATE spend SET tokens_in = ?, tokens_out = ?, how = ? WHERE id = ?",
-        (spent.tokens_in, spent.tokens_out, how, reservation),
-    )
+    sql = "UPDATE spend SET tokens_in = ?, tokens_out = ?, how = ? WHERE id = ?"
+    query.run(connection, sql, *spent, how, reservation)
 
 
 def of_day(connection: Connection, day: str) -> int:
     """Count the tokens of a day: what was spent, and what is reserved."""
-    return int(connection.exec_driver_sql(f"SELECT {_COUNTED} FROM spend WHERE day = ?", (day,)).scalar_one())  # noqa: S608
-
-
-def _of_run(connection: Connection, run_id: str) -> int:
-    return int(connection.exec_driver_sql(f"SELECT {_COUNTED} FROM spend WHERE run_id = ?", (run_id,)).scalar_one())  # noqa: S608
+    return query.number(connection, f"SELECT {_COUNTED} FROM spend WHERE day = ?", day)  # noqa: S608
 
 
 def spent_by_run(engine: Engine, run_id: str) -> Spent:
     """Sum the settled calls of a run, of all of its attempts."""
+    sql = "SELECT coalesce(sum(tokens_in), 0), coalesce(sum(tokens_out), 0) FROM spend WHERE run_id = ?"
     with sqlite.reading(engine) as connection:
-        row = connection.exec_driver_sql(
-            "SELECT coalesce(sum(tokens_in), 0), coalesce(sum(tokens_out), 0) FROM spend WHERE run_id = ?", (run_id,)
-        ).one()
-    return Spent(int(row[0]), int(row[1]))
+        return Spent(*query.run(connection, sql, run_id).one())

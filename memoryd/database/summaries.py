@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from memoryd.database import query
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
@@ -33,24 +35,20 @@ def take_back(connection: Connection, runs: Collection[str], by: str, now: str) 
     Where that was of one of these runs, too, nothing is known of what came before: then there is no summary, and the
     next sleep begins with the turns.
     """
-    marks = ", ".join("?" * len(runs))
-    rows = connection.exec_driver_sql(
-        f"SELECT session_id, earlier FROM session_summary WHERE run_id IN ({marks})",  # noqa: S608
-        tuple(runs),
-    )
-    for session_id, earlier in rows.all():
+    sql = "SELECT session_id, earlier FROM session_summary WHERE run_id IN (SELECT value FROM json_each(?))"
+    for session_id, earlier in query.rows(connection, sql, list(runs)):
         values: dict[str, Any] = _NONE | json.loads(earlier or "{}")
         if values["run_id"] in runs:
             values = dict(_NONE)
         _put(connection, session_id, values["summary"], values["messages"], now, by)
-        connection.exec_driver_sql("UPDATE session SET slept_at = ? WHERE id = ?", (values["slept_at"], session_id))
+        query.run(connection, "UPDATE session SET slept_at = ? WHERE id = ?", values["slept_at"], session_id)
 
 
 def _put(connection: Connection, session_id: str, summary: str, messages: str, now: str, run_id: str) -> None:
-    found = connection.exec_driver_sql(
+    sql = (
         "SELECT t.summary, t.messages, t.updated_at, t.run_id, s.slept_at FROM session_summary t"
-        " JOIN session s ON s.id = t.session_id WHERE t.session_id = ?",
-        (session_id,),
-    ).first()
+        " JOIN session s ON s.id = t.session_id WHERE t.session_id = ?"
+    )
+    found = query.run(connection, sql, session_id).first()
     earlier = None if found is None else json.dumps(dict(zip(_COLUMNS, found, strict=True)), ensure_ascii=False)
-    connection.exec_driver_sql(_WRITE, (session_id, summary, messages, now, run_id, earlier))
+    query.run(connection, _WRITE, session_id, summary, messages, now, run_id, earlier)

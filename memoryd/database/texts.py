@@ -6,11 +6,10 @@ be those of an older schema, in a database that was kept; a column that is not t
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from memoryd.database import sqlite
+from memoryd.database import query, sqlite
 from memoryd.database.library import library
 from memoryd.errors import StateError
 from memoryd.ledger.memory import hash_of
@@ -108,7 +107,7 @@ def _own(there: set[str]) -> str:
 def rows(engine: Engine, table: str, rowids: Sequence[int]) -> list[dict[str, Any]]:
     """Read the columns of a table that are to be looked at, of those of these rows that are there."""
     with sqlite.reading(engine) as connection:
-        return _read(connection, table, "rowid IN (SELECT value FROM json_each(?))", (json.dumps(list(rowids)),))
+        return _read(connection, table, "rowid IN (SELECT value FROM json_each(?))", (list(rowids),))
 
 
 def _read(connection: Connection, table: str, which: str, values: tuple[Any, ...]) -> list[dict[str, Any]]:
@@ -117,11 +116,8 @@ def _read(connection: Connection, table: str, which: str, values: tuple[Any, ...
     if not wanted:
         return []
     quoted = ", ".join(f'"{name}"' for name in wanted)
-    found = connection.exec_driver_sql(
-        f'SELECT rowid AS rowid, {quoted} FROM "{table}" WHERE {which} ORDER BY rowid LIMIT {PORTION}',  # noqa: S608
-        values,
-    )
-    return [dict(row) for row in found.mappings()]
+    sql = f'SELECT rowid AS rowid, {quoted} FROM "{table}" WHERE {which} ORDER BY rowid LIMIT {PORTION}'  # noqa: S608
+    return [dict(row) for row in query.mappings(connection, sql, *values)]
 
 
 def columns(connection: Connection, table: str) -> set[str]:
@@ -134,11 +130,14 @@ def change(connection: Connection, table: str, row: Mapping[str, Any], new: Mapp
     values = dict(new)
     if table == "alarm" and "subject" in new:
         # Without the secret that told two apart they are one, and only one of them may be open.
-        connection.exec_driver_sql(
+        query.run(
+            connection,
             "UPDATE alarm SET cleared_at = ? WHERE rowid = ? AND cleared_at IS NULL AND EXISTS (SELECT 1 FROM alarm o"
             " WHERE o.rowid <> alarm.rowid AND o.cleared_at IS NULL AND o.kind = alarm.kind"
             " AND o.agent_id = alarm.agent_id AND o.subject = ?)",
-            (now, row["rowid"], new["subject"]),
+            now,
+            row["rowid"],
+            new["subject"],
         )
     if table == "content":
         values["text"] = None  # a state is what its digest says, or nothing
@@ -148,19 +147,15 @@ def change(connection: Connection, table: str, row: Mapping[str, Any], new: Mapp
         values["content_hash"] = hash_of(new["content"])
     sets = ", ".join(f'"{name}" = ?' for name in values)
     same = " AND ".join(f'"{name}" IS ?' for name in new)
-    result = connection.exec_driver_sql(
-        f'UPDATE "{table}" SET {sets} WHERE rowid = ? AND {same}',  # noqa: S608
-        (*values.values(), row["rowid"], *(row[name] for name in new)),
-    )
-    return result.rowcount == 1
+    sql = f'UPDATE "{table}" SET {sets} WHERE rowid = ? AND {same}'  # noqa: S608
+    return query.changed(connection, sql, *values.values(), row["rowid"], *(row[name] for name in new))
 
 
 def session_ids(engine: Engine, agents: Sequence[str] | None) -> list[str]:
     """List the ids of the sessions of these agents; None: of all."""
-    whose = "" if agents is None else " WHERE agent_id IN (SELECT value FROM json_each(?))"
+    sql = "SELECT id FROM session WHERE ?1 IS NULL OR agent_id IN (SELECT value FROM json_each(?1))"
     with sqlite.reading(engine) as connection:
-        rows = connection.exec_driver_sql(f"SELECT id FROM session{whose}", (json.dumps(agents),) if whose else ())  # noqa: S608
-        return [row[0] for row in rows]
+        return query.column(connection, sql, None if agents is None else tuple(agents))
 
 
 def intents(engine: Engine) -> list[str]:
@@ -168,7 +163,7 @@ def intents(engine: Engine) -> list[str]:
     if "intent" not in tables(engine):
         return []
     with sqlite.reading(engine) as connection:
-        return [row[0] for row in connection.exec_driver_sql("SELECT run_id FROM intent ORDER BY run_id")]
+        return query.column(connection, "SELECT run_id FROM intent ORDER BY run_id")
 
 
 def rename_session(engine: Engine, old: str, new: str) -> None:
@@ -179,14 +174,10 @@ def rename_session(engine: Engine, old: str, new: str) -> None:
             there = columns(connection, table)
             for name in (name for name, kind in kinds.items() if kind is Kind.SESSION and name in there):
                 if name == "key":
-                    connection.exec_driver_sql(
-                        'UPDATE job_run SET "key" = replace("key", ?, ?) WHERE instr("key", ?)', (old, new, old)
-                    )
+                    sql = 'UPDATE job_run SET "key" = replace("key", ?1, ?2) WHERE instr("key", ?1)'
                 else:
-                    connection.exec_driver_sql(
-                        f'UPDATE "{table}" SET "{name}" = ? WHERE "{name}" = ?',  # noqa: S608
-                        (new, old),
-                    )
+                    sql = f'UPDATE "{table}" SET "{name}" = ?2 WHERE "{name}" = ?1'  # noqa: S608
+                query.run(connection, sql, old, new)
 
 
 def rewrite_file(engine: Engine) -> None:
@@ -212,5 +203,5 @@ def rewrite_file(engine: Engine) -> None:
 def tables(engine: Engine) -> Sequence[str]:
     """List the known tables that are there."""
     with sqlite.reading(engine) as connection:
-        there = {row[0] for row in connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        there = query.column(connection, "SELECT name FROM sqlite_master WHERE type = 'table'")
     return [name for name in COLUMNS if name in there]

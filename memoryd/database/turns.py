@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.database import reads, sqlite
+from memoryd.database import query, reads, sqlite
 from memoryd.ledger.memory import source_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from sqlalchemy import Connection, Engine, RowMapping
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from memoryd.transcripts.turn import StoredTurn
 
 LOOKUP_CHUNK = 400
+LAST = 2**62  # above the number of any turn
 FORGOTTEN = "forgotten"  # why a turn is kept without its text, or a part of it: it never comes back
 _TURN_COLUMNS = (
     "agent_id", "session_id", "seq", "transcript_id", "generation", "record_id", "part", "role", "origin", "kind",
@@ -65,21 +65,18 @@ class Version(NamedTuple):
 
 def tool_of(connection: Connection, session_id: str, call: str) -> str | None:
     """Return the name of the tool that the session called under the id `call`; None if it did not."""
-    name: str | None = connection.exec_driver_sql(
-        "SELECT tool_name FROM turn WHERE session_id = ? AND kind = 'tool_call' AND tool_call_id = ? LIMIT 1",
-        (session_id, call),
-    ).scalar_one_or_none()
-    return name
+    sql = "SELECT tool_name FROM turn WHERE session_id = ? AND kind = 'tool_call' AND tool_call_id = ? LIMIT 1"
+    return query.text(connection, sql, session_id, call)
 
 
 def versions_of(connection: Connection, agent_id: str, record_id: str, part: int) -> list[Version]:
     """Read all that is stored of one turn: as it was first, and as it was changed under its id (`id~hash`)."""
-    rows = connection.exec_driver_sql(
+    sql = (
         "SELECT record_id, text, sha256, transcript_id, generation, withheld FROM turn"
-        " WHERE agent_id = ? AND (record_id = ? OR (record_id > ? AND record_id < ?)) AND part = ? ORDER BY id",
-        (agent_id, record_id, f"{record_id}~", f"{record_id}\x7f", part),
+        " WHERE agent_id = ? AND (record_id = ? OR (record_id > ? AND record_id < ?)) AND part = ? ORDER BY id"
     )
-    return [Version(*row) for row in rows]
+    found = query.rows(connection, sql, agent_id, record_id, f"{record_id}~", f"{record_id}\x7f", part)
+    return [Version(*row) for row in found]
 
 
 def confirm_spans(connection: Connection, rows: Sequence[tuple[int, int, int, bytes, str, str, int]]) -> None:
@@ -94,27 +91,24 @@ def confirm_spans(connection: Connection, rows: Sequence[tuple[int, int, int, by
 
 def withheld_turn(connection: Connection, agent_id: str, record_id: str, part: int) -> RowMapping | None:
     """Read a turn that was stored without its text."""
-    rows = connection.exec_driver_sql(
-        "SELECT id, session_id, seq FROM turn WHERE agent_id = ? AND record_id = ? AND part = ? AND withheld <> ?",
-        (agent_id, record_id, part, FORGOTTEN),
-    )
-    return rows.mappings().first()
+    sql = "SELECT id, session_id, seq FROM turn WHERE agent_id = ? AND record_id = ? AND part = ? AND withheld <> ?"
+    return query.run(connection, sql, agent_id, record_id, part, FORGOTTEN).mappings().first()
 
 
 def unscanned(connection: Connection) -> set[int]:
     """Find the turns whose text waits for a scan."""
-    return {row[0] for row in connection.exec_driver_sql("SELECT id FROM turn WHERE withheld = 'unscanned'")}
+    return set(query.column(connection, "SELECT id FROM turn WHERE withheld = 'unscanned'"))
 
 
-def with_places(connection: Connection, turn_ids: Sequence[int]) -> list[RowMapping]:
+def with_places(connection: Connection, turn_ids: Sequence[int]) -> Sequence[RowMapping]:
     """Read where turns are in their transcripts."""
-    rows = connection.exec_driver_sql(
+    return query.mappings(
+        connection,
         "SELECT t.id, t.agent_id, t.record_id, t.part, t.kind, t.first_byte, t.last_byte, t.sha256, t.transcript_id,"
         " p.path, p.format, p.session_id FROM turn t JOIN transcript p ON p.id = t.transcript_id"
         " WHERE t.id IN (SELECT value FROM json_each(?)) ORDER BY t.id",
-        (json.dumps(list(turn_ids)),),
+        turn_ids,
     )
-    return list(rows.mappings())
 
 
 def set_withheld(connection: Connection, turn_ids: Iterable[int], why: str) -> None:
@@ -126,59 +120,46 @@ def set_withheld(connection: Connection, turn_ids: Iterable[int], why: str) -> N
 
 def give_text(connection: Connection, turn_id: int, seq: int, text: str) -> None:
     """Give a turn its text and its place; its tokens are counted anew."""
-    connection.exec_driver_sql(
-        "UPDATE turn SET text = ?, seq = ?, withheld = NULL, tokens = NULL WHERE id = ?", (text, seq, turn_id)
-    )
+    sql = "UPDATE turn SET text = ?, seq = ?, withheld = NULL, tokens = NULL WHERE id = ?"
+    query.run(connection, sql, text, seq, turn_id)
 
 
 def passed(connection: Connection, session_id: str) -> int:
     """Tell up to which turn a session has been consumed, or will be by a run that has settled on its turns."""
-    return int(
-        connection.exec_driver_sql(
-            "SELECT max(coalesce((SELECT max(seq) FROM watermark WHERE session_id = :id), 0), coalesce(("
-            "SELECT max(json_extract(options, '$.upto')) FROM job_run WHERE session_id = :id"
-            " AND state IN ('queued', 'running', 'interrupted', 'blocked')), 0))",
-            {"id": session_id},
-        ).scalar_one()
+    return query.number(
+        connection,
+        "SELECT max(coalesce((SELECT max(seq) FROM watermark WHERE session_id = ?1), 0), coalesce(("
+        "SELECT max(json_extract(options, '$.upto')) FROM job_run WHERE session_id = ?1"
+        " AND state IN ('queued', 'running', 'interrupted', 'blocked')), 0))",
+        session_id,
     )
 
 
 def seq_of_record(connection: Connection, session_id: str, record_id: str) -> int:
     """Tell the place of a record's first turn in a session, 0 where it has none."""
-    seq = connection.exec_driver_sql(
-        "SELECT min(seq) FROM turn WHERE session_id = ? AND record_id = ?", (session_id, record_id)
-    ).scalar_one()
-    return int(seq or 0)
+    sql = "SELECT min(seq) FROM turn WHERE session_id = ? AND record_id = ?"
+    return query.number(connection, sql, session_id, record_id)
 
 
 def stored_turns(
-    connection: Connection, session_id: str, *, after: int = 0, upto: int | None = None, main_only: bool = False
+    connection: Connection, session_id: str, *, after: int = 0, upto: int = LAST, main_only: bool = False
 ) -> list[StoredTurn]:
     """Read the turns of a session with `after` < seq ≤ `upto`, in order."""
-    rows = connection.exec_driver_sql(
-        f"SELECT {reads.STORED} FROM turn WHERE session_id = ? AND seq > ? AND seq <= ?"  # noqa: S608
-        f"{' AND sidechain = 0' if main_only else ''} ORDER BY seq",
-        (session_id, after, 2**62 if upto is None else upto),
-    )
-    return [reads.stored(row) for row in rows.mappings()]
+    main = " AND sidechain = 0" if main_only else ""
+    sql = f"SELECT {reads.STORED} FROM turn WHERE session_id = ? AND seq > ? AND seq <= ?{main} ORDER BY seq"  # noqa: S608
+    return [reads.stored(row) for row in query.mappings(connection, sql, session_id, after, upto)]
 
 
-def last_compaction(connection: Connection, session_id: str, *, upto: int | None = None) -> int:
+def last_compaction(connection: Connection, session_id: str, *, upto: int = LAST) -> int:
     """Tell the seq of the last compaction of the main conversation, 0 where there was none."""
-    found = connection.exec_driver_sql(
-        "SELECT max(seq) FROM turn WHERE session_id = ? AND kind = 'compaction' AND sidechain = 0 AND seq <= ?",
-        (session_id, 2**62 if upto is None else upto),
-    ).scalar_one()
-    return int(found or 0)
+    sql = "SELECT max(seq) FROM turn WHERE session_id = ? AND kind = 'compaction' AND sidechain = 0 AND seq <= ?"
+    return query.number(connection, sql, session_id, upto)
 
 
 def uncounted(connection: Connection, session_id: str, *, after: int, limit: int) -> list[tuple[int, str]]:
     """List turns past `after` whose tokens are not counted yet, as (id, text)."""
-    rows = connection.exec_driver_sql(
-        "SELECT id, text FROM turn WHERE session_id = ? AND seq > ? AND tokens IS NULL ORDER BY seq LIMIT ?",
-        (session_id, after, limit),
-    )
-    return [(row[0], row[1]) for row in rows]
+    sql = "SELECT id, text FROM turn WHERE session_id = ? AND seq > ? AND tokens IS NULL ORDER BY seq LIMIT ?"
+    return [(row[0], row[1]) for row in query.rows(connection, sql, session_id, after, limit)]
 
 
 def fill_tokens(engine: Engine, counts: Sequence[tuple[int, int]]) -> None:
@@ -190,128 +171,86 @@ def fill_tokens(engine: Engine, counts: Sequence[tuple[int, int]]) -> None:
             )
 
 
-def counted_since(connection: Connection, session_id: str, *, after: int) -> int:
-    """Add up the counted tokens of the main conversation past `after`."""
-    total = connection.exec_driver_sql(
-        "SELECT coalesce(sum(tokens), 0) FROM turn WHERE session_id = ? AND seq > ? AND sidechain = 0",
-        (session_id, after),
-    ).scalar_one()
-    return int(total)
-
-
-def unslept(connection: Connection, session_id: str, *, after: int, upto: int | None = None) -> int:
+def unslept(connection: Connection, session_id: str, *, after: int, upto: int = LAST) -> int:
     """Count the messages of people and assistants with `after` < seq ≤ `upto`: what a sleep would be about."""
-    total = connection.exec_driver_sql(
+    return query.number(
+        connection,
         "SELECT count(*) FROM turn WHERE session_id = ? AND seq > ? AND seq <= ? AND kind IN ('message', 'choice')"
         " AND text <> ''"
         " AND role IN ('user', 'assistant') AND origin IN ('user', 'assistant') AND sidechain = 0",
-        (session_id, after, 2**62 if upto is None else upto),
-    ).scalar_one()
-    return int(total)
+        session_id,
+        after,
+        upto,
+    )
 
 
 def count_unscanned(connection: Connection, session_id: str, *, after: int, upto: int) -> int:
     """Count the turns with `after` < seq ≤ `upto` whose text could not be scanned for secrets yet."""
-    total = connection.exec_driver_sql(
-        "SELECT count(*) FROM turn WHERE session_id = ? AND seq > ? AND seq <= ? AND withheld = 'unscanned'",
-        (session_id, after, upto),
-    ).scalar_one()
-    return int(total)
+    sql = "SELECT count(*) FROM turn WHERE session_id = ? AND seq > ? AND seq <= ? AND withheld = 'unscanned'"
+    return query.number(connection, sql, session_id, after, upto)
 
 
 def first_unscanned(connection: Connection, session_id: str, *, after: int, upto: int) -> int | None:
     """Tell the seq of the first turn with `after` < seq ≤ `upto` whose text could not be scanned for secrets yet."""
-    seq: int | None = connection.exec_driver_sql(
-        "SELECT min(seq) FROM turn WHERE session_id = ? AND seq > ? AND seq <= ? AND withheld = 'unscanned'",
-        (session_id, after, upto),
-    ).scalar_one()
-    return seq
+    sql = "SELECT min(seq) FROM turn WHERE session_id = ? AND seq > ? AND seq <= ? AND withheld = 'unscanned'"
+    return query.number(connection, sql, session_id, after, upto) or None
 
 
 def added_since(connection: Connection, session_id: str, *, after: int, tokens_per_byte: float) -> int:
     """Tell how many tokens the main conversation has grown by past `after`: counted ones, else by their length."""
-    total = connection.exec_driver_sql(
-        "SELECT coalesce(sum(coalesce(tokens, length(CAST(text AS BLOB)) * ?)), 0) FROM turn"
-        " WHERE session_id = ? AND seq > ? AND sidechain = 0",
-        (tokens_per_byte, session_id, after),
-    ).scalar_one()
-    return int(total)
+    sql = (
+        "SELECT sum(coalesce(tokens, length(CAST(text AS BLOB)) * ?)) FROM turn"
+        " WHERE session_id = ? AND seq > ? AND sidechain = 0"
+    )
+    return query.number(connection, sql, tokens_per_byte, session_id, after)
 
 
 def running_summary(connection: Connection, session_id: str) -> str | None:
     """Read a session's running summary."""
-    summary: str | None = connection.exec_driver_sql(
-        "SELECT summary FROM session_summary WHERE session_id = ?", (session_id,)
-    ).scalar_one_or_none()
-    return summary
+    return query.text(connection, "SELECT summary FROM session_summary WHERE session_id = ?", session_id)
 
 
 def watermark(connection: Connection, session_id: str, consumer: str) -> int:
     """Tell how far a consumer has consumed a session; 0 where it has not begun."""
-    seq = connection.exec_driver_sql(
-        "SELECT seq FROM watermark WHERE session_id = ? AND consumer = ?", (session_id, consumer)
-    ).scalar_one_or_none()
-    return int(seq or 0)
+    sql = "SELECT seq FROM watermark WHERE session_id = ? AND consumer = ?"
+    return query.number(connection, sql, session_id, consumer)
 
 
 def session_row(connection: Connection, session_id: str) -> RowMapping | None:
     """Read one session's row."""
-    return connection.exec_driver_sql("SELECT * FROM session WHERE id = ?", (session_id,)).mappings().first()
+    return query.run(connection, "SELECT * FROM session WHERE id = ?", session_id).mappings().first()
 
 
-def transcripts_of(connection: Connection, agent_id: str) -> list[Mapping[str, Any]]:
+def transcripts_of(connection: Connection, agent_id: str) -> Sequence[RowMapping]:
     """Read the cursors of an agent."""
-    rows = connection.exec_driver_sql("SELECT * FROM transcript WHERE agent_id = ? ORDER BY id", (agent_id,))
-    return [dict(row) for row in rows.mappings()]
+    return query.mappings(connection, "SELECT * FROM transcript WHERE agent_id = ? ORDER BY id", agent_id)
 
 
 def forgotten_again(connection: Connection, session_id: str, sha256: bytes, part: int) -> int:
     """Count the turns of a session that are known from these bytes and whose text is forgotten."""
-    row = connection.exec_driver_sql(
-        "SELECT count(*) FROM turn WHERE session_id = ? AND sha256 = ? AND part = ? AND withheld = ?",
-        (session_id, sha256, part, FORGOTTEN),
-    )
-    return int(row.scalar_one())
+    sql = "SELECT count(*) FROM turn WHERE session_id = ? AND sha256 = ? AND part = ? AND withheld = ?"
+    return query.number(connection, sql, session_id, sha256, part, FORGOTTEN)
 
 
 def paths(connection: Connection, sessions: Sequence[str]) -> list[str]:
     """List the paths of the transcripts of sessions."""
-    rows = connection.exec_driver_sql(
-        "SELECT path FROM transcript WHERE session_id IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(sessions)),),
-    )
-    return [row[0] for row in rows]
-
-
-def upsert(connection: Connection, table: str, key: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Insert rows or update those whose key is there; all rows have the same columns."""
-    batch = list(rows)
-    if not batch:
-        return
-    names = list(batch[0])
-    updates = ", ".join(f'"{name}" = excluded."{name}"' for name in names if name not in key)
-    quoted = ", ".join(f'"{name}"' for name in names)
-    connection.exec_driver_sql(
-        f'INSERT INTO "{table}" ({quoted}) VALUES ({", ".join("?" * len(names))})'  # noqa: S608
-        f" ON CONFLICT ({', '.join(key)}) DO UPDATE SET {updates}",
-        [tuple(row[name] for name in names) for row in batch],
-    )
+    sql = "SELECT path FROM transcript WHERE session_id IN (SELECT value FROM json_each(?))"
+    return query.column(connection, sql, sessions)
 
 
 def agent_seen_at(connection: Connection, agent_id: str) -> str:
     """Tell when an agent was first seen."""
-    return str(connection.exec_driver_sql("SELECT seen_at FROM agent WHERE id = ?", (agent_id,)).scalar_one())
+    return str(query.run(connection, "SELECT seen_at FROM agent WHERE id = ?", agent_id).scalar_one())
 
 
 def sources(connection: Connection, session_id: str, seqs: Iterable[int]) -> tuple[Source, ...]:
     """Return turns of a session as sources of a memory, with where their bytes lie."""
-    wanted = sorted(set(seqs))
-    if not wanted:
-        return ()
-    rows = connection.exec_driver_sql(
-        "SELECT t.session_id AS session, t.seq, t.record_id, t.part, t.origin, t.at, t.first_byte, t.last_byte,"  # noqa: S608
+    found = query.mappings(
+        connection,
+        "SELECT t.session_id AS session, t.seq, t.record_id, t.part, t.origin, t.at, t.first_byte, t.last_byte,"
         " lower(hex(t.sha256)) AS sha256, p.path AS transcript FROM turn t JOIN transcript p ON p.id = t.transcript_id"
-        f" WHERE t.session_id = ? AND t.seq IN ({', '.join('?' * len(wanted))}) ORDER BY t.seq",
-        (session_id, *wanted),
+        " WHERE t.session_id = ? AND t.seq IN (SELECT value FROM json_each(?)) ORDER BY t.seq",
+        session_id,
+        sorted(set(seqs)),
     )
-    return tuple(source_of(dict(row)) for row in rows.mappings())
+    return tuple(source_of(dict(row)) for row in found)

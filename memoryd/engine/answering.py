@@ -32,7 +32,6 @@ from memoryd.llm.circuit import Circuit
 from memoryd.llm.endpoint import OPENAI_URL, Endpoint
 from memoryd.llm.failure import Failure, ModelError, Trouble
 from memoryd.worker.client import ClosedError, WorkerError
-from memoryd.worker.protocol import reply_from_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -105,7 +104,7 @@ class Answerer:
         """
         kept = self._kept(asked)
         if _offline_key(asked.ask) in kept:
-            return reply_from_json(kept[_offline_key(asked.ask)])
+            return _stored_reply(kept[_offline_key(asked.ask)])
         if asked.settings.llm.provider == OFFLINE:
             return self._offline(asked, None)
         try:
@@ -195,7 +194,7 @@ class Answerer:
         while waiting:
             part = waiting.popleft()
             stored = kept.get(question_hash(part))
-            result = reply_from_json(stored) if stored else self._part(asked, part, endpoint)
+            result = _stored_reply(stored) if stored else self._part(asked, part, endpoint)
             if isinstance(result, Reply):
                 replies.append(result)
                 continue
@@ -368,7 +367,7 @@ class Answerer:
         wanted = spend.Reservation(asked.run.id, asked.run.agent_id, endpoint.name, day, self.clock.text(), tokens)
         got = spend.reserve(self.engine, wanted, daily=llm.daily_tokens, per_run=llm.run_tokens)
         if isinstance(got, int):
-            self._clear("spend", "daily_tokens")
+            self._set_alarm("spend", "daily_tokens", None)
             return got
         self._change(endpoint, breaker.released)
         if got == "run_tokens":
@@ -377,13 +376,13 @@ class Answerer:
                 raise ModelError(Failure(Trouble.OVERFLOW, text), endpoint.name)
             raise self._blocked(asked, endpoint, text)
         text = f"the models have spent llm.daily_tokens, {llm.daily_tokens}, for today"
-        self._alarm("spend", "daily_tokens", text)
+        self._set_alarm("spend", "daily_tokens", text)
         raise ModelError(Failure(Trouble.EXHAUSTED, text), endpoint.name)
 
     def _blocked(self, asked: Asked, endpoint: Endpoint, what: str) -> ModelError:
         """The error of a run that only a person can help; an alarm says so."""
         run = asked.run
-        self._alarm("blocked", run.subject, f"{run.kind} run {run.id} waits: {what}", run.agent_id)
+        self._set_alarm("blocked", run.subject, f"{run.kind} run {run.id} waits: {what}", run.agent_id)
         return ModelError(Failure(Trouble.BLOCKED, what), endpoint.name)
 
     # --- the circuit ----------------------------------------------------------------------------------------------
@@ -408,16 +407,16 @@ class Answerer:
             before = self._change(endpoint, breaker.answered)
             if before.open_until is not None:
                 runs.unblock(self.engine, self.clock.text(), due_only=False)
-            self._clear("model", endpoint.name)
+            self._set_alarm("model", endpoint.name, None)
             return
         if trouble is Trouble.BLOCKED:
             self._change(endpoint, lambda circuit: breaker.refused(circuit, now, result.what))
-            self._alarm("model", endpoint.name, f"{endpoint.name}: {result.what}")
+            self._set_alarm("model", endpoint.name, f"{endpoint.name}: {result.what}")
             return
         if trouble is Trouble.UNAVAILABLE:
             self._change(endpoint, lambda circuit: breaker.failed(circuit, now))
             if self.circuits[endpoint.name].open_until is not None:
-                self._alarm("model", endpoint.name, f"{endpoint.name}: {result.what}, again and again")
+                self._set_alarm("model", endpoint.name, f"{endpoint.name}: {result.what}, again and again")
         seconds = result.retry_after if trouble is Trouble.UNAVAILABLE else result.retry_after or BUSY_SECONDS
         if seconds:
             self._change(endpoint, lambda circuit: breaker.told_to_wait(circuit, now, seconds))
@@ -446,19 +445,9 @@ class Answerer:
         """Keep what a person needs to see why a model's answers are of no use."""
         runs.keep_refused(self.engine, asked.run, "\n\n".join(reply.text for reply in replies))
 
-    def _alarm(self, kind: str, subject: str, text: str, agent_id: str = "") -> None:
-        now = self.clock.text()
-        with sqlite.writing(self.engine) as connection:
-            fresh = alarms.raise_alarm(connection, kind=kind, text=text, now=now, agent_id=agent_id, subject=subject)
-        if fresh:
+    def _set_alarm(self, kind: str, subject: str, text: str | None, agent_id: str = "") -> None:
+        if alarms.set_alarm(self.engine, kind, text, self.clock.text(), agent_id, subject):
             self.log.error("alarm", kind=kind, agent=agent_id, subject=subject, text=text)
-
-    def _clear(self, kind: str, subject: str) -> None:
-        with sqlite.reading(self.engine) as connection:
-            is_open = alarms.is_open(connection, kind=kind, subject=subject)
-        if is_open:
-            with sqlite.writing(self.engine) as connection:
-                alarms.clear_alarm(connection, kind=kind, now=self.clock.text(), subject=subject)
 
 
 def endpoint_of(settings: Settings, agent_id: str, job: str = "") -> Endpoint:
@@ -494,6 +483,11 @@ def question_hash(ask: Ask) -> str:
     asked += [[astuple(one) for one in ask.earlier]] if ask.earlier else []
     asked += [ask.text] if ask.text else []
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+
+
+def _stored_reply(data: dict[str, Any]) -> Reply:
+    """Return the reply that `dataclasses.asdict` made these values of."""
+    return Reply(**{**data, "calls": tuple(ToolCall(**call) for call in data.get("calls", ()))})
 
 
 def _offline_key(ask: Ask) -> str:

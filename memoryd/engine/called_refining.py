@@ -17,20 +17,19 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from memoryd.database import memories, runs, sqlite
-from memoryd.engine import refining, sleeping
+from memoryd.engine import queueing, refining
 from memoryd.engine.clock import moment_of, text_of
 from memoryd.engine.commit import StaleRunError
+from memoryd.engine.gate import AGENT_TOOL
 from memoryd.engine.proposed_refining import PENDING
+from memoryd.engine.refining import AGENT, KIND, is_called
 from memoryd.errors import RefusedError
 from memoryd.gauge.estimate import CHARACTERS_PER_TOKEN
-from memoryd.jobs import knife, refine
-from memoryd.jobs.condensation import Reading
-from memoryd.jobs.job import Found, NothingToDo, ToolCall
+from memoryd.jobs import knife
+from memoryd.jobs.job import ToolCall
 from memoryd.jobs.knife import Look, Misuse
-from memoryd.jobs.refinement import MOST_FOUND, ledger_line
+from memoryd.jobs.refinement import CANCELLED, MOST_FOUND, ledger_line
 from memoryd.ledger.memory import Kind
-from memoryd.llm.failure import ModelError
-from memoryd.worker.client import ClosedError, WorkerError
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -39,9 +38,7 @@ if TYPE_CHECKING:
     from memoryd.database.runs import Run
     from memoryd.engine.clock import Clock
     from memoryd.engine.refining import Refiner
-    from memoryd.jobs.refinement import Session
 
-AGENT = "agent"  # who calls, as the run's options name it
 WAITS = "waits for the agent's next call"
 CLAIMS = "claims"  # the name of what became of new texts, between two calls
 PATIENCE = timedelta(minutes=10)  # for the next call
@@ -50,11 +47,6 @@ _OTHERWISE = (
     "change memories with memory_update; a person protects one with memoryd core protect, and asks for a refinement"
     " with memoryd job run refine"
 )
-
-
-def is_called(run: Run) -> bool:
-    """Whether it is the agent itself that refines."""
-    return run.options.get("by") == AGENT
 
 
 def size_if_due(connection: Connection, settings: Settings, agent_id: str, since: str) -> int | None:
@@ -70,7 +62,11 @@ def size_if_due(connection: Connection, settings: Settings, agent_id: str, since
         since: when the schedule last asked for a refinement; UTC.
     """
     tokens = memories.core_tokens(connection, agent_id, CHARACTERS_PER_TOKEN)
-    if settings.modes.refine == "off" or tokens <= settings.refine.target_tokens or proposal_of(connection, agent_id):
+    if (
+        settings.modes.refine == "off"
+        or tokens <= settings.refine.target_tokens
+        or runs.proposal_of(connection, agent_id, KIND)
+    ):
         return None
     left = _left_by_last(connection, agent_id, since)
     trigger = settings.refine.trigger_tokens
@@ -82,9 +78,9 @@ def _left_by_last(connection: Connection, agent_id: str, since: str) -> int | No
     row = connection.exec_driver_sql(
         'SELECT receipt FROM job_run WHERE agent_id = ? AND kind = ? AND "trigger" = ? AND created_at >= ?'
         " AND receipt IS NOT NULL ORDER BY created_at DESC, rowid DESC LIMIT 1",
-        (agent_id, refining.KIND, AGENT, since),
+        (agent_id, KIND, AGENT, since),
     ).first()
-    end = json.loads(row[0]).get(refining.KIND, {}).get("end") if row is not None else None
+    end = json.loads(row[0]).get(KIND, {}).get("end") if row is not None else None
     return None if end is None else int(end["tokens"])
 
 
@@ -113,11 +109,6 @@ def goes_on(connection: Connection, agent_id: str) -> bool:
     return found.first() is not None
 
 
-def proposal_of(connection: Connection, agent_id: str) -> str | None:
-    """The refinement of an agent that waits for a person's answer; None where none does."""
-    return next((one.id for one in runs.proposals(connection, agent_id) if one.kind == refining.KIND), None)
-
-
 def hand_over(
     connection: Connection, clock: Clock, settings: Settings, agent_id: str, tool: str, arguments: str, since: str
 ) -> str:
@@ -136,7 +127,7 @@ def hand_over(
         RefusedError: another refinement waits or runs, or this call may not begin one.
     """
     text, now = json.dumps({"tool": tool, "arguments": arguments}), clock.text()
-    proposal = proposal_of(connection, agent_id)
+    proposal = runs.proposal_of(connection, agent_id, KIND)
     if proposal is not None:
         hint = "that is for a person to answer: memoryd job accept, or reject"
         raise RefusedError("what the last refinement came to waits for an answer", proposal, hint)
@@ -154,9 +145,8 @@ def hand_over(
     if tool not in BEGINNING:
         hint = f"a refinement is due: {', '.join(sorted(BEGINNING))} begin it; else {_OTHERWISE}"
         raise RefusedError("no refinement has begun, so nothing was done", tool, hint)
-    row: dict[str, Any] = {"id": sleeping.new_run_id(clock), "kind": refining.KIND, "agent_id": agent_id}
-    row |= {"actor": "agent-tool", "trigger": "agent", "key": refining.key_of(agent_id), "options": {"by": AGENT}}
-    runs.enqueue(connection, row | {"created_at": now, "scheduled_for": now})
+    row = queueing.row_of(clock, KIND, agent_id, AGENT, actor=AGENT_TOOL, key=refining.key_of(agent_id))
+    runs.enqueue(connection, row | {"options": {"by": AGENT}})
     runs.give_text(connection, row["id"], text)
     return str(row["id"])
 
@@ -164,7 +154,7 @@ def hand_over(
 def given_to(engine: Engine, run: Run) -> dict[str, Any] | None:
     """What an agent's own refinement that has begun goes on from; None of any other."""
     with sqlite.reading(engine) as connection:
-        has_begun = is_called(run) and refining.KIND in runs.receipt(connection, run.id)
+        has_begun = is_called(run) and KIND in runs.receipt(connection, run.id)
         return _given(connection, run.id) if has_begun else None
 
 
@@ -193,79 +183,40 @@ def answer_of(connection: Connection, run_id: str) -> dict[str, Any] | None:
     return found
 
 
-def carry_out(refiner: Refiner) -> None:
+def take_call(refiner: Refiner) -> None:
     """Carry out the call that was handed over, and let the run wait for the next, or end it."""
-    refiner.in_good_order(lambda: _carry_out(refiner))
-
-
-def _carry_out(refiner: Refiner) -> None:
     given = json.loads(runs.given_text(refiner.writer.engine, refiner.run) or "{}")
     refiner.go_on_from(given.get(PENDING, ()))
-    session, is_cut_off = replace(refiner.restored(), claims=tuple(given.get(CLAIMS, ()))), refiner.is_cut_off()
+    session, told = replace(refiner.restored(), claims=tuple(given.get(CLAIMS, ()))), refiner.receipt().get(KIND)
     refiner.keep()
-    if refiner.has_begun() and refiner.heeds_cancel():
-        refiner.finish(session.end(refining.CANCELLED))
+    if told is not None and refiner.heeds_cancel():
+        refiner.finish(session.end(CANCELLED))
         return
-    if is_cut_off or "tool" not in given:
-        refiner.finish(session.end(refining.STOPPED if is_cut_off else "the agent did not go on"))
+    if told is not None and "doing" in told:  # a change was made, and its process ended before it was told of it
+        refiner.finish(session.end(refining.STOPPED))
         return
-    if not refiner.has_begun():
-        unwanted = refiner.unwanted()
-        if unwanted is not None:
-            refiner.end("skipped", unwanted)
+    if "tool" not in given:
+        refiner.finish(session.end("the agent did not go on"))
+        return
+    if told is None:
+        inputs = refiner.begun()
+        if inputs is None:
             return
-        refiner.end_duplicates()
-        first = refine.begin(refiner.gather())
-        if isinstance(first, NothingToDo):
-            refiner.end("skipped", first.why)
-            return
-        session = refiner.gather().session
-    session, answer = _called(refiner, session, ToolCall("", given["tool"], given["arguments"]))
+        session = inputs.session
+    talk = refiner.talk(session)
+    (answer,) = refiner.converse(talk, talk.take([ToolCall("", given["tool"], given["arguments"])])) or ("{}",)
     limit = moment_of(refiner.run.created_at) + refiner.source.settings.refine.max_time
-    if refiner.source.clock.now() > limit:
-        session = session.end("out of time")
+    session = talk.session.end("out of time") if refiner.source.clock.now() > limit else talk.session
     if refiner.heeds_cancel():
-        session = session.end(refining.CANCELLED)
+        session = session.end(CANCELLED)
     if session.ended is not None:
         refiner.finish(session)
         return
-    told = {**refiner.kept, **refiner.reading(), refining.KIND: session.row() | _memo(session)}
+    # What the next call needs to know of the earlier ones, beside what is told of them.
+    memo = {"ids": sorted(session.ids), "floor": session.floor, "last": list(session.last)}
+    receipt = {**refiner.kept, **refiner.reading(), KIND: session.row() | memo}
     due = text_of(min(refiner.source.clock.now() + PATIENCE, limit))
     text = json.dumps({"answer": json.loads(answer), CLAIMS: session.claims, **refiner.pending()})
     with sqlite.writing(refiner.writer.engine) as connection:
-        if not runs.wait_for_more(connection, refiner.run, text=text, receipt=told, why=WAITS, due=due):
+        if not runs.wait_for_more(connection, refiner.run, text=text, receipt=receipt, why=WAITS, due=due):
             raise StaleRunError("the run was cancelled, or belongs to another claim by now", where=refiner.run.id)
-
-
-def _memo(session: Session) -> dict[str, Any]:
-    """What the next call needs to know of the earlier ones, beside what is told of them."""
-    return {"ids": sorted(session.ids), "floor": session.floor, "last": list(session.last)}
-
-
-def _called(refiner: Refiner, session: Session, call: ToolCall) -> tuple[Session, str]:
-    core = {memory.id: memory for memory in refiner.core()}
-    reading = _read(refiner, Reading(session.drafts([call], core), tuple(core.values())))
-    session, asked = session.call(call, core, reading, sleeping.judges(refiner.source).cues)
-    if isinstance(asked, str):
-        return session, asked
-    if isinstance(asked, Look):
-        hits = refining.search(list(core.values()), asked.query, asked.after, asked.before)
-        return session.found(call.name, core, Found(tuple(hits)))
-    done = refiner.apply(session.operate(asked, core), session, call.name)
-    return session.applied(call.name, asked, core, done)
-
-
-def _read(refiner: Refiner, reading: Reading) -> Reading:
-    """Ask the second reader about the new text of a call; one that does not answer has not read it."""
-    judges = sleeping.judges(refiner.source)
-    reading = reading.prepared(judges.known)
-    while reading.waiting:
-        try:
-            reply = refiner.ask(reading.waiting[0].ask(judges.verify))
-        except ClosedError:
-            raise
-        except (ModelError, WorkerError) as error:
-            refiner.log.warning("second reader does not answer", run=refiner.run.id, why=error.what)
-            return replace(reading, inquiry=reading.inquiry.unanswered())
-        reading = reading.heard(reply).prepared(judges.known)
-    return reading

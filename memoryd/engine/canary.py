@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 from memoryd.database import readers, runs, spend, sqlite, turns
-from memoryd.engine import dreaming, recording, sleeping
+from memoryd.engine import dreaming, queueing, recording, sleeping
 from memoryd.engine.answering import OFFLINE, endpoint_of
 from memoryd.engine.clock import text_of
 from memoryd.engine.core_import import CORE_FILE
@@ -113,10 +113,10 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datet
         if model is None or model in asked:
             continue
         asked.add(model)
-        now, due = clock.text(), clock.text(ahead=timedelta(seconds=1))
-        row = {"id": sleeping.new_run_id(clock), "kind": KIND, "agent_id": agent.id, "actor": "memoryd"}
-        row |= {"trigger": trigger, "slot": f"{KIND}:{agent.id}:{slot}", "created_at": now, "scheduled_for": due}
+        due = clock.text(ahead=timedelta(seconds=1))
+        name = f"{KIND}:{agent.id}:{slot}"
         with sqlite.writing(engine) as connection:
+            row = queueing.row_of(clock, KIND, agent.id, trigger, slot=name, scheduled_for=due)
             queued += runs.enqueue(connection, row)
     return queued
 
@@ -229,12 +229,9 @@ def _ingest(shadow: Shadow, fact: Fact) -> None:
 
 def _sleep(shadow: Shadow, fact: Fact) -> None:
     agent = shadow.settings.agents[0]
-    for row in sleeping.candidates(shadow.engine, agent.id, ended=True):
-        with sqlite.reading(shadow.engine) as connection:
-            mark = turns.watermark(connection, row["id"], CONSUMER)
-        run_id = sleeping.request(
-            shadow.engine, shadow.clock, row, mark, reason=sleeping.SUMMARY, trigger="manual", actor="human"
-        )
+    for row in queueing.candidates(shadow.engine, agent.id, ended=True):
+        options = {"reason": sleeping.SUMMARY, "upto": None}
+        run_id = queueing.request_by_hand(shadow.engine, shadow.clock, CONSUMER, row, options=options)
         _carry_out(shadow, "sleep", run_id)
     folder = agent.workspace / "memory"
     if not any(fact.name in _text(shadow, f"memory/{path.name}") for path in folder.glob("*.md")):
@@ -242,11 +239,10 @@ def _sleep(shadow: Shadow, fact: Fact) -> None:
 
 
 def _dream(shadow: Shadow, fact: Fact) -> None:
-    now = shadow.clock.text()
-    row = {"id": sleeping.new_run_id(shadow.clock), "kind": dreaming.KIND, "agent_id": shadow.settings.agents[0].id}
-    row |= {"actor": "human", "trigger": "manual", "created_at": now, "scheduled_for": now}
+    agent_id, options = shadow.settings.agents[0].id, {"force": True, "lookback_days": _DAYS}
+    row = queueing.row_of(shadow.clock, dreaming.KIND, agent_id, "manual", actor="human", options=options)
     with sqlite.writing(shadow.engine) as connection:
-        runs.enqueue(connection, row | {"options": {"force": True, "lookback_days": _DAYS}})
+        runs.enqueue(connection, row)
     _carry_out(shadow, "dream", row["id"])
     if fact.name not in _text(shadow, CORE_FILE):
         raise FallenError("dream", f"{CORE_FILE} does not hold it")

@@ -18,12 +18,13 @@ from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.database import audit, erasure, memories, profile, runs, sqlite, summaries, turns
 from memoryd.engine import dedup, gate, learned
-from memoryd.engine.core_import import CORE_FILE, Hand, agree, bring, bullets_of, digest_of, places, taken_over
+from memoryd.engine.core_import import CORE_FILE, agree, bring, bullets_of, digest_of, places
+from memoryd.engine.gate import ACTOR
+from memoryd.engine.retry import AwayError
 from memoryd.engine.time_machine import encoded
 from memoryd.errors import MemorydError, RefusedError, StateError
 from memoryd.files import appends, durable, folders, late, regular
@@ -68,7 +69,6 @@ if TYPE_CHECKING:
     from memoryd.ledger.operation import Operation
     from memoryd.ledger.projection import Standing
 
-ACTOR = "memoryd"
 SLEEP = "sleep"
 RUNNING = "running"
 REPLANS = 50
@@ -103,7 +103,6 @@ class Committed:
 
     files: tuple[str, ...] = ()
     memories: int = 0
-    replans: int = 0
     run: Run | None = None  # None: there was nothing to settle
     refused: tuple[dict[str, Any], ...] = ()  # by guards, as the receipt has it
     put_back: tuple[str, ...] = ()  # ids of protected memories that an edit had taken out of the file
@@ -124,14 +123,28 @@ class Writer:
     redact: Callable[[Sequence[str]], list[str]] = list
     facts: FactLimits = field(default_factory=FactLimits)
 
-    def hand(self) -> Hand:
-        """What an import works with."""
-        return Hand(self.engine, self.now, self.new_id, self.step, self.settle_seconds, self.redact)
+    def take_over(self, agent_id: str) -> Brought:
+        """Import an edit of `MEMORY.md` ahead of what goes by the ledger.
 
-    def take_over(self, agent_id: str) -> None:
-        """Import an edit of `MEMORY.md` ahead of a run that goes by the ledger."""
+        Raises:
+            AwayError: it was edited a moment ago.
+        """
         with held(self.workspace) as place:
-            taken_over(self.hand(), place.workspace, agent_id)
+            brought = bring(self, place.workspace, agent_id)
+        if not brought.agrees:
+            raise AwayError(
+                "MEMORY.md was edited a moment ago", str(self.workspace / CORE_FILE), "the run waits for it"
+            )
+        return brought
+
+    def judge(
+        self, connection: Connection, agent_id: str, operations: Sequence[Operation], door: Door, **more: Any
+    ) -> gate.Passed:
+        """What of the operations the guards let through, as `gate.judge` says."""
+        now, new_hex = self.now(), self.new_id
+        return gate.judge(
+            connection, agent_id, operations, door=door, now=now, new_hex=new_hex, limits=self.limits, **more
+        )
 
 
 Revise = Callable[["Connection", "tuple[OpenFolder, OpenFolder]", "Brought"], "Revision"]
@@ -163,14 +176,16 @@ def commit(
         return _commit_rows(writer, run, edits, outcome)
     with held(writer.workspace) as place:
         for replan in range(REPLANS):
-            intent = _make_intent(writer, place, run, edits, outcome, _How(replan, revise, settled, foreseen))
+            brought = bring(writer, place.workspace, run.agent_id, settled=settled)
+            told = replace(outcome, receipt=outcome.receipt | ({"replans": replan} if replan else {}))
+            intent = _make_intent(writer, place, run, edits, told, brought, revise, foreseen)
             try:
                 _apply_files(writer, place, run.id, intent, settling=False)
             except durable.MovedError:
                 with sqlite.writing(writer.engine) as connection:
                     connection.exec_driver_sql("DELETE FROM intent WHERE run_id = ?", (run.id,))
                 continue
-            return _complete(writer, run, intent, outcome, replan)
+            return _complete(writer, run, intent, outcome, ("running", "interrupted"))
     raise StateError(
         "the file changes faster than it can be written",
         where=str(writer.workspace / CORE_FILE),
@@ -179,33 +194,23 @@ def commit(
 
 
 def _commit_rows(writer: Writer, run: Run, edits: Sequence[Edit], outcome: Outcome) -> Committed:
-    """Carry out edits that touch no file: one transaction is all it takes."""
-    with sqlite.writing(writer.engine) as connection:
-        done = _learn(connection, writer, run, _facts_in(edits))
-        _write_rows(connection, writer, _rows(writer, edits), run, ACTOR)
-        planned = _Planned((), done.changes, done.refusals)
-        told = outcome if not done.evicted else replace(outcome, receipt={**outcome.receipt, "evicted": done.evicted})
-        ended = _outcome_json(told, planned, (), 0)
-        ended["receipt"].update(told.late())
-        _finish_row(connection, writer, run, ended, (RUNNING,))
-        writer.step("before:rows")
-    writer.step("after:rows")
-    return Committed(
-        memories=sum(change.before is None for change in done.changes), refused=tuple(guards.rows(done.refusals))
-    )
+    """Carry out edits that touch no file: one transaction is all it takes, and no intent."""
+    intent = {
+        "actor": ACTOR,
+        "rewrites": (),
+        "appends": (),
+        "changes": (),
+        "put_back": (),
+        "rows": _rows(writer, edits),
+        "facts": [asdict(edit) for edit in _facts_in(edits)],
+        "outcome": _outcome_json(outcome, Preview(), ()),
+    }
+    return _complete(writer, run, intent, outcome, (RUNNING,))
 
 
 def enter(connection: Connection, writer: Writer, agent_id: str, entry: Operate, run_id: str) -> None:
     """Put an entry into an agent's journal, in the transaction of what it tells of; no file holds any."""
-    passed = gate.judge(
-        connection,
-        agent_id,
-        entry.operations,
-        door=entry.door,
-        now=writer.now(),
-        new_hex=writer.new_id,
-        limits=writer.limits,
-    )
+    passed = writer.judge(connection, agent_id, entry.operations, entry.door)
     audit.record(connection, passed.changes, at=writer.now(), agent_id=agent_id, actor=ACTOR, run_id=run_id)
 
 
@@ -219,9 +224,7 @@ def _learn(connection: Connection, writer: Writer, run: Run, edits: Sequence[Edi
     refusals: list[Refusal] = []
     evicted: list[str] = []
     for edit in edits:
-        hand = learned.Hand(writer.now(), writer.new_id, writer.facts, writer.limits, ACTOR, run.id)
-        cited = partial(turns.sources, connection, edit.session_id)
-        done = learned.carry_out(connection, run.agent_id, edit, cited, hand)
+        done = learned.carry_out(connection, writer, run, edit)
         changes += done.changes
         refusals += done.refusals
         evicted += done.evicted
@@ -230,12 +233,19 @@ def _learn(connection: Connection, writer: Writer, run: Run, edits: Sequence[Edi
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a commit would do, as things are now."""
+    """What a commit does to the core, and what the guards refuse of it, as things are now."""
 
-    files: tuple[tuple[str, bytes | None, bytes], ...]  # path, bytes before (None where there is none), bytes after
-    changes: tuple[Change, ...]
-    refusals: tuple[Refusal, ...]
+    rewrites: tuple[dict[str, Any], ...] = ()
+    changes: tuple[Change, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
     passed: tuple[gate.Passed, ...] = ()  # what became of each list of operations; none of a rewrite
+    # Of what is not carried out: path, bytes before (None where there is none), bytes after.
+    files: tuple[tuple[str, bytes | None, bytes], ...] = ()
+
+    def is_as(self, foreseen: Preview) -> bool:
+        """Whether the guards let the same pass of the lists of operations that were looked at before."""
+        both = zip(self.passed, foreseen.passed, strict=False)
+        return len(self.passed) >= len(foreseen.passed) and all(_comes_to(a) == _comes_to(b) for a, b in both)
 
 
 def preview(writer: Writer, run: Run, edits: Sequence[Edit], ahead: Sequence[Change] = ()) -> Preview:
@@ -244,7 +254,7 @@ def preview(writer: Writer, run: Run, edits: Sequence[Edit], ahead: Sequence[Cha
     What earlier edits have come to, `ahead`, is part of what these come to, though none of it is written.
     """
     with held(writer.workspace) as place:
-        brought = bring(writer.hand(), place.workspace, run.agent_id)
+        brought = bring(writer, place.workspace, run.agent_id)
         file = _with_put_back(brought)
         bullets = bullets_of(file, writer.redact)
         files: dict[str, tuple[bytes | None, bytes]] = {}
@@ -259,11 +269,11 @@ def preview(writer: Writer, run: Run, edits: Sequence[Edit], ahead: Sequence[Cha
             facts = _learn(connection, writer, run, _facts_in(edits))
     if planned.rewrites:
         files = {CORE_FILE: (brought.data, base64.b64decode(planned.rewrites[0]["bytes"])), **files}
-    return Preview(
+    return replace(
+        planned,
         files=tuple((path, *both) for path, both in files.items()),
         changes=(*planned.changes, *facts.changes),
         refusals=(*planned.refusals, *facts.refusals),
-        passed=planned.passed,
     )
 
 
@@ -303,29 +313,26 @@ def locked(place: Place) -> Iterator[None]:
         lock.release()
 
 
-class _How(NamedTuple):
-    """How often a commit has been planned, and what it goes by."""
-
-    replan: int
-    revise: Revise | None
-    settled: bool
-    foreseen: Preview | None
-
-
 def _make_intent(
-    writer: Writer, place: Place, run: Run, edits: Sequence[Edit], outcome: Outcome, how: _How
+    writer: Writer,
+    place: Place,
+    run: Run,
+    edits: Sequence[Edit],
+    outcome: Outcome,
+    brought: Brought,
+    revise: Revise | None,
+    foreseen: Preview | None,
 ) -> dict[str, Any]:
-    brought = bring(writer.hand(), place.workspace, run.agent_id, settled=how.settled)
     # Ahead of the transaction, which would hold everybody up while a text is scanned. What only adds names no bullet.
-    names_some = how.revise is not None or any(isinstance(edit, Operate) for edit in edits)
+    names_some = revise is not None or any(isinstance(edit, Operate) for edit in edits)
     file = _with_put_back(brought)
     bullets = bullets_of(file, writer.redact) if names_some else []
     appends = [_plan_append(place.workspace, edit) for edit in edits if isinstance(edit, AppendDaily | AppendDiary)]
     with sqlite.writing(writer.engine) as connection:
         folders_of = (place.workspace, place.continuum)
-        revision = None if how.revise is None else how.revise(connection, folders_of, brought)
+        revision = None if revise is None else revise(connection, folders_of, brought)
         planned = _plan_core(connection, writer, run, edits, brought, _Told(file, bullets, revision))
-        if how.foreseen is not None and not planned.is_as(how.foreseen):
+        if foreseen is not None and not planned.is_as(foreseen):
             raise OutdatedError("the ledger was changed meanwhile", str(writer.workspace / CORE_FILE))
         intent = {
             "fence": run.fence,
@@ -338,7 +345,7 @@ def _make_intent(
             "rows": _rows(writer, edits) | _reverted(revision),
             # Facts have no file: they are changed when the files are, on the store as it is then.
             "facts": [asdict(edit) for edit in _facts_in(edits)],
-            "outcome": _outcome_json(outcome, planned, appends, how.replan),
+            "outcome": _outcome_json(outcome, planned, appends),
         }
         owns = "SELECT 1 FROM job_run WHERE id = ? AND fence = ? AND state = 'running' AND cancel_requested = 0"
         if connection.exec_driver_sql(owns, (run.id, run.fence)).first() is None:
@@ -360,9 +367,7 @@ def actor_of(edits: Sequence[Edit]) -> str:
     return gate.HUMAN if Door.OWNER in doors else gate.AGENT_TOOL if Door.TOOL in doors else ACTOR
 
 
-def _outcome_json(
-    outcome: Outcome, planned: _Planned, appends: Sequence[Mapping[str, Any]], replan: int
-) -> dict[str, Any]:
+def _outcome_json(outcome: Outcome, planned: Preview, appends: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     receipt = dict(outcome.receipt)
     receipt["files"] = [
         {"path": item["path"], "before": item["before"], "after": item["after"]} for item in planned.rewrites
@@ -379,8 +384,6 @@ def _outcome_json(
     receipt["memories_added"] = sum(change.before is None for change in planned.changes)
     if planned.refusals:
         receipt["refused"] = guards.rows(planned.refusals)
-    if replan:
-        receipt["replans"] = replan
     return {
         "state": outcome.state,
         "why": outcome.why,
@@ -392,21 +395,6 @@ def _outcome_json(
 
 
 # --- planning ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Planned:
-    """What a commit is going to do to the core, and what the guards refused of it."""
-
-    rewrites: tuple[dict[str, Any], ...] = ()
-    changes: tuple[Change, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
-    passed: tuple[gate.Passed, ...] = ()
-
-    def is_as(self, foreseen: Preview) -> bool:
-        """Whether the guards let the same pass of the lists of operations that were looked at before."""
-        both = zip(self.passed, foreseen.passed, strict=False)
-        return len(self.passed) >= len(foreseen.passed) and all(_comes_to(a) == _comes_to(b) for a, b in both)
 
 
 def _comes_to(passed: gate.Passed) -> tuple[list[tuple[str | None, str, bool, bool]], list[tuple[str, Sequence[str]]]]:
@@ -442,7 +430,7 @@ def _plan_core(
     edits: Sequence[Edit],
     brought: Brought,
     told: _Told,
-) -> _Planned:
+) -> Preview:
     """Plan what becomes of the ledger and of `MEMORY.md` on what both hold now."""
     whole = next((edit for edit in edits if isinstance(edit, RewriteCore)), None)
     if whole is not None:
@@ -457,17 +445,17 @@ def _plan_core(
     others = () if revision is None else tuple(encoded(*one, cut) for one in revision.rewrites)
     if revision is not None and revision.core is not None:
         rewrite = encoded(CORE_FILE, brought.data, None if revision.core_goes else revision.core)
-        return _Planned((rewrite, *others), tuple(changes), refusals, passed)
+        return Preview((rewrite, *others), tuple(changes), refusals, passed)
     live = memories.standing(connection, run.agent_id)
     new = core.edit(file, list(_file_edits(live, changes, told.bullets)))
     new = new if cut is None else cut.of_core(new)
     if new == (brought.data or b""):
-        return _Planned(others, tuple(changes), refusals, passed)
+        return Preview(others, tuple(changes), refusals, passed)
     lines = [[one.heading or "", one.content] for one in _coming(changes).values()]
     rewrite = encoded(CORE_FILE, brought.data, new, cut) | {"additions": lines}
     if revision is None:  # what goes back keeps the number it had
         changes = list(_placed(changes, live, new))
-    return _Planned((rewrite, *others), tuple(changes), refusals, passed)
+    return Preview((rewrite, *others), tuple(changes), refusals, passed)
 
 
 def _passed(
@@ -479,44 +467,24 @@ def _passed(
     with sqlite.undoing(connection) if several else nullcontext():
         audit.record(connection, told.ahead, at=writer.now(), agent_id=run.agent_id, actor=ACTOR, run_id=run.id)
         for operations, asked in _operations(connection, run, edits, told.file):
-            now = writer.now()
-            one = gate.judge(
-                connection,
-                run.agent_id,
-                operations,
-                door=asked.door,
-                now=now,
-                new_hex=writer.new_id,
-                limits=writer.limits,
-                seen=asked.seen,
-                begun=asked.begun,
-            )
+            one = writer.judge(connection, run.agent_id, operations, asked.door, seen=asked.seen, begun=asked.begun)
             passed.append(one)
             if several:
+                now = writer.now()
                 audit.record(connection, one.changes, at=now, agent_id=run.agent_id, actor=ACTOR, run_id=run.id)
     return tuple(passed)
 
 
-def _plan_rewrite(connection: Connection, writer: Writer, run: Run, edit: RewriteCore, brought: Brought) -> _Planned:
+def _plan_rewrite(connection: Connection, writer: Writer, run: Run, edit: RewriteCore, brought: Brought) -> Preview:
     """Plan a rewrite on the core it was decided on; on any other it is decided again."""
     if not brought.agrees or digest_of(brought.data) != digest_of(edit.old):
         raise OutdatedError("MEMORY.md was edited meanwhile", str(writer.workspace / CORE_FILE))
-    passed = gate.judge(
-        connection,
-        run.agent_id,
-        edit.operations,
-        door=Door.REWRITE,
-        now=writer.now(),
-        new_hex=writer.new_id,
-        limits=writer.limits,
-        seen=edit.seen,
-        rewrite=edit.rewrite,
-    )
+    passed = writer.judge(connection, run.agent_id, edit.operations, Door.REWRITE, seen=edit.seen, rewrite=edit.rewrite)
     if passed.refusals:  # all were let through when they were decided
         raise OutdatedError("the ledger was changed meanwhile", str(writer.workspace / CORE_FILE))
     lines = [[one.after.heading or "", one.after.content] for one in passed.changes if _comes(one)]
     rewrite = encoded(CORE_FILE, brought.data, edit.new) | {"additions": lines}
-    return _Planned((rewrite,) if edit.new != (brought.data or b"") else (), passed.changes)
+    return Preview((rewrite,) if edit.new != (brought.data or b"") else (), passed.changes)
 
 
 def _operations(
@@ -625,12 +593,17 @@ def _plan_append(workspace: OpenFolder, edit: AppendDaily | AppendDiary) -> dict
 def _rows(writer: Writer, edits: Sequence[Edit]) -> dict[str, Any]:
     now = writer.now()
     return {
-        "summaries": [_summary_row(edit, now) for edit in edits if isinstance(edit, KeepSummary)],
-        "watermarks": [
-            {"session_id": edit.session_id, "consumer": edit.consumer, "seq": edit.seq, "moved_at": now}
+        "summaries": [
+            {
+                "session_id": edit.session_id,
+                "summary": edit.summary,
+                "messages": json.dumps([asdict(message) for message in edit.messages], ensure_ascii=False),
+                "updated_at": now,
+            }
             for edit in edits
-            if isinstance(edit, MoveWatermark)
+            if isinstance(edit, KeepSummary)
         ],
+        "watermarks": [asdict(edit) | {"moved_at": now} for edit in edits if isinstance(edit, MoveWatermark)],
     }
 
 
@@ -638,24 +611,9 @@ def _reverted(revision: Revision | None) -> dict[str, Any]:
     """The watermarks, sections of the profile and notes of a revision, as an intent holds them."""
     if revision is None:
         return {}
-    marks = [[one.session_id, one.consumer, one.values] for one in revision.marks]
-    sections = [list(one) for one in revision.sections]
-    notes = [list(note) for note in revision.notes]
-    reverted = {"reverted": marks, "sections": sections, "notes": notes, "undone": list(revision.undone)}
+    lists = {"reverted": revision.marks, "sections": revision.sections, "notes": revision.notes}
+    reverted = {name: list(map(list, rows)) for name, rows in lists.items()} | {"undone": list(revision.undone)}
     return reverted if revision.erasure is None else reverted | {"erasure": revision.erasure}
-
-
-def _summary_row(edit: KeepSummary, now: str) -> dict[str, Any]:
-    messages = [
-        {"role": message.role, "text": message.text, "tokens": message.tokens, "seqs": list(message.seqs)}
-        for message in edit.messages
-    ]
-    return {
-        "session_id": edit.session_id,
-        "summary": edit.summary,
-        "messages": json.dumps(messages, ensure_ascii=False),
-        "updated_at": now,
-    }
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -742,36 +700,35 @@ def _apply_append(writer: Writer, place: Place, append: Mapping[str, Any], *, se
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
-def _complete(writer: Writer, run: Run, intent: Mapping[str, Any], outcome: Outcome | None, replan: int) -> Committed:
+def _complete(
+    writer: Writer, run: Run, intent: Mapping[str, Any], outcome: Outcome | None, states: Sequence[str]
+) -> Committed:
+    """Write the rows and end the run.
+
+    Once files may have changed, it has happened: whatever its row was made to say meanwhile is overruled by `states`.
+    """
+    receipt = intent["outcome"]["receipt"]
     if outcome is not None:
-        intent["outcome"]["receipt"].update(outcome.late())
-    # Once files may have changed, the run has happened: whatever its row was made to say meanwhile is overruled.
-    states = ("running", "interrupted") if outcome is not None else runs.STATES
+        receipt.update(outcome.late())
     with sqlite.writing(writer.engine) as connection:
         _write_ledger(connection, writer, run, intent)
         done = _learn(connection, writer, run, [edit_of_facts(one) for one in intent.get("facts", ())])
-        _add_learned(intent["outcome"]["receipt"], done)
+        receipt["memories_added"] += sum(change.before is None for change in done.changes)
+        if done.refusals:
+            receipt["refused"] = [*receipt.get("refused", ()), *guards.rows(done.refusals)]
+        if done.evicted:
+            receipt["evicted"] = list(done.evicted)
         _write_rows(connection, writer, intent["rows"], run, intent["actor"])
         _finish_row(connection, writer, run, intent["outcome"], states)
         connection.exec_driver_sql("DELETE FROM intent WHERE run_id = ?", (run.id,))
         writer.step("before:rows")
     writer.step("after:rows")
-    sqlite.empty_log(writer.engine)  # the plan held whole files, with whatever a person has put there
-    files = [item["path"] for item in intent["rewrites"]] + [item["path"] for item in intent["appends"]]
-    refused = tuple(intent["outcome"]["receipt"].get("refused", ()))
-    added = intent["outcome"]["receipt"]["memories_added"]
-    put_back = tuple(intent["put_back"])
+    files = [item["path"] for item in (*intent["rewrites"], *intent["appends"])]
+    if files:
+        sqlite.empty_log(writer.engine)  # the plan held whole files, with whatever a person has put there
+    refused, put_back = tuple(receipt.get("refused", ())), tuple(intent["put_back"])
     changes = (*_changes_of(intent), *done.changes)
-    return Committed(tuple(files), added, replan, run, refused, put_back, changes)
-
-
-def _add_learned(receipt: dict[str, Any], done: learned.Carried) -> None:
-    """Add to a run report what became of facts."""
-    receipt["memories_added"] += sum(change.before is None for change in done.changes)
-    if done.refusals:
-        receipt["refused"] = [*receipt.get("refused", ()), *guards.rows(done.refusals)]
-    if done.evicted:
-        receipt["evicted"] = list(done.evicted)
+    return Committed(tuple(files), receipt["memories_added"], run, refused, put_back, changes)
 
 
 def _write_ledger(connection: Connection, writer: Writer, run: Run, intent: Mapping[str, Any]) -> None:
@@ -823,19 +780,16 @@ def _write_rows(connection: Connection, writer: Writer, rows: Mapping[str, Any],
     for section, values in rows.get("sections", ()):
         profile.put(connection, run.agent_id, section, values)
     states: list[tuple[str, str, str | None]] = [tuple(note) for note in rows.get("notes", ())]
-    states += [("watermark", *_watermark_state(connection, row)) for row in rows["watermarks"]]
+    for row in rows["watermarks"]:
+        found = connection.exec_driver_sql(
+            "SELECT session_id, consumer, seq, moved_at, run_id FROM watermark WHERE session_id = ? AND consumer = ?",
+            (row["session_id"], row["consumer"]),
+        )
+        name = chain.watermark(row["session_id"], row["consumer"])
+        states.append(("watermark", name, chain.state(**dict(found.mappings().one()))))
     audit.note(connection, states, at=writer.now(), agent_id=run.agent_id, actor=actor, run_id=run.id)
     if "erasure" in rows:
         erasure.erase(connection, run.agent_id, rows["erasure"], writer.now())
-
-
-def _watermark_state(connection: Connection, row: Mapping[str, Any]) -> tuple[str, str]:
-    """A watermark's name in the audit, and its state there."""
-    found = connection.exec_driver_sql(
-        "SELECT session_id, consumer, seq, moved_at, run_id FROM watermark WHERE session_id = ? AND consumer = ?",
-        (row["session_id"], row["consumer"]),
-    )
-    return chain.watermark(row["session_id"], row["consumer"]), chain.state(**dict(found.mappings().one()))
 
 
 def _finish_row(
@@ -898,7 +852,7 @@ def settle(writer: Writer, run_id: str) -> Committed:
         receipt["settled"] = True
         if kept:
             receipt["conflicts"] = kept
-        return _complete(writer, run, intent, None, 0)
+        return _complete(writer, run, intent, None, runs.STATES)
 
 
 def _of_this_version(intent: dict[str, Any]) -> dict[str, Any]:
@@ -919,12 +873,10 @@ _NO_VALUES = dict.fromkeys(memories.COLUMNS) | {
 
 def _clear_leftovers(workspace: OpenFolder, intent: Mapping[str, Any]) -> list[str]:
     """Clear away what a stopped rewrite left; names the files that hold an edit which has no place any more."""
+    found = [(item["path"], item["before"], item["after"] or digest_of(None)) for item in intent["rewrites"]]
+    found += [(item["path"], None, regular.digest(item["create"].encode())) for item in intent["appends"]]
     kept: list[str] = []
-    for item in intent["rewrites"]:
-        with folders.made_way(workspace, item["path"]) as entry:
-            kept += [left.name for left in durable.settle(entry, item["before"], item["after"] or digest_of(None))]
-    for item in intent["appends"]:
-        made = regular.digest(item["create"].encode())
-        with folders.made_way(workspace, item["path"]) as entry:
-            kept += [left.name for left in durable.settle(entry, None, made)]
+    for path, before, after in found:
+        with folders.made_way(workspace, path) as entry:
+            kept += [left.name for left in durable.settle(entry, before, after)]
     return kept

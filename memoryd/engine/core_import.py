@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import Connection
 
+    from memoryd.engine.commit import Writer
     from memoryd.files.open_folder import OpenFolder
     from memoryd.ledger.memory import Memory, Source
     from memoryd.ledger.operation import Change
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 CORE_FILE = "MEMORY.md"
 SHORTENED = 0.5  # of the characters the ledger knows: a file with less looks half-saved
+_WAITS = "what memoryd has to write waits"
 OPERATION = "import"  # as the audit names what it does to the file
 
 
@@ -60,24 +62,12 @@ class Brought:
     before: tuple[Memory, ...] = ()  # the live core before the changes
 
 
-@dataclass(frozen=True, slots=True)
-class Hand:
-    """What an import works with."""
-
-    engine: Engine
-    now: Callable[[], str]
-    new_id: Callable[[], str]
-    step: Callable[[str], None]  # told before and after the transaction
-    settle_seconds: float  # that a file must have rested
-    redact: Callable[[Sequence[str]], list[str]] = list  # what a person keeps in the file is theirs, but not stored
-
-
 def digest_of(data: bytes | None) -> str:
     """The sha256 that stands for what the file holds; no file holds as much as an empty one."""
     return regular.digest(data or b"")
 
 
-def bring(hand: Hand, folder: OpenFolder, agent_id: str, *, settled: bool = False) -> Brought:
+def bring(writer: Writer, folder: OpenFolder, agent_id: str, *, settled: bool = False) -> Brought:
     """Bring the ledger to what the file says. The caller holds the agent's lock.
 
     `settled`: the caller has watched the file rest, so that it is whole however little it holds.
@@ -87,43 +77,29 @@ def bring(hand: Hand, folder: OpenFolder, agent_id: str, *, settled: bool = Fals
         StateError: it cannot be read.
     """
     data = regular.read(folder / CORE_FILE)
-    with sqlite.reading(hand.engine) as connection:
+    with sqlite.reading(writer.engine) as connection:
         known = memories.agreed(connection, agent_id)
         if known == digest_of(data):
             return Brought(data, agrees=True)
         live = memories.live(connection, agent_id, Kind.CORE)
     if data is None and not live and known is None:
         return Brought(data, agrees=True)
+    where = str(folder.path / CORE_FILE)
     if is_conflicted(data or b""):
-        raise UnfinishedError(
-            "holds a merge that nobody has solved yet",
-            str(folder.path / CORE_FILE),
-            "solve it; what memoryd has to write waits",
-        )
+        raise UnfinishedError("holds a merge that nobody has solved yet", where, f"solve it; {_WAITS}")
     if core.is_open(data or b""):  # all below it would go as if somebody had deleted it
-        raise UnfinishedError(
-            "holds a <private> that nothing closes",
-            str(folder.path / CORE_FILE),
-            "close it, or put the word in backticks; what memoryd has to write waits",
-        )
-    if not settled and (_is_fresh(folder, hand) or is_shortened(data, live)):
+        hint = f"close it, or put the word in backticks; {_WAITS}"
+        raise UnfinishedError("holds a <private> that nothing closes", where, hint)
+    if not settled and (_is_fresh(folder, writer) or is_shortened(data, live)):
         return Brought(data, agrees=False)
-    return _import(hand, agent_id, data, folder.path / CORE_FILE)
+    return _import(writer, agent_id, data, folder.path / CORE_FILE)
 
 
-def taken_over(hand: Hand, folder: OpenFolder, agent_id: str) -> Brought:
-    """Bring the ledger to what the file says, for a run that is to go by it. The caller holds the agent's lock."""
-    brought = bring(hand, folder, agent_id)
-    if not brought.agrees:
-        raise AwayError("MEMORY.md was edited a moment ago", str(folder.path / CORE_FILE), "the run waits for it")
-    return brought
-
-
-def _is_fresh(folder: OpenFolder, hand: Hand) -> bool:
+def _is_fresh(folder: OpenFolder, writer: Writer) -> bool:
     """Whether the file was written a moment ago. A time that is still to come was set by another clock."""
     entry = folder / CORE_FILE
-    age = moment_of(hand.now()).timestamp() - entry.lstat().st_mtime if entry.exists() else -1.0
-    return 0 <= age < hand.settle_seconds
+    age = moment_of(writer.now()).timestamp() - entry.lstat().st_mtime if entry.exists() else -1.0
+    return 0 <= age < writer.settle_seconds
 
 
 def is_shortened(data: bytes | None, live: Sequence[Memory]) -> bool:
@@ -132,11 +108,14 @@ def is_shortened(data: bytes | None, live: Sequence[Memory]) -> bool:
     return held < SHORTENED * sum(len(memory.content) for memory in live)
 
 
+def _is_new(change: Change) -> bool:
+    before, after = change.before, change.after
+    return after.is_live and (before is None or before.content != after.content)
+
+
 def _is_own(change: Change, own: Mapping[str, tuple[Source, ...]]) -> bool:
     """Whether a change is a new text that the agent's own tool wrote."""
-    before, after = change.before, change.after
-    is_new = after.is_live and (before is None or before.content != after.content)
-    return is_new and core.normal(after.content) in own
+    return _is_new(change) and core.normal(change.after.content) in own
 
 
 def _dated(change: Change, now: str) -> Change:
@@ -144,9 +123,7 @@ def _dated(change: Change, now: str) -> Change:
 
     What a file held when it was first imported stays undated, which is older than all that is dated.
     """
-    before, after = change.before, change.after
-    is_new = after.is_live and (before is None or before.content != after.content)
-    return replace(change, after=replace(after, origin_at=now)) if is_new else change
+    return replace(change, after=replace(change.after, origin_at=now)) if _is_new(change) else change
 
 
 def _cited(change: Change, own: Mapping[str, tuple[Source, ...]]) -> Change:
@@ -156,20 +133,20 @@ def _cited(change: Change, own: Mapping[str, tuple[Source, ...]]) -> Change:
     return replace(change, after=replace(change.after, sources=sources))
 
 
-def _import(hand: Hand, agent_id: str, data: bytes | None, path: Path) -> Brought:
-    bullets = bullets_of(core.parse(data or b""), hand.redact)
-    hand.step("before:import")
-    with sqlite.writing(hand.engine) as connection:
+def _import(writer: Writer, agent_id: str, data: bytes | None, path: Path) -> Brought:
+    bullets = bullets_of(core.parse(data or b""), writer.redact)
+    writer.step("before:import")
+    with sqlite.writing(writer.engine) as connection:
         live = memories.live(connection, agent_id, Kind.CORE)
         taken = memories.Taken(connection)
-        found = match(live, bullets, lambda: draw_id(Kind.CORE, hand.new_id, taken))
-        now = hand.now()
+        found = match(live, bullets, lambda: draw_id(Kind.CORE, writer.new_id, taken))
+        now = writer.now()
         changes = apply(
             {memory.id: memory for memory in live},
             found.operations,
             agent_id=agent_id,
             now=now,
-            new_hex=hand.new_id,
+            new_hex=writer.new_id,
             taken=taken,
         )
         texts = {core.normal(change.after.content) for change in changes if change.after.is_live}
@@ -180,7 +157,7 @@ def _import(hand: Hand, agent_id: str, data: bytes | None, path: Path) -> Brough
             audit.record(connection, list(group), at=now, agent_id=agent_id, actor=actor, run_id=None)
         if not found.put_back:
             agree(connection, agent_id, digest_of(data), now, operation=OPERATION, actor=HUMAN, run_id=None)
-    hand.step("after:import")
+    writer.step("after:import")
     return Brought(data, agrees=True, put_back=found.put_back, changes=tuple(changes), before=tuple(live))
 
 

@@ -11,8 +11,8 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.database import alarms, audit, memories, runs, sqlite
-from memoryd.engine import ledger_runs, sleeping
+from memoryd.database import audit, memories, runs, sqlite
+from memoryd.engine import ledger_runs, queueing
 from memoryd.engine.alarms import LATE
 from memoryd.engine.commit import held
 from memoryd.engine.core_import import CORE_FILE, UnfinishedError, bring, digest_of, is_shortened
@@ -78,7 +78,7 @@ class CoreWatch:
                 conflict = late.settle(one, place.workspace / one.name, is_over=is_over)
                 if conflict is not None:
                     text = f"{one.name} was written by somebody who had an older version open: {conflict.name}"
-                    self._alarm(agent.id, LATE, text, conflict.name)
+                    self.runner.set_alarm(LATE, text, agent.id, conflict.name)
 
     def _look(self, agent: Agent) -> None:
         stat = _stat(agent.workspace / CORE_FILE)
@@ -120,11 +120,10 @@ class CoreWatch:
                 with sqlite.reading(runner.engine) as connection:
                     if runs.agent_has_intent(connection, agent.id):
                         return False
-                with sqlite.reading(runner.engine) as connection:
                     entry = audit.last_of(connection, agent.id)
-                brought = bring(runner.writer(agent.workspace).hand(), place.workspace, agent.id, settled=settled)
+                brought = bring(runner.writer(agent.workspace), place.workspace, agent.id, settled=settled)
         except UnfinishedError as error:
-            self._alarm(agent.id, CONFLICT, f"MEMORY.md {error.what}")
+            runner.set_alarm(CONFLICT, f"MEMORY.md {error.what}", agent.id)
             return False
         if brought.agrees:
             self._report(agent, brought)
@@ -136,42 +135,27 @@ class CoreWatch:
         """An edit that takes most of the core away is a person's right, and looks just like an accident."""
         ended = sum(not change.after.is_live for change in brought.changes)
         if not ended or not is_shortened(brought.data, brought.before):
-            self._clear(agent_id, EMPTIED)
+            self.runner.set_alarm(EMPTIED, None, agent_id)
             return
         back = f"memoryd rollback --to {entry} --agent {agent_id}"
         held = len(brought.before)
         text = f"an edit of MEMORY.md took {ended} of {held} memories away; if that was not meant: {back}"
-        self._alarm(agent_id, EMPTIED, text)
+        self.runner.set_alarm(EMPTIED, text, agent_id)
 
     def _report(self, agent: Agent, brought: Brought) -> None:
-        self._clear(agent.id, CONFLICT)
+        self.runner.set_alarm(CONFLICT, None, agent.id)
         if brought.changes:
             self.runner.log.info("core file imported", agent=agent.id, changes=len(brought.changes))
         if brought.put_back:
             ids = ", ".join(f"{one.memory_id} was {one.was}" for one in brought.put_back)
-            self._alarm(agent.id, PROTECTED, f"an edit of MEMORY.md touched protected memories, put back: {ids}")
-            self._queue_put_back(agent.id)
+            text = f"an edit of MEMORY.md touched protected memories, put back: {ids}"
+            self.runner.set_alarm(PROTECTED, text, agent.id)
+            key = ledger_runs.import_key(agent.id)
+            with sqlite.writing(self.runner.engine) as connection:
+                row = queueing.row_of(self.runner.clock, ledger_runs.IMPORT, agent.id, "recovery", key=key)
+                runs.enqueue(connection, row)
         elif brought.changes:
-            self._clear(agent.id, PROTECTED)
-
-    def _queue_put_back(self, agent_id: str) -> None:
-        now = self.runner.clock.text()
-        row = {"id": sleeping.new_run_id(self.runner.clock), "kind": ledger_runs.IMPORT, "agent_id": agent_id}
-        row |= {"actor": "memoryd", "trigger": "recovery", "key": ledger_runs.import_key(agent_id)}
-        with sqlite.writing(self.runner.engine) as connection:
-            runs.enqueue(connection, row | {"created_at": now, "scheduled_for": now})
-
-    def _alarm(self, agent_id: str, kind: str, text: str, subject: str = "") -> None:
-        with sqlite.writing(self.runner.engine) as connection:
-            now = self.runner.clock.text()
-            alarms.raise_alarm(connection, kind=kind, text=text, now=now, agent_id=agent_id, subject=subject)
-
-    def _clear(self, agent_id: str, kind: str) -> None:
-        with sqlite.reading(self.runner.engine) as connection:
-            if not alarms.is_open(connection, kind=kind, agent_id=agent_id):
-                return
-        with sqlite.writing(self.runner.engine) as connection:
-            alarms.clear_alarm(connection, kind=kind, now=self.runner.clock.text(), agent_id=agent_id)
+            self.runner.set_alarm(PROTECTED, None, agent.id)
 
 
 def _stat(path: Path) -> _Stat:

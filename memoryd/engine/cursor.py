@@ -20,6 +20,8 @@ from memoryd.transcripts.format import UNHEARD
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sqlalchemy import RowMapping
+
     from memoryd.files.ranges import Handle, Stat
     from memoryd.transcripts.format import Identity, LineFormat
     from memoryd.transcripts.lines import BadSpan, Line
@@ -84,7 +86,7 @@ _COLUMNS = [one.name for one in fields(Cursor)]
 _COLUMNS = _COLUMNS[: _COLUMNS.index("skipped")]
 
 
-def from_row(row: Mapping[str, Any]) -> Cursor:
+def from_row(row: Mapping[str, Any] | RowMapping) -> Cursor:
     """Make a cursor of its row; it is not opened yet."""
     known = {name: value for name, value in row.items() if name != "skipped"}
     skipped = json.loads(row["skipped"])
@@ -154,12 +156,6 @@ def _same_ends(cursor: Cursor, handle: Handle) -> bool:
         and handle.sha256_range(max(0, cursor.offset - MARKER_BYTES), min(cursor.offset, MARKER_BYTES))
         == cursor.marker_sha256
     )
-
-
-def rewind(cursor: Cursor) -> None:
-    """Go back to the start: the file is another one, or another version of itself."""
-    cursor.generation += 1
-    start(cursor)
 
 
 def start(cursor: Cursor) -> None:
@@ -300,7 +296,6 @@ class Reading:
 
     found: list[Found] = field(default_factory=list)
     bad: list[BadSpan] = field(default_factory=list)
-    text_size: int = 0  # characters
 
 
 def read_on(cursor: Cursor, handle: Handle, size: int, limit: int, result: Reading) -> None:
@@ -346,7 +341,6 @@ def _consume(cursor: Cursor, handle: Handle, data: bytes, listed: list[Line], re
     _move(cursor, cursor.offset + len(data), ends)
     result.found += taken.found
     result.bad += taken.bad
-    result.text_size += taken.text_size
 
 
 def _take(cursor: Cursor, listed: list[Line]) -> Reading:
@@ -356,7 +350,7 @@ def _take(cursor: Cursor, listed: list[Line]) -> Reading:
     assert cursor.meetings is not None  # noqa: S101
     turns_of, identity, meetings = cursor.reader.turns, cursor.identity, cursor.meetings
     sha256, decode, result = hashlib.sha256, splitting.decode, Reading()
-    found, size = result.found, 0
+    found = result.found
     for line in listed:
         records, bad = decode(line)
         for record in records:
@@ -364,14 +358,11 @@ def _take(cursor: Cursor, listed: list[Line]) -> Reading:
             if turns:
                 _, first, last, data = record
                 digest = sha256(data).digest()
-                for turn in turns:
-                    found.append(Found(cursor, turn, first, last, digest))
-                    size += len(turn.text)
+                found.extend(Found(cursor, turn, first, last, digest) for turn in turns)
             if skipped:
                 cursor.skipped[skipped] += 1
         if bad:
             result.bad.extend(bad)
-    result.text_size = size
     return result
 
 
@@ -392,20 +383,12 @@ def _consume_long(cursor: Cursor, handle: Handle, stretch: Stretch, result: Read
         head, tail = handle.read(first, EXCERPT_BYTES), handle.read(last - EXCERPT_BYTES, EXCERPT_BYTES)
         turn = splitting.oversize_turn(head, tail, last - first, digest.hexdigest())
         result.found.append(Found(cursor, turn, first, last, digest.digest()))
-        result.text_size += len(turn.text)
     cursor.hasher = running
     _move(cursor, stretch.end, ends)
 
 
-class _Ends(NamedTuple):
-    """What a file is known again by, beside the hash of its consumed prefix."""
-
-    head_length: int
-    head_sha256: str
-    marker_sha256: str
-
-
-def _ends(cursor: Cursor, handle: Handle, offset: int, consumed: bytes) -> _Ends:
+def _ends(cursor: Cursor, handle: Handle, offset: int, consumed: bytes) -> tuple[int, str, str]:
+    """What a file is known again by, beside the hash of its prefix: length and hash of its head, hash of its marker."""
     head_length, head_sha256 = cursor.head_length, cursor.head_sha256
     if head_length < HEAD_BYTES:
         head_length = min(offset, HEAD_BYTES)
@@ -413,10 +396,10 @@ def _ends(cursor: Cursor, handle: Handle, offset: int, consumed: bytes) -> _Ends
     tail = consumed[-MARKER_BYTES:]
     if len(tail) < MARKER_BYTES:
         tail = handle.read(max(0, offset - MARKER_BYTES), min(offset, MARKER_BYTES))
-    return _Ends(head_length, head_sha256, hashlib.sha256(tail).hexdigest())
+    return head_length, head_sha256, hashlib.sha256(tail).hexdigest()
 
 
-def _move(cursor: Cursor, offset: int, ends: _Ends) -> None:
+def _move(cursor: Cursor, offset: int, ends: tuple[int, str, str]) -> None:
     cursor.since_verified += offset - cursor.offset
     cursor.offset = offset
     cursor.head_length, cursor.head_sha256, cursor.marker_sha256 = ends

@@ -8,11 +8,12 @@ the bullet with the row.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from itertools import groupby, islice
 from typing import TYPE_CHECKING
 
 from memoryd.database import audit, memories, sqlite
-from memoryd.engine import gate
+from memoryd.engine.gate import ACTOR
 from memoryd.jobs.job import Done, NothingToDo, Operate
 from memoryd.ledger.duplicates import Copy, redundant
 from memoryd.ledger.guards import Door
@@ -20,15 +21,14 @@ from memoryd.ledger.memory import Ending, Kind
 from memoryd.ledger.operation import Delete
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from sqlalchemy import Connection, Engine
 
     from memoryd.database.runs import Run
+    from memoryd.engine.commit import Writer
     from memoryd.ledger.duplicates import Redundant
-    from memoryd.ledger.guards import Limits
 
-ACTOR = "memoryd"
 BATCH = 1000
 _MIDDLE = 1 << 62
 _NONE = "no memory says what another says"
@@ -55,31 +55,23 @@ def duplicates(connection: Connection, agent_id: str, kind: Kind) -> Iterator[Re
         yield from redundant(sorted(copies, key=lambda one: (one.digest, not one.constitutional, one[3], one.id)))
 
 
-def run(
-    engine: Engine, run: Run, *, now: Callable[[], str], new_hex: Callable[[], str], limits: Limits
-) -> Done | NothingToDo:
+def run(writer: Writer, run: Run) -> Done | NothingToDo:
     """End the duplicates that are in no file, and say which bullets go with the commit."""
     ended = {}
     for kind in (Kind.FACT, Kind.JOURNAL):
-        with sqlite.reading(engine) as connection:
-            found = [(one.id, one.kept) for one in duplicates(connection, run.agent_id, kind)]
-        ended[str(kind)] = len(found)
-        waiting = iter(found)
+        with sqlite.reading(writer.engine) as connection:
+            pairs = [(one.id, one.kept) for one in duplicates(connection, run.agent_id, kind)]
+        ended[str(kind)] = len(pairs)
+        waiting = iter(pairs)
         while batch := list(islice(waiting, BATCH)):
-            with sqlite.writing(engine) as connection:
-                at, ends = now(), _deletes(batch)
-                passed = gate.judge(
-                    connection, run.agent_id, ends, door=Door.DEDUP, now=at, new_hex=new_hex, limits=limits
-                )
+            with sqlite.writing(writer.engine) as connection:
+                at, passed = writer.now(), writer.judge(connection, run.agent_id, _deletes(batch), Door.DEDUP)
                 audit.record(connection, passed.changes, at=at, agent_id=run.agent_id, actor=ACTOR, run_id=run.id)
-    with sqlite.reading(engine) as connection:
-        bullets = [(one.id, one.kept) for one in duplicates(connection, run.agent_id, Kind.CORE)]
-    receipt = {"dedup": ended | {str(Kind.CORE): len(bullets)}}
-    if not bullets and not any(ended.values()):
-        return NothingToDo(_NONE, receipt=receipt)
-    if not bullets:
+    bullets = found(writer.engine, run.agent_id, (Kind.CORE,))
+    receipt = {"dedup": ended | bullets.receipt["dedup"]}
+    if isinstance(bullets, NothingToDo) and any(ended.values()):
         return Done((), receipt)
-    return Done((Operate(tuple(_deletes(bullets)), Door.DEDUP),), receipt)
+    return replace(bullets, receipt=receipt)
 
 
 def found(engine: Engine, agent_id: str, kinds: Iterable[Kind] = Kind) -> Done | NothingToDo:

@@ -102,7 +102,7 @@ class Documents:
         cursor.rested = found is None
         if not unchanged or gone:
             ingest.set_fate(cursor, "new" if not known else "returned" if unchanged else "edited")
-        ingest.take(cursor, found or [])
+        ingest.take(cursor, reading.Reading(found or []))
 
     def _now(self, cursor: Cursor, data: bytes) -> list[Found]:
         now = now_file.parse(data, closed=not cursor.unfinished)

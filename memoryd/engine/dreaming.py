@@ -13,13 +13,15 @@ import secrets
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as wall_time
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.database import memories, runs, sqlite, turns
-from memoryd.engine import authorship, gate, modes, rejection, saving, sleeping
+from memoryd.engine import authorship, gate, modes, queueing, rejection, saving, sleeping
 from memoryd.engine.clock import moment_of, text_of
-from memoryd.engine.commit import held
-from memoryd.engine.core_import import Hand, bullets_of, places, taken_over
+from memoryd.engine.commit import Writer
+from memoryd.engine.core_import import bullets_of, places
+from memoryd.engine.queueing import candidates
 from memoryd.files import regular
 from memoryd.jobs.consolidation import UNKNOWN_ORIGIN, Earlier, Entry
 from memoryd.jobs.dream import JOB, DreamInputs
@@ -83,14 +85,10 @@ def flush(engine: Engine, settings: Settings, clock: Clock, agent_id: str, trigg
     if settings.modes.sleep == "off":
         return []
     found = []
-    for row in sleeping.candidates(engine, agent_id):
-        with sqlite.reading(engine) as connection:
-            mark = turns.watermark(connection, row["id"], CONSUMER)
-        run_id = sleeping.request(
-            engine, clock, row, mark, reason=sleeping.SUMMARY, trigger=trigger, actor=actor
-        ) or sleeping.open_run(engine, row["id"], mark)
-        found += [run_id] if run_id is not None else []
-    return found
+    for row in candidates(engine, agent_id):
+        run_id = sleeping.request(engine, clock, row, reason=sleeping.SUMMARY, trigger=trigger, actor=actor)
+        found.append(run_id or queueing.open_run(engine, CONSUMER, row["id"]))
+    return [run_id for run_id in found if run_id is not None]
 
 
 def queue(
@@ -101,32 +99,23 @@ def queue(
     One that is paused, or has an earlier dream waiting, has its slot used up, which says why.
     """
     queued = 0
-    for agent in settings.agents:
-        if modes.mode_of(engine, settings, agent.id, KIND) == modes.OFF:
+    for agent, name in queueing.agents_of_slot(engine, settings, KIND, slot, at):
+        if not agent.enabled or modes.mode_of(engine, settings, agent.id, KIND) == modes.OFF:
             continue
-        name = f"{KIND}:{agent.id}:{slot}"
         with sqlite.reading(engine) as connection:
-            if not agent.enabled or not runs.knows_agent(connection, agent.id) or runs.slot_is_used(connection, name):
-                continue
-            if turns.agent_seen_at(connection, agent.id) > text_of(at):
-                continue
             waiting = runs.open_by_key(connection, key_of(agent.id))
             is_paused = runs.is_paused(connection, agent.id)
         if is_paused or waiting is not None:
             with sqlite.writing(engine) as connection:
                 why = PAUSED if is_paused else f"dream {waiting} of an earlier night still waits"
-                runs.skip(
-                    connection, sleeping.new_run_id(clock), agent.id, trigger, clock.text(), why, slot=name, kind=KIND
-                )
+                run_id, now = queueing.new_run_id(clock), clock.text()
+                runs.skip(connection, run_id, agent.id, trigger, now, why, slot=name, kind=KIND)
             continue
-        flushed = flush(engine, settings, clock, agent.id, trigger, "memoryd")
-        now = clock.text()
-        behind = clock.text(ahead=timedelta(milliseconds=1))  # the sleeps, should they bear the same time
-        row = {"id": sleeping.new_run_id(clock), "kind": KIND, "agent_id": agent.id, "actor": "memoryd"}
-        row |= {"trigger": trigger, "slot": name, "key": key_of(agent.id), "created_at": behind, "scheduled_for": now}
-        options = {"scheduled": True, "flushed": flushed, "missed_slots": missed}
+        options = {"scheduled": True, "flushed": flush(engine, settings, clock, agent.id, trigger, "memoryd")}
+        row = queueing.row_of(clock, KIND, agent.id, trigger, slot=name, key=key_of(agent.id))
+        row |= {"created_at": clock.text(ahead=timedelta(milliseconds=1))}  # behind sleeps that bear the same time
         with sqlite.writing(engine) as connection:
-            queued += runs.enqueue(connection, row | {"options": options})
+            queued += runs.enqueue(connection, row | {"options": options | {"missed_slots": missed}})
     return queued
 
 
@@ -299,16 +288,15 @@ def _flushed(source: Gathered, run_ids: Sequence[str]) -> dict[str, Any]:
 
 def _inputs(source: Gathered, run: Run, entries: tuple[Entry, ...], standing: _Standing) -> DreamInputs:
     settings = source.settings
-    hand = Hand(
+    writer = Writer(
         source.engine,
+        source.workspace,
         source.clock.text,
         lambda: secrets.token_hex(4),
-        lambda _name: None,
-        settings.ingest.settle.total_seconds(),
-        source.scrubber.redact,
+        settle_seconds=settings.ingest.settle.total_seconds(),
+        redact=source.scrubber.redact,
     )
-    with held(source.workspace) as place:
-        brought = taken_over(hand, place.workspace, run.agent_id)
+    brought = writer.take_over(run.agent_id)
     file = brought.data or b""
     now = source.clock.text()
     limits = Limits(settings.guards.retention_floor, settings.guards.erosion_percent)
@@ -372,7 +360,8 @@ def _entries(source: Gathered, run: Run, files: Mapping[str, bytes]) -> tuple[tu
     with sqlite.reading(source.engine) as connection:
         for path, data in files.items():
             written = _written(connection, run.agent_id, path, data)
-            written += _noted(connection, run.agent_id, path, data)
+            noted = _written(connection, run.agent_id, path, data, _NOTED)
+            written += [one._replace(session_id=None) for one in noted]
             found += _of_file(source.settings, path, data, written, source.clock.text())
         found = list(_by_agent(connection, source.settings, run.agent_id, found))
     texts = source.scrubber.redact([one.text for one, _, _ in found])
@@ -426,10 +415,6 @@ def _written(connection: Connection, agent_id: str, path: str, data: bytes, whic
     return found
 
 
-def _noted(connection: Connection, agent_id: str, path: str, data: bytes) -> list[_Written]:
-    return [one._replace(session_id=None) for one in _written(connection, agent_id, path, data, _NOTED)]
-
-
 _Found = tuple[Entry, str | None, Source]
 
 
@@ -445,7 +430,8 @@ def _by_agent(connection: Connection, settings: Settings, agent_id: str, found: 
     busy: set[date] = set()
     if hands:
         own = authorship.own_texts(connection, agent_id, _start(settings, days[0]), hands)
-        busy = {day for day in days if _was_busy(connection, settings, agent_id, day)}
+        spans = {day: (_start(settings, day), _start(settings, day + timedelta(days=1))) for day in days}
+        busy = {day for day, span in spans.items() if authorship.was_working(connection, agent_id, *span)}
     for entry, run_id, span in found:
         origin = entry.origin
         if origin == _HAND and core.normal(entry.text) in own:
@@ -453,12 +439,6 @@ def _by_agent(connection: Connection, settings: Settings, agent_id: str, found: 
         elif origin == _HAND and entry.day in busy:
             origin = UNKNOWN_ORIGIN
         yield (replace(entry, origin=origin) if origin != entry.origin else entry), run_id, span
-
-
-def _was_busy(connection: Connection, settings: Settings, agent_id: str, day: date) -> bool:
-    return authorship.was_working(
-        connection, agent_id, _start(settings, day), _start(settings, day + timedelta(days=1))
-    )
 
 
 def _start(settings: Settings, day: date) -> str:
@@ -510,7 +490,7 @@ class _Grounds:
 
     def __init__(self, source: Gathered) -> None:
         self._source = source
-        self._known: dict[str, tuple[Footing, str]] = {}
+        self._ground = cache(self._read)
 
     def behind(self, run_id: str, entry: Entry) -> Behind:
         """Return the sentences that a line of a run's block stands on, each with its turn."""
@@ -527,11 +507,6 @@ class _Grounds:
         footing, session_id = self._ground(run_id)
         with sqlite.reading(self._source.engine) as connection:
             return turns.sources(connection, session_id, footing.seqs(entry.text))
-
-    def _ground(self, run_id: str) -> tuple[Footing, str]:
-        if run_id not in self._known:
-            self._known[run_id] = self._read(run_id)
-        return self._known[run_id]
 
     def _read(self, run_id: str) -> tuple[Footing, str]:
         with sqlite.reading(self._source.engine) as connection:

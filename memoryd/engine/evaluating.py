@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.counted import counted
 from memoryd.database import alarms, audit, job_modes, runs, sqlite, turns
-from memoryd.engine import dreaming, sleeping
+from memoryd.engine import dreaming, queueing
 from memoryd.engine.clock import text_of
 from memoryd.engine.modes import OFF, PROPOSE
 from memoryd.files import regular
@@ -216,10 +216,10 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str) -> int:
             ).first()
         if not agent.enabled or last > since or dreamt is None:
             continue
-        now, due = clock.text(), clock.text(ahead=timedelta(seconds=2))
-        row = {"id": sleeping.new_run_id(clock), "kind": KIND, "agent_id": agent.id, "actor": "memoryd"}
-        row |= {"trigger": "schedule", "slot": f"{KIND}:{agent.id}:{slot}", "created_at": now, "scheduled_for": due}
+        due = clock.text(ahead=timedelta(seconds=2))
+        name = f"{KIND}:{agent.id}:{slot}"
         with sqlite.writing(engine) as connection:
+            row = queueing.row_of(clock, KIND, agent.id, "schedule", slot=name, scheduled_for=due)
             queued += runs.enqueue(connection, row)
     return queued
 

@@ -11,8 +11,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from memoryd.database import memories, profile, runs, sqlite, turns
-from memoryd.engine.clock import text_of
-from memoryd.engine.sleeping import ASK_AGAIN, dailies, instructions, is_history, judges, new_run_id, timed
+from memoryd.engine import queueing
+from memoryd.engine.queueing import candidates
+from memoryd.engine.sleeping import dailies, instructions, is_history, judges, timed
 from memoryd.files import regular
 from memoryd.jobs.facts import CONSUMER, FactsInputs
 from memoryd.jobs.job import NothingToDo
@@ -48,7 +49,7 @@ def consider(engine: Engine, settings: Settings, clock: Clock, session_id: str) 
         if row is None or not _may_be_asked_about(connection, settings, clock, row):
             return None
         mark = turns.watermark(connection, session_id, CONSUMER)
-        waiting = runs.open_by_key(connection, _key(session_id, mark))
+        waiting = runs.open_by_key(connection, queueing.key_of(KIND, session_id, mark))
         if waiting is None and row["facts_look"] == _look(connection, row, row["last_seq"]):
             return None
     delay = timedelta(0) if row["state"] == "ended" else settings.facts.debounce
@@ -56,7 +57,8 @@ def consider(engine: Engine, settings: Settings, clock: Clock, session_id: str) 
         longest = settings.facts.debounce * LONGEST_WAIT
         runs.put_off(engine, waiting, clock.text(ahead=delay), longest=longest.total_seconds())
         return None
-    return request(engine, clock, row, mark, delay=delay)
+    trigger = "session-end" if row["state"] == "ended" else "threshold"
+    return queueing.request(engine, clock, KIND, row, trigger, scheduled_for=clock.text(ahead=delay))
 
 
 def _may_be_asked_about(connection: Connection, settings: Settings, clock: Clock, row: RowMapping) -> bool:
@@ -74,89 +76,15 @@ def _look(connection: Connection, row: RowMapping, upto: int) -> str:
     return f"{upto} {row['state']} {unscanned}"
 
 
-def _key(session_id: str, mark: int) -> str:
-    return f"{KIND}:{session_id}:{mark}"
-
-
-def request(
-    engine: Engine,
-    clock: Clock,
-    row: RowMapping,
-    mark: int,
-    *,
-    delay: timedelta = timedelta(0),
-    actor: str = "memoryd",
-) -> str | None:
-    """Queue the question about a session's turns past `mark`; None where one is open already, or died lately."""
-    run_id, key = new_run_id(clock), _key(row["id"], mark)
-    with sqlite.writing(engine) as connection:
-        if runs.open_by_key(connection, key) is not None:
-            return None
-        if actor != "human" and runs.gave_up_at(connection, key, text_of(clock.now() - ASK_AGAIN)):
-            return None
-        queued = runs.enqueue(
-            connection,
-            {
-                "id": run_id,
-                "kind": KIND,
-                "agent_id": row["agent_id"],
-                "session_id": row["id"],
-                "actor": actor,
-                "trigger": "manual" if actor == "human" else "session-end" if row["state"] == "ended" else "threshold",
-                "key": key,
-                "created_at": clock.text(),
-                "scheduled_for": clock.text(ahead=delay),
-            },
-        )
-    return run_id if queued else None
-
-
-def candidates(engine: Engine, agent_id: str) -> list[RowMapping]:
-    """List an agent's own sessions with turns past the watermark, the newest first."""
-    with sqlite.reading(engine) as connection:
-        rows = connection.exec_driver_sql(
-            "SELECT s.* FROM session s LEFT JOIN watermark w ON w.session_id = s.id AND w.consumer = ?"
-            " WHERE s.agent_id = ? AND s.parent_id IS NULL AND s.last_seq > coalesce(w.seq, 0)"
-            " ORDER BY s.last_turn_at DESC, s.id",
-            (CONSUMER, agent_id),
-        )
-        return list(rows.mappings())
-
-
-def unfinished(engine: Engine, settings: Settings, clock: Clock) -> list[str]:
-    """List the sessions that may have to be asked about though nothing new has come."""
-    flush = settings.ingest.history == "flush"
-    return [
-        row["id"]
-        for agent in settings.agents
-        for row in candidates(engine, agent.id)
-        if flush or not is_history(row, settings.sessions.idle_end, clock.now())
-    ]
-
-
 def ask_now(engine: Engine, clock: Clock, agent_id: str, session_id: str | None) -> list[str]:
     """Queue the questions that a person asks for, of one session or of all; returns the ids of the runs."""
-    found = []
-    for row in candidates(engine, agent_id):
-        if session_id is not None and row["id"] != session_id:
-            continue
-        with sqlite.reading(engine) as connection:
-            mark = turns.watermark(connection, row["id"], CONSUMER)
-        run_id = request(engine, clock, row, mark, actor="human")
-        if run_id is None:
-            with sqlite.reading(engine) as connection:
-                run_id = runs.open_by_key(connection, _key(row["id"], mark))
-            if run_id is not None:
-                runs.hurry(engine, run_id, clock.text())
-        found += [run_id] if run_id is not None else []
-    return found
+    rows = [row for row in candidates(engine, agent_id, KIND, ended=True) if session_id in {None, row["id"]}]
+    found = [queueing.request_by_hand(engine, clock, KIND, row) for row in rows]
+    return [run_id for run_id in found if run_id is not None]
 
 
 def hurry(engine: Engine, clock: Clock) -> list[str]:
     """Make the questions due that only wait for a session to be quiet; returns the ids of their runs."""
-    with sqlite.reading(engine) as connection:
-        if not runs.are_waiting(connection, KIND):
-            return []
     with sqlite.writing(engine) as connection:
         return runs.make_due(connection, KIND, clock.text())
 

@@ -16,7 +16,7 @@ from memoryd.database import audit, memories, profile, runs, sqlite
 from memoryd.engine import gate
 from memoryd.engine.commit import held
 from memoryd.engine.ledger_runs import EDIT
-from memoryd.engine.sleeping import new_run_id
+from memoryd.engine.queueing import new_run_id
 from memoryd.errors import StateError
 from memoryd.ledger import portable
 from memoryd.ledger.facts import Limits, Store, fact_of
@@ -206,21 +206,13 @@ class FactStore:
         return run_id
 
     def _write_profile(self, connection: Connection, sections: Mapping[Section, Entry], run_id: str, now: str) -> None:
-        states = [
-            (
-                "profile",
-                *profile.write(
-                    connection,
-                    self.agent_id,
-                    section,
-                    Entry(entry.text, entry.updated_at or now),
-                    sources=(),
-                    run_id=run_id,
-                    new_hex=_new_hex,
-                ),
+        states = []
+        for section, entry in sections.items():
+            at = Entry(entry.text, entry.updated_at or now)
+            name, state = profile.write(
+                connection, self.agent_id, section, at, sources=(), run_id=run_id, new_hex=_new_hex
             )
-            for section, entry in sections.items()
-        ]
+            states.append(("profile", name, state))
         audit.note(connection, states, at=now, agent_id=self.agent_id, actor=gate.HUMAN, run_id=run_id)
 
     @contextmanager

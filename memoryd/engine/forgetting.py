@@ -17,7 +17,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memoryd.database import audit, erasure, memories, profile, sqlite, texts, turns
+from memoryd.database import audit, erasure, memories, profile, query, sqlite, texts, turns
 from memoryd.engine import recording
 from memoryd.engine.clock import text_of, utc_now
 from memoryd.engine.core_import import CORE_FILE
@@ -190,17 +190,15 @@ def _known(connection: Connection, agent_id: str) -> _Known:
 def _grounded(connection: Connection, agent_id: str, tz: tzinfo) -> Grounded:
     """Whether a text stands in what is stored of records, or in other memories."""
     today = utc_now().astimezone(tz).date()
+    sql = "SELECT text FROM turn WHERE agent_id = ? AND record_id = ? AND part = ? AND text <> ''"
 
     def grounded(text: str, sources: Sequence[Source], parents: Sequence[str]) -> bool:
         records = [(parent, today) for parent in parents]
         for source in sources:
-            row = connection.exec_driver_sql(
-                "SELECT text FROM turn WHERE agent_id = ? AND record_id = ? AND part = ? AND text <> ''",
-                (agent_id, source.record_id, source.part),
-            ).first()
+            text_of_turn = query.text(connection, sql, agent_id, source.record_id, source.part)
             at = moment(source.at)
-            if row is not None:
-                records.append((row[0], at.astimezone(tz).date() if at else today))
+            if text_of_turn is not None:
+                records.append((text_of_turn, at.astimezone(tz).date() if at else today))
         return is_said(text, records)
 
     return grounded
@@ -287,10 +285,8 @@ def _shown(held: Mapping[str, Memory], verdict: Verdict, lines: Mapping[str, str
 
 
 def _marks(connection: Connection, sessions: Sequence[str]) -> dict[str, int]:
-    rows = connection.exec_driver_sql(
-        "SELECT id, last_seq FROM session WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(sessions)),)
-    )
-    return {row[0]: row[1] for row in rows}
+    sql = "SELECT id, last_seq FROM session WHERE id IN (SELECT value FROM json_each(?))"
+    return {row[0]: row[1] for row in query.rows(connection, sql, tuple(sessions))}
 
 
 def _told(connection: Connection, agent_id: str, found: Planned, lines: Mapping[str, str]) -> dict[str, Any]:

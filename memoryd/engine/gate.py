@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Change, Operation
 
-HUMAN = "human"  # as the audit names a person's own hand …
+ACTOR = "memoryd"  # who the audit says it was: memoryd itself …
+HUMAN = "human"  # … a person's own hand …
 AGENT_TOOL = "agent-tool"  # … and a tool that agents use
 
 

@@ -21,7 +21,7 @@ from sqlalchemy.exc import OperationalError
 from memoryd.database import sqlite
 from memoryd.engine import cursor as reading
 from memoryd.engine import recording, retry, store, unreadable
-from memoryd.engine.cursor import Cursor, Found
+from memoryd.engine.cursor import Cursor
 from memoryd.engine.cursors import Cursors
 from memoryd.engine.documents import Documents
 from memoryd.engine.scrubbing import UnscannedError
@@ -388,7 +388,8 @@ class Ingest:
         self.place(cursor, path, stat, same=what.name == "unchanged")
         self.set_fate(cursor, what.name)
         if what.action is Action.READ_AGAIN:
-            (reading.start if what.name == "new" else reading.rewind)(cursor)
+            cursor.generation += what.name != "new"  # else it is another file, or another version of itself
+            reading.start(cursor)
         if stat.size > cursor.offset and self._prepare(source, cursor, handle, stat.size):
             self._read_on(cursor, handle, stat.size)
             if rested and not cursor.unfinished:
@@ -396,11 +397,8 @@ class Ingest:
         cursor.rested = rested
 
     def _read_on(self, cursor: Cursor, handle: ranges.Handle, size: int) -> None:
-        result = reading.Reading()
-        try:
+        with self._taking(cursor) as result:
             reading.read_on(cursor, handle, size, READ_LIMIT, result)
-        finally:
-            self._take(cursor, result)
         self.cursors.keep_open(cursor)
         if cursor.session_id is not None:
             (self.unread.add if cursor.unfinished else self.unread.discard)(cursor.session_id)
@@ -408,11 +406,17 @@ class Ingest:
             self.look_again(cursor.path, 0)
 
     def _take_unended(self, cursor: Cursor, handle: ranges.Handle, size: int) -> None:
+        with self._taking(cursor) as result:
+            reading.take_unended(cursor, handle, size, result)
+
+    @contextlib.contextmanager
+    def _taking(self, cursor: Cursor) -> Iterator[reading.Reading]:
+        """Put to what is to be stored what a reading gave, also where it failed on the way."""
         result = reading.Reading()
         try:
-            reading.take_unended(cursor, handle, size, result)
+            yield result
         finally:
-            self._take(cursor, result)
+            self.take(cursor, result)
 
     def place(self, cursor: Cursor, path: str, stat: ranges.Stat, *, same: bool = False) -> None:
         """Record where the transcript lies and how it looked."""
@@ -492,14 +496,11 @@ class Ingest:
             self.log.info("transcript not read", agent=cursor.agent_id, path=cursor.path, why=why)
         cursor.note = why
 
-    def take(self, cursor: Cursor, found: list[Found]) -> None:
-        """Put turns to what is to be stored."""
-        self._take(cursor, reading.Reading(found, [], sum(len(one.turn.text) for one in found)))
-
-    def _take(self, cursor: Cursor, result: reading.Reading) -> None:
+    def take(self, cursor: Cursor, result: reading.Reading) -> None:
+        """Put what a reading gave to what is to be stored."""
         self.batch.found.extend(result.found)
         self.batch.bad.extend((cursor, span) for span in result.bad)
-        self.batch.size += result.text_size
+        self.batch.size += sum(len(one.turn.text) for one in result.found)
         self.batch.cursors[id(cursor)] = cursor
 
     # --- storing --------------------------------------------------------------------------------------------------

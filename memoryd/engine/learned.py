@@ -7,10 +7,11 @@ letter by letter stays one fact.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from memoryd.database import audit, memories, profile
-from memoryd.engine import gate
+from memoryd.database import audit, memories, profile, turns
+from memoryd.engine.gate import ACTOR
 from memoryd.ledger import forgetting
 from memoryd.ledger.facts import NewFact, Store, fact_of
 from memoryd.ledger.guards import Door, Guard, Refusal
@@ -19,27 +20,16 @@ from memoryd.ledger.operation import Delete
 from memoryd.ledger.profile import Entry, Section
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from sqlalchemy import Connection
 
+    from memoryd.database.runs import Run
+    from memoryd.engine.commit import Writer
     from memoryd.jobs.job import EditFacts, LearnedFact
-    from memoryd.ledger.facts import Created, Limits
-    from memoryd.ledger.guards import Limits as GuardLimits
-    from memoryd.ledger.memory import Memory, Source
+    from memoryd.ledger.facts import Created
+    from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Change
-
-
-@dataclass(frozen=True, slots=True)
-class Hand:
-    """What facts are written with."""
-
-    now: str
-    new_hex: Callable[[], str]
-    limits: Limits
-    guards: GuardLimits
-    actor: str
-    run_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +41,10 @@ class Carried:
     evicted: tuple[str, ...]
 
 
-def carry_out(
-    connection: Connection,
-    agent_id: str,
-    edit: EditFacts,
-    cited: Callable[[Iterable[int]], tuple[Source, ...]],
-    hand: Hand,
-) -> Carried:
+def carry_out(connection: Connection, writer: Writer, run: Run, edit: EditFacts) -> Carried:
     """Write facts and sections of the profile, and audit them."""
+    agent_id, now = run.agent_id, writer.now()
+    cited = partial(turns.sources, connection, edit.session_id)
     live = {memory.id: memory for memory in memories.live(connection, agent_id, Kind.FACT)}
     graves = memories.tombstones(connection, agent_id)
     wanted, refusals = _wanted(edit.learned, live, graves)
@@ -67,25 +53,35 @@ def carry_out(
     news = [NewFact(one.content, one.category, one.confidence, cited(one.sources), note=one.note) for one in wanted]
     created = store.create(
         news,
-        hand.limits,
-        hand.now,
-        lambda taken: draw_id(Kind.FACT, hand.new_hex, taken),
+        writer.facts,
+        now,
+        lambda taken: draw_id(Kind.FACT, writer.new_id, taken),
         memories.Taken(connection),
         {memory.id for memory in live.values() if memory.constitutional},
     )
     ends = _ends(edit, wanted, created, live)
-    passed = gate.judge(
+    passed = writer.judge(
         connection,
         agent_id,
         [*created.operations, *ends],
-        door=Door.EXTRACTION,
-        now=hand.now,
-        new_hex=hand.new_hex,
-        limits=hand.guards,
+        Door.EXTRACTION,
         said_anew={hash_of(one.content) for one in wanted if one.said_anew},
     )
-    audit.record(connection, passed.changes, at=hand.now, agent_id=agent_id, actor=hand.actor, run_id=hand.run_id)
-    _write_profile(connection, agent_id, edit, cited, hand)
+    audit.record(connection, passed.changes, at=now, agent_id=agent_id, actor=ACTOR, run_id=run.id)
+    sections = [
+        profile.write(
+            connection,
+            agent_id,
+            Section(one.section),
+            Entry(one.text, now),
+            sources=cited(one.sources),
+            run_id=run.id,
+            new_hex=writer.new_id,
+        )
+        for one in edit.sections
+    ]
+    states = [("profile", *section) for section in sections]
+    audit.note(connection, states, at=now, agent_id=agent_id, actor=ACTOR, run_id=run.id)
     done = {change.memory_id for change in passed.changes}
     evicted = tuple(fact.id for fact in created.evicted if fact.id in done)
     return Carried(passed.changes, (*refusals, *passed.refusals), evicted)
@@ -122,28 +118,3 @@ def _ends(edit: EditFacts, wanted: Sequence[LearnedFact], created: Created, live
         if old in live and old not in evicted:
             ends.setdefault(old, Delete(old, Ending.DELETED))
     return list(ends.values())
-
-
-def _write_profile(
-    connection: Connection,
-    agent_id: str,
-    edit: EditFacts,
-    cited: Callable[[Iterable[int]], tuple[Source, ...]],
-    hand: Hand,
-) -> None:
-    states = [
-        (
-            "profile",
-            *profile.write(
-                connection,
-                agent_id,
-                Section(one.section),
-                Entry(one.text, hand.now),
-                sources=cited(one.sources),
-                run_id=hand.run_id,
-                new_hex=hand.new_hex,
-            ),
-        )
-        for one in edit.sections
-    ]
-    audit.note(connection, states, at=hand.now, agent_id=agent_id, actor=hand.actor, run_id=hand.run_id)

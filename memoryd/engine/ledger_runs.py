@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from memoryd.counted import counted
-from memoryd.database import runs, sqlite, turns
-from memoryd.engine import dedup, restore, saving, sleeping, time_machine
-from memoryd.engine.clock import text_of
+from memoryd.database import runs, sqlite
+from memoryd.engine import dedup, queueing, restore, saving, time_machine
 from memoryd.engine.saving import Decided
 from memoryd.engine.time_machine import Target
 from memoryd.errors import RefusedError
@@ -56,9 +55,7 @@ def decide(writer: Writer, journal: Journal, run: Run, *, at_once: bool = True) 
     """
     if run.kind == DEDUP:
         writer.take_over(run.agent_id)
-        if not at_once:
-            return Decided(dedup.found(writer.engine, run.agent_id))
-        return Decided(dedup.run(writer.engine, run, now=writer.now, new_hex=writer.new_id, limits=writer.limits))
+        return Decided(dedup.run(writer, run) if at_once else dedup.found(writer.engine, run.agent_id))
     if run.kind == ROLLBACK:
         return _rollback(writer, journal, run)
     if run.kind in saving.KINDS:
@@ -85,18 +82,10 @@ def import_key(agent_id: str) -> str:
 def queue_dedup(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
     """Queue a dedup of each agent, once for this slot; returns how many. One first seen later has no part in it."""
     queued = 0
-    for agent in settings.agents:
-        name = f"{DEDUP}:{agent.id}:{slot}"
-        with sqlite.reading(engine) as connection:
-            if not agent.enabled or not runs.knows_agent(connection, agent.id) or runs.slot_is_used(connection, name):
-                continue
-            if turns.agent_seen_at(connection, agent.id) > text_of(at):
-                continue
-        now = clock.text()
-        row = {"id": sleeping.new_run_id(clock), "kind": DEDUP, "agent_id": agent.id, "actor": "memoryd"}
-        row |= {"trigger": trigger, "slot": name, "created_at": now, "scheduled_for": now}
-        with sqlite.writing(engine) as connection:
-            queued += runs.enqueue(connection, row)
+    for agent, name in queueing.agents_of_slot(engine, settings, DEDUP, slot, at):
+        if agent.enabled:
+            with sqlite.writing(engine) as connection:
+                queued += runs.enqueue(connection, queueing.row_of(clock, DEDUP, agent.id, trigger, slot=name))
     return queued
 
 

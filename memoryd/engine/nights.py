@@ -63,15 +63,6 @@ def review(runner: Runner) -> None:
     for agent in runner.settings.agents:
         with sqlite.reading(runner.engine) as connection:
             found = barren(connection, agent.id)
-            is_open = alarms.is_open(connection, kind=ALARM, agent_id=agent.id)
-        is_due = len(found) >= MOST
-        if is_due == is_open:
-            continue
-        now = runner.clock.text()
-        with sqlite.writing(runner.engine) as connection:
-            if not is_due:
-                alarms.clear_alarm(connection, kind=ALARM, now=now, agent_id=agent.id)
-                continue
-            text = f"{MOST} nights had something to dream of and changed nothing: {', '.join(found)}; see job show"
-            alarms.raise_alarm(connection, kind=ALARM, text=text, now=now, agent_id=agent.id)
-        runner.log.error("alarm", kind=ALARM, agent=agent.id, runs=found)
+        text = f"{MOST} nights had something to dream of and changed nothing: {', '.join(found)}; see job show"
+        if alarms.set_alarm(runner.engine, ALARM, text if len(found) >= MOST else None, runner.clock.text(), agent.id):
+            runner.log.error("alarm", kind=ALARM, agent=agent.id, runs=found)

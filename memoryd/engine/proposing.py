@@ -10,8 +10,9 @@ whose run is answered, or never came to propose, is cleared away by whoever look
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.database import memories, runs, sqlite, turns
 from memoryd.database.runs import ACCEPT
@@ -47,15 +48,11 @@ ALARM = "proposals"  # of those that cannot be taken back
 FORGOTTEN = "something was forgotten meanwhile: it is decided anew"
 
 
-@dataclass(frozen=True, slots=True)
-class Drafted:
+class Drafted(NamedTuple):
     """A proposal that is not stored yet."""
 
-    path: str  # in the workspace
-    data: bytes
-    kept: str  # the edits, as the row keeps them
-    digest: str  # the same for equal edits
-    made_from: str | None  # the same for an equal input, where the job has told
+    data: bytes  # of its file
+    row: dict[str, str | None]  # the edits and the digests that tell equal edits and equal input, as its row has them
     told: dict[str, Any]  # for the receipt: never a text
 
 
@@ -82,13 +79,10 @@ def draft(writer: Writer, run: Run, done: Done, tz: tzinfo) -> Drafted | None:
     with sqlite.reading(writer.engine) as connection:
         marks = list(_marks(connection, done.edits))
     kept = {"edits": decided.dump(done.edits), "marks": marks, "receipt": done.receipt, "summary": done.summary}
-    counted: dict[str, int] = {}
-    for what, _, _ in operations:
-        counted[what] = counted.get(what, 0) + 1
-    path = tier.path_of(run.id)
-    told = {"path": path, "files": [one.path for one in files], "operations": counted, "refused": len(shown.refused)}
-    digest = decided.digest(done.edits)
-    return Drafted(path, tier.render(shown), json.dumps(kept), digest, done.made_from, told)
+    counted = dict(Counter(what for what, _, _ in operations))
+    told = {"path": tier.path_of(run.id), "files": [one.path for one in files], "operations": counted}
+    row = {"kept": json.dumps(kept), "input_hash": decided.digest(done.edits), "made_from": done.made_from}
+    return Drafted(tier.render(shown), row, told | {"refused": len(shown.refused)})
 
 
 def changes_nothing(planned: Preview, edits: Sequence[Edit]) -> bool:
@@ -138,15 +132,15 @@ def store(writer: Writer, run: Run, drafted: Drafted, outcome: Outcome, notes: S
         AwayError: the file cannot be written: a folder on the way is a link, or another's.
         StaleRunError: the run belongs to another claim by now.
     """
+    path = tier.path_of(run.id)
     try:
-        with held(writer.workspace) as place, folders.made_way(place.workspace, drafted.path) as entry:
+        with held(writer.workspace) as place, folders.made_way(place.workspace, path) as entry:
             old = regular.read(entry)
             if old != drafted.data:
                 durable.replace(entry, drafted.data, None if old is None else regular.digest(old), writer.step)
     except StateError as error:  # no fault of the run, which has been paid for: it waits until a person has mended it
         raise AwayError(error.what, error.where, error.hint) from error
-    kept = {"kept": drafted.kept, "input_hash": drafted.digest, "made_from": drafted.made_from}
-    commit(writer, run, notes, replace(outcome, state=runs.PROPOSED, row={**outcome.row, **kept}))
+    commit(writer, run, notes, replace(outcome, state=runs.PROPOSED, row={**outcome.row, **drafted.row}))
 
 
 def decide(engine: Engine, run: Run, now: str) -> Done:
@@ -177,7 +171,7 @@ def decide(engine: Engine, run: Run, now: str) -> Done:
     rest: list[Edit] = [one for one in edits if isinstance(one, MoveWatermark)]
     if found.kind == refining.KIND:
         text = f"The refinement {proposal_id} was rejected on {now[:10]}: nothing of it was done."
-        rest.append(refining.entry(text, now))
+        rest.append(proposed_refining.entry(text, now))
     return Done(tuple(rest), {"rejects": proposal_id})
 
 
@@ -218,13 +212,6 @@ def one_by_one(step: Done) -> Done:
     return replace(step, edits=tuple(edits), receipt={**step.receipt, "one_by_one": True})
 
 
-def waiting(connection: Connection, run: Run) -> str | None:
-    """The proposal of the same job, about no session, that waits for an answer; None where there is none."""
-    if run.session_id is not None:
-        return None
-    return next((one.id for one in runs.proposals(connection, run.agent_id) if one.kind == run.kind), None)
-
-
 def take_back(writer: Writer, agent_id: str, why: str, kinds: Sequence[str] | None = None) -> int:
     """Take open proposals of an agent back, of these kinds or all; returns how many. Their files go first.
 
@@ -245,7 +232,7 @@ def take_back(writer: Writer, agent_id: str, why: str, kinds: Sequence[str] | No
                 if taken and one.kind == refining.KIND:
                     now = writer.now()
                     text = f"was taken back on {now[:10]} ({why}): nothing of it was done."
-                    entry = refining.entry(f"The refinement {one.id} {text}", now)
+                    entry = proposed_refining.entry(f"The refinement {one.id} {text}", now)
                     enter(connection, writer, agent_id, entry, one.id)
                 count += taken
     return count

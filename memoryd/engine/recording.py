@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import secrets
 import uuid
-from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -91,14 +90,8 @@ def change(path: Path, changed: Callable[[list[dict[str, Any]]], list[dict[str, 
         return True
 
 
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    lock = Lock(folder / ".lock")
-    lock.acquire(PATIENCE)
-    try:
-        yield
-    finally:
-        lock.release()
+def _alone(folder: Path) -> Lock:
+    return Lock(folder / ".lock", PATIENCE)
 
 
 def without(message: dict[str, Any], cut: Callable[[str], str]) -> dict[str, Any]:
@@ -166,17 +159,15 @@ def _spoken(messages: Sequence[dict[str, Any]]) -> list[str]:
 
 def _news(session: _Session, given: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """What is not recorded: all behind what is known, and the system's messages that never were."""
-    systems = {chat.digest(message) for message in session.recorded if chat.role_of(message) is Role.SYSTEM}
+    known = {chat.digest(message) for message in session.recorded if chat.role_of(message) is Role.SYSTEM}
     new, spoken = [], 0
     for message in given:
-        if chat.role_of(message) is Role.SYSTEM:
-            if chat.digest(message) not in systems:
-                systems.add(chat.digest(message))
-                new.append(message)
-            continue
-        spoken += 1
-        if spoken > session.known:
-            new.append(message)
+        if chat.role_of(message) is not Role.SYSTEM:
+            spoken += 1
+            is_new = spoken > session.known
+        elif is_new := (digest := chat.digest(message)) not in known:
+            known.add(digest)
+        new += [message] if is_new else []
     return new
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memoryd.database import alarms, memories, runs, sqlite, turns
-from memoryd.engine import modes, refining, sleeping
+from memoryd.database import alarms, memories, runs, sqlite
+from memoryd.engine import modes, queueing, refining
 from memoryd.engine.clock import text_of
 from memoryd.gauge.estimate import CHARACTERS_PER_TOKEN
 from memoryd.jobs.refine import AGENT_DECLINED, UNCLEAR
@@ -33,31 +33,22 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datet
     An agent that is paused or disabled, or has a refinement under way, has its slot used up, which says why.
     """
     queued = 0
-    for agent in settings.agents:
-        name = f"{refining.KIND}:{agent.id}:{slot}"
-        with sqlite.reading(engine) as connection:
-            if not runs.knows_agent(connection, agent.id) or runs.slot_is_used(connection, name):
-                continue
-            if turns.agent_seen_at(connection, agent.id) > text_of(at):
-                continue
-        if modes.mode_of(engine, settings, agent.id, refining.KIND) == modes.OFF:
-            continue
-        with sqlite.writing(engine) as connection:
-            queued += _enqueue(connection, agent, clock, trigger, name)
+    for agent, name in queueing.agents_of_slot(engine, settings, refining.KIND, slot, at):
+        if modes.mode_of(engine, settings, agent.id, refining.KIND) != modes.OFF:
+            with sqlite.writing(engine) as connection:
+                queued += _enqueue(connection, agent, clock, trigger, name)
     return queued
 
 
 def _enqueue(connection: Connection, agent: Agent, clock: Clock, trigger: str, slot: str) -> int:
-    now, run_id = clock.text(), sleeping.new_run_id(clock)
     why = "the agent is not enabled" if not agent.enabled else None
     if runs.is_paused(connection, agent.id):
         why = "the agent is paused"
-    row = {"id": run_id, "kind": refining.KIND, "agent_id": agent.id, "actor": "memoryd", "trigger": trigger}
-    row |= {"key": refining.key_of(agent.id), "slot": slot, "created_at": now, "scheduled_for": now}
+    row = queueing.row_of(clock, refining.KIND, agent.id, trigger, key=refining.key_of(agent.id), slot=slot)
     if why is None and runs.enqueue(connection, row):
         return 1
     why = why or "a refinement waits or runs already"
-    runs.skip(connection, run_id, agent.id, trigger, now, why, slot=slot, kind=refining.KIND)
+    runs.skip(connection, row["id"], agent.id, trigger, clock.text(), why, slot=slot, kind=refining.KIND)
     return 0
 
 
@@ -76,7 +67,9 @@ def consider(engine: Engine, settings: Settings, clock: Clock, log: Log, since: 
             last = runs.last_of_kind(connection, agent.id, refining.KIND, but=_UNASKED)
         over = agent.enabled and tokens > settings.refine.trigger_tokens
         is_on = over and modes.mode_of(engine, settings, agent.id, refining.KIND) != modes.OFF
-        _tell(engine, clock, log, agent, _why(settings, tokens, last, is_on=is_on) if over else None)
+        text = _why(settings, tokens, last, is_on=is_on) if over else None
+        if alarms.set_alarm(engine, ALARM, text, clock.text(), agent.id):
+            log.warning("alarm", kind=ALARM, agent=agent.id, text=text)
         if is_on:
             queued += _queue_over(engine, agent, clock, text_of(since()))
     return queued
@@ -88,9 +81,7 @@ def _queue_over(engine: Engine, agent: Agent, clock: Clock, since: str) -> int:
         asked = runs.asked_since(connection, agent.id, refining.KIND, since, but=_UNASKED, trigger="threshold")
     if paused or asked:
         return 0
-    now = clock.text()
-    row = {"id": sleeping.new_run_id(clock), "kind": refining.KIND, "agent_id": agent.id, "actor": "memoryd"}
-    row |= {"trigger": "threshold", "key": refining.key_of(agent.id), "created_at": now, "scheduled_for": now}
+    row = queueing.row_of(clock, refining.KIND, agent.id, "threshold", key=refining.key_of(agent.id))
     with sqlite.writing(engine) as connection:
         return int(runs.enqueue(connection, row))
 
@@ -110,16 +101,3 @@ def _why(settings: Settings, tokens: int, last: tuple[str, str, str] | None, *, 
             f"{size}, and it was not refined on {last[1][:10]} ({last[2]}): memoryd job run refine asks the agent again"
         )
     return None
-
-
-def _tell(engine: Engine, clock: Clock, log: Log, agent: Agent, text: str | None) -> None:
-    with sqlite.reading(engine) as connection:
-        is_open = alarms.is_open(connection, kind=ALARM, agent_id=agent.id)
-    if is_open == (text is not None):
-        return
-    with sqlite.writing(engine) as connection:
-        if text is None:
-            alarms.clear_alarm(connection, kind=ALARM, now=clock.text(), agent_id=agent.id)
-        else:
-            alarms.raise_alarm(connection, kind=ALARM, text=text, now=clock.text(), agent_id=agent.id)
-            log.warning("alarm", kind=ALARM, agent=agent.id, text=text)

@@ -7,61 +7,67 @@ short by the end of a process; it does not go on, but decides what becomes of th
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from memoryd.database import audit, memories, runs, spend, sqlite
 from memoryd.engine import commit as committing
-from memoryd.engine import dedup, gate, ledger_runs, sleeping, time_machine
-from memoryd.engine.answering import OFFLINE
+from memoryd.engine import dedup, gate, ledger_runs, rejection, sleeping, time_machine
+from memoryd.engine.answering import OFFLINE, Asked
+from memoryd.engine.proposed_refining import PENDING, WAITS, Shadow, entry, with_id
 from memoryd.engine.scrubbing import SecretError, redacted_json
 from memoryd.engine.time_machine import Target
 from memoryd.errors import RefusedError, StateError
 from memoryd.files import regular
 from memoryd.gauge.estimate import estimate
-from memoryd.jobs import knife, refine, tally
-from memoryd.jobs.job import Applied, Apply, Ask, Declined, Done, Found, NothingToDo, Operate, Search
-from memoryd.jobs.refine import Over, RefineInputs
-from memoryd.jobs.refinement import BREAKER, BREAKERS, COMPLETED, Session, first_said
+from memoryd.jobs import decided, knife, refine, tally
+from memoryd.jobs.job import Applied, Ask, Done, NothingToDo, Operate
+from memoryd.jobs.reader import JOB as VERIFY
+from memoryd.jobs.refine import Apply, RefineInputs, Talk
+from memoryd.jobs.refinement import BREAKER, CANCELLED, COMPLETED, Session, ending, first_said, restored
 from memoryd.jobs.tally import Audited
-from memoryd.ledger.guards import Door, Guard, Limits, Refusal, core_tokens
+from memoryd.ledger import guards
+from memoryd.ledger.guards import Guard, Limits, Refusal, core_tokens
 from memoryd.ledger.memory import PREFIXES, Kind
-from memoryd.ledger.operation import Add, text_of
+from memoryd.ledger.operation import text_of
 from memoryd.llm.failure import ModelError, Trouble
 from memoryd.recall.query import parse
 from memoryd.recall.snippet import held
 from memoryd.worker.client import ClosedError, WorkerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import date
 
     from sqlalchemy import Connection
 
-    from memoryd.config import Agent, Settings
     from memoryd.config import Refine as RefineSettings
+    from memoryd.config import Settings
     from memoryd.database.runs import Run
-    from memoryd.engine.commit import Committed, Writer
+    from memoryd.engine.commit import Writer
     from memoryd.engine.core_import import Brought
-    from memoryd.files.log import Log
+    from memoryd.engine.gate import Passed
+    from memoryd.engine.runner import Runner
+    from memoryd.engine.second_reader import SecondReader
     from memoryd.files.open_folder import OpenFolder
     from memoryd.jobs.job import Reply
-    from memoryd.jobs.refine import RefineStep
+    from memoryd.jobs.refine import Steps
     from memoryd.jobs.tally import Tally
     from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Change
 
+T = TypeVar("T")
 KIND = ledger_runs.REFINE
+AGENT = "agent"  # who calls the tools, as the options of a run name it; else a model that is asked
 DEDUP = ledger_runs.DEDUP
 READER = "reader"  # what the second reader was asked, as the run report names it
-TAG = "refinement"  # of the journal's entries
 LONGEST_GUIDE = 20_000  # characters
 ALL_AT_ONCE = 1 << 40
 USUAL_ROOM = 24_000  # of a model that nothing is known of
 LEAST_ROOM = 500
 STOPPED = "memoryd was stopped"
-CANCELLED = "cancelled by hand"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,98 +75,108 @@ class Refiner:
     """What one refinement works with.
 
     Attributes:
+        runner: carries the run out.
         source: what inputs are gathered from.
         writer: what commits work with.
         run: the run.
-        ask: gets the reply to a question, of the model or of the second reader.
-        read: tells what the second reader was asked, for the run report.
-        go_on: raises where the run is to stop.
-        room: tokens of the ledger that one conversation may be shown.
-        noted: told of each commit.
-        log: of the runner.
+        reader: the second reader of new texts.
+        proposes: what it comes to is put to a person; else each change is written at once.
         kept: what the receipt keeps beside the refinement.
+        shadow: what one that proposes has come to.
     """
 
+    runner: Runner
     source: sleeping.Source
     writer: Writer
     run: Run
-    ask: Callable[[Ask], Reply]
-    go_on: Callable[[], None]
-    room: int
-    noted: Callable[[Committed], None]
-    log: Log
-    read: Callable[[], dict[str, Any]] = dict
+    reader: SecondReader
+    proposes: bool
     kept: dict[str, Any] = field(default_factory=dict)
+    shadow: Shadow = field(default_factory=Shadow)
 
-    def carry_out(self) -> None:
-        """Refine, and end the run.
+    def carry_out(self, how: Callable[[Refiner], None]) -> None:
+        """Refine, and end the run; a person who cancels it in the midst of a commit ends it as anywhere else.
+
+        Args:
+            how: by asking the agent's own model, `ask_model`, or by the agent's own call.
 
         Raises:
             ModelError: the agent's own model does not answer, and nothing was changed yet.
-            StaleRunError: another claim owns the run by now.
-        """
-        self.in_good_order(self._carry_out)
-
-    def in_good_order(self, work: Callable[[], None]) -> None:
-        """Do what carries a refinement out; a person who cancels it in the midst of a commit ends it as anywhere else.
-
-        Raises:
             StaleRunError: another claim owns the run by now, or it is cancelled and has changed nothing.
         """
-        while True:
-            try:
-                work()
-            except committing.StaleRunError:
-                if not self.tally().changes or not self.heeds_cancel():
-                    raise
-                work = self._end_cancelled
-            else:
-                return
-
-    def _end_cancelled(self) -> None:
-        self.keep()
-        self.finish(self.restored().end(CANCELLED))
+        try:
+            how(self)
+        except committing.StaleRunError:
+            if not self.tally().changes or not self.heeds_cancel():
+                raise
+            self.keep()
+            self.carry_out(lambda refiner: refiner.finish(refiner.restored().end(CANCELLED)))
 
     def heeds_cancel(self) -> bool:
         """Whether a person asked for its end: then it comes to one, and nothing asks again."""
         return runs.heed_cancel(self.writer.engine, self.run)
 
-    def _carry_out(self) -> None:
-        cut_off = self._cut_off()
-        if cut_off is not None:
-            self.finish(cut_off)
+    def ask_model(self) -> None:
+        """Hold the conversation with the model."""
+        if self.tally().changes:  # an earlier attempt of this run has begun
+            self.finish(self.restored().end(CANCELLED if self.heeds_cancel() else STOPPED))
             return
         self.writer.take_over(self.run.agent_id)
-        unwanted = self.unwanted()
-        if unwanted is not None:
-            self.end("skipped", unwanted)
+        inputs = self.begun()
+        if inputs is None:
             return
-        self.end_duplicates()
-        inputs = self.gather()
-        step = refine.begin(inputs)
+        talk = self.talk(inputs.session)
         until = self.source.clock.monotonic() + self.source.settings.refine.max_time.total_seconds()
-        while not isinstance(step, Over | NothingToDo | Declined):
-            step = self._stopped(step, until) or self._next(inputs, step)
-        if isinstance(step, Over):
-            self.finish(step.session)
+        declined = self.converse(talk, talk.refine(inputs), until)
+        if declined is None:
+            self.finish(talk.session)
         else:
-            self.end("declined" if isinstance(step, Declined) else "skipped", step.why)
+            self.end("declined", declined)
 
-    def unwanted(self) -> str | None:
-        """Why nobody wants a refinement of this core; None where somebody may."""
+    def begun(self) -> RefineInputs | None:
+        """Return what it begins with; None, and the run is at its end, where nobody wants it or nothing is to do."""
+        why = self.unwanted()
+        if why is None:
+            self.end_duplicates()
+            inputs = self.gather()
+            why = refine.nothing(inputs)
+            if why is None:
+                return inputs
+        self.end("skipped", why)
         return None
 
-    def first_step(self) -> RefineStep:
-        """What it would begin with, for a rehearsal: a question, or why there is nothing to do."""
-        return refine.begin(self.gather())
+    def unwanted(self) -> str | None:
+        """Why nobody wants it: a person has rejected what came of this very core, and does not ask for it again."""
+        if not self.proposes or self.run.options.get("force"):
+            return None
+        with sqlite.reading(self.writer.engine) as connection:
+            found = runs.rejected_like(connection, self.run.agent_id, self.run.kind, self._made_from())
+        return None if found is None else rejection.told(found)
+
+    def _made_from(self, seen: Collection[str] | None = None) -> str:
+        """A digest of what it goes by: what comes of the same is not proposed again, once it is rejected.
+
+        Args:
+            seen: ids of what it has been about, where more may have come in since; None: all there is.
+        """
+        mode = mode_of(self.run, self.source.settings.refine)
+        core = [one for one in self._live() if seen is None or one.id in seen]
+        made_from = (mode, self._guide(), rejection.core_digest(core))
+        return hashlib.sha256("\n".join(made_from).encode()).hexdigest()
+
+    def first_step(self) -> object:
+        """What it would begin with, for a rehearsal."""
+        inputs = self.gather()
+        why = refine.nothing(inputs)
+        return next(self.talk(inputs.session).refine(inputs)) if why is None else NothingToDo(why)
 
     # --- what it is made of ---------------------------------------------------------------------------------------
 
-    def _agent(self) -> Agent:
-        return next(agent for agent in self.source.settings.agents if agent.id == self.run.agent_id)
-
     def core(self) -> list[Memory]:
-        """The live core, in the order of the file."""
+        """The live core, in the order of the file; of one that proposes as it would be."""
+        return self.shadow.on(self._live())
+
+    def _live(self) -> list[Memory]:
         with sqlite.reading(self.writer.engine) as connection:
             return memories.live(connection, self.run.agent_id, Kind.CORE)
 
@@ -171,7 +187,7 @@ class Refiner:
             lost = gate.eroded(connection, self.run.agent_id, self.writer.now())
         return RefineInputs(
             core=tuple(core),
-            session=begun(core, self.run, settings.refine, self.writer.limits),
+            session=self._fresh(core),
             target=settings.refine.target_tokens,
             eroded=lost,
             erosion_percent=self.writer.limits.erosion_percent,
@@ -179,9 +195,22 @@ class Refiner:
             force=bool(self.run.options.get("force")),
             guide=self._guide(),
             judges=sleeping.judges(self.source),
-            room=self.room,
+            room=room_within(self.runner.answerer.room_of(settings, self.run.agent_id), settings),
             instructions=sleeping.instructions(refine.JOB),
             consent_instructions=sleeping.instructions(refine.CONSENT),
+        )
+
+    def _fresh(self, core: Sequence[Memory]) -> Session:
+        """A refinement of this core that has not done anything yet."""
+        settings, limits = self.source.settings.refine, self.writer.limits
+        tokens = core_tokens(core, estimate)
+        return Session(
+            mode=mode_of(self.run, settings),
+            tokens=tokens,
+            ids=frozenset(memory.id for memory in core),
+            floor=math.ceil(limits.retention_floor * tokens),
+            most_mutations=limits.max_mutations,
+            most_steps=settings.max_steps,
         )
 
     def today(self) -> date:
@@ -189,7 +218,7 @@ class Refiner:
         return self.source.clock.now().astimezone(self.source.settings.zone).date()
 
     def _guide(self) -> str:
-        path = self._agent().guide
+        path = next(agent for agent in self.source.settings.agents if agent.id == self.run.agent_id).guide
         if path is None:
             return ""
         data = regular.read_in(path.parent, path.name)
@@ -200,72 +229,120 @@ class Refiner:
 
     def end_duplicates(self) -> None:
         """End what says the same as another, ahead of what reads the core."""
-        writer = self.writer
-        found = dedup.run(writer.engine, self.run, now=writer.now, new_hex=writer.new_id, limits=writer.limits)
+        if not self.proposes:
+            found = dedup.run(self.writer, self.run)
+        else:
+            found = dedup.found(self.writer.engine, self.run.agent_id, (Kind.CORE,))
         self.kept.update(found.receipt)
-        if isinstance(found, Done) and found.edits:
-            self.noted(committing.commit(writer, self.run, found.edits, self.under_way()))
+        edits = [edit for edit in found.edits if isinstance(edit, Operate)]
+        if self.proposes:
+            for edit in edits:
+                self._tried(edit)
+        elif edits:
+            self.runner.note_guards(self.run, committing.commit(self.writer, self.run, edits, self._under_way({})))
 
-    def under_way(self, **told: object) -> committing.Outcome:
+    def _tried(self, operate: Operate) -> Passed:
+        """Have the guards judge a change on what those before it come to, and take what they let pass for done."""
+        planned = committing.preview(self.writer, self.run, [operate], self.shadow.changes)
+        passed = planned.passed[-1]
+        if passed.changes:
+            self.shadow.edits = (*self.shadow.edits, with_id(operate, passed.changes))
+        self.shadow.changes = planned.changes
+        return passed
+
+    def _under_way(self, told: Mapping[str, Any]) -> committing.Outcome:
         """The outcome of a commit behind which there is more to do, with what the receipt is to tell until then."""
         return committing.Outcome(committing.RUNNING, receipt={**self.kept, **told})
 
     # --- steps ----------------------------------------------------------------------------------------------------
 
-    def _stopped(self, step: RefineStep, until: float) -> Over | None:
-        """The end of a refinement that a person or its time stops; before it has changed anything the run stops."""
-        if self.source.clock.monotonic() > until:
-            over = refine.cut_short(step, "out of time")
-            return over or Over(begun((), self.run, self.source.settings.refine, self.writer.limits).end("out of time"))
-        over = refine.cut_short(step, CANCELLED)
-        if over is not None and self.heeds_cancel():
-            return over
-        self.go_on()
-        return None
+    def talk(self, session: Session) -> Talk:
+        """A refinement that has come so far, on the core as it is now."""
+        return Talk(session, self.core(), sleeping.judges(self.source))
 
-    def _next(self, inputs: RefineInputs, step: RefineStep) -> RefineStep:
-        if isinstance(step, Search):
-            return refine.resume(inputs, step, self._found(step))
-        if isinstance(step, Apply):
-            return refine.resume(inputs, step, self._applied(step))
-        if not isinstance(step, Ask):
-            raise TypeError(f"{type(step).__name__} is no step to carry out")
+    def converse(self, talk: Talk, steps: Steps[T], until: float = math.inf) -> T | None:
+        """Carry out the steps up to the last, and return what they come to.
+
+        A person or its time, the monotonic `until`, ends it between two steps, and a model that does not answer;
+        before it has changed anything the run stops.
+        """
+        answer: Any = None
+        while True:
+            try:
+                step = steps.send(answer)
+            except StopIteration as over:
+                result: T = over.value
+                return result
+            if self._is_stopped(talk, until):
+                return None
+            if isinstance(step, Ask):
+                answer = self._answer(talk, step)
+                if talk.session.ended is not None:
+                    return None
+            elif isinstance(step, Apply):
+                answer = self.apply(step)
+            else:
+                answer = search(self.core(), step.query, step.after, step.before)
+
+    def _is_stopped(self, talk: Talk, until: float) -> bool:
+        if until == math.inf:
+            return False
+        if self.source.clock.monotonic() > until:
+            talk.session = talk.session.end("out of time")
+            return True
+        if talk.session.mutations and self.heeds_cancel():
+            talk.session = talk.session.end(CANCELLED)
+            return True
+        self.runner.go_on(self.run)
+        return False
+
+    def _answer(self, talk: Talk, step: Ask) -> Reply | None:
+        """Get the reply of the agent's own model, and no other, or of its second reader.
+
+        None to a question that cannot be asked: it is too long, or nobody reads.
+        """
         try:
-            reply = self.ask(step)
+            if step.job == VERIFY:
+                return self.reader.answer(step)
+            runner = self.runner
+            asked = Asked(
+                self.run, step, runner.settings, runner.worker, refine.merge, runner.step, own_model_only=True
+            )
+            return runner.answerer.answer(asked)
         except ClosedError:
             raise
         except (ModelError, WorkerError) as error:
+            if is_called(self.run):
+                self.runner.log.warning("second reader does not answer", run=self.run.id, why=error.what)
+                return None
             if isinstance(error, ModelError) and error.failure.trouble is Trouble.OVERFLOW and step.tools:
-                return refine.smaller(inputs, step)
-            over = refine.cut_short(step, f"the model failed: {error.what}")
-            if over is None:
+                return None
+            if not talk.session.mutations:
                 raise
-            return over
-        return refine.resume(inputs, step, reply)
+            talk.session = talk.session.end(f"the model failed: {error.what}")
+            return None
 
-    def _found(self, step: Search) -> Found:
-        return Found(tuple(search(self.core(), step.query, step.after, step.before)))
-
-    def _applied(self, step: Apply) -> Applied:
-        return self.apply(step.operate, refine.session_of(step), refine.tool_of(step))
-
-    def apply(self, operate: Operate, session: Session, tool: str) -> Applied:
+    def apply(self, step: Apply) -> Applied:
         """Carry one change out, or have it refused; the receipt tells of the refinement so far."""
-        texts = [text for one in operate.operations if (text := text_of(one)) is not None]
+        texts = [text for one in step.operate.operations if (text := text_of(one)) is not None]
         try:
             self.source.scrubber.require_clean(texts, f"what run {self.run.id} would write")
         except SecretError as error:
-            refused = Refusal(Guard.TAINT, tuple(operate.seen), error.what)
+            refused = Refusal(Guard.TAINT, tuple(step.operate.seen), error.what)
             return Applied((), (refused,), tuple(self.core()))
-        changes, refusals = self.carried(operate, session, tool)
+        changes, refusals = self.carried(step)
         return Applied(tuple(changes), tuple(refusals), tuple(self.core()))
 
-    def carried(self, operate: Operate, session: Session, tool: str) -> tuple[Sequence[Change], Sequence[Refusal]]:
-        """Have the guards judge a change, and make what they let pass."""
-        doing = {"tool": tool, "ids": list(operate.seen)}
-        outcome = self.under_way(**{KIND: session.row() | {"doing": doing}})
-        done = committing.commit(self.writer, self.run, [operate], outcome)
-        self.noted(done)
+    def carried(self, step: Apply) -> tuple[Sequence[Change], Sequence[Refusal]]:
+        """Have the guards judge a change, and make what they let pass, or take it for done."""
+        if self.proposes:
+            passed = self._tried(step.operate)
+            self.runner.note_guards(self.run, committing.Committed(refused=tuple(guards.rows(passed.refusals))))
+            return passed.changes, passed.refusals
+        doing = {"tool": step.tool, "ids": list(step.operate.seen)}
+        outcome = self._under_way({KIND: step.session.row() | {"doing": doing}})
+        done = committing.commit(self.writer, self.run, [step.operate], outcome)
+        self.runner.note_guards(self.run, done)
         return done.changes, [
             Refusal(Guard(row["guard"]), tuple(row["memories"]), row["why"], row["numbers"]) for row in done.refused
         ]
@@ -273,17 +350,18 @@ class Refiner:
     # --- the end --------------------------------------------------------------------------------------------------
 
     def pending(self) -> dict[str, Any]:
-        """What is to be kept, out of sight, between two calls of an agent that calls the tools itself."""
-        return {}
+        """What a proposal has come to, for the next call of an agent that calls the tools itself to go on from."""
+        return {} if not self.proposes else {PENDING: decided.dump(self.shadow.edits)}
 
     def go_on_from(self, kept: Sequence[Any]) -> None:
-        """Go on from that; where each change is written at once there is nothing to go on from."""
+        """Go on from what was kept behind an earlier call.
 
-    def _cut_off(self) -> Session | None:
-        """The refinement that an earlier attempt of this run has begun to carry out; None where there is none."""
-        if not self.tally().changes:
-            return None
-        return self.restored().end(CANCELLED if self.heeds_cancel() else STOPPED)
+        Raises:
+            ValueError: it is of another version.
+        """
+        if self.proposes:
+            self.shadow.edits = tuple(one for one in decided.load(kept) if isinstance(one, Operate))
+            self.shadow.changes = committing.preview(self.writer, self.run, self.shadow.edits).changes
 
     def receipt(self) -> dict[str, Any]:
         """The run's receipt so far."""
@@ -296,29 +374,25 @@ class Refiner:
 
     def reading(self) -> dict[str, Any]:
         """Return what the second reader was asked in all parts of the run, for the run report."""
-        return {READER: found} if (found := _added(self.kept.get(READER, {}), self.read())) else {}
-
-    def has_begun(self) -> bool:
-        """Whether the receipt tells of a refinement already."""
-        return KIND in self.receipt()
-
-    def is_cut_off(self) -> bool:
-        """Whether a change was made, and its process ended before it was told what came of it."""
-        return "doing" in self.receipt().get(KIND, {})
+        return {READER: found} if (found := _added(self.kept.get(READER, {}), self.reader.receipt())) else {}
 
     def restored(self) -> Session:
         """The refinement as far as the run's receipt tells it; a new one where it tells nothing."""
         receipt = self.receipt()
-        fresh = begun(self.core(), self.run, self.source.settings.refine, self.writer.limits)
-        return restored(receipt.get(KIND, {}), receipt, fresh)
+        return restored(receipt.get(KIND, {}), receipt, self._fresh(self.core()))
 
     def tally(self) -> Tally:
-        """What was done so far."""
+        """What was done so far, or would be."""
+        if self.proposes:
+            return tally.of_changes(self.shadow.changes)
         with sqlite.reading(self.writer.engine) as connection:
             return counted(connection, self.run)
 
     def finish(self, session: Session) -> None:
-        """Count what was done, take it back where that is due, tell the agent, end the run."""
+        """Count what was done, take it back or propose it where that is due, tell the agent, end the run."""
+        if self.proposes:
+            planned = committing.preview(self.writer, self.run, self.shadow.edits)
+            session = self.shadow.judged_again(session, planned)
         done = self.tally()
         after = core_tokens(self.core(), estimate)
         summary = session.summary if session.ended == COMPLETED else None
@@ -339,7 +413,7 @@ class Refiner:
             try:
                 self.write(session, done, after, {KIND: told | {"rolled_back": True}}, undo=True)
             except RefusedError as error:  # somebody has changed one of these memories since
-                self.log.warning("refinement not taken back", run=self.run.id, why=error.what)
+                self.runner.log.warning("refinement not taken back", run=self.run.id, why=error.what)
                 told["conflict"] = error.what
             else:
                 return
@@ -351,14 +425,49 @@ class Refiner:
         Raises:
             RefusedError: it cannot be taken back.
         """
+        if self.proposes and (undo or session.ended == CANCELLED):
+            undo, receipt[KIND]["rolled_back"] = True, True
+        elif self.shadow.changes:
+            _, why, _ = ending(session, undo=False, changed=True, conflict=False)
+            cut = "" if session.ended == COMPLETED else f"it was cut short ({session.ended}); "
+            seen = session.ids | {one.memory_id for one in self.shadow.changes}
+            note = self.note(session, done, after, f"{cut}{WAITS}")
+            self._put(why, receipt, note, self.summary(session), seen, session.claims)
+            return
         state, why, how = ending(session, undo=undo, changed=bool(done.changes), conflict="conflict" in receipt[KIND])
-        tokens = (session.tokens, session.tokens if undo else after)
-        receipt[KIND]["end"] = {"tokens": tokens[1]}
+        receipt[KIND]["end"] = {"tokens": session.tokens if undo else after}
         note = self.note(session, done, after, how)
-        revise = self._revise if undo else None
-        outcome = self.outcome(state, why, receipt, session.claims)
-        self.noted(committing.commit(self.writer, self.run, [note], outcome, revise=revise))
-        self.logged(state, why)
+        revise = self._revise if undo and not self.proposes else None
+        self.close([note], state, why, receipt, session.claims, revise)
+
+    def _put(
+        self,
+        why: str | None,
+        receipt: dict[str, Any],
+        note: Operate,
+        summary: str | None,
+        seen: Collection[str] | None,
+        claims: Sequence[Mapping[str, Any]],
+    ) -> None:
+        done = Done(self.shadow.edits, receipt, why, summary=summary, made_from=self._made_from(seen))
+        outcome = self._outcome(runs.PROPOSED, why, receipt, claims)
+        if not self.runner.put(self.run, done, outcome, self.writer, [note]):
+            self.close([], "failed", "what it came to was changed meanwhile", receipt, ())
+
+    def close(
+        self,
+        edits: Sequence[Operate],
+        state: str,
+        why: str | None,
+        receipt: dict[str, Any],
+        claims: Sequence[Mapping[str, Any]],
+        revise: committing.Revise | None = None,
+    ) -> None:
+        """Write what is left to write, and end the run."""
+        outcome = self._outcome(state, why, receipt, claims)
+        self.runner.note_guards(self.run, committing.commit(self.writer, self.run, edits, outcome, revise=revise))
+        run = self.run
+        self.runner.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=state, why=why)
 
     def note(self, session: Session, done: Tally, after: int, how: str | None) -> Operate:
         """The entry of the journal that tells the agent of it."""
@@ -379,19 +488,25 @@ class Refiner:
         planned = time_machine.plan(connection, self.run.agent_id, target, self.writer.now())
         planned.check()
         revision = time_machine.revise(connection, self.run.agent_id, target, planned, folders, brought)
-        return replace(revision, actor=committing.ACTOR)
+        return replace(revision, actor=gate.ACTOR)
 
     def end(
         self, state: str, why: str, receipt: dict[str, Any] | None = None, claims: Sequence[Mapping[str, Any]] = ()
     ) -> None:
-        """End the run without a word to the agent: nothing was changed."""
-        ended = self.tally().duplicates
-        if state == "skipped" and ended:
-            state, why = "succeeded", f"{ended} duplicates ended; {why}"
-        committing.commit(self.writer, self.run, [], self.outcome(state, why, receipt or {}, claims))
-        self.logged(state, why)
+        """End the run without a word to the agent: nothing was changed, or duplicates alone."""
+        done = self.tally()
+        if state == "skipped" and done.duplicates:
+            if self.proposes:
+                sizes = core_tokens(self._live(), estimate), core_tokens(self.core(), estimate)
+                text = tally.journal(self.today().isoformat(), done, sizes, WAITS, None)
+                self._put(why, receipt or {}, entry(text, self.writer.now()), None, None, claims)
+                return
+            state, why = "succeeded", f"{done.duplicates} duplicates ended; {why}"
+        if self.proposes:
+            self.kept.pop(DEDUP, None)  # they stay, since nothing is proposed
+        self.close([], state, why, receipt or {}, claims)
 
-    def outcome(
+    def _outcome(
         self, state: str, why: str | None, receipt: dict[str, Any], claims: Sequence[Mapping[str, Any]] = ()
     ) -> committing.Outcome:
         """Return how the run ends, with what it has spent and, out of sight, what became of each new text."""
@@ -399,11 +514,6 @@ class Refiner:
         row = {"claims": redacted_json(self.source.scrubber, claims)} if claims else {}
         told = {**self.kept, **self.reading(), **receipt}
         return committing.Outcome(state, why, spent.tokens_in, spent.tokens_out, told, row=row)
-
-    def logged(self, state: str, why: str | None) -> None:
-        """Tell the log how the run ended."""
-        run = self.run
-        self.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=state, why=why)
 
 
 def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
@@ -413,9 +523,9 @@ def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     return both | ({"test": test} if test else {})
 
 
-def entry(text: str, now: str) -> Operate:
-    """What puts an entry about a refinement into the journal."""
-    return Operate((Add(Kind.JOURNAL, text, tags=(TAG,), origin_at=now),), Door.JOURNAL)
+def is_called(run: Run) -> bool:
+    """Whether it is the agent itself that refines."""
+    return run.options.get("by") == AGENT
 
 
 def key_of(agent_id: str) -> str:
@@ -437,80 +547,13 @@ def counted(connection: Connection, run: Run) -> Tally:
     )
 
 
-def restored(row: Mapping[str, Any], receipt: Mapping[str, Any], session: Session) -> Session:
-    """A refinement as its receipt tells it, with the change that was made last, which the receipt was written with.
-
-    Args:
-        row: of the receipt, what tells of the refinement.
-        receipt: all of it.
-        session: one that has not done anything, of the same mode.
-    """
-    start = row.get("start", {})
-    made = replace(
-        session,
-        tokens=start.get("tokens", session.tokens),
-        ids=frozenset(row.get("ids", session.ids)),
-        floor=row.get("floor", session.floor),
-        last=tuple(row.get("last", session.last)),
-        mutations=row.get("mutations", 0),
-        steps=row.get("steps", 0),
-        timeline=tuple(row.get("timeline", ())),
-        untold=row.get("untold", 0),
-    )
-    doing = row.get("doing")
-    if doing is None:
-        return made
-    refused = receipt.get("refused", ())
-    broken = next((one for one in refused if one["guard"] in BREAKERS), None)
-    if broken is not None:
-        return made.broken(broken["guard"], broken["why"]).noted(doing["tool"], broken["guard"], doing["ids"])
-    made = made.noted(doing["tool"], refused[0]["guard"] if refused else "done", doing["ids"])
-    return made if refused else replace(made, mutations=made.mutations + 1)
-
-
-def ending(session: Session, *, undo: bool, changed: bool, conflict: bool) -> tuple[str, str | None, str | None]:
-    """The state of the run, why, and how the journal tells it."""
-    if session.ended == COMPLETED:
-        why = None if changed else "nothing was changed, whatever the summary says"
-        return "succeeded", why, None
-    broke = session.ended == BREAKER
-    what = f"the guard stopped it ({session.why})" if broke else f"it was cut short ({session.ended})"
-    became = "all of it was taken back" if undo else "what was done is kept"
-    if conflict:
-        became = "it could not be taken back, since a memory has changed since"
-    state = "failed" if undo or conflict or broke else "succeeded"
-    if session.ended == CANCELLED:
-        state = "cancelled"
-    return state, f"{what}; {became}", f"{what}; {became}"
-
-
-def begun(core: Sequence[Memory], run: Run, settings: RefineSettings, limits: Limits) -> Session:
-    """A refinement of this core that has not done anything yet.
-
-    Args:
-        core: live.
-        run: its options name the mode, where it is not the configured one.
-        settings: `refine` of the configuration.
-        limits: of the guards.
-    """
-    tokens = core_tokens(core, estimate)
-    return Session(
-        mode=mode_of(run, settings),
-        tokens=tokens,
-        ids=frozenset(memory.id for memory in core),
-        floor=math.ceil(limits.retention_floor * tokens),
-        most_mutations=limits.max_mutations,
-        most_steps=settings.max_steps,
-    )
-
-
 def limits_of(mode: str, settings: Settings) -> Limits:
     """The guards' limits in a mode: the configured ones, where it is not stricter."""
-    guards, refine_ = settings.guards, settings.refine
+    limits, refine_ = settings.guards, settings.refine
     if mode != knife.STRICT:
-        return Limits(guards.retention_floor, guards.erosion_percent, refine_.max_mutations)
-    floor = max(guards.retention_floor, knife.STRICT_FLOOR)
-    return Limits(floor, guards.erosion_percent, min(refine_.max_mutations, knife.STRICT_MUTATIONS))
+        return Limits(limits.retention_floor, limits.erosion_percent, refine_.max_mutations)
+    floor = max(limits.retention_floor, knife.STRICT_FLOOR)
+    return Limits(floor, limits.erosion_percent, min(refine_.max_mutations, knife.STRICT_MUTATIONS))
 
 
 def mode_of(run: Run, settings: RefineSettings) -> str:

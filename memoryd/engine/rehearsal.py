@@ -8,13 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from memoryd.database import runs, sqlite
-from memoryd.engine import refining, sleeping
+from memoryd.engine import refining
 from memoryd.engine.answering import OFFLINE, Asked, endpoint_of, measure
-from memoryd.engine.runner import KINDS
-from memoryd.files import regular
+from memoryd.engine.runner import KINDS, daily_blocks
 from memoryd.jobs import refine
 from memoryd.jobs.job import Ask, Enter, NothingToDo
-from memoryd.tiers import daily
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,10 +62,7 @@ def _first_step(runner: Runner, run: Run, workspace: Path) -> tuple[object, Call
         return runner.refiner(run, workspace).first_step(), refine.merge
     kind = KINDS[run.kind]
     is_up = runner.answerer.is_up(runner.settings, run.agent_id)
-    source = sleeping.Source(
-        runner.engine, runner.settings, runner.worker, runner.scrubber, runner.clock, workspace, is_up
-    )
-    inputs = kind.gather(source, run)
+    inputs = kind.gather(runner.source(workspace, is_up=is_up), run)
     step = inputs if isinstance(inputs, NothingToDo) else kind.begin(inputs)
     while isinstance(step, Enter):
         step = kind.resume(inputs, step, None)
@@ -93,11 +88,8 @@ def _blocks(receipt: str, workspace: Path) -> list[dict[str, Any]]:
     """The blocks that would be appended to daily files."""
     import json
 
-    told = []
-    for item in json.loads(receipt or "{}").get("files", ()):
-        data = regular.read_in(workspace, item["path"]) if "appended" in item else None
-        at = None if data is None else daily.find_block(data, item["appended"], item["bytes"])
-        if data is not None and at is not None:
-            block = data[at : at + item["bytes"]].decode("utf-8", "replace").strip()
-            told.append({"what": "append", "where": item["path"], "content": block})
-    return told
+    files = [item for item in json.loads(receipt or "{}").get("files", ()) if "appended" in item]
+    both = zip(files, daily_blocks(workspace, files), strict=True)
+    return [
+        {"what": "append", "where": item["path"], "content": block.strip()} for item, block in both if block is not None
+    ]

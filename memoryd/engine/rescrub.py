@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from memoryd.database import audit, texts
 from memoryd.engine import recording
 from memoryd.engine.clock import text_of, utc_now
-from memoryd.engine.commit import ACTOR
+from memoryd.engine.gate import ACTOR
 from memoryd.engine.scrubbing import UnscannedError
 from memoryd.engine.sweeping import Sweep
 

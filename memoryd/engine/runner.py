@@ -10,7 +10,7 @@ import threading
 import zlib
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from memoryd.database import alarms, runs, spend, sqlite, texts
 from memoryd.engine import (
@@ -39,7 +39,7 @@ from memoryd.engine.scrubbing import SecretError, redacted_json, strings_of
 from memoryd.engine.second_reader import SecondReader, summed, whole
 from memoryd.errors import MemorydError, NotFoundError, RefusedError, StateError
 from memoryd.files import regular
-from memoryd.jobs import dream, dream_reply, facts, facts_reply, refine, sleep
+from memoryd.jobs import dream, dream_reply, facts, facts_reply, sleep
 from memoryd.jobs import reply as replies
 from memoryd.jobs.job import (
     AddMemories,
@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from memoryd.files.journal import Journal
     from memoryd.files.log import Log
     from memoryd.jobs.job import Edit, Step
+    from memoryd.jobs.reader import Answer
     from memoryd.ledger.guards import Refusal
     from memoryd.worker.client import Worker
 
@@ -135,16 +136,6 @@ def check_kind(kind: str) -> str:
     raise NotFoundError(f"there is no job kind {kind!r}", hint=f"kinds: {', '.join(kinds)}")
 
 
-class Taken(NamedTuple):
-    """A step of a job, and what was asked and answered up to it."""
-
-    step: Step
-    ask: Ask | None = None  # the last question
-    reply: Reply | None = None
-    author: Asked | None = None  # the first of the job's own, not about what was answered to it …
-    written: Reply | None = None  # … and the answer, which the run report tells of
-
-
 @dataclass(slots=True)
 class _Deciding:
     """A run whose job is being asked what to do."""
@@ -153,8 +144,19 @@ class _Deciding:
     kind: JobKind
     inputs: Any  # the frozen snapshot it decides on
     reader: SecondReader
-    phases: list[dict[str, Any]] = field(default_factory=list)
+    step: Step  # the one the job has come to
+    ask: Ask | None = None  # the last question …
+    reply: Reply | None = None  # … and the answer to it
+    author: Asked | None = None  # the first of the job's own, not about what was answered to it …
+    written: Reply | None = None  # … and the answer, which the run report tells of
+    phases: list[tuple[str, float]] = field(default_factory=list)  # each with when it began
     repairs: list[Reply] = field(default_factory=list)  # answers to its questions about refused claims
+
+    def resume(self, reply: Reply | None) -> None:
+        """Go on with the answer to the step."""
+        if isinstance(self.step, Ask):
+            self.ask, self.reply = self.step, reply
+        self.step = self.kind.resume(self.inputs, self.step, reply)
 
     def receipt(self) -> dict[str, Any]:
         """Return what judging came to, for the run report."""
@@ -218,9 +220,9 @@ class Runner:
                 count = proposing.take_back(self.writer(agent.workspace), agent.id, why, over)
                 proposing.tidy(self.engine, agent.workspace, agent.id)
             except (MemorydError, OSError) as error:
-                self._alarm(proposing.ALARM, f"proposals cannot be taken back: {error_text(error)}", agent.id, "")
+                self.set_alarm(proposing.ALARM, f"proposals cannot be taken back: {error_text(error)}", agent.id)
                 continue
-            self._clear(proposing.ALARM, agent.id, "")
+            self.set_alarm(proposing.ALARM, None, agent.id)
             if count:
                 self.log.info("proposals taken back", agent=agent.id, count=count, why=why)
 
@@ -243,9 +245,9 @@ class Runner:
             done = committing.settle(self.writer(workspace), run_id)
         except (OSError, MemorydError) as error:
             self.unsettled[agent_id] = self.clock.monotonic() + SETTLE_AGAIN_SECONDS
-            self._alarm("settle", f"run {run_id} cannot be completed: {error_text(error)}", agent_id, run_id)
+            self.set_alarm("settle", f"run {run_id} cannot be completed: {error_text(error)}", agent_id, run_id)
             return False
-        self._clear("settle", agent_id, run_id)
+        self.set_alarm("settle", None, agent_id, run_id)
         if done.run is not None:
             self._clear_alarms_of(done.run)
             self._record_watermarks(done.run)
@@ -338,54 +340,54 @@ class Runner:
             self._answer(run, workspace)
             return
         if unanswered := self._unanswered(run):
-            self._commit(run, unanswered, None, workspace)
+            self._commit(run, unanswered, workspace)
             return
         if run.kind in ledger_runs.KINDS:
             at_once = not self._proposes(run)
             decided = ledger_runs.decide(self.writer(workspace), self.journal, run, at_once=at_once)
-            self._commit(run, decided.step, None, workspace, decided)
+            self._commit(run, decided.step, workspace, decided)
             return
         if run.kind == refining.KIND:
-            self._refine(run, workspace)
+            is_called = refining.is_called(run)
+            how = called_refining.take_call if is_called else refining.Refiner.ask_model
+            self.refiner(run, workspace).carry_out(how)
+            self._clear_alarms_of(run)
         else:
             self._carry_out_steps(run, KINDS[check_kind(run.kind)], workspace)
 
-    def _refine(self, run: Run, workspace: Path) -> None:
-        refiner = self.refiner(run, workspace)
-        if called_refining.is_called(run):
-            called_refining.carry_out(refiner)
-        else:
-            refiner.carry_out()
-        self._clear_alarms_of(run)
-
     def _carry_out_steps(self, run: Run, kind: JobKind, workspace: Path) -> None:
         is_up = self.answerer.is_up(self.settings, run.agent_id)
-        go_on = partial(self._go_on, run)
+        go_on = partial(self.go_on, run)
         reader = SecondReader(run, self.settings, self.worker, self.answerer, go_on, self.step)
-        source = sleeping.Source(
-            self.engine, self.settings, self.worker, self.scrubber, self.clock, workspace, is_up, reader.known
-        )
+        source = self.source(workspace, reader.known, is_up=is_up)
         inputs = kind.gather(source, run)
         if isinstance(inputs, NothingToDo):
-            self._commit(run, inputs, None, workspace)
+            self._commit(run, inputs, workspace)
             return
-        deciding = _Deciding(run, kind, inputs, reader)
-        taken = self._decided(deciding, Taken(kind.begin(inputs)))
+        deciding = _Deciding(run, kind, inputs, reader, kind.begin(inputs))
         for _ in range(REDECIDED_MAX):
-            if not isinstance(taken.step, Done | NothingToDo):
-                raise RejectedReplyError(taken.step.why if isinstance(taken.step, Rejected) else "no step was the last")
+            step = self._decided(deciding)
+            if not isinstance(step, Done | NothingToDo):
+                raise RejectedReplyError(step.why if isinstance(step, Rejected) else "no step was the last")
             try:
-                self._commit(run, taken.step, taken.written, workspace, deciding=deciding)
+                self._commit(run, step, workspace, deciding=deciding)
             except committing.OutdatedError as error:
-                if kind.again is None or taken.ask is None:
+                if kind.again is None or deciding.ask is None:
                     raise
                 self.log.info("decided anew", run=run.id, kind=run.kind, agent=run.agent_id, why=error.what)
-                deciding.inputs = kind.again(source, run, deciding.inputs)
-                step = kind.resume(deciding.inputs, taken.ask, taken.reply)
-                taken = self._decided(deciding, taken._replace(step=step))
+                deciding.inputs, deciding.step = kind.again(source, run, deciding.inputs), deciding.ask
+                deciding.resume(deciding.reply)
             else:
                 return
         raise retry.AwayError("the core changes all the time", str(workspace), "the run is tried again")
+
+    def source(
+        self, workspace: Path, known: Callable[[str], Answer | None] = lambda _key: None, *, is_up: bool = False
+    ) -> sleeping.Source:
+        """What the inputs of a job are gathered from."""
+        return sleeping.Source(
+            self.engine, self.settings, self.worker, self.scrubber, self.clock, workspace, is_up, known
+        )
 
     def _fly(self, run: Run) -> None:
         """Let a canary fly; it falls once, and the next night tells whether that was chance."""
@@ -394,22 +396,22 @@ class Runner:
             return
         model = canary.model_of(self.settings, run.agent_id) or ""
         try:
-            told = canary.fly(self, run, self.opened, lambda: self._go_on(run))
+            told = canary.fly(self, run, self.opened, lambda: self.go_on(run))
         except canary.SpentError as error:
             self._end(run, "skipped", why=error.what, receipt={canary.KIND: {"model": model}})
             with sqlite.reading(self.engine) as connection:
                 is_grounded = canary.is_grounded(connection, model)
             if is_grounded:
                 text = f"{canary.MOST_GROUNDED} in a row could not fly: {error.what}; {error.hint}"
-                self._alarm(canary.KIND, text, "", model)
+                self.set_alarm(canary.KIND, text, "", model)
         except canary.FallenError as error:
-            self._go_on(run)  # a stop takes the way from under it
+            self.go_on(run)  # a stop takes the way from under it
             self._end(run, "failed", error=str(error), receipt={canary.KIND: {"model": model, "fell": error.stage}})
             text = f"a made-up fact did not come through the {error.stage}: {error.what}; job show {run.id}"
-            self._alarm(canary.KIND, text, "", model)
+            self.set_alarm(canary.KIND, text, "", model)
         else:
             self._end(run, "succeeded", receipt={canary.KIND: {"model": model, **told}})
-            self._clear(canary.KIND, "", model)
+            self.set_alarm(canary.KIND, None, "", model)
 
     def _answer(self, run: Run, workspace: Path) -> None:
         """Carry out what a person has answered to a proposal."""
@@ -425,7 +427,7 @@ class Runner:
                     self._decline(run, planned.refusals)
                     return
             try:
-                self._commit(run, step, None, workspace, foreseen=planned, writer=writer)
+                self._commit(run, step, workspace, foreseen=planned, writer=writer)
             except committing.OutdatedError as error:
                 self.log.info("accepted on another core", run=run.id, agent=run.agent_id, why=error.what)
             else:
@@ -436,7 +438,7 @@ class Runner:
     def _decline(self, run: Run, refusals: Sequence[Refusal]) -> None:
         """End an answer that changes nothing; the proposal still waits for one."""
         rows = guards.rows(refusals)
-        self._note_guards(run, committing.Committed(refused=tuple(rows)))
+        self.note_guards(run, committing.Committed(refused=tuple(rows)))
         why = f"the guards refuse all of it: {'; '.join(dict.fromkeys(one.why for one in refusals))}"
         self._end(run, "declined", why=why, receipt={"refused": rows})
 
@@ -447,61 +449,33 @@ class Runner:
         return modes.mode_of(self.engine, self.settings, run.agent_id, run.kind) == proposing.PROPOSE
 
     def _unanswered(self, run: Run) -> NothingToDo | None:
-        """Nothing, where the same job has proposed something that waits for an answer."""
-        if not self._proposes(run):
+        """Nothing, where the same job, about no session, has proposed something that waits for an answer."""
+        if run.session_id is not None or not self._proposes(run):
             return None
         with sqlite.reading(self.engine) as connection:
-            waiting = proposing.waiting(connection, run)
-        if waiting is None:
-            return None
+            waiting = runs.proposal_of(connection, run.agent_id, run.kind)
         why = f"{waiting} waits for an answer: memoryd job accept, or reject"
-        return NothingToDo(why, receipt={"waits_for": waiting})
+        return None if waiting is None else NothingToDo(why, receipt={"waits_for": waiting})
 
     def refiner(self, run: Run, workspace: Path) -> refining.Refiner:
         """What carries a refinement out. The agent's own model is asked, and no other, and its second reader."""
         given = called_refining.given_to(self.engine, run)
         reader = SecondReader(run, self.settings, self.worker, self.answerer, self._unless_stopping, self.step)
-        proposes = self._may_propose(run) if given is None else proposed_refining.PENDING in given
-
-        def ask(question: Ask) -> Reply:
-            if question.job == VERIFY:
-                return reader.answer(question)
-            asked = Asked(run, question, self.settings, self.worker, refine.merge, self.step, own_model_only=True)
-            return self.answerer.answer(asked)
+        proposes = self._proposes(run) if given is None else proposed_refining.PENDING in given
+        if proposes and given is None:  # one that has written changes ends as what it began as
+            with sqlite.reading(self.engine) as connection:
+                proposes = not refining.counted(connection, run).changes
 
         mode = refining.mode_of(run, self.settings.refine)
         writer = replace(self.writer(workspace), limits=refining.limits_of(mode, self.settings))
-
-        def propose(done: Done, outcome: committing.Outcome, note: Operate) -> bool:
-            return self._put(run, done, outcome, writer, [note])
-
-        refiner = refining.Refiner(
-            source=sleeping.Source(
-                self.engine, self.settings, self.worker, self.scrubber, self.clock, workspace, known=reader.known
-            ),
-            writer=writer,
-            run=run,
-            ask=ask,
-            go_on=lambda: self._go_on(run),
-            room=refining.room_within(self.answerer.room_of(self.settings, run.agent_id), self.settings),
-            noted=lambda done: self._note_guards(run, done),
-            log=self.log,
-            read=reader.receipt,
-        )
-        return proposed_refining.proposing(refiner, propose) if proposes else refiner
-
-    def _may_propose(self, run: Run) -> bool:
-        """Whether a refinement is to propose: one that has written changes ends as what it began as."""
-        if not self._proposes(run):
-            return False
-        with sqlite.reading(self.engine) as connection:
-            return not refining.counted(connection, run).changes
+        source = self.source(workspace, reader.known)
+        return refining.Refiner(self, source, writer, run, reader, proposes=proposes)
 
     def _unless_stopping(self) -> None:
         if self.stopping:
             raise StoppingError("memoryd is stopping")
 
-    def _go_on(self, run: Run) -> None:
+    def go_on(self, run: Run) -> None:
         """Raise where a run is to stop."""
         self._unless_stopping()
         if runs.is_cancelled(self.engine, run):
@@ -535,7 +509,7 @@ class Runner:
             workspaces={run.agent_id: workspace},
             everybody=False,
             journal=self.journal,
-            go_on=lambda: self._go_on(run),
+            go_on=lambda: self.go_on(run),
             stuck=lambda: self._stuck([run.agent_id]),
             log=self.log,
             cut=planned.cut,
@@ -565,7 +539,7 @@ class Runner:
             },
             everybody=wanted is None,
             journal=self.journal,
-            go_on=lambda: self._go_on(run),
+            go_on=lambda: self.go_on(run),
             stuck=lambda: self._stuck(wanted),
             renamed=self.renamed,
             log=self.log,
@@ -587,47 +561,44 @@ class Runner:
             if run_id not in self.active and (agents is None or agent_id in agents)
         ]
 
-    def _decided(self, deciding: _Deciding, taken: Taken) -> Taken:
+    def _decided(self, deciding: _Deciding) -> Step:
         """Carry out a job's steps up to the last, and return that."""
-        run, kind, inputs = deciding.run, deciding.kind, deciding.inputs
         for _ in range(MAX_STEPS):
-            self._go_on(run)
-            step, author, written = taken.step, taken.author, taken.written
+            self.go_on(deciding.run)
+            step, author, written = deciding.step, deciding.author, deciding.written
             if isinstance(step, Enter):
-                deciding.phases.append({"phase": step.phase, "began": self.clock.monotonic()})
-                taken = taken._replace(step=kind.resume(inputs, step, None))
+                deciding.phases.append((step.phase, self.clock.monotonic()))
+                deciding.resume(None)
             elif isinstance(step, Ask):
-                taken = self._answered(deciding, step, taken)
+                deciding.resume(self._answered(deciding, step))
             elif isinstance(step, Rejected) and author and written and written.backend != OFFLINE:
                 # Also if it was rejected for what came of questions about it: another reply is what can help.
-                reply = self.answerer.after_rejection(author, written, step.why)
-                again = kind.resume(inputs, author.ask, reply)
-                taken = Taken(again, author.ask, reply, author, reply)
+                deciding.written = self.answerer.after_rejection(author, written, step.why)
+                deciding.step = author.ask
+                deciding.resume(deciding.written)
             else:
-                return taken
-        raise StateError("the job took more steps than any job needs", where=run.kind)
+                return step
+        raise StateError("the job took more steps than any job needs", where=deciding.run.kind)
 
-    def _answered(self, deciding: _Deciding, ask: Ask, taken: Taken) -> Taken:
-        """Ask a job's question, and return the step that it makes of the answer."""
-        author, written = taken.author, taken.written
+    def _answered(self, deciding: _Deciding, ask: Ask) -> Reply:
+        """Get the answer to a job's question."""
         if ask.job == VERIFY:
-            reply = deciding.reader.answer(ask)
-        elif ask.job == REPAIR:
+            return deciding.reader.answer(ask)
+        if ask.job == REPAIR:
             nobody = Reply("", "stop", OFFLINE)
             asked = Asked(deciding.run, ask, self.settings, self.worker, whole, self.step, stand_in=nobody)
-            reply = self.answerer.answer(asked)
-            deciding.repairs.append(reply)
-        else:
-            asked = Asked(deciding.run, ask, self.settings, self.worker, deciding.kind.merge, self.step)
-            reply = self.answerer.answer(asked)
-            author, written = (asked, reply) if author is None else (author, written)
-        return Taken(deciding.kind.resume(deciding.inputs, ask, reply), ask, reply, author, written)
+            deciding.repairs.append(self.answerer.answer(asked))
+            return deciding.repairs[-1]
+        asked = Asked(deciding.run, ask, self.settings, self.worker, deciding.kind.merge, self.step)
+        reply = self.answerer.answer(asked)
+        if deciding.author is None:
+            deciding.author, deciding.written = asked, reply
+        return reply
 
     def _commit(
         self,
         run: Run,
         step: Done | NothingToDo,
-        reply: Reply | None,
         workspace: Path,
         decided: saving.Decided | None = None,
         *,
@@ -637,6 +608,7 @@ class Runner:
     ) -> None:
         writer = writer or self.writer(workspace)
         receipt = step.receipt | (deciding.receipt() if deciding is not None else {})
+        reply = None if deciding is None else deciding.written
         if reply is not None:
             receipt["backend"] = reply.backend
             said = reply.text.encode(errors="replace")
@@ -660,7 +632,7 @@ class Runner:
         texts = [*_texts(step.edits, receipt, outcome.why), *(decided.texts if decided is not None else ())]
         self.scrubber.require_clean(texts, f"what run {run.id} would write")
         may_propose = isinstance(step, Done) and not step.declined and self._proposes(run)
-        if isinstance(step, Done) and may_propose and self._put(run, step, outcome, writer):
+        if isinstance(step, Done) and may_propose and self.put(run, step, outcome, writer):
             return
         done = committing.commit(
             writer,
@@ -671,11 +643,11 @@ class Runner:
             settled=decided.settled if decided is not None else False,
             foreseen=foreseen,
         )
-        self._note_guards(run, done)
+        self.note_guards(run, done)
         self._record_watermarks(run)
         self._clear_alarms_of(run)
         if run.kind == ledger_runs.ROLLBACK and outcome.state == "succeeded":
-            self._clear(EMPTIED, run.agent_id, "")
+            self.set_alarm(EMPTIED, None, run.agent_id)
         self.log.info(
             "run finished",
             run=run.id,
@@ -689,7 +661,7 @@ class Runner:
         if receipt.get("on_summary"):
             self._tell(run.id, run.agent_id, run.session_id, "\n".join(block.body for block in blocks))
 
-    def _put(
+    def put(
         self,
         run: Run,
         step: Done,
@@ -701,10 +673,10 @@ class Runner:
         drafted = proposing.draft(writer, run, step, self.settings.zone)
         if drafted is None:
             return False
-        self._go_on(run)
+        self.go_on(run)
         if run.session_id is None and not run.options.get("force"):
             with sqlite.reading(self.engine) as connection:
-                rejected = runs.rejected_like(connection, run.agent_id, run.kind, drafted.digest)
+                rejected = runs.rejected_like(connection, run.agent_id, run.kind, drafted.row["input_hash"] or "")
             if rejected is not None:  # what came of the same input, and nobody has asked for it again
                 self._end(run, "skipped", why=rejection.told(rejected))
                 return True
@@ -716,20 +688,18 @@ class Runner:
         self.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=runs.PROPOSED)
         return True
 
-    def _note_guards(self, run: Run, done: committing.Committed) -> None:
+    def note_guards(self, run: Run, done: committing.Committed) -> None:
         """Say what the guards held back in a commit."""
         if done.put_back:
             text = f"an edit of MEMORY.md touched protected memories, put back: {', '.join(done.put_back)}"
-            self._alarm(PROTECTED, text, run.agent_id, "")
+            self.set_alarm(PROTECTED, text, run.agent_id)
         for refusal in done.refused:
             self.log.warning("refused by a guard", run=run.id, agent=run.agent_id, **refusal)
 
-    def _durations(self, phases: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        ends = [phase["began"] for phase in phases[1:]] + [self.clock.monotonic()]
-        return [
-            {"phase": phase["phase"], "seconds": round(end - phase["began"], 4)}
-            for phase, end in zip(phases, ends, strict=False)
-        ]
+    def _durations(self, phases: Sequence[tuple[str, float]]) -> list[dict[str, Any]]:
+        times = [*(began for _, began in phases), self.clock.monotonic()]
+        spans = zip(phases, times, times[1:], strict=False)
+        return [{"phase": name, "seconds": round(end - began, 4)} for (name, _), began, end in spans]
 
     def _record_watermarks(self, run: Run) -> None:
         with sqlite.reading(self.engine) as connection:
@@ -754,11 +724,12 @@ class Runner:
             if self.stopping or run_id in self.active:
                 continue
             workspace = self._workspace(agent_id)
-            text = None if workspace is None else summary_text(workspace, files)
-            if text is None or not self.settings.hooks.on_summary:
+            bodies = [None] if workspace is None else block_bodies(workspace, files)
+            found = [body for body in bodies if body is not None]
+            if len(found) < len(bodies) or not self.settings.hooks.on_summary:
                 runs.note_on_receipt(self.engine, run_id, "on_summary", "failed: memoryd was stopped before it")
             else:
-                self._tell(run_id, agent_id, session_id, text)
+                self._tell(run_id, agent_id, session_id, "\n".join(found))
 
     def _tell(self, run_id: str, agent_id: str, session_id: str | None, text: str) -> None:
         result = run_hook(
@@ -817,37 +788,28 @@ class Runner:
             due = self.clock.text(ahead=verdict.delay)
             waits = runs.put_back(self.engine, run, state="queued", due=due, error=text, refund=verdict.refund)
             if waits and verdict.refund:
-                self._alarm("waiting", f"{run.kind} run {run.id} waits: {text}", run.agent_id, run.subject)
+                self.set_alarm("waiting", f"{run.kind} run {run.id} waits: {text}", run.agent_id, run.subject)
         elif isinstance(verdict, retry.Block):
             kind = "secret" if isinstance(error, SecretError) else "config"
             blocked = runs.block(self.engine, run, due=self.clock.text(ahead=verdict.delay), why=f"{kind}: {text}")
             if blocked and kind == "secret":
-                self._alarm("secret", f"{run.kind} run {run.id} {error_text(error)}", run.agent_id, run.subject)
+                self.set_alarm("secret", f"{run.kind} run {run.id} {error_text(error)}", run.agent_id, run.subject)
         elif self._end(run, "dead", error=text):
             self._clear_alarms_of(run)  # it waits for nothing any more
             self._alarm_dead(run)
 
     def _alarm_dead(self, run: Run) -> None:
         text = f"{run.kind} run {run.id} failed {run.attempt} times and was given up"
-        self._alarm("dead", text, run.agent_id, run.subject)
+        self.set_alarm("dead", text, run.agent_id, run.subject)
 
-    def _alarm(self, kind: str, text: str, agent_id: str, subject: str) -> None:
-        with sqlite.writing(self.engine) as connection:
-            if alarms.raise_alarm(
-                connection, kind=kind, text=text, now=self.clock.text(), agent_id=agent_id, subject=subject
-            ):
-                self.log.error("alarm", kind=kind, agent=agent_id, subject=subject, text=text)
-
-    def _clear(self, kind: str, agent_id: str, subject: str) -> None:
-        with sqlite.reading(self.engine) as connection:
-            is_open = alarms.is_open(connection, kind=kind, agent_id=agent_id, subject=subject)
-        if is_open:
-            with sqlite.writing(self.engine) as connection:
-                alarms.clear_alarm(connection, kind=kind, now=self.clock.text(), agent_id=agent_id, subject=subject)
+    def set_alarm(self, kind: str, text: str | None, agent_id: str = "", subject: str = "") -> None:
+        """Keep an alarm open with this text, or closed without one; a new one is logged."""
+        if alarms.set_alarm(self.engine, kind, text, self.clock.text(), agent_id, subject):
+            self.log.error("alarm", kind=kind, agent=agent_id, subject=subject, text=text)
 
     def _clear_alarms_of(self, run: Run) -> None:
         for kind in ("dead", "waiting", "blocked", "secret"):
-            self._clear(kind, run.agent_id, run.subject)
+            self.set_alarm(kind, None, run.agent_id, run.subject)
 
     def _workspace(self, agent_id: str) -> Path | None:
         return next((agent.workspace for agent in self.settings.agents if agent.id == agent_id), None)
@@ -891,23 +853,21 @@ def _texts(edits: Sequence[Edit], receipt: dict[str, Any], why: str | None) -> l
     return found
 
 
-def summary_text(workspace: Path, files: Sequence[dict[str, Any]]) -> str | None:
-    """Read the bodies of a run's daily blocks back by the receipt; None where they are not there any more."""
-    bodies = block_bodies(workspace, files)
-    found = [body for body in bodies if body is not None]
-    return None if len(found) < len(bodies) else "\n".join(found)
-
-
 def block_bodies(workspace: Path, files: Sequence[dict[str, Any]]) -> list[str | None]:
     """Read the bodies of a run's daily blocks back, each; None for one that is not there any more."""
-    bodies = []
+    blocks = daily_blocks(workspace, files)
+    return [None if block is None else block.strip("\n").partition("\n\n")[2] for block in blocks]
+
+
+def daily_blocks(workspace: Path, files: Sequence[dict[str, Any]]) -> list[str | None]:
+    """Read a run's daily blocks back by the files of its run report, each; None for one that is not there any more."""
+    blocks = []
     for item in files:
         if "appended" in item:
             data = regular.read_in(workspace, item["path"]) or b""
             at = daily.find_block(data, item["appended"], item["bytes"])
-            block = b"" if at is None else data[at : at + item["bytes"]]
-            bodies.append(None if at is None else block.decode("utf-8", "replace").strip("\n").partition("\n\n")[2])
-    return bodies
+            blocks.append(None if at is None else data[at : at + item["bytes"]].decode("utf-8", "replace"))
+    return blocks
 
 
 def error_text(error: BaseException) -> str:

@@ -8,7 +8,6 @@ person's command line writes is the owner's.
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
@@ -155,15 +154,7 @@ def _replaced(writer: Writer, run: Run, text: str) -> Revise:
         operations = list(_omitted(found.operations))
         if witness is not None:
             operations = list(_weighed(witness, operations, {one.id: one for one in live}))
-        passed = gate.judge(
-            connection,
-            agent_id,
-            operations,
-            door=Door.TOOL,
-            now=writer.now(),
-            new_hex=lambda: secrets.token_hex(4),
-            limits=writer.limits,
-        )
+        passed = writer.judge(connection, agent_id, operations, Door.TOOL)
         gate.require_passed(passed)
         return Revision(changes=passed.changes, core=data, actor=gate.AGENT_TOOL)
 

@@ -172,17 +172,9 @@ class SecondReader:
         return endpoint_of(self.settings, self.run.agent_id, reader.JOB)
 
     def _set_alarm(self, text: str | None) -> None:
-        engine, now, agent_id = self.answerer.engine, self.answerer.clock.text(), self.run.agent_id
-        with sqlite.reading(engine) as connection:
-            is_open = alarms.is_open(connection, kind=ALARM, agent_id=agent_id, subject="")
-        if is_open and text is None:
-            with sqlite.writing(engine) as connection:
-                alarms.clear_alarm(connection, kind=ALARM, now=now, agent_id=agent_id, subject="")
-        elif text is not None:
-            with sqlite.writing(engine) as connection:
-                alarms.raise_alarm(connection, kind=ALARM, text=text, now=now, agent_id=agent_id, subject="")
-            if not is_open:
-                self.answerer.log.error("alarm", kind=ALARM, agent=agent_id, text=text)
+        agent_id = self.run.agent_id
+        if alarms.set_alarm(self.answerer.engine, ALARM, text, self.answerer.clock.text(), agent_id):
+            self.answerer.log.error("alarm", kind=ALARM, agent=agent_id, text=text)
 
     # --- questions ------------------------------------------------------------------------------------------------
 

@@ -14,11 +14,14 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from memoryd.database import runs, sqlite, turns
+from memoryd.engine import queueing
 from memoryd.engine.clock import moment_of, text_of
+from memoryd.engine.queueing import ASK_AGAIN, candidates, new_run_id
 from memoryd.errors import MemorydError
 from memoryd.files import regular
-from memoryd.gauge import live, sleepiness
+from memoryd.gauge import live
 from memoryd.gauge.fill import fill_of
+from memoryd.gauge.sleepiness import Reason, Situation, sleepiness
 from memoryd.jobs.job import NothingToDo
 from memoryd.jobs.repair import Judges
 from memoryd.jobs.sleep import CONSUMER, SleepInputs
@@ -48,7 +51,6 @@ SUMMARY = "Daily Summary"
 NOTES = "Session Notes"
 COUNT_CHUNK = 2000
 CLOCKS_DIFFER = timedelta(minutes=10)
-ASK_AGAIN = timedelta(hours=24)  # after a run over the same turns died or was cancelled
 DAYS_MAX = 40
 YEARS = (1970, 9998)  # of a time that every zone can show; an unset clock says 1970
 
@@ -107,21 +109,19 @@ def session_needs_counting(engine: Engine, session_id: str) -> bool:
     return row is not None and needs_counting(row)
 
 
-def count_roughly(engine: Engine, session_id: str) -> None:
-    """Settle for the estimate by length where the tokenizer cannot be had; the gauge says so."""
-    with sqlite.writing(engine) as connection:
-        connection.exec_driver_sql(
-            "UPDATE session SET counted_tokens = NULL, counted_seq = last_seq WHERE id = ?", (session_id,)
-        )
-
-
 def count_or_estimate(engine: Engine, worker: Worker, log: Log, session_id: str) -> None:
-    """Count what a session holds in its context; where the tokenizer cannot be had, settle for the estimate."""
+    """Count what a session holds in its context; where the tokenizer cannot be had, settle for the estimate.
+
+    The gauge says that it is one.
+    """
     try:
         count_live(engine, worker, session_id)
     except MemorydError as error:
         log.warning("tokens not counted", session=session_id, why=str(error))
-        count_roughly(engine, session_id)
+        with sqlite.writing(engine) as connection:
+            connection.exec_driver_sql(
+                "UPDATE session SET counted_tokens = NULL, counted_seq = last_seq WHERE id = ?", (session_id,)
+            )
 
 
 def count_live(engine: Engine, worker: Worker, session_id: str) -> None:
@@ -133,7 +133,7 @@ def count_live(engine: Engine, worker: Worker, session_id: str) -> None:
     since = live.Gauge(**json.loads(row["gauge"])).since_seq - 1
     fill_tokens(engine, worker, session_id, after=since)
     with sqlite.writing(engine) as connection:
-        total = turns.counted_since(connection, session_id, after=since)
+        total = turns.added_since(connection, session_id, after=since, tokens_per_byte=0)
         connection.exec_driver_sql(
             "UPDATE session SET counted_tokens = ?, counted_seq = ? WHERE id = ?", (total, row["last_seq"], session_id)
         )
@@ -180,13 +180,13 @@ def consider(engine: Engine, settings: Settings, clock: Clock, session_id: str) 
         if row is None or not _may_run(settings, row):
             return Considered()
         mark = turns.watermark(connection, session_id, CONSUMER)
-        if runs.open_by_key(connection, _key(session_id, mark)) is not None:
+        if runs.open_by_key(connection, queueing.key_of(CONSUMER, session_id, mark)) is not None:
             return Considered()  # the session is looked at again when that run has ended
         plan = _plan(connection, settings, clock, row, mark)
     if isinstance(plan, Considered):
         return plan
     reason, trigger, upto = plan
-    run_id = request(engine, clock, row, mark, reason=reason, trigger=trigger, upto=upto)
+    run_id = request(engine, clock, row, reason=reason, trigger=trigger, upto=upto)
     return Considered(run_id, None if run_id else _asks_again_at(engine, clock, row["id"], mark))
 
 
@@ -202,7 +202,7 @@ def before_compaction(engine: Engine, settings: Settings, clock: Clock, session_
         mark = turns.watermark(connection, session_id, CONSUMER)
         if not turns.unslept(connection, session_id, after=mark, upto=row["last_seq"]):
             return None
-    return request(engine, clock, row, mark, reason=TRIMMED, trigger="hook")
+    return request(engine, clock, row, reason=TRIMMED, trigger="hook")
 
 
 def end(engine: Engine, session_id: str) -> None:
@@ -215,12 +215,9 @@ def end(engine: Engine, session_id: str) -> None:
 
 def _asks_again_at(engine: Engine, clock: Clock, session_id: str, mark: int) -> str | None:
     with sqlite.reading(engine) as connection:
-        at = runs.gave_up_at(connection, _key(session_id, mark), text_of(clock.now() - ASK_AGAIN))
+        key = queueing.key_of(CONSUMER, session_id, mark)
+        at = runs.gave_up_at(connection, key, text_of(clock.now() - ASK_AGAIN))
     return None if at is None else text_of(moment_of(at) + ASK_AGAIN + timedelta(seconds=1))
-
-
-def _key(session_id: str, mark: int) -> str:
-    return f"sleep:{session_id}:{mark}"
 
 
 def _may_run(settings: Settings, row: RowMapping) -> bool:
@@ -243,24 +240,21 @@ def _plan(
     if compacted > mark and turns.unslept(connection, row["id"], after=mark, upto=compacted):
         return (RECOVERY, "recovery", compacted)
     verdict = _sleepiness(connection, settings, clock, row, mark, compacted)
-    if verdict.sleep:
+    if verdict is Reason.FULL:
         return (TRIMMED, "threshold", None)
-    if verdict.why is sleepiness.Reason.COOLDOWN:
+    if verdict is Reason.COOLDOWN:
         return Considered(again_at=text_of(moment_of(row["slept_at"]) + settings.sleep.cooldown))
     return Considered()
 
 
 def _sleepiness(
     connection: Connection, settings: Settings, clock: Clock, row: RowMapping, mark: int, compacted: int
-) -> sleepiness.Sleepiness:
+) -> Reason:
     fill = fill_of(row, window_of(settings, row["agent_id"]))
     if fill.ratio < settings.sleep.threshold * 0.999:
         # The common case, decided without asking how much came since the last sleep.
-        return sleepiness.Sleepiness(sleep=False, why=sleepiness.Reason.BELOW)
-    policy = sleepiness.Policy(
-        settings.sleep.threshold, settings.sleep.cooldown, settings.sleep.min_messages, settings.sleep.rearm
-    )
-    situation = sleepiness.Situation(
+        return Reason.BELOW
+    situation = Situation(
         tokens=fill.live.tokens,
         window=fill.window.tokens,
         messages=turns.unslept(connection, row["id"], after=mark),
@@ -269,7 +263,7 @@ def _sleepiness(
         compaction=compacted,
         slept_at=moment_of(row["slept_at"]) if row["slept_at"] else None,
     )
-    return sleepiness.should_sleep(policy, situation, clock.now())
+    return sleepiness(settings.sleep, situation, clock.now())
 
 
 def _rate(row: RowMapping) -> float:
@@ -280,64 +274,15 @@ def request(
     engine: Engine,
     clock: Clock,
     row: RowMapping,
-    mark: int,
     *,
     reason: str,
     trigger: str,
     upto: int | None = None,
     actor: str = "memoryd",
 ) -> str | None:
-    """Queue a sleep over a session's turns past `mark`; None where one is open already, or died lately."""
-    now = clock.text()
-    run_id = new_run_id(clock)
-    key = _key(row["id"], mark)
-    with sqlite.writing(engine) as connection:
-        if runs.open_by_key(connection, key) is not None:
-            return None
-        if actor != "human" and runs.gave_up_at(connection, key, text_of(clock.now() - ASK_AGAIN)):
-            return None
-        queued = runs.enqueue(
-            connection,
-            {
-                "id": run_id,
-                "kind": "sleep",
-                "agent_id": row["agent_id"],
-                "session_id": row["id"],
-                "actor": actor,
-                "trigger": trigger,
-                "key": key,
-                "created_at": now,
-                "scheduled_for": now,
-                "options": {"reason": reason, "upto": upto},
-            },
-        )
-    return run_id if queued else None
-
-
-def new_run_id(clock: Clock) -> str:
-    """Make a run's id: sorts by time, and names the run's backup folder."""
-    import secrets
-
-    stamp = clock.now().strftime("%Y%m%dT%H%M%S")
-    return f"run-{stamp}-{secrets.token_hex(3)}"
-
-
-def candidates(engine: Engine, agent_id: str, *, ended: bool = False) -> list[RowMapping]:
-    """List an agent's own sessions with turns past the watermark, the newest first."""
-    with sqlite.reading(engine) as connection:
-        rows = connection.exec_driver_sql(
-            "SELECT s.* FROM session s LEFT JOIN watermark w ON w.session_id = s.id AND w.consumer = ?"
-            " WHERE s.agent_id = ? AND s.parent_id IS NULL AND s.last_seq > coalesce(w.seq, 0)"
-            " AND (s.state = 'active' OR ?) ORDER BY s.last_turn_at DESC, s.id",
-            (CONSUMER, agent_id, ended),
-        )
-        return list(rows.mappings())
-
-
-def open_run(engine: Engine, session_id: str, mark: int) -> str | None:
-    """Find the run that waits or runs over a session's turns past `mark`."""
-    with sqlite.reading(engine) as connection:
-        return runs.open_by_key(connection, _key(session_id, mark))
+    """Queue a sleep over a session's turns past its watermark; None where one is open already, or died lately."""
+    options = {"reason": reason, "upto": upto}
+    return queueing.request(engine, clock, CONSUMER, row, trigger, actor=actor, options=options)
 
 
 def count_turns(engine: Engine) -> int:
@@ -346,15 +291,16 @@ def count_turns(engine: Engine) -> int:
         return int(connection.exec_driver_sql("SELECT count(*) FROM turn WHERE text <> ''").scalar_one())
 
 
-def unfinished(engine: Engine, settings: Settings, clock: Clock) -> list[str]:
-    """List the sessions that may have to sleep though nothing new has come: after a start or a change of settings."""
+def unfinished(engine: Engine, settings: Settings, clock: Clock) -> set[str]:
+    """List the sessions that may have to sleep or be asked for facts though nothing new has come, as after a start."""
     flush = settings.ingest.history == "flush"
-    return [
+    return {
         row["id"]
         for agent in settings.agents
-        for row in candidates(engine, agent.id, ended=True)
+        for kind in queueing.OF_TURNS
+        for row in candidates(engine, agent.id, kind, ended=True)
         if flush or not is_history(row, settings.sessions.idle_end, clock.now())
-    ]
+    }
 
 
 def flush_live(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
@@ -363,22 +309,18 @@ def flush_live(engine: Engine, settings: Settings, clock: Clock, slot: str, at: 
     The slot is used up by a skipped run that says how many were queued. An agent first seen after the slot
     had no part in it. What is queued is queued again after a crash between the two; its key makes that harmless.
     """
+    if settings.modes.sleep == "off":
+        return 0
     queued = 0
-    for agent in settings.agents:
-        if not agent.enabled or settings.modes.sleep == "off":
+    for agent, name in queueing.agents_of_slot(engine, settings, CONSUMER, slot, at):
+        if not agent.enabled:
             continue
-        name = f"sleep:{agent.id}:{slot}"
-        with sqlite.reading(engine) as connection:
-            if runs.slot_is_used(connection, name) or turns.agent_seen_at(connection, agent.id) > text_of(at):
-                continue
-        before = queued
-        for row in candidates(engine, agent.id):
-            with sqlite.reading(engine) as connection:
-                mark = turns.watermark(connection, row["id"], CONSUMER)
-            queued += bool(request(engine, clock, row, mark, reason=SUMMARY, trigger=trigger))
+        found = [request(engine, clock, row, reason=SUMMARY, trigger=trigger) for row in candidates(engine, agent.id)]
+        count = sum(map(bool, found))
         with sqlite.writing(engine) as connection:
-            why = f"{queued - before} live sessions were queued" if queued > before else "no live session has new turns"
-            runs.use_slot(connection, new_run_id(clock), agent.id, name, trigger, clock.text(), why)
+            why = f"{count} live sessions were queued" if count else "no live session has new turns"
+            runs.skip(connection, new_run_id(clock), agent.id, trigger, clock.text(), why, slot=name)
+        queued += count
     return queued
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from memoryd.database import erasure, sqlite, turns
+from memoryd.database import erasure, query, sqlite, turns
 from memoryd.engine import cursor as reading
 from memoryd.engine.clock import moment_of, text_of
 from memoryd.engine.scrubbing import named
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 FLUSH_TURNS = 2000
 FLUSH_BYTES = 4 << 20
 UNSCANNED, LOST, SKIPPED = "unscanned", "lost", "skipped"  # why a turn is kept without its text, beside FORGOTTEN
+_NAMES = ("record_id", "message_id", "model", "tool_call_id", "tool_name")  # of a turn, which a transcript decides
 
 
 @dataclass(slots=True)
@@ -70,12 +71,7 @@ class Batch:
 
     def names(self) -> set[str]:
         """Gather what else of its turns a transcript decides: ids and names."""
-        return {
-            name
-            for _, turn, *_ in self.found
-            for name in (turn.record_id, turn.message_id, turn.model, turn.tool_call_id, turn.tool_name)
-            if name is not None
-        }
+        return {name for _, turn, *_ in self.found for field in _NAMES if (name := getattr(turn, field)) is not None}
 
     def counted(self) -> set[str]:
         """Gather the names of the records that were passed over, which a transcript decides as well."""
@@ -114,13 +110,8 @@ def _counts(skipped: Mapping[str, int], kept: Mapping[str, str | None]) -> str:
 
 
 def _renamed(turn: Turn, kept: Mapping[str, str | None]) -> Turn:
-    return turn._replace(
-        record_id=named(kept, turn.record_id) or "",
-        message_id=named(kept, turn.message_id),
-        model=named(kept, turn.model),
-        tool_call_id=named(kept, turn.tool_call_id),
-        tool_name=named(kept, turn.tool_name),
-    )
+    names: dict[str, Any] = {field: named(kept, getattr(turn, field)) for field in _NAMES}
+    return turn._replace(**names)
 
 
 def store(engine: Engine, batch: Batch, now: str, restored: Restore | None) -> Stored:
@@ -134,7 +125,7 @@ def store(engine: Engine, batch: Batch, now: str, restored: Restore | None) -> S
         with sqlite.writing(engine) as connection:
             for row in batch.sessions.values():
                 sql = f"INSERT INTO session ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"  # noqa: S608
-                connection.exec_driver_sql(sql, tuple(row.values()))
+                query.run(connection, sql, *row.values())
             _store_cursors(connection, batch)
             _store_turns(connection, batch, result, restored)
             _store_bad(connection, batch, now, result)
@@ -209,8 +200,7 @@ def _is_own(cursor: Cursor, identity: Identity) -> bool:
 def _is_free(connection: Connection, batches: Sequence[Batch], session_id: str) -> bool:
     if any(cursor.session_id == session_id for batch in batches for cursor in batch.cursors.values()):
         return False
-    others = connection.exec_driver_sql("SELECT count(*) FROM transcript WHERE session_id = ?", (session_id,))
-    return int(others.scalar_one()) == 0
+    return not query.exists(connection, "SELECT 1 FROM transcript WHERE session_id = ?", session_id)
 
 
 def _store_cursors(connection: Connection, batch: Batch) -> None:
@@ -218,27 +208,20 @@ def _store_cursors(connection: Connection, batch: Batch) -> None:
         row = {name: value for name, value in batch.rows[key].items() if name != "id"}
         if cursor.id is None:
             names = ", ".join(f'"{name}"' for name in row)
-            result = connection.exec_driver_sql(
-                f"INSERT INTO transcript ({names}) VALUES ({', '.join('?' * len(row))})",  # noqa: S608
-                tuple(row.values()),
-            )
-            cursor.id = result.lastrowid
+            sql = f"INSERT INTO transcript ({names}) VALUES ({', '.join('?' * len(row))})"  # noqa: S608
+            cursor.id = query.run(connection, sql, *row.values()).lastrowid
         else:
             names = ", ".join(f'"{name}" = ?' for name in row)
-            connection.exec_driver_sql(
-                f"UPDATE transcript SET {names} WHERE id = ?",  # noqa: S608
-                (*row.values(), cursor.id),
-            )
+            query.run(connection, f"UPDATE transcript SET {names} WHERE id = ?", *row.values(), cursor.id)  # noqa: S608
 
 
 def _store_bad(connection: Connection, batch: Batch, now: str, result: Stored) -> None:
+    sql = (
+        "INSERT OR IGNORE INTO bad_span (transcript_id, first_byte, last_byte, sha256, reason, seen_at)"
+        " VALUES (?, ?, ?, ?, ?, ?)"
+    )
     for cursor, span in batch.bad:
-        inserted = connection.exec_driver_sql(
-            "INSERT OR IGNORE INTO bad_span (transcript_id, first_byte, last_byte, sha256, reason, seen_at)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
-            (cursor.id, span.first_byte, span.last_byte, span.sha256, span.reason, now),
-        )
-        if inserted.rowcount:
+        if query.changed(connection, sql, cursor.id, *span, now):
             result.bad.append((cursor, span))
 
 
@@ -299,12 +282,9 @@ def _confirmed(
 
 
 def _end_sessions(connection: Connection, batch: Batch, result: Stored) -> None:
+    sql = "UPDATE session SET state = 'ended', ended_at = ?1 WHERE id = ?2 AND (state <> 'ended' OR ended_at <> ?1)"
     for session_id, ended_at in batch.ended.items():
-        ended = connection.exec_driver_sql(
-            "UPDATE session SET state = 'ended', ended_at = ? WHERE id = ? AND (state <> 'ended' OR ended_at <> ?)",
-            (ended_at, session_id, ended_at),
-        )
-        if ended.rowcount:
+        if query.changed(connection, sql, ended_at, session_id):
             result.sessions.add(session_id)
 
 
@@ -411,9 +391,8 @@ def reveal(connection: Connection, agent_id: str, record_id: str, found: Found) 
     turns.give_text(connection, row["id"], new_seq, found.turn.text)
     state.reveal(found.turn, seq, new_seq, turns.seq_of_record(connection, session_id, state.gauge.record_id))
     state.store(connection)
-    connection.exec_driver_sql(
-        "UPDATE session SET counted_seq = min(counted_seq, ?) WHERE id = ?", (new_seq - 1, session_id)
-    )
+    sql = "UPDATE session SET counted_seq = min(counted_seq, ?) WHERE id = ?"
+    query.run(connection, sql, new_seq - 1, session_id)
     return {session_id}
 
 
@@ -455,11 +434,12 @@ class _SessionState:
     def store(self, connection: Connection) -> None:
         """Write the row; a session that had ended goes on."""
         last = max(self.moment, _moment(self.latest, self.file_time)) if self.latest else self.moment
-        connection.exec_driver_sql(
-            "UPDATE session SET last_seq = ?, turns = ?, gauge = ?, model = ?, last_turn_at = ?, state = 'active',"
-            " started_at = coalesce(started_at, ?), ended_at = NULL WHERE id = ?",
-            (self.seq, self.turns, json.dumps(self.gauge._asdict()), self.model, last, last, self.id),
-        )
+        query.run(
+            connection,
+            "UPDATE session SET last_seq = ?, turns = ?, gauge = ?, model = ?, last_turn_at = ?5, state = 'active',"
+            " started_at = coalesce(started_at, ?5), ended_at = NULL WHERE id = ?",
+            self.seq, self.turns, json.dumps(self.gauge._asdict()), self.model, last, self.id,
+        )  # fmt: skip
 
 
 def _moment(text: str | None, mtime_ns: int) -> str:

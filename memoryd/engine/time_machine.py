@@ -17,7 +17,7 @@ import re
 import stat
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.database import audit, erasure, memories
 from memoryd.engine.core_import import CORE_FILE, digest_of
@@ -54,8 +54,7 @@ class Target:
     memory_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """A watermark as it is to be; None for `values` where there was none."""
 
     session_id: str
@@ -99,12 +98,11 @@ def plan(connection: Connection, agent_id: str, target: Target, now: str) -> Pla
 
 
 def _with_journal(found: Plan) -> Plan:
-    return replace(found, steps=tuple(step for step in found.steps if not _ends_entry(step)))
+    def ends_entry(step: Step) -> bool:
+        is_entry = step.memory_id.startswith(PREFIXES[Kind.JOURNAL])
+        return is_entry and step.after is not None and from_json(step.after).ended_as is Ending.UNDONE
 
-
-def _ends_entry(step: Step) -> bool:
-    is_entry = step.memory_id.startswith(PREFIXES[Kind.JOURNAL])
-    return is_entry and step.after is not None and from_json(step.after).ended_as is Ending.UNDONE
+    return replace(found, steps=tuple(step for step in found.steps if not ends_entry(step)))
 
 
 def as_row(found: Plan) -> dict[str, Any]:
@@ -135,6 +133,9 @@ def revise(
     receipts = [receipt for _, receipt in undone]
     back = None if core_step is None else _backed_up(continuum, core_step, brought, receipts)
 
+    files = [item for receipt in receipts for item in receipt.get("files", ())]
+    is_made = any(item["path"] == CORE_FILE and "after" in item and item["before"] is None for item in files)
+
     def values(step: Step) -> dict[str, Any] | None:
         return None if step.after is None else dict(chain.values_of(step.after))
 
@@ -152,7 +153,7 @@ def revise(
         ),
         notes=tuple((rollback.OPERATION, step.memory_id, step.after) for step in others),
         core=back,
-        core_goes=back == b"" and any(map(_made_core, receipts)),
+        core_goes=back == b"" and is_made,
         rewrites=tuple(_dailies(receipts, workspace, continuum, cut_of((), *erasure.blocks(connection, agent_id, ())))),
         undone=tuple(run_id for run_id, _ in undone),
     )
@@ -197,12 +198,6 @@ def _kept(continuum: OpenFolder, name: str, sha256: str) -> bytes | None:
                 if found is not None:
                     return found
     return None
-
-
-def _made_core(receipt: Mapping[str, Any]) -> bool:
-    """Whether a run had made `MEMORY.md`."""
-    made = (item for item in receipt.get("files", ()) if item["path"] == CORE_FILE and "after" in item)
-    return any(item["before"] is None for item in made)
 
 
 def _dailies(

@@ -32,10 +32,8 @@ class Unreadable:
 
     def load(self, connection: Connection) -> None:
         """Read what an earlier process reported and nobody took back."""
-        rows = connection.exec_driver_sql(
-            "SELECT agent_id, subject, text FROM alarm WHERE kind = ? AND cleared_at IS NULL", (KIND,)
-        )
-        self._reported = {(row[0], row[1]): row[2] for row in rows}
+        opened = (one for one in alarms.opened(connection) if one.kind == KIND)
+        self._reported = {(one.agent_id, one.subject): one.text for one in opened}
 
     def report(self, agent_id: str, path: str, why: str) -> None:
         """Say that a path cannot be read."""

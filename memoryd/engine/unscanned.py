@@ -170,14 +170,8 @@ class Unscanned:
         ingest = self.ingest
         with sqlite.reading(ingest.engine) as connection:
             count = len(turns.unscanned(connection))
-            is_open = alarms.is_open(connection, kind=KIND)
-        if not count and not is_open:
-            return
-        with sqlite.writing(ingest.engine) as connection:
-            if not count:
-                alarms.clear_alarm(connection, kind=KIND, now=ingest.clock.text())
-                return
-            told = "could not be scanned for secrets; no text of these is stored, it is tried again"
-            text = f"{counted(count, 'turn')} {told}"
-            if alarms.raise_alarm(connection, kind=KIND, text=text, now=ingest.clock.text()):
-                ingest.log.error("alarm", kind=KIND, turns=count)
+        text = (
+            f"{counted(count, 'turn')} could not be scanned for secrets; no text of these is stored, it is tried again"
+        )
+        if alarms.set_alarm(ingest.engine, KIND, text if count else None, ingest.clock.text()):
+            ingest.log.error("alarm", kind=KIND, turns=count)

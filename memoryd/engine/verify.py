@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from memoryd.database import memories, profile, reads
@@ -52,13 +53,8 @@ def _problem(what: str, where: str, hint: str) -> Problem:
 
 
 def _few(found: Iterator[Problem]) -> list[Problem]:
-    told: list[Problem] = []
-    more = 0
-    for one in found:
-        if len(told) < MOST:
-            told.append(one)
-        else:
-            more += 1
+    told = list(islice(found, MOST))
+    more = sum(1 for _ in found)
     return [*told, _problem(f"{more} more like the last", told[-1]["where"], "mend the first")] if more else told
 
 

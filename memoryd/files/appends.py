@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from memoryd.errors import NotFoundError
 from memoryd.files.descriptor import extend, no_step, sync
 from memoryd.files.durable import open_to_append, sync_folder
+from memoryd.files.open_folder import Descriptor
 from memoryd.files.regular import as_state_error, open_regular, read
 
 if TYPE_CHECKING:
@@ -33,22 +34,17 @@ def append(entry: Entry, block: bytes, create: bytes | None = None, step: Step =
             fd = open_to_append(entry, create, step)
         except FileNotFoundError as error:
             raise NotFoundError("does not exist", str(entry.path)) from error
-        try:
+        with Descriptor(fd):
             return extend(fd, block, step)
-        finally:
-            os.close(fd)
 
 
 def sync_file(entry: Entry, step: Step = no_step) -> None:
     """Make bytes that are in a file already, and its name, survive a power cut."""
     with as_state_error("cannot be synced", entry):
-        fd = open_regular(entry)
-        try:
+        with Descriptor(open_regular(entry)) as opened:
             step("before:fsync-append")
-            sync(fd)
+            sync(opened.fd)
             step("after:fsync-append")
-        finally:
-            os.close(fd)
         sync_folder(entry.folder, step)
 
 
@@ -61,15 +57,11 @@ def fill_hole(entry: Entry, block: bytes, offset: int) -> None:
     there = found.rstrip(b"\0")
     if len(there) == len(found) or not block.startswith(there):
         return
-    with as_state_error("cannot be mended", entry):
-        fd = open_regular(entry, os.O_WRONLY)
-        try:
-            position = len(there)
-            while position < len(found):
-                position += os.pwrite(fd, block[position : len(found)], offset + position)
-            sync(fd)
-        finally:
-            os.close(fd)
+    with as_state_error("cannot be mended", entry), Descriptor(open_regular(entry, os.O_WRONLY)) as opened:
+        position = len(there)
+        while position < len(found):
+            position += os.pwrite(opened.fd, block[position : len(found)], offset + position)
+        sync(opened.fd)
 
 
 def missing_part(data: bytes, block: bytes, offset: int) -> bytes:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.errors import MemorydError, StateError
 from memoryd.files.descriptor import FILL_STEPS, extend, fill, no_step
-from memoryd.files.open_folder import give_to
+from memoryd.files.open_folder import Descriptor, give_to
 from memoryd.files.regular import as_state_error, digest, open_regular, read, read_all
 from memoryd.files.temporary import Leftover, leftovers, temporary
 
@@ -138,12 +138,10 @@ def _expected_file(entry: Entry, expected: str | None) -> _Old | None:
         if expected is None:
             return None
         raise _moved(entry) from error
-    try:
+    with Descriptor(fd):
         if digest(read_all(fd, entry.path)) != expected:
             raise _moved(entry)
         return _Old(os.fstat(fd), _xattrs(fd))
-    finally:
-        os.close(fd)
 
 
 def _moved(entry: Entry, more: str = "") -> MovedError:
@@ -289,23 +287,17 @@ def _let_go(version: Entry, size: int, entry: Entry) -> None:
     Read after the unlink, when nobody new can open it: what remains is a writer that opened it before the exchange
     and has not written yet.
     """
-    fd = open_regular(version)
-    try:
+    with Descriptor(open_regular(version)) as opened:
         version.unlink()
-        late = read_all(fd, version.path)[size:]
-    finally:
-        os.close(fd)
+        late = read_all(opened.fd, version.path)[size:]
     if late:
         append_late(entry, late)
 
 
 def append_late(entry: Entry, data: bytes) -> None:
     """Append to a file what was written to an older version of it."""
-    fd = open_to_append(entry, b"")
-    try:
-        extend(fd, data)
-    finally:
-        os.close(fd)
+    with Descriptor(open_to_append(entry, b"")) as opened:
+        extend(opened.fd, data)
 
 
 def open_to_append(entry: Entry, create: bytes | None, step: Step = no_step) -> int:

@@ -12,8 +12,9 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
+from memoryd.files.descriptor import extend
 from memoryd.files.durable import replace
-from memoryd.files.open_folder import follow_folder
+from memoryd.files.open_folder import Descriptor, follow_folder
 from memoryd.files.regular import as_state_error, digest, read
 
 if TYPE_CHECKING:
@@ -31,17 +32,11 @@ class Journal:
     def append(self, *entries: Mapping[str, Any]) -> None:
         """Add entries and sync them."""
         line = b"".join(json.dumps(entry, sort_keys=True).encode() + b"\n" for entry in entries)
-        with self._lock:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-            descriptor = os.open(self.path, flags, 0o600)
-            try:
-                if os.fstat(descriptor).st_size and not self._ends_with_newline():
-                    line = b"\n" + line
-                while line:  # a short write is continued, or the next entry would be written into the torn line
-                    line = line[os.write(descriptor, line) :]
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        with self._lock, Descriptor(os.open(self.path, flags, 0o600)) as journal:
+            size = os.fstat(journal.fd).st_size
+            is_torn = size > 0 and os.pread(journal.fd, 1, size - 1) != b"\n"
+            extend(journal.fd, b"\n" * is_torn + line)
 
     def change(self, changed: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
         """Replace entries by what they are changed to; damaged lines go."""
@@ -52,11 +47,6 @@ class Journal:
                 return
             new = b"".join(json.dumps(changed(entry), sort_keys=True).encode() + b"\n" for entry in _entries(old))
             replace(journal, new, digest(old), mode=0o600)
-
-    def _ends_with_newline(self) -> bool:
-        with self.path.open("rb") as file:
-            file.seek(-1, os.SEEK_END)
-            return file.read(1) == b"\n"
 
     def entries(self) -> list[dict[str, Any]]:
         """Read all entries, oldest first."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.errors import StateError
 from memoryd.files import durable, regular
+from memoryd.files.open_folder import Descriptor
 
 if TYPE_CHECKING:
     from memoryd.files.open_folder import Entry, OpenFolder
@@ -39,11 +40,8 @@ def keep(version: Entry, folder: OpenFolder, data: bytes, name: str) -> bool:
         if error.errno == errno.EXDEV:
             return False
         raise
-    fd = regular.open_regular(folder / hidden)
-    try:
-        os.fchmod(fd, 0o600)  # nobody new is to open it
-    finally:
-        os.close(fd)
+    with Descriptor(regular.open_regular(folder / hidden)) as opened:
+        os.fchmod(opened.fd, 0o600)  # nobody new is to open it
     return True
 
 

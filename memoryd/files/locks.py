@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
 from memoryd.errors import LockedError, StateError
-from memoryd.files.open_folder import Entry, give_to
+from memoryd.files.open_folder import Descriptor, Entry, give_to
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,12 +27,12 @@ _GRACE = timedelta(milliseconds=50)
 
 
 class Lock:
-    """One lock file. As a context manager it is acquired without waiting.
+    """One lock file. As a context manager it is acquired, waiting up to `patience` for its holder.
 
     Two `Lock`s of one path exclude each other, in one process too. A process made by `fork` shares the lock.
     """
 
-    def __init__(self, place: Path | Entry) -> None:
+    def __init__(self, place: Path | Entry, patience: timedelta = timedelta()) -> None:
         """Nothing is opened yet.
 
         A place is a path in a folder of memoryd's own, else a name in an open folder.
@@ -43,6 +43,7 @@ class Lock:
         else:
             self.path, self._name = place, str(place)
         self._fd: int | None = None
+        self._patience = patience
 
     @property
     def held(self) -> bool:
@@ -84,10 +85,8 @@ class Lock:
             return None
         except OSError as error:
             raise self._unusable(error) from error
-        try:
+        with Descriptor(fd):
             return None if self._flock(fd, fcntl.LOCK_SH) else _pid_in(fd)
-        finally:
-            os.close(fd)
 
     def _try(self) -> int | None:
         """A descriptor that holds the lock on the file the path names now; None where somebody else holds it."""
@@ -143,7 +142,7 @@ class Lock:
         return StateError(f"cannot be locked: {reason}", str(self.path), hint)
 
     def __enter__(self) -> Self:
-        self.acquire()
+        self.acquire(self._patience)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

@@ -36,8 +36,10 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from memoryd.errors import MemorydError, StateError
+from memoryd.errors import MemorydError
 from memoryd.files.folders import make_private_dir
+from memoryd.files.open_folder import Descriptor
+from memoryd.files.regular import as_state_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -198,15 +200,11 @@ class _RotatingFile:
 @contextmanager
 def at_rest(entry: Entry) -> Iterator[None]:
     """Hold up who appends to a log, while it is exchanged: their lines go to the file that has its name then."""
-    try:
-        file = entry.open(os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        raise StateError(f"cannot be opened: {error.strerror}", str(entry), "try again when it rests") from error
-    try:
+    with as_state_error("cannot be opened", entry):
+        file = entry.open(os.O_RDONLY | os.O_NONBLOCK)
+    with Descriptor(file):
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(file)
 
 
 def rotated(path: Path, number: int) -> Path:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from memoryd.files.log import KEPT_FILES, LEVELS, rotated
+from memoryd.files.open_folder import Descriptor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -86,14 +87,10 @@ def read(path: Path, wanted: Wanted) -> Iterator[dict[str, Any]]:
     lines = _Lines(wanted)
     with ExitStack() as opened:
         # All are opened before any is read, so that a rotation meanwhile neither hides nor repeats a file.
-        files = [_open(opened, rotated(path, number)) for number in range(KEPT_FILES - 1, 0, -1)]
-        files.append(_open(opened, path))
-        seen: set[int] = set()
-        for file in files:
-            if file is None or os.fstat(file).st_ino in seen:
-                continue
-            seen.add(os.fstat(file).st_ino)
-            while data := os.read(file, _CHUNK):
+        paths = [*(rotated(path, number) for number in range(KEPT_FILES - 1, 0, -1)), path]
+        files = [opened.enter_context(file) for file in map(_open, paths) if file is not None]
+        for file in {os.fstat(file.fd).st_ino: file for file in files}.values():
+            while data := os.read(file.fd, _CHUNK):
                 yield from lines.take(data)
             lines.drop_rest()
     yield from lines.damage()
@@ -105,7 +102,7 @@ def follow(path: Path, wanted: Wanted, wait: Callable[[], bool]) -> Iterator[dic
     `wait` is called when there is nothing new; it returns False to end.
     """
     lines = _Lines(wanted)
-    with _Tail(path) as tail:
+    with closing(_Tail(path)) as tail:
         tail.skip_to_last(_FOLLOW_FROM)
         while True:
             moved = tail.has_moved()  # asked before the read: a file that has a successor gets no more lines
@@ -124,30 +121,27 @@ class _Tail:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._opened = ExitStack()
-        self._file = _open(self._opened, path)
+        self._file = _open(path)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._opened.close()
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
 
     def skip_to_last(self, size: int) -> None:
         """Go to the first line that begins within the last `size` bytes."""
-        if self._file is not None and os.fstat(self._file).st_size > size:
-            os.lseek(self._file, -size - 1, os.SEEK_END)
-            while os.read(self._file, 1) not in {b"\n", b""}:
+        if self._file is not None and os.fstat(self._file.fd).st_size > size:
+            os.lseek(self._file.fd, -size - 1, os.SEEK_END)
+            while os.read(self._file.fd, 1) not in {b"\n", b""}:
                 pass
 
     def read(self) -> bytes:
-        return b"" if self._file is None else os.read(self._file, _CHUNK)
+        return b"" if self._file is None else os.read(self._file.fd, _CHUNK)
 
     def was_cut(self) -> bool:
         """Whether the file became shorter than what was read of it; then it is read from its start."""
-        if self._file is None or os.fstat(self._file).st_size >= os.lseek(self._file, 0, os.SEEK_CUR):
+        if self._file is None or os.fstat(self._file.fd).st_size >= os.lseek(self._file.fd, 0, os.SEEK_CUR):
             return False
-        os.lseek(self._file, 0, os.SEEK_SET)
+        os.lseek(self._file.fd, 0, os.SEEK_SET)
         return True
 
     def has_moved(self) -> bool:
@@ -156,15 +150,14 @@ class _Tail:
     def go_on(self) -> bool:
         """Open the file that came after this one; False where there is none yet."""
         while path := self._successor():
-            opened = ExitStack()
-            file = _open(opened, path)
+            file = _open(path)
             if file is None:
                 return False
             if self._successor() == path:  # else a rotation shifted the names meanwhile: look again
-                self._opened.close()
-                self._opened, self._file = opened, file
+                self.close()
+                self._file = file
                 return True
-            opened.close()
+            file.close()
         return False
 
     def _successor(self) -> Path | None:
@@ -176,17 +169,16 @@ class _Tail:
 
     def _is(self, path: Path) -> bool:
         with suppress(OSError):
-            return self._file is not None and os.path.samestat(os.fstat(self._file), path.stat())
+            return self._file is not None and os.path.samestat(os.fstat(self._file.fd), path.stat())
         return False
 
 
-def _open(opened: ExitStack, path: Path) -> int | None:
+def _open(path: Path) -> Descriptor | None:
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        file = Descriptor(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK))
     except OSError:
         return None
-    if not stat.S_ISREG(os.fstat(file).st_mode):
-        os.close(file)
-        return None
-    opened.callback(os.close, file)
-    return file
+    if stat.S_ISREG(os.fstat(file.fd).st_mode):
+        return file
+    file.close()
+    return None

@@ -29,11 +29,30 @@ _FOLDER = os.O_DIRECTORY | os.O_CLOEXEC
 _PASS = getattr(os, "O_PATH", os.O_RDONLY) | _FOLDER | os.O_NOFOLLOW
 
 
-class OpenFolder:
-    """A folder by its descriptor. Closed by whoever opened it."""
+class Descriptor:
+    """Something that is held open. Closed by whoever opened it."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def close(self) -> None:
+        """Close the descriptor; a second time does nothing."""
+        if self.fd >= 0:
+            fd, self.fd = self.fd, -1
+            os.close(fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+class OpenFolder(Descriptor):
+    """A folder by its descriptor."""
 
     def __init__(self, fd: int, path: Path | str) -> None:
-        self.fd = fd
+        super().__init__(fd)
         self._text = str(path)
 
     @property
@@ -64,18 +83,6 @@ class OpenFolder:
     def names(self) -> list[str]:
         """What is in it, sorted."""
         return sorted(os.listdir(self.fd))  # noqa: PTH208 - a path has no descriptor
-
-    def close(self) -> None:
-        """Close the descriptor; a second time does nothing."""
-        if self.fd >= 0:
-            fd, self.fd = self.fd, -1
-            os.close(fd)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
 
 
 class Entry(NamedTuple):

@@ -12,16 +12,15 @@ import stat
 import threading
 from collections import OrderedDict
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.errors import NotFoundError, StateError
-from memoryd.files.open_folder import open_folder
-from memoryd.files.regular import open_regular
+from memoryd.files.open_folder import Descriptor, open_folder
+from memoryd.files.regular import as_state_error, open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-    from types import TracebackType
 
 _CHUNK = 1024 * 1024
 _TIME_MAX = (1 << 63) - 1  # nanoseconds: the year 2262, and as far before 1970; the database holds no more
@@ -53,41 +52,34 @@ def observe(path: Path) -> Stat | None:
         StateError: it is a symbolic link (never followed in the last place of the path), a folder, a FIFO or a
             device, or may not be looked at. Whoever scans many files reports it and goes on with the next.
     """
-    try:
-        result = path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise _unreadable(path, error) from error
+    with as_state_error("cannot be read", path):
+        try:
+            result = path.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
     if not stat.S_ISREG(result.st_mode):
         what = "is a symbolic link, which is not followed" if stat.S_ISLNK(result.st_mode) else "is not a regular file"
         raise StateError(what, str(path), "name the file itself")
     return _stat(result)
 
 
-def _unreadable(path: Path, error: OSError) -> StateError:
-    reason = os.strerror(error.errno) if error.errno else type(error).__name__
-    return StateError(f"cannot be read: {reason}", str(path), "check owner and mode of the file and its folders")
-
-
-class Handle:
+class Handle(Descriptor):
     """An open file, whatever its name is by now. Closed by whoever opened it."""
 
     def __init__(self, path: Path) -> None:
         """Open the regular file at `path`."""
-        try:
-            with open_folder(path.parent) as folder:
-                self._fd = open_regular(folder / path.name, shared=True)
-        except FileNotFoundError as error:
-            raise NotFoundError("does not exist", str(path)) from error
-        except OSError as error:
-            raise _unreadable(path, error) from error
+        with as_state_error("cannot be read", path):
+            try:
+                with open_folder(path.parent) as folder:
+                    super().__init__(open_regular(folder / path.name, shared=True))
+            except FileNotFoundError as error:
+                raise NotFoundError("does not exist", str(path)) from error
         self.path = path
         self.dev, self.ino = self.observe()[:2]
 
     def observe(self) -> Stat:
         """The state of the open file now."""
-        return _stat(os.fstat(self._fd))
+        return _stat(os.fstat(self.fd))
 
     def read(self, first: int, length: int) -> bytes:
         """The bytes from offset `first`; fewer than `length` only where the file ends."""
@@ -96,10 +88,8 @@ class Handle:
     def chunks(self, first: int, length: int) -> Iterator[bytes]:
         """The same bytes in pieces of at most 1 MiB."""
         while length > 0:
-            try:
-                piece = os.pread(self._fd, min(length, _CHUNK), first)
-            except OSError as error:
-                raise _unreadable(self.path, error) from error
+            with as_state_error("cannot be read", self.path):
+                piece = os.pread(self.fd, min(length, _CHUNK), first)
             if not piece:
                 return
             yield piece
@@ -113,18 +103,6 @@ class Handle:
             hasher.update(piece)
             length -= len(piece)
         return None if length else hasher.hexdigest()
-
-    def close(self) -> None:
-        """Close the descriptor; a second time does nothing."""
-        if self._fd >= 0:
-            fd, self._fd = self._fd, -1
-            os.close(fd)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
 
 
 class OpenFiles:

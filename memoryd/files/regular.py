@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from memoryd.errors import StateError
-from memoryd.files.open_folder import open_folder
+from memoryd.files.open_folder import Descriptor, open_folder
 from memoryd.files.temporary import is_twin
 
 if TYPE_CHECKING:
@@ -45,10 +45,8 @@ def read(entry: Entry, limit: int = MAX_BYTES) -> bytes | None:
             fd = open_regular(entry)
         except FileNotFoundError:
             return None
-        try:
+        with Descriptor(fd):
             return read_all(fd, entry.path, limit)
-        finally:
-            os.close(fd)
 
 
 def read_below(folder: OpenFolder, relative: str) -> bytes | None:

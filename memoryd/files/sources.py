@@ -22,11 +22,18 @@ class Pattern:
 
     text: str
     root: Path  # the deepest folder without a wildcard
-    deep: bool  # reaches below the root's own entries
-    depth: int | None  # folders below the root it can reach; None for any
-    regex: re.Pattern[str]
-    folders: re.Pattern[str]  # that files it means lie in
+    below: tuple[str, ...]  # globs of the names below the root
     without: str | None = None  # a folder below the root that is never entered
+
+    @property
+    def deep(self) -> bool:
+        """Say whether it reaches below the root's own entries."""
+        return len(self.below) > 1
+
+    @property
+    def depth(self) -> int | None:
+        """How many folders below the root it can reach; None for any number."""
+        return None if "**" in self.below else len(self.below) - 1
 
     def leaves_out(self, path: str) -> bool:
         """Say whether this is the folder that is never entered, or lies in it."""
@@ -34,13 +41,11 @@ class Pattern:
 
     def covers(self, path: str) -> bool:
         """Say whether this absolute path lies in a folder that holds such files, whatever its own name."""
-        return not self.leaves_out(path) and self.folders.fullmatch(path.rpartition("/")[0]) is not None
+        return not self.leaves_out(path) and _is_below(self.root, path.rpartition("/")[0], self.below[:-1])
 
     def matches(self, path: str) -> bool:
         """Say whether this absolute path is meant. `*.private` never is."""
-        if path.endswith(".private") or self.leaves_out(path):
-            return False
-        return self.regex.fullmatch(path) is not None
+        return not (path.endswith(".private") or self.leaves_out(path)) and _is_below(self.root, path, self.below)
 
 
 def pattern(text: str, below: Path | None = None, *, without: Path | None = None) -> Pattern:
@@ -53,17 +58,22 @@ def pattern(text: str, below: Path | None = None, *, without: Path | None = None
     fixed = len(plain)
     while fixed < len(parts) - 1 and not _MAGIC.search(parts[fixed]):
         fixed += 1
-    folders = parts if parts[-1] == "**" else parts[:-1]
     root = Path(*parts[:fixed])
-    return Pattern(
-        text=str(Path(*parts)),
-        root=root,
-        deep=len(parts) - 1 > fixed,
-        depth=None if "**" in parts[fixed:] else len(parts) - 1 - fixed,
-        regex=re.compile(_translate(parts, fixed)),
-        folders=re.compile(_translate((*folders, ""), fixed).removesuffix("/")),
-        without=None if without is None else _as_met(root, without),
-    )
+    globs = parts[fixed:] if parts[-1] != "**" else (*parts[fixed:], "*")
+    return Pattern(str(Path(*parts)), root, globs, None if without is None else _as_met(root, without))
+
+
+def _is_below(root: Path, path: str, globs: tuple[str, ...]) -> bool:
+    names, above = tuple(path.split("/"))[1:], root.parts[1:]
+    return names[: len(above)] == above and _fit(names[len(above) :], globs)
+
+
+def _fit(names: tuple[str, ...], globs: tuple[str, ...]) -> bool:
+    if not globs:
+        return not names
+    if globs[0] == "**":
+        return any(_fit(names[at:], globs[1:]) for at in range(len(names) + 1))
+    return bool(names) and fnmatch.fnmatchcase(names[0], globs[0]) and _fit(names[1:], globs[1:])
 
 
 def _as_met(root: Path, folder: Path) -> str | None:
@@ -72,39 +82,6 @@ def _as_met(root: Path, folder: Path) -> str | None:
         if end.is_relative_to(start):
             return str(root / end.relative_to(start))
     return None
-
-
-def _translate(parts: tuple[str, ...], fixed: int) -> str:
-    out = [re.escape(parts[0].rstrip("/"))]
-    for index, part in enumerate(parts[1:], 1):
-        if index < fixed:
-            out.append("/" + re.escape(part))
-        elif part == "**":
-            out.append("(?:/[^/]+)*" if index < len(parts) - 1 else "(?:/[^/]+)+")
-        else:
-            out.append("/" + _translate_name(part))
-    return "".join(out)
-
-
-def _translate_name(name: str) -> str:
-    out = []
-    index = 0
-    while index < len(name):
-        char = name[index]
-        begin = index + (3 if name.startswith("[!", index) else 2)
-        close = name.find("]", begin) if char == "[" else -1
-        if char == "*":
-            out.append("[^/]*")
-        elif char == "?":
-            out.append("[^/]")
-        elif close > 0:
-            # As fnmatch reads it, but never a slash: `(?s:[…])` and its end mark are cut off.
-            out.append("(?!/)" + fnmatch.translate(name[index : close + 1])[4:-3])
-            index = close
-        else:
-            out.append(re.escape(char))
-        index += 1
-    return "".join(out)
 
 
 @dataclass(frozen=True, slots=True)

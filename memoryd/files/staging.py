@@ -6,21 +6,14 @@ import os
 from typing import TYPE_CHECKING
 
 from memoryd.files.durable import sync_folder
-from memoryd.files.held_folder import held
 from memoryd.files.open_folder import follow_folder
 from memoryd.files.regular import as_state_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
 PREFIX = ".memoryd-staging-"
-
-
-def staging(folder: Path) -> AbstractContextManager[Path]:
-    """A new empty folder (0700) below `folder`; gone afterwards with all that is still in it."""
-    return held(folder, PREFIX)
 
 
 def exchange(staged: Path, folder: Path, names: Sequence[str], sides: Sequence[str], kept: str) -> Path | None:

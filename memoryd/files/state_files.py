@@ -5,7 +5,7 @@ index      index.db with the same: what search looks into, made anew where it is
 log        log/, with the rotated files
 copies     memoryd.db.damaged-TIME…, memoryd.replaced-TIME/: kept when another database took their place;
            trial-…/: what a dry run is carried out in
-other      the journal of watermarks, sessions that programs flushed, the tokenizer's vocabulary, the lock, the socket
+other      the journal of watermarks, sessions that programs flushed, the lock, the socket
 """
 
 from __future__ import annotations

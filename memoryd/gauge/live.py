@@ -69,7 +69,8 @@ def advance(gauge: Gauge, turn: Turn, seq: int) -> Gauge:
         return gauge
     if turn.kind is Kind.COMPACTION:
         return _compacted(gauge, turn, seq)
-    if turn.usage and not _is_counted(gauge, turn.message_id):
+    is_counted = turn.message_id is not None and turn.message_id in gauge.responses.split("\n")
+    if turn.usage and not is_counted:
         gauge = _measured(gauge, turn, turn.usage)
     return with_text(gauge, turn)
 
@@ -104,10 +105,6 @@ def tokens_per_byte(gauge: Gauge) -> float:
     """The rate of the session's own text, within what text can have; 1/4 while it has shown nothing."""
     tokens = gauge.calibration_tokens + _TOKENS_PER_BYTE * _PRIOR_BYTES
     return min(max(tokens / (gauge.calibration_bytes + _PRIOR_BYTES), _RATE_MIN), _RATE_MAX)
-
-
-def _is_counted(gauge: Gauge, message_id: str | None) -> bool:
-    return message_id is not None and message_id in gauge.responses.split("\n")
 
 
 def _remember(responses: str, message_id: str | None) -> str:

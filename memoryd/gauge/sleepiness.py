@@ -11,19 +11,12 @@ from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from datetime import datetime, timedelta
+    from datetime import datetime
+
+    from memoryd.config import Sleep
 
 # 0.55 of 100 is a hair above 55 in binary; a bound written as a decimal is meant as one.
 _ROUNDING = 1e-6
-
-
-class Policy(NamedTuple):
-    """The agent's settings."""
-
-    threshold: float  # share of the window, inclusive
-    cooldown: timedelta  # after a successful sleep
-    min_messages: int  # user and assistant messages past the watermark
-    rearm: float  # share of the window added past the watermark
 
 
 class Situation(NamedTuple):
@@ -48,37 +41,23 @@ class Reason(StrEnum):
     DISARMED = "slept already; waiting for a compaction or for enough new text"
 
 
-class Sleepiness(NamedTuple):
-    """The decision and why."""
-
-    sleep: bool
-    why: Reason
-
-
-def should_sleep(policy: Policy, situation: Situation, now: datetime) -> Sleepiness:
-    """Decide for one session. All bounds are inclusive."""
+def sleepiness(policy: Sleep, situation: Situation, now: datetime) -> Reason:
+    """Tell whether a session sleeps, which `FULL` says, or why it stays awake. All bounds are inclusive."""
     if situation.tokens < _share(policy.threshold, situation.window):
-        return Sleepiness(sleep=False, why=Reason.BELOW)
+        return Reason.BELOW
     if situation.messages < policy.min_messages:
-        return Sleepiness(sleep=False, why=Reason.FEW)
-    if not _is_armed(policy, situation):
-        return Sleepiness(sleep=False, why=Reason.DISARMED)
-    if _is_cooling(policy, situation, now):
-        return Sleepiness(sleep=False, why=Reason.COOLDOWN)
-    return Sleepiness(sleep=True, why=Reason.FULL)
+        return Reason.FEW
+    has_compacted = situation.watermark == 0 or situation.compaction > situation.watermark
+    if not has_compacted and situation.added < _share(policy.rearm, situation.window):
+        return Reason.DISARMED
+    return Reason.COOLDOWN if _is_cooling(policy, situation, now) else Reason.FULL
 
 
 def _share(part: float, window: int) -> int:
     return ceil(part * window - _ROUNDING)
 
 
-def _is_armed(policy: Policy, situation: Situation) -> bool:
-    if situation.watermark == 0 or situation.compaction > situation.watermark:
-        return True
-    return situation.added >= _share(policy.rearm, situation.window)
-
-
-def _is_cooling(policy: Policy, situation: Situation, now: datetime) -> bool:
+def _is_cooling(policy: Sleep, situation: Situation, now: datetime) -> bool:
     """A sleep that seems to lie in the future was timed by a clock since set back, and holds nothing up."""
     if situation.slept_at is None:
         return False

@@ -51,12 +51,9 @@ def window(configured: int | None, model: str | None, peak: int, said: int = 0) 
         return Window(configured, "config")
     if said >= peak and said:
         return Window(said, "agent")
-    known = _by_model(model.lower()) if model else None
+    name = (model or "").lower()
+    known = next((tokens for pattern, tokens in _MODELS if pattern.search(name)), None)
     assumed = known or DEFAULT
     if peak > assumed:
         return Window(next((size for size in _LADDER if size >= peak), peak), "learned")
     return Window(assumed, "model" if known else "default")
-
-
-def _by_model(model: str) -> int | None:
-    return next((tokens for pattern, tokens in _MODELS if pattern.search(model)), None)

@@ -132,17 +132,15 @@ class Index:
     def _damage(self) -> Iterator[None]:
         try:
             yield
-        except (library().DatabaseError, UnicodeDecodeError) as error:
+        except (library().DatabaseError, UnicodeDecodeError, FaultError) as error:
             raise self._judged(error) from error
-        except FaultError as error:
-            raise self._judged(error.error) from error
         except DamagedError as error:
             self._wipe(error.what)
             raise RebuiltError("the index was damaged and is made anew", str(self.path)) from error
 
     def _judged(self, error: Exception) -> MemorydError:
         """What an error of SQLite comes to: damage, which is mended here, or something else that is in the way."""
-        if (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF in _NO_DAMAGE:
+        if not _is_damage(error):
             hint = "it is tried again; memoryd doctor looks at the disk"
             return StateError(f"the index cannot be used: {error}", str(self.path), hint)
         self._wipe(str(error))
@@ -153,17 +151,13 @@ class Index:
             return
         self.close()  # another process has made it anew
         make_private_dir(self.path.parent)
-        lock = Lock(self.path.parent / _LOCK)
-        lock.acquire(_PATIENCE)
-        try:
+        with Lock(self.path.parent / _LOCK, _PATIENCE):
             why = self._try_open()
             if why is not None:
                 self._remove(why)
                 why = self._try_open()
             if why is not None:
                 raise StateError(f"the index cannot be made: {why}", str(self.path), "check the disk")
-        finally:
-            lock.release()
 
     def _try_open(self) -> str | None:
         """Open it; why it cannot be used, where it must be made anew."""
@@ -190,18 +184,14 @@ class Index:
                 Tables(connection).require_sound()
             else:
                 connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        except (DamagedError, FaultError) as error:
-            if connection is not None:
-                connection.close()
-            return str(error)
         except OSError as error:
             raise StateError(
                 f"the index cannot be opened: {error.strerror}", str(self.path), "check the state folder"
             ) from error
-        except (module.DatabaseError, UnicodeDecodeError) as error:
+        except (module.DatabaseError, UnicodeDecodeError, DamagedError, FaultError) as error:
             if connection is not None:
                 connection.close()
-            if (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF in _NO_DAMAGE:
+            if not _is_damage(error):
                 raise StateError(f"the index cannot be opened: {error}", str(self.path), "check the disk") from error
             return str(error)
         self._connection, self._file = connection, file_id(self.path)
@@ -211,15 +201,16 @@ class Index:
         """Remove it, unless another process has done so already."""
         file = self._file
         self.close()
-        lock = Lock(self.path.parent / _LOCK)
-        lock.acquire(_PATIENCE)
-        try:
+        with Lock(self.path.parent / _LOCK, _PATIENCE):
             if file == file_id(self.path):
                 self._remove(why)
-        finally:
-            lock.release()
 
     def _remove(self, why: str) -> None:
         self._log.error("index made anew", path=self.path, why=why)
         for side in SIDES:
             self.path.with_name(NAME + side).unlink(missing_ok=True)
+
+
+def _is_damage(error: Exception) -> bool:
+    found = error.error if isinstance(error, FaultError) else error
+    return (getattr(found, "sqlite_errorcode", 0) or 0) & 0xFF not in _NO_DAMAGE

@@ -95,7 +95,7 @@ class Counts:
 class Matches:
     """What matches questions in one transaction, among the documents of one agent."""
 
-    def __init__(self, rows: Callable[[str, dict[str, object]], list[Any]], number: int, counts: Counts) -> None:
+    def __init__(self, rows: Callable[..., list[Any]], number: int, counts: Counts) -> None:
         """Look in the tables of a number, by what asks the database."""
         self._rows = rows
         self._number = number

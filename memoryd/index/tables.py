@@ -127,14 +127,15 @@ class Tables:
         self._loose: dict[tuple[int, bytes, int], bytes] = {}  # vectors of removed documents, by number, digest, piece
 
     def _rows(self, sql: str, *values: object) -> list[Any]:
+        """All rows of a query; its values are given one by one, or all by name in one mapping."""
+        given = values[0] if values and isinstance(values[0], dict) else values
         with _faults():
-            return list(self._connection.execute(sql, values).fetchall())
+            return list(self._connection.execute(sql, given).fetchall())
 
-    def _named_rows(self, sql: str, values: dict[str, object]) -> list[Any]:
-        with _faults():
-            return list(self._connection.execute(sql, values).fetchall())
+    def _number(self, sql: str, *values: object) -> int:
+        return int(self._rows(sql, *values)[0][0])
 
-    def _change(self, sql: str, values: object = ()) -> Any:
+    def _change(self, sql: str, *values: object) -> Any:
         with _faults():
             return self._connection.execute(sql, values).lastrowid
 
@@ -153,7 +154,7 @@ class Tables:
             "INSERT INTO agent (id, turn_id, turn_mark, audit_mark, waiting, live, removed)"
             " VALUES (?, 0, '', '', '[]', 0, 0)"
         )
-        number = int(self._change(sql, (agent_id,)))
+        number = int(self._change(sql, agent_id))
         self._change(_WORDS.format(n=number, columns=", ".join(COLUMNS)))
         self._change(_VECTORS.format(n=number))
         self._change(
@@ -167,7 +168,7 @@ class Tables:
         most = _FILLING_SEGMENTS if much else _SEGMENTS
         rows = self._rows(f"SELECT v FROM words_{number}_config WHERE k = 'automerge'")  # noqa: S608
         if (rows[0][0] if rows else _SEGMENTS) != most:
-            self._change(f"INSERT INTO words_{number} (words_{number}, rank) VALUES ('automerge', ?)", (most,))  # noqa: S608
+            self._change(f"INSERT INTO words_{number} (words_{number}, rank) VALUES ('automerge', ?)", most)  # noqa: S608
 
     def segments(self, number: int) -> int:
         """In how many places the words of an agent's texts lie, all of which each question looks into."""
@@ -181,7 +182,7 @@ class Tables:
     def merge(self, number: int) -> bool:
         """Put some of these places together; whether there is more to do (https://sqlite.org/fts5.html, §6.7)."""
         before = self._connection.total_changes
-        self._change(f"INSERT INTO words_{number} (words_{number}, rank) VALUES ('merge', ?)", (_MERGED_PAGES,))  # noqa: S608
+        self._change(f"INSERT INTO words_{number} (words_{number}, rank) VALUES ('merge', ?)", _MERGED_PAGES)  # noqa: S608
         changes: int = self._connection.total_changes - before
         return changes > 1
 
@@ -208,8 +209,8 @@ class Tables:
         """Record how far an agent has been taken in."""
         self._change(
             "UPDATE agent SET turn_id = ?, turn_mark = ?, audit_mark = ?, waiting = ? WHERE id = ?",
-            (progress.turn_id, progress.turn_mark, progress.audit_mark, json.dumps(progress.waiting), agent_id),
-        )
+            progress.turn_id, progress.turn_mark, progress.audit_mark, json.dumps(progress.waiting), agent_id,
+        )  # fmt: skip
 
     def drop(self, agent_id: str) -> None:
         """Take an agent out, with all of its tables."""
@@ -218,9 +219,9 @@ class Tables:
             return
         self._change(f"DROP TABLE words_{number}")
         self._change(f"DROP TABLE vectors_{number}")
-        self._change("DELETE FROM document WHERE source IN (SELECT id FROM source WHERE agent = ?)", (number,))
-        self._change("DELETE FROM source WHERE agent = ?", (number,))
-        self._change("DELETE FROM agent WHERE number = ?", (number,))
+        self._change("DELETE FROM document WHERE source IN (SELECT id FROM source WHERE agent = ?)", number)
+        self._change("DELETE FROM source WHERE agent = ?", number)
+        self._change("DELETE FROM agent WHERE number = ?", number)
 
     def agents(self) -> list[str]:
         """The ids of the agents that are in it."""
@@ -246,16 +247,15 @@ class Tables:
         rows = self._rows("SELECT id, tier, stamp, tags FROM source WHERE agent = ? AND path = ?", number, path)
         if not rows:
             sql = "INSERT INTO source (tier, stamp, tags, agent, path) VALUES (?, ?, ?, ?, ?)"
-            return int(self._change(sql, (*values, number, path)))
+            return int(self._change(sql, *values, number, path))
         if rows[0][1:] != values:
-            sql = "UPDATE source SET tier = ?, stamp = ?, tags = ? WHERE id = ?"
-            self._change(sql, (*values, rows[0][0]))
+            self._change("UPDATE source SET tier = ?, stamp = ?, tags = ? WHERE id = ?", *values, rows[0][0])
         return int(rows[0][0])
 
     def remove_source(self, number: int, source_id: int) -> None:
         """Take a source out, with its documents."""
         self.remove(number, [one.id for one in self.held(source_id)])
-        self._change("DELETE FROM source WHERE id = ?", (source_id,))
+        self._change("DELETE FROM source WHERE id = ?", source_id)
 
     def held(self, source_id: int, first_line: int = 0, last_line: int = 2**62) -> list[Held]:
         """The documents of a source that begin in these lines."""
@@ -267,7 +267,7 @@ class Tables:
 
     def put(self, number: int, source_id: int, documents: Sequence[tuple[Document, bytes, str | None]]) -> None:
         """Take documents in, each with its key and, where it is not as in its source, what is shown of it."""
-        first = int(self._rows("SELECT coalesce(max(id), 0) + 1 FROM document")[0][0])
+        first = self._number("SELECT coalesce(max(id), 0) + 1 FROM document")
         # As a bytearray and without None: of any other value the library first asks whether it wants to be another one.
         rows = [
             (first + at, source_id, one.first_line, one.last_line, one.piece, bytearray(one.digest), bytearray(key),
@@ -288,7 +288,7 @@ class Tables:
             f"INSERT INTO words_{number} (rowid, {', '.join(COLUMNS)}) VALUES (?{', ?' * len(COLUMNS)})",  # noqa: S608
             [(first + at, *one.columns) for at, (one, _, _) in enumerate(documents)],
         )
-        self._change("UPDATE agent SET live = live + ? WHERE number = ?", (len(documents), number))
+        self._change("UPDATE agent SET live = live + ? WHERE number = ?", len(documents), number)
 
     def move(self, places: Iterable[tuple[int, int, int]]) -> None:
         """Record on which lines documents stand now: first, last, id."""
@@ -308,10 +308,8 @@ class Tables:
         self._change_many(f"DELETE FROM vectors_{number} WHERE document = ?", values)  # noqa: S608
         self._change_many(f"DELETE FROM words_{number} WHERE rowid = ?", values)  # noqa: S608
         self._change_many("DELETE FROM document WHERE id = ?", values)
-        self._change(
-            "UPDATE agent SET live = live - ?, removed = removed + ? WHERE number = ?",
-            (len(values), len(values), number),
-        )
+        sql = "UPDATE agent SET live = live - ?1, removed = removed + ?1 WHERE number = ?2"
+        self._change(sql, len(values), number)
 
     def is_worn(self, agent_id: str) -> bool:
         """Whether so much was removed that ranking suffers: FTS5 goes on counting what it no longer finds."""
@@ -327,11 +325,9 @@ class Tables:
             return
         self._change(_LACKS)
         self._change(f"DELETE FROM vectors_{number}")  # noqa: S608
-        self._change(
-            "UPDATE document SET lacks = 1 WHERE lacks = 0 AND source IN (SELECT id FROM source WHERE agent = ?)",
-            (number,),
-        )
-        self._change("UPDATE agent SET model = ? WHERE number = ?", (model, number))
+        sql = "UPDATE document SET lacks = 1 WHERE lacks = 0 AND source IN (SELECT id FROM source WHERE agent = ?)"
+        self._change(sql, number)
+        self._change("UPDATE agent SET model = ? WHERE number = ?", model, number)
 
     def model(self, number: int) -> str:
         """The model whose vectors an agent's documents have."""
@@ -356,12 +352,12 @@ class Tables:
                 continue
             if vector is not None:
                 sql = f"INSERT INTO vectors_{number} (document, vector) VALUES (?, ?)"  # noqa: S608
-                self._change(sql, (identity, vector))
-            self._change("UPDATE document SET lacks = 0 WHERE id = ?", (identity,))
+                self._change(sql, identity, vector)
+            self._change("UPDATE document SET lacks = 0 WHERE id = ?", identity)
 
     def newest_vector(self, number: int) -> int:
         """The id of the vector that was stored last; 0 where there is none."""
-        return int(self._rows(f"SELECT coalesce(max(id), 0) FROM vectors_{number}")[0][0])  # noqa: S608
+        return self._number(f"SELECT coalesce(max(id), 0) FROM vectors_{number}")  # noqa: S608
 
     def vectors(self, number: int, since: int = 0) -> Iterator[list[Vector]]:
         """The vectors of all sources that have one newer than `since`, in the order of their lines, in portions."""
@@ -435,7 +431,7 @@ class Tables:
 
     def _matches(self, number: int) -> Matches:
         if number not in self._matching:
-            self._matching[number] = Matches(self._named_rows, number, self._counts)
+            self._matching[number] = Matches(self._rows, number, self._counts)
         return self._matching[number]
 
     def counts(self, agent_id: str) -> dict[str, int]:

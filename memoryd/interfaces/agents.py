@@ -38,15 +38,7 @@ def context(call: Call, settings: Settings, agent: Agent, max_tokens: int | None
 @click.option("--instructions", "instruct", is_flag=True, help="Name MEMORY.md in CLAUDE.md, GEMINI.md, AGENTS.md too.")
 @agent_option
 @click.pass_obj
-def connect(
-    call: Call,
-    tool: str,
-    write: bool,  # noqa: FBT001
-    project: bool,  # noqa: FBT001
-    remove: bool,  # noqa: FBT001
-    instruct: bool,  # noqa: FBT001
-    agent_id: str | None,
-) -> None:
+def connect(call: Call, /, tool: str, project: bool, agent_id: str | None, **how: bool) -> None:  # noqa: FBT001
     """Connect an agent: claude-code, codex, gemini, opencode, openclaw, pi or aider. Shows what would change."""
     import os
     from pathlib import Path
@@ -58,8 +50,8 @@ def connect(
     settings = call.settings()
     agent = call.agent(settings, agent_id)
     place = connecting.Place(settings, agent, Path.home(), os.environ, Path.cwd() if project else None)
-    data = connecting.connect(tool, place, Clock().text(), write=write, remove=remove, instruct=instruct)
-    call.output.result(data, connecting.as_text(data, write=write))
+    data = connecting.connect(tool, place, Clock().text(), **how)
+    call.output.result(data, connecting.as_text(data, write=how["write"]))
 
 
 @click.command(context_settings={"ignore_unknown_options": True})

@@ -10,8 +10,9 @@ from memoryd.database import snapshot
 from memoryd.engine.clock import Clock
 from memoryd.files import archive, journal
 from memoryd.files.folders import make_private_dir
+from memoryd.files.held_folder import held
 from memoryd.files.locks import Lock
-from memoryd.files.staging import exchange, staging
+from memoryd.files.staging import PREFIX, exchange
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +26,7 @@ SIDES = (f"{DATABASE}-wal", f"{DATABASE}-shm")
 def backup(settings: Settings, path: Path) -> dict[str, Any]:
     """Write the state folder's database and journal into a new archive, also while a daemon runs."""
     state = settings.state_dir
-    with staging(state) as folder:
+    with held(state, PREFIX) as folder:
         snapshot.copy(state / DATABASE, folder / DATABASE)
         files = {DATABASE: folder / DATABASE}
         # Read after the database: a line too many says of something that it was consumed, which it was.
@@ -44,7 +45,7 @@ def restore(settings: Settings, path: Path) -> dict[str, Any]:
     into workspaces since the backup was made is there still, and must not be made once more.
     """
     state = make_private_dir(settings.state_dir)
-    with Lock(state / LOCK), staging(state) as folder:
+    with Lock(state / LOCK), held(state, PREFIX) as folder:
         manifest = archive.unpack(path, folder, NAMES)
         snapshot.check(folder / DATABASE)
         journal.unite(folder / JOURNAL, [folder / JOURNAL, state / JOURNAL])

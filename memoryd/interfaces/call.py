@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from memoryd.errors import ConfigError, NotFoundError
+from memoryd.errors import ConfigError, MemorydError, NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from memoryd.interfaces.output import Output
 
 R = TypeVar("R")
+STDIN = Path("-")
 
 
 class Call:
@@ -90,22 +92,31 @@ class Call:
 
     def agent(self, settings: Settings, agent_id: str | None) -> Agent:
         """Choose the agent: by name, the only one, or the one whose workspace the current folder lies in."""
+        known = f"configured: {', '.join(agent.id for agent in settings.agents)}"
+        found = list(settings.agents)
         if agent_id is not None:
-            found = [agent for agent in settings.agents if agent.id == agent_id]
+            found = [agent for agent in found if agent.id == agent_id]
             if not found:
-                known = ", ".join(agent.id for agent in settings.agents)
-                raise NotFoundError(f"there is no agent {agent_id!r}", hint=f"configured: {known}")
-            return found[0]
-        if len(settings.agents) == 1:
-            return settings.agents[0]
-        inside = [agent for agent in settings.agents if Path.cwd().is_relative_to(agent.workspace)]
-        if len(inside) != 1:
-            known = ", ".join(agent.id for agent in settings.agents)
-            raise ConfigError("which agent is meant?", hint=f"give --agent ID; configured: {known}")
-        return inside[0]
+                raise NotFoundError(f"there is no agent {agent_id!r}", hint=known)
+        elif len(found) != 1:
+            found = [agent for agent in found if Path.cwd().is_relative_to(agent.workspace)]
+        if len(found) != 1:
+            raise ConfigError("which agent is meant?", hint=f"give --agent ID; {known}")
+        return found[0]
+
+
+def text_of(path: Path) -> str:
+    """Read a text file that an argument names; `-` is standard input."""
+    try:
+        return (sys.stdin.buffer.read() if path == STDIN else path.read_bytes()).decode()
+    except FileNotFoundError:
+        raise NotFoundError("there is no such file", str(path)) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise MemorydError(f"the file cannot be read: {error}", str(path), "name a text file in UTF-8") from error
 
 
 passed = click.make_pass_decorator(Call)
+text_file = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 agent_option = click.option("--agent", "agent_id", metavar="ID", help="The agent, where it is not clear.")
 
 
@@ -130,6 +141,6 @@ def span(_context: click.Context, option: click.Parameter, text: str | None) -> 
         return None
     try:
         found: timedelta = config_values.duration()(config_values.Place(Path(), {}), text)
-    except config_values.RefusedValueError as refused:
+    except ConfigError as refused:
         raise click.BadParameter(f"{refused.what}; {refused.hint}", param_hint=option.opts[0]) from None
     return found

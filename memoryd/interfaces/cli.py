@@ -142,25 +142,19 @@ def _status_of_running(path: Path) -> dict[str, Any]:
     return {} if state_dir is None else asking.data(state_dir, "status")
 
 
-@cli.command()
-@of_agent
-def pause(call: Call, settings: Settings, agent: Agent) -> None:
-    """Start no jobs by itself for an agent; transcripts are still read."""
-    _set_paused(call, settings, agent, paused=True)
+def _pausing(verb: str, does: str) -> None:
+    @cli.command(verb, help=does)
+    @of_agent
+    def command(call: Call, settings: Settings, agent: Agent) -> None:
+        from memoryd.interfaces import work
+
+        paused = verb == "pause"
+        work.set_paused(settings, agent.id, paused=paused)
+        call.output.result({"agent": agent.id, "paused": paused}, f"{agent.id} {verb}d")
 
 
-@cli.command()
-@of_agent
-def resume(call: Call, settings: Settings, agent: Agent) -> None:
-    """Start jobs again for a paused agent."""
-    _set_paused(call, settings, agent, paused=False)
-
-
-def _set_paused(call: Call, settings: Settings, agent: Agent, *, paused: bool) -> None:
-    from memoryd.interfaces import work
-
-    work.set_paused(settings, agent.id, paused=paused)
-    call.output.result({"agent": agent.id, "paused": paused}, f"{agent.id} {'paused' if paused else 'resumed'}")
+_pausing("pause", "Start no jobs by itself for an agent; transcripts are still read.")
+_pausing("resume", "Start jobs again for a paused agent.")
 
 
 # --- jobs -------------------------------------------------------------------------------------------------------------
@@ -187,29 +181,18 @@ def job() -> None:
 @click.option("--mode", type=click.Choice(["normal", "dedup", "strict"]), help="How far it may go (refine).")
 @click.option("--dry-run", is_flag=True, help="Show what would be asked or written, of what was read so far.")
 @passed
-def job_run(
-    call: Call,
-    kind: str,
-    agent_id: str | None,
-    session_id: str | None,
-    force: bool,  # noqa: FBT001
-    lookback_days: int | None,
-    mode: str | None,
-    dry_run: bool,  # noqa: FBT001
-) -> None:
+def job_run(call: Call, /, kind: str, agent_id: str | None, dry_run: bool, **how: Any) -> None:  # noqa: FBT001
     """Run a job now and wait for it. Kinds of this version: sleep, facts, dedup, dream, refine, canary, eval."""
     from memoryd.interfaces import work
 
-    settings = call.settings()
-    asked = work.Asked(session_id, force, lookback_days, mode)
+    settings, asked = call.settings(), work.Asked(**how)
     if dry_run:
         _rehearse(call, settings, kind, agent_id, asked)
         return
     with _logging(settings):
         rows = work.run_job(settings, kind, lambda: call.agent(settings, agent_id).id, asked)
-    first = rows[0]
-    told = first | ({"also": rows[1:]} if rows[1:] else {})
-    call.output.shown(told, "\n".join(map(_run_line, rows)), _undone(rows))
+    told = rows[0] | ({"also": rows[1:]} if rows[1:] else {})
+    call.output.shown(told, "\n".join(map(_run_line, rows)), next(filter(None, map(work.failure_of, rows)), None))
 
 
 @cli.command()
@@ -252,18 +235,6 @@ def _rehearse(call: Call, settings: Settings, kind: str, agent_id: str | None, a
             f"  {one['what']} {one['where']}: {one_line(grants.text_of(one['content'], one))}" for one in row["would"]
         ]
     call.output.result({"dry_run": True, "runs": rows}, "\n".join(lines) or "nothing would be done")
-
-
-def _undone(rows: Sequence[dict[str, Any]]) -> MemorydError | None:
-    """What the first of these runs that did not come to its end is told as."""
-    from memoryd.interfaces import work
-
-    try:
-        for row in rows:
-            work.require_done(row)
-    except MemorydError as error:
-        return error
-    return None
 
 
 def _run_line(row: dict[str, Any]) -> str:
@@ -457,7 +428,7 @@ def session_end(call: Call, session_id: str, agent_id: str | None) -> None:
             _session_of(call, settings, reader, session_id, agent_id)
     with _logging(settings):
         row = work.end_session(settings, session_id)
-    call.output.shown(row, _ended_text(row), _undone([row] if row else []))
+    call.output.shown(row, _ended_text(row), work.failure_of(row) if row else None)
 
 
 def _ended_text(row: dict[str, Any]) -> str:

@@ -20,12 +20,16 @@ _COMMENT_COLUMN = 48
 
 def show_text(settings: Settings) -> str:
     """The settings in effect, as YAML that reads back to the same settings; each key with the line it comes from."""
-    return "\n".join([f"# {settings.source}", *_section(settings, settings, "", "")]) + "\n"
+    shown = [f"# {settings.source}"]
+    for text, path in _lines(settings, "", ""):
+        line = settings.lines.get(path or "")
+        shown.append(f"{text:<{_COMMENT_COLUMN}} # {f'line {line}' if line else 'default'}" if path else text)
+    return "\n".join(shown) + "\n"
 
 
 def show_data(settings: Settings) -> dict[str, Any]:
     """The settings in effect and, by key path, the line each comes from (null: the default)."""
-    origins = {path: settings.lines.get(path) for path in _paths(settings, "")}
+    origins = {path: settings.lines.get(path) for _, path in _lines(settings, "", "") if path}
     return {"source": str(settings.source), "settings": _plain(settings), "lines": origins}
 
 
@@ -33,34 +37,21 @@ def _is_section(value: object) -> bool:
     return bool(getattr(value, "__dataclass_fields__", None))
 
 
-def _section(settings: Settings, section: Any, at: str, indent: str) -> Iterator[str]:
+def _lines(section: Any, at: str, indent: str) -> Iterator[tuple[str, str | None]]:
+    """Yield each line of the YAML and the path of the key it sets; None where it only begins a section."""
     for name in keys_of(type(section)):
         value, path = getattr(section, name), f"{at}.{name}" if at else name
         if _is_section(value):
-            yield f"{indent}{name}:"
-            yield from _section(settings, value, path, indent + "  ")
+            yield f"{indent}{name}:", None
+            yield from _lines(value, path, indent + "  ")
         elif isinstance(value, tuple) and value and _is_section(value[0]):
-            yield f"{indent}{name}:"
+            yield f"{indent}{name}:", None
             for number, entry in enumerate(value):
-                lines = list(_section(settings, entry, f"{path}[{number}]", indent + "    "))
-                yield f"{indent}  - {lines[0].lstrip()}"
-                yield from lines[1:]
+                (first, first_path), *others = _lines(entry, f"{path}[{number}]", indent + "    ")
+                yield f"{indent}  - {first.lstrip()}", first_path
+                yield from others
         else:
-            line = settings.lines.get(path)
-            origin = f"line {line}" if line else "default"
-            yield f"{f'{indent}{name}: {_yaml(name, value)}':<{_COMMENT_COLUMN}} # {origin}"
-
-
-def _paths(section: Any, at: str) -> Iterator[str]:
-    for name in keys_of(type(section)):
-        value, path = getattr(section, name), f"{at}.{name}" if at else name
-        if _is_section(value):
-            yield from _paths(value, path)
-        elif isinstance(value, tuple) and value and _is_section(value[0]):
-            for number, entry in enumerate(value):
-                yield from _paths(entry, f"{path}[{number}]")
-        else:
-            yield path
+            yield f"{indent}{name}: {_yaml(name, value)}", path
 
 
 def _plain(value: Any) -> Any:

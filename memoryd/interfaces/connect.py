@@ -6,6 +6,7 @@ put again without a change, and taken back: to the very bytes that were there, w
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
 import re
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 _NOTHING = {"type": "object", "additionalProperties": False}  # a plugin's own settings
 KEPT = "connect"  # the folder of the state folder that keeps what was there before
 SECONDS = 5
+_EVENTS = {"SessionStart": START, "UserPromptSubmit": PROMPT, "PreCompact": COMPACT, "SessionEnd": END}
 _END_SECONDS = 3  # Codex gives the end of a session no more, and warns each time where more is asked for
 _OURS = re.compile(rb'^(?:// |  "description": ")?Written by `memoryd connect ', re.MULTILINE)
 _WRITTEN = "Written by `memoryd connect openclaw`"
@@ -82,6 +84,9 @@ class Both(Edit):
 
     def by_hand(self) -> str:
         return self.first.by_hand()
+
+    def doubts(self, old: bytes | None) -> Sequence[str]:
+        return self.first.doubts(old)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +154,6 @@ class Tool:
     shared: tuple[str, ...] = ()  # for an MCP server that a project's own file names
     # the block of the file that it loads by itself; None where it needs none
     instructions: Callable[[Place], Instructions] | None = None
-    # what a person looks at once it is taken away, since nobody knows how it was before
-    doubts: Callable[[Place], Sequence[str]] = lambda _: ()
     loads: bool = False  # whether its own file has the memory loaded, with no hook that asks whose session it is
 
     def steps(self, place: Place) -> list[str]:
@@ -173,12 +176,7 @@ def _claude_code(place: Place) -> Sequence[Edit]:
     # The project's own settings are shared by git; these paths are of this machine.
     name = "settings.json" if place.project is None else "settings.local.json"
     path = place.folder(".claude", "CLAUDE_CONFIG_DIR") / name
-    hooks = _hooks(
-        place,
-        "claude-code",
-        path,
-        {"SessionStart": START, "UserPromptSubmit": PROMPT, "PreCompact": COMPACT, "SessionEnd": END},
-    )
+    hooks = _hooks(place, "claude-code", path, _EVENTS)
     if (server := place.server()) is None:
         return [hooks]
     own = Path(place.environ.get("CLAUDE_CONFIG_DIR") or place.home).expanduser() / ".claude.json"
@@ -189,9 +187,8 @@ def _codex(place: Place) -> Sequence[Edit]:
     folder = place.folder(".codex", "CODEX_HOME")
     # Codex counts four bytes a token, and shows the model no more than 2,500 of them unless it is told otherwise.
     limit = 2 * (place.settings.injection.max_tokens + place.settings.injection.files_max_tokens)
-    events = {"SessionStart": START, "UserPromptSubmit": PROMPT, "PreCompact": COMPACT, "SessionEnd": END}
     more = {START: {"additionalContextLimit": limit}, END: {"timeout": _END_SECONDS}}
-    hooks = _hooks(place, "codex", folder / "hooks.json", events, more=more)
+    hooks = _hooks(place, "codex", folder / "hooks.json", _EVENTS, more=more)
     server = place.server()
     return [hooks] if server is None else [hooks, TomlServers(folder / "config.toml", server)]
 
@@ -247,23 +244,15 @@ def _openclaw(place: Place) -> Sequence[Edit]:
         "openclaw.plugin.json": json.dumps(manifest | {"configSchema": _NOTHING}, indent=2) + "\n",
         "index.js": place.plugin("openclaw", "openclaw.js"),
     }
-    allowed, server = _openclaw_plugins(place), place.server()
+    named = place.environ.get("OPENCLAW_CONFIG_PATH")
+    path = Path(named).expanduser() if named else state / "openclaw.json"
+    allowed = OpenClawPlugins(path, tuple(foreign_config.kept(path, place.settings.state_dir / KEPT)))
+    server = place.server()
     return [
         *(OwnFile(path, None) for path in former if path.exists()),
         *(OwnFile(state / "extensions" / "memoryd" / name, text) for name, text in plugin.items()),
-        allowed if server is None else Both(allowed.path, allowed, JsonServers(allowed.path, OPENCLAW, server)),
+        allowed if server is None else Both(path, allowed, JsonServers(path, OPENCLAW, server)),
     ]
-
-
-def _openclaw_plugins(place: Place) -> OpenClawPlugins:
-    named = place.environ.get("OPENCLAW_CONFIG_PATH")
-    path = Path(named).expanduser() if named else place.folder(".openclaw", "OPENCLAW_STATE_DIR") / "openclaw.json"
-    return OpenClawPlugins(path, tuple(foreign_config.kept(path, place.settings.state_dir / KEPT)))
-
-
-def _openclaw_doubts(place: Place) -> Sequence[str]:
-    plugins = _openclaw_plugins(place)
-    return plugins.doubts(foreign_config.read(plugins.path))
 
 
 def _aider(place: Place) -> Sequence[Edit]:
@@ -352,7 +341,6 @@ TOOLS = {
         ),
         ("openclaw mcp list shows the server memoryd",),
         in_project=False,
-        doubts=_openclaw_doubts,
     ),
     "pi": Tool(_pi, ("start pi anew, or /reload in it",), instructions=partial(_agents_md, "pi", ".pi/agent", None)),
     "aider": Tool(
@@ -385,19 +373,20 @@ def connect(tool: str, place: Place, now: str, *, write: bool, remove: bool, ins
     if known.loads and not remove:
         _require_own(tool, place)
     keep = place.settings.state_dir / KEPT
-    doubts = known.doubts(place) if remove else ()
     planned = []
+    doubts: list[str] = []
     for edit in _edits(tool, place, instruct=instruct and not remove):
         old = foreign_config.read(edit.path)
         new = _without(edit, old, foreign_config.kept(edit.path, keep)) if remove else edit.put(old)
         planned.append((edit.path, old, new))
+        doubts += edit.doubts(old) if remove else ()
     files = []
     for path, old, new in planned:
         kept = foreign_config.write(path, new, old, keep, now) if write and new != old else None
         told = {"path": str(path), "changed": new != old, "diff": _diff(path, old, new)}
         files.append(told | {"backup": None if kept is None else str(kept)})
     changed = any(one["changed"] for one in files)
-    ahead = [*doubts] if remove else known.steps(place) if changed else []
+    ahead = doubts if remove else known.steps(place) if changed else []
     if ahead and instruct and not remove:
         ahead.append("what stands in MEMORY.md reaches the model as it is by this: with no second look for secrets")
     told = {"tool": tool, "written": write and changed, "files": files, "next": ahead}
@@ -452,23 +441,10 @@ def _without(edit: Edit, old: bytes | None, before: Sequence[bytes]) -> bytes | 
     if old is None or edit.take(old) == old:
         return old
     for one in (*before, None):
-        if _is_without(edit, one) and _is_put(edit, one) == old:
-            return one
+        with contextlib.suppress(RefusedError):
+            if (one is None or edit.take(one) == one) and edit.put(one) == old:
+                return one
     return edit.take(old)
-
-
-def _is_without(edit: Edit, old: bytes | None) -> bool:
-    try:
-        return old is None or edit.take(old) == old
-    except RefusedError:
-        return False
-
-
-def _is_put(edit: Edit, old: bytes | None) -> bytes | None:
-    try:
-        return edit.put(old)
-    except RefusedError:
-        return None
 
 
 def _diff(path: Path, old: bytes | None, new: bytes | None) -> str:

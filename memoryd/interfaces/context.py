@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,10 +15,8 @@ from memoryd.database import memories, reads
 from memoryd.engine.clock import Clock, moment_of, text_of
 from memoryd.engine.core_import import CORE_FILE
 from memoryd.engine.recall import Narrowing
-from memoryd.engine.scrubbing import Scrubber
 from memoryd.errors import StateError
 from memoryd.files import regular
-from memoryd.files.log import Log
 from memoryd.interfaces import recall
 from memoryd.jobs.evidence import moment
 from memoryd.jobs.job import HEADINGS
@@ -35,7 +32,7 @@ from memoryd.transcripts.registry import program_of
 from memoryd.worker.client import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from memoryd.config import Agent, Settings
@@ -240,21 +237,12 @@ def budget_of(settings: Settings, whole: int | None = None, units: int | None = 
 
 def inject(settings: Settings, agent: Agent, whole: int | None = None, query: str | None = None) -> Injection:
     """What an agent is told, and what a question finds besides; worked out here, with a daemon or without."""
-    with _worker(settings) as (count, scrubber):
+    worker = Worker(settings.state_dir)  # for both, to count and to scan
+    with recall.scrubbing(settings, worker) as scrubber:
         remembered = gather(settings, agent, Clock().now())
         if query is not None:
             with recall.opened(settings, scrubber) as opened:
                 hits = opened.search(agent, query, Narrowing(limit=HITS))
             remembered = remembered._replace(found=parts_of(hits))
-        return told(redacted(remembered, scrubber.redact), budget_of(settings, whole), count)
-
-
-@contextmanager
-def _worker(settings: Settings) -> Iterator[tuple[injection.Count, Scrubber]]:
-    worker = Worker(settings.state_dir)
-    scrubber = Scrubber(worker, Log("memoryd").bind(part="scrub"))
-    scrubber.configure(settings)
-    try:
-        yield (lambda texts: worker.count(texts).tokens), scrubber
-    finally:
-        scrubber.close()
+        clean = redacted(remembered, scrubber.redact)
+        return told(clean, budget_of(settings, whole), lambda texts: worker.count(texts).tokens)

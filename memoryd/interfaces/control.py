@@ -5,19 +5,20 @@ One JSON object a line, 64 KiB there and 1 MiB back at most: `{"verb": "ping"}` 
 now), `session_end` with an `id`, `import` (take over an edited MEMORY.md) with an `agent`, and those of agents' hooks,
 `context` and `announce`.
 
-One thread serves all clients and never waits for any of them: who does not finish a line, or does not read the answer,
-within five seconds is dropped, and so is every other user but root, and whoever comes when too many are there already.
+Each client has a thread of its own, so that none waits for another; what they ask for is done one after the other. Who
+does not finish a line, or does not read the answer, within five seconds is dropped, and so is every other user but
+root, and whoever comes when too many are there already.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
 import socket
 import struct
 import threading
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from memoryd.errors import MemorydError
@@ -35,15 +36,6 @@ if TYPE_CHECKING:
 MAX_CLIENTS = 32
 SLOW_SECONDS = 5.0
 _READ = 16 * 1024
-_ROUND_SECONDS = 1.0
-
-
-@dataclass(slots=True)
-class _Client:
-    line: socket.socket
-    until: float
-    received: bytearray = field(default_factory=bytearray)
-    answer: bytearray = field(default_factory=bytearray)
 
 
 class Control:
@@ -60,8 +52,8 @@ class Control:
         self._verbs = verbs
         self._monotonic = monotonic
         self._log = log
-        self._selector = selectors.DefaultSelector()
-        self._clients: dict[int, _Client] = {}
+        self._places = threading.BoundedSemaphore(MAX_CLIENTS)
+        self._answering = threading.Lock()
         self._server: socket.socket | None = None
         self._stop, self._stopped = socket.socketpair()
         self._thread = threading.Thread(target=self._serve, name="control", daemon=True)
@@ -72,8 +64,6 @@ class Control:
         except MemorydError as error:
             self._log.warning("no control socket: commands are seen a little later", why=str(error))
             return self
-        self._selector.register(self._server, selectors.EVENT_READ)
-        self._selector.register(self._stopped, selectors.EVENT_READ)
         self._thread.start()
         return self
 
@@ -82,91 +72,68 @@ class Control:
             self._stop.send(b".")
             self._thread.join(SLOW_SECONDS)
             self._server.close()
+            self._answering.acquire(timeout=SLOW_SECONDS)  # and not released: nothing more is done for anybody
             try:
                 socket_file.remove(self._path)
             except (OSError, MemorydError) as why:  # a failed disk: the next start takes the name over
                 self._log.warning("the control socket's name was left", error_type=type(why).__name__)
-        self._selector.close()
         self._stop.close()
         self._stopped.close()
 
-    # --- the server's thread ----------------------------------------------------------------------------------------
-
     def _serve(self) -> None:
-        while True:
-            for key, _ in self._selector.select(_ROUND_SECONDS):
-                if key.fileobj is self._stopped:
-                    for client in list(self._clients.values()):
-                        self._drop(client)
-                    return
-                if key.fileobj is self._server:
-                    self._accept()
-                else:
-                    self._tend(self._clients[key.fd])
-            now = self._monotonic()
-            for client in [one for one in self._clients.values() if one.until < now]:
-                self._drop(client)
+        assert self._server is not None  # noqa: S101 - it is entered
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._server, selectors.EVENT_READ)
+            selector.register(self._stopped, selectors.EVENT_READ)
+            while self._stopped not in [key.fileobj for key, _ in selector.select()]:
+                with contextlib.suppress(OSError):  # it went, or there are no descriptors left: the next one comes then
+                    self._accept(self._server.accept()[0])
 
-    def _accept(self) -> None:
-        assert self._server is not None  # noqa: S101 - it was selected
-        try:
-            line, _ = self._server.accept()
-        except OSError:
-            return  # it went, or there are no descriptors left: the next one comes when there are
-        if len(self._clients) >= MAX_CLIENTS or not _is_ours(line):
+    def _accept(self, line: socket.socket) -> None:
+        if not _is_ours(line) or not self._places.acquire(blocking=False):
             line.close()
             return
-        line.settimeout(0)
-        self._clients[line.fileno()] = _Client(line, self._monotonic() + SLOW_SECONDS)
-        self._selector.register(line, selectors.EVENT_READ)
-
-    def _drop(self, client: _Client) -> None:
-        del self._clients[client.line.fileno()]
-        self._selector.unregister(client.line)
-        client.line.close()
-
-    def _tend(self, client: _Client) -> None:
         try:
-            alive = self._send(client) if client.answer else self._receive(client)
-        except BlockingIOError:
-            return
-        except OSError:
-            alive = False
-        if not alive:
-            self._drop(client)
+            threading.Thread(target=self._tend, args=(line,), name="control", daemon=True).start()
+        except RuntimeError:  # the system gives no more threads
+            line.close()
+            self._places.release()
 
-    def _receive(self, client: _Client) -> bool:
-        data = client.line.recv(_READ)
-        client.received += data
-        frame, end, rest = client.received.partition(b"\n")
-        if len(frame) > MAX_FRAME or not data:
-            return False
-        if end:
-            client.received = rest
-            client.answer += self._answered(bytes(frame))
-            client.until = self._monotonic() + SLOW_SECONDS
-            return self._send(client)
-        return True
+    def _tend(self, line: socket.socket) -> None:
+        """Give one answer, which ends the talk, so that nobody keeps a place."""
+        try:
+            with line, contextlib.suppress(OSError):
+                frame = self._received(line)
+                if frame is not None:
+                    with self._answering:
+                        answer = self._answered(frame)
+                    line.settimeout(SLOW_SECONDS)
+                    line.sendall(answer)
+        finally:
+            self._places.release()
 
-    def _send(self, client: _Client) -> bool:
-        """Send what there is to send; one answer ends the talk, so that nobody keeps a place."""
-        self._selector.modify(client.line, selectors.EVENT_WRITE)
-        del client.answer[: client.line.send(client.answer)]
-        return bool(client.answer)
+    def _received(self, line: socket.socket) -> bytes | None:
+        """Receive one line; None where it is too long, or ends without an end."""
+        until, received = self._monotonic() + SLOW_SECONDS, b""
+        while b"\n" not in received:
+            line.settimeout(max(until - self._monotonic(), 0.001))
+            data = line.recv(_READ)
+            received += data
+            if not data or len(received.partition(b"\n")[0]) > MAX_FRAME:
+                return None
+        return received.partition(b"\n")[0]
 
     def _answered(self, frame: bytes) -> bytes:
         try:
-            answer = {"ok": True, "data": self._done(frame)}
+            line = json.dumps({"ok": True, "data": self._done(frame)}).encode() + b"\n"
+            if len(line) <= MAX_ANSWER:
+                return line
+            told = {"code": "too_long", "message": "the answer is too long for this socket", "hint": "memoryd --json …"}
         except MemorydError as error:
             told = {"code": error.code, "message": str(error), "hint": error.hint}
-            answer = {"ok": False, "error": told}
         except Exception as error:  # noqa: BLE001 - one bad request must not end the service for all
             self._log.warning("control request failed", error_type=type(error).__name__)
-            answer = {"ok": False, "error": {"code": "failed", "message": type(error).__name__, "hint": ""}}
-        line = json.dumps(answer).encode() + b"\n"
-        if len(line) <= MAX_ANSWER:
-            return line
-        told = {"code": "too_long", "message": "the answer is too long for this socket", "hint": "memoryd --json …"}
+            told = {"code": "failed", "message": type(error).__name__, "hint": ""}
         return json.dumps({"ok": False, "error": told}).encode() + b"\n"
 
     def _done(self, frame: bytes) -> Any:

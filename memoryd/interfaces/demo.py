@@ -7,7 +7,6 @@ only its times are moved, so that it ends now.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -16,8 +15,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from collections import defaultdict
+from datetime import UTC, datetime
 from importlib import resources
 from itertools import cycle
 from pathlib import Path
@@ -33,14 +32,11 @@ from memoryd.interfaces.status import status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import FrameType
 
-    from memoryd.config import Settings
     from memoryd.database.reads import Row
 
 T = TypeVar("T")
 
-AGENT = "demo"
 PROJECT = "-home-mara-work-crumb"  # how Claude Code names the folder of a project in /home/mara/work/crumb
 PIECES = (2311, 97, 5003, 1, 9001, 433, 3007)  # bytes written at a time
 PAUSE_SECONDS = 0.06
@@ -64,182 +60,94 @@ agents:
       - path: ../claude/projects/**/*.jsonl
 """
 _TIMESTAMP = re.compile(r'"timestamp":"([^"]+)"')
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """The scratch folder."""
-
-    folder: Path
-
-    @property
-    def config(self) -> Path:
-        return self.folder / "memoryd.yaml"
-
-    @property
-    def workspace(self) -> Path:
-        return self.folder / "workspace"
-
-    @property
-    def sessions(self) -> Path:
-        return self.folder / "claude" / "projects" / PROJECT
-
-    @property
-    def daemon_errors(self) -> Path:
-        return self.folder / "daemon.stderr"
-
-    def memory_files(self) -> list[Path]:
-        """List the daily files, the oldest first, and the core file, as far as there are any."""
-        core = self.workspace / "MEMORY.md"
-        return [*sorted((self.workspace / "memory").glob("*.md")), *([core] if core.exists() else [])]
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """The sample session as bytes of files, by their place below the project's folder."""
-
-    session_id: str
-    main: bytes
-    subagents: dict[str, bytes]
-    farewell: bytes  # the last line, said after the sleep
-
-
-class Daemon:
-    """A daemon in a process of its own, running this very package."""
-
-    def __init__(self, stage: Stage) -> None:
-        root = str(Path(memoryd.__file__).resolve().parent.parent)
-        path = os.pathsep.join(part for part in (root, os.environ.get("PYTHONPATH", "")) if part)
-        command = [sys.executable, "-P", "-m", "memoryd", "--config", str(stage.config), "run"]
-        nothing, env = subprocess.DEVNULL, os.environ | {"PYTHONPATH": path}
-        self.stage = stage
-        with stage.daemon_errors.open("ab") as errors:
-            self.process = subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=errors, env=env)
-
-    def check(self) -> None:
-        """Raise StateError where it has ended by itself."""
-        if self.process.poll() is None:
-            return
-        said = self.stage.daemon_errors.read_text("utf-8", "replace").strip().splitlines()
-        raise StateError(
-            f"the daemon ended with status {self.process.returncode}" + (f": {said[-1]}" if said else ""),
-            where=str(self.stage.folder),
-            hint=f"see {self.stage.daemon_errors.name} there",
-        )
-
-    def stop(self) -> None:
-        """Ask it to stop, and wait until it has."""
-        self.process.terminate()
-        try:
-            self.process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-            raise StateError(f"the daemon had not stopped after {STOP_SECONDS:g} s and was killed") from None
+_MAIN = ""  # the place of the session itself among the files of the sample
 
 
 def run(output: Output, keep: Path | None) -> None:
     """Replay the sample session under a live daemon, print what happens, and leave the files."""
     began = time.monotonic()
-    stage = _set_up(keep)
-    show = Show(output, stage, config.load(stage.config), _sample(datetime.now(UTC)), began + DEADLINE_SECONDS)
+    demo = Demo(output, _folder(keep), began + DEADLINE_SECONDS)
+    # A closed terminal or a `kill` ends the demo as Ctrl-C does, so that its daemon never outlives it.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     try:
-        with _signals_interrupt():
-            show.play()
+        demo.play()
     finally:
-        show.stop()
+        demo.stop()
     seconds = round(time.monotonic() - began, 1)
     output.say(f"\nDone in {seconds:g} s.")
-    output.result(show.data() | {"seconds": seconds}, _places(show))
+    output.result(demo.data() | {"seconds": seconds}, demo.places())
 
 
-def _set_up(keep: Path | None) -> Stage:
+def _folder(keep: Path | None) -> Path:
     if keep is None:
-        folder = Path(tempfile.mkdtemp(prefix="memoryd-demo-"))
-    else:
-        folder = keep.absolute()
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise ConfigError("the folder is not empty", str(folder), "name a new one")
-    stage = Stage(folder)
-    stage.workspace.mkdir()
-    stage.sessions.mkdir(parents=True)
-    stage.config.write_text(_CONFIG, "utf-8")
-    return stage
+        return Path(tempfile.mkdtemp(prefix="memoryd-demo-"))
+    folder = keep.absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise ConfigError("the folder is not empty", str(folder), "name a new one")
+    return folder
 
 
-@contextlib.contextmanager
-def _signals_interrupt() -> Iterator[None]:
-    """A closed terminal or a `kill` ends the demo as Ctrl-C does, so that its daemon never outlives it."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-# --- the sample -------------------------------------------------------------------------------------------------------
-
-
-def _sample(now: datetime) -> Sample:
+def _sample(now: datetime) -> tuple[str, dict[str, bytes]]:
+    """Return the session's id and its files, each by its place behind the id: its own, and those of its subagents."""
     text = resources.files("memoryd.interfaces").joinpath("demo_session.jsonl").read_text("utf-8")
     by = now - max(datetime.fromisoformat(stamp) for stamp in _TIMESTAMP.findall(text))
-    lines = _TIMESTAMP.sub(lambda found: f'"timestamp":"{_moved(found[1], by)}"', text).splitlines(keepends=True)
-    main: list[str] = []
-    subagents: dict[str, bytes] = {}
+
+    def moved(found: re.Match[str]) -> str:
+        moment = (datetime.fromisoformat(found[1]) + by).astimezone(UTC).isoformat(timespec="milliseconds")
+        return f'"timestamp":"{moment.replace("+00:00", "Z")}"'
+
+    files: dict[str, bytes] = defaultdict(bytes)
     session_id = ""
-    for line in lines:
+    for line in _TIMESTAMP.sub(moved, text).splitlines(keepends=True):
         record = json.loads(line)
         session_id = record.get("sessionId", session_id)
-        if record.get("isSidechain"):
-            name = f"{session_id}/subagents/agent-{record['agentId']}.jsonl"
-            subagents[name] = subagents.get(name, b"") + line.encode()
-        else:
-            main.append(line)
-    return Sample(session_id, "".join(main[:-1]).encode(), subagents, main[-1].encode())
-
-
-def _moved(stamp: str, by: timedelta) -> str:
-    moved = datetime.fromisoformat(stamp) + by
-    return moved.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        files[f"/subagents/agent-{record['agentId']}" if record.get("isSidechain") else _MAIN] += line.encode()
+    return session_id, files
 
 
 def _pieces(data: bytes) -> Iterator[bytes]:
-    at = 0
-    for size in cycle(PIECES):
-        if at >= len(data):
-            return
-        yield data[at : at + size]
-        at += size
+    sizes = cycle(PIECES)
+    while data:
+        size = next(sizes)
+        yield data[:size]
+        data = data[size:]
 
 
-# --- the show ---------------------------------------------------------------------------------------------------------
+class Demo:
+    """What is played in a folder, and what was seen."""
 
-
-@dataclass(slots=True)
-class Show:
-    """What is played, and what was seen."""
-
-    output: Output
-    stage: Stage
-    settings: Settings
-    sample: Sample
-    until: float  # on the monotonic clock
-    daemon: Daemon | None = None
-    gauge: list[Row] = field(default_factory=list)
-    states: list[str] = field(default_factory=list)
-    run: Row = field(default_factory=dict)
-    turns: list[int] = field(default_factory=list)  # before the restart and after it
-    runs: int = 0
+    def __init__(self, output: Output, folder: Path, until: float) -> None:
+        """Prepare the folder; nothing runs yet. `until`: when it has taken too long, on the monotonic clock."""
+        self.output = output
+        self.folder = folder
+        self.until = until
+        self.workspace = folder / "workspace"
+        self.workspace.mkdir()
+        self.config = folder / "memoryd.yaml"
+        self.config.write_text(_CONFIG, "utf-8")
+        self.settings = config.load(self.config)
+        self.database = self.settings.state_dir / "memoryd.db"
+        self.log = log_path(self.settings.state_dir)
+        self.errors = folder / "daemon.stderr"
+        self.session_id, files = _sample(datetime.now(UTC))
+        *records, self.farewell = files.pop(_MAIN).splitlines(keepends=True)  # the last is said after the sleep
+        self.records = b"".join(records)
+        sessions = folder / "claude" / "projects" / PROJECT
+        self.transcript = sessions / f"{self.session_id}.jsonl"
+        self.subagents = {sessions / f"{self.session_id}{name}.jsonl": data for name, data in files.items()}
+        sessions.mkdir(parents=True)
+        self.daemon: subprocess.Popen[bytes] | None = None
+        self.gauge: list[Row] = []
+        self.states: list[str] = []
+        self.run: Row = {}
+        self.turns: list[int] = []  # before the restart and after it
+        self.runs = 0
 
     def play(self) -> None:
         """Play the whole of it."""
-        self.output.say(f"Everything happens in {self.stage.folder}\n")
+        self.output.say(f"Everything happens in {self.folder}\n")
         self.start("The daemon")
         self.replay()
         self.await_sleep()
@@ -252,48 +160,71 @@ class Show:
     def data(self) -> dict[str, Any]:
         """Give what programs want to know."""
         return {
-            "folder": str(self.stage.folder),
-            "config": str(self.stage.config),
+            "folder": str(self.folder),
+            "config": str(self.config),
             "transcript": str(self.transcript),
-            "files": [str(path) for path in self.stage.memory_files()],
+            "files": [str(path) for path in self.memory_files()],
             "database": str(self.database),
-            "log": str(log_path(self.settings.state_dir)),
-            "session": self.sample.session_id,
+            "log": str(self.log),
+            "session": self.session_id,
             "gauge": self.gauge,
             "run": self.run,
             "restart": {"turns_before": self.turns[0], "turns_after": self.turns[-1], "runs": self.runs},
         }
 
-    @property
-    def transcript(self) -> Path:
-        return self.stage.sessions / f"{self.sample.session_id}.jsonl"
+    def places(self) -> str:
+        """Tell people where everything is, and what to look at it with."""
+        listed = [("memory", path) for path in self.memory_files()]
+        listed += [("transcript", self.transcript), ("database", self.database), ("log", self.log)]
+        if self.output.quiet:
+            return "\n".join(str(path) for _, path in listed)
+        commands = ("status", f"job show {self.run['id']}", f"session messages {self.session_id[:8]} --compressed")
+        lines = [f"  {name:11} {path}" for name, path in listed]
+        lines += [f"  memoryd --config {self.config} {words}" for words in commands]
+        return "\n".join(["Nothing runs any more; all of it is left to look at:", *lines])
 
-    @property
-    def database(self) -> Path:
-        return self.settings.state_dir / "memoryd.db"
+    def memory_files(self) -> list[Path]:
+        """List the daily files, the oldest first, and the core file, as far as there are any."""
+        core = self.workspace / "MEMORY.md"
+        return [*sorted((self.workspace / "memory").glob("*.md")), *([core] if core.exists() else [])]
+
+    # --- the daemon ---------------------------------------------------------------------------------------------------
 
     def start(self, name: str) -> None:
-        """Start the daemon and wait until it watches."""
+        """Start the daemon, running this very package, and wait until it watches."""
         began = time.monotonic()
-        self.daemon = Daemon(self.stage)
-        pid = self.daemon.process.pid
+        root = str(Path(memoryd.__file__).resolve().parent.parent)
+        path = os.pathsep.join(part for part in (root, os.environ.get("PYTHONPATH", "")) if part)
+        command = [sys.executable, "-P", "-m", "memoryd", "--config", str(self.config), "run"]
+        nothing, env = subprocess.DEVNULL, os.environ | {"PYTHONPATH": path}
+        with self.errors.open("ab") as errors:
+            self.daemon = subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=errors, env=env)
+        pid = self.daemon.pid
         watching = self.wait_for("the daemon to be up", lambda: self._watching(pid))
         self.output.say(f"{name} is up after {time.monotonic() - began:.1f} s: pid {pid}, watching by {watching}.")
 
     def stop(self) -> None:
-        """Stop the daemon, if one runs."""
+        """Stop the daemon, if one runs, and wait until it has ended."""
         daemon, self.daemon = self.daemon, None
-        if daemon is not None:
-            daemon.stop()
+        if daemon is None:
+            return
+        daemon.terminate()
+        try:
+            daemon.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            daemon.kill()
+            daemon.wait()
+            raise StateError(f"the daemon had not stopped after {STOP_SECONDS:g} s and was killed") from None
 
     def check(self) -> None:
         """Raise StateError where the daemon has ended by itself."""
-        if self.daemon is not None:
-            self.daemon.check()
+        if self.daemon is None or self.daemon.poll() is None:
+            return
+        said = self.errors.read_text("utf-8", "replace").strip().splitlines()
+        what = f"the daemon ended with status {self.daemon.returncode}" + (f": {said[-1]}" if said else "")
+        raise StateError(what, str(self.folder), f"see {self.errors.name} there")
 
     def _watching(self, pid: int) -> str | None:
-        if not self.database.exists():
-            return None
         data = self.look()
         return data["watching"] if data["daemon"] and data["daemon"]["pid"] == pid else None
 
@@ -309,15 +240,14 @@ class Show:
     def session(self) -> Row | None:
         """Find the row of the sample session in the status."""
         sessions = [one for agent in self.look()["agents"] for one in agent["sessions"]]
-        return next((one for one in sessions if one["id"] == self.sample.session_id), None)
+        return next((one for one in sessions if one["id"] == self.session_id), None)
 
     def wait_for(self, what: str, probe: Callable[[], T | None]) -> T:
         """Ask until there is an answer."""
         while (found := probe()) is None:
             self.check()
             if time.monotonic() > self.until:
-                hint = f"see {log_path(self.settings.state_dir)}"
-                raise StateError(f"waited in vain for {what}", str(self.stage.folder), hint)
+                raise StateError(f"waited in vain for {what}", str(self.folder), f"see {self.log}")
             time.sleep(POLL_SECONDS)
         return found
 
@@ -325,27 +255,22 @@ class Show:
 
     def replay(self) -> None:
         """Write the session as its agent would, and show the gauge as it climbs."""
-        lines = self.sample.main.count(b"\n")
-        self.output.say(
-            f"An agent works: {lines} records, {len(self.sample.main):,} bytes, in pieces that end anywhere.\n"
-        )
-        for name, data in self.sample.subagents.items():
-            path = self.stage.sessions / name
-            path.parent.mkdir(parents=True)
+        lines = self.records.count(b"\n")
+        self.output.say(f"An agent works: {lines} records, {len(self.records):,} bytes, in pieces that end anywhere.\n")
+        for path, data in self.subagents.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
-        count = torn = 0
-        with self.transcript.open("ab", buffering=0) as file:
-            for piece in _pieces(self.sample.main):
-                file.write(piece)
-                count += 1
-                torn += not piece.endswith(b"\n")
-                self.show_gauge()
-                time.sleep(PAUSE_SECONDS)
+        pieces = list(_pieces(self.records))
+        for piece in pieces:
+            self._append(piece)
+            self.show_gauge()
+            time.sleep(PAUSE_SECONDS)
         self.wait_for("the gauge to reach the threshold", self._full)
+        torn = sum(not piece.endswith(b"\n") for piece in pieces)
+        full, threshold = self.gauge[-1]["ratio"], self.settings.sleep.threshold
         self.output.say(
-            f"\nAll {count} pieces are written; {torn} of them ended inside a record, which waited for its rest.\n"
-            f"The context is {self.gauge[-1]['ratio']:.0%} full, {self.settings.sleep.threshold:.0%} is the threshold:"
-            " time to sleep."
+            f"\nAll {len(pieces)} pieces are written; {torn} of them ended inside a record, which waited for its rest."
+            f"\nThe context is {full:.0%} full, {threshold:.0%} is the threshold: time to sleep."
         )
 
     def _full(self) -> bool | None:
@@ -389,26 +314,23 @@ class Show:
     def show_sleep(self) -> None:
         """Print the run's phases, files, and its row of the job table."""
         receipt = self.run["receipt"]
-        self.output.say("\nIts four phases:")
-        for phase in receipt["phases"]:
-            self.output.say(f"  {phase['phase']:12} {phase['seconds'] * 1000:7.1f} ms")
-        self.output.say("\nWhat it changed:")
-        for file in receipt.get("files", ()):
-            self.output.say(f"  {file['path']}")
         columns = ("id", "kind", "trigger", "state", "attempt", "finished_at")
-        self.output.say(f"\nIts row in the job table:\n{table([self.run], columns)}")
+        lines = ["\nIts four phases:"]
+        lines += [f"  {phase['phase']:12} {phase['seconds'] * 1000:7.1f} ms" for phase in receipt["phases"]]
+        lines += ["\nWhat it changed:", *(f"  {file['path']}" for file in receipt.get("files", ()))]
+        self.output.say("\n".join([*lines, "\nIts row in the job table:", table([self.run], columns)]))
 
     def show_files(self) -> None:
         """Print the memory in full."""
-        for path in self.stage.memory_files():
-            name = str(path.relative_to(self.stage.workspace))
-            self.output.say(f"\n{_ruled(name)}\n{path.read_text('utf-8').strip()}")
-        self.output.say(_ruled(""))
+        for path in self.memory_files():
+            title = f"──── {path.relative_to(self.workspace)} ".ljust(100, "─")
+            self.output.say(f"\n{title}\n{path.read_text('utf-8').strip()}")
+        self.output.say("─" * 100)
 
     def show_compressed(self) -> None:
         """Print how the compressed session begins."""
         with reads.open_reader(self.database) as reader:
-            messages = reads.compressed(reader, self.sample.session_id)
+            messages = reads.compressed(reader, self.session_id)
         made = self.run["receipt"]["summarize"]
         self.output.say(
             f"\nThe session in short, for an agent to go on with: {made['messages']} messages of"
@@ -426,38 +348,38 @@ class Show:
         before = self._memory()
         row = self.session()
         self.turns.append(row["turns"] if row else 0)
-        half = len(self.sample.farewell) // 2
-        self._append(self.sample.farewell[:half])
+        half = len(self.farewell) // 2
+        self._append(self.farewell[:half])
         self.stop()
         self.output.say("\nThe daemon was stopped while its agent wrote; half a record lies there.")
         self.start("A second one")
-        self._append(self.sample.farewell[half:])
+        self._append(self.farewell[half:])
         self.turns.append(self.wait_for("the rest of the record to be read", self._grown))
         self.stop()
         self.runs = len(self._runs())
         if self.turns[1] != self.turns[0] + 1 or self.runs != 1 or self._memory() != before:
-            raise StateError("after the restart something was read or slept twice", where=str(self.stage.folder))
+            raise StateError("after the restart something was read or slept twice", where=str(self.folder))
         self.output.say(
             f"It read the whole record once and nothing else again: {self.turns[0]} turns before, {self.turns[1]} now."
             f"\nIt did not sleep on the same turns again: {self.runs} run, and the memory is the same to the byte."
         )
 
     def _append(self, data: bytes) -> None:
-        with self.transcript.open("ab", buffering=0) as file:
+        with self.transcript.open("ab") as file:
             file.write(data)
 
     def _grown(self) -> int | None:
         row = self.session()
         return int(row["turns"]) if row and row["turns"] > self.turns[0] else None
 
-    def _memory(self) -> dict[str, bytes]:
-        return {str(path): path.read_bytes() for path in self.stage.memory_files()}
+    def _memory(self) -> list[tuple[Path, bytes]]:
+        return [(path, path.read_bytes()) for path in self.memory_files()]
 
     def check_planted(self) -> None:
         """Say what became of the instructions that a web page in the session gives to agents."""
-        memory = b"".join(self._memory().values()).decode()
+        memory = "".join(path.read_text("utf-8") for path in self.memory_files())
         if any(words in memory for words in PLANTED):
-            raise StateError("what a web page told the agent to do is in the memory", where=str(self.stage.workspace))
+            raise StateError("what a web page told the agent to do is in the memory", where=str(self.workspace))
         self.output.say(
             "\nA web page in this session told the agent to run a script and to remember that as your wish."
             "\nThe agent read it, the transcript holds it; the memory was searched for it and does not."
@@ -473,23 +395,3 @@ def _gauge_line(row: Row, threshold: float) -> str:
         f"  [{''.join(cells)}] {row['ratio']:6.1%}  {row['tokens']:8,} / {row['window']:,} tokens"
         f"  {row['gauge']}, by {record}"
     )
-
-
-def _ruled(name: str) -> str:
-    return f"──── {name} ".ljust(100, "─") if name else "─" * 100
-
-
-def _places(show: Show) -> str:
-    memories = [("memory", path) for path in show.stage.memory_files()]
-    places = (
-        *memories,
-        ("transcript", show.transcript),
-        ("database", show.database),
-        ("log", log_path(show.settings.state_dir)),
-    )
-    if show.output.quiet:
-        return "\n".join(str(path) for _, path in places)
-    memoryd_here = f"memoryd --config {show.stage.config}"
-    commands = ("status", f"job show {show.run['id']}", f"session messages {show.sample.session_id[:8]} --compressed")
-    listed = [f"  {name:11} {path}" for name, path in places] + [f"  {memoryd_here} {words}" for words in commands]
-    return "Nothing runs any more; all of it is left to look at:\n" + "\n".join(listed)

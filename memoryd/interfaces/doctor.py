@@ -10,7 +10,7 @@ import os
 import re
 import stat
 import sys
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -117,10 +117,7 @@ def _daemon(settings: Settings, _now: datetime) -> Iterator[Check]:
 def _opened(settings: Settings) -> Iterator[reads.Reader | None]:
     """The state database; None before the first start."""
     path = settings.state_dir / DATABASE
-    if not path.exists():
-        yield None
-        return
-    with reads.open_reader(path) as reader:
+    with reads.open_reader(path) if path.exists() else nullcontext() as reader:
         yield reader
 
 
@@ -156,17 +153,15 @@ def _index(settings: Settings, _now: datetime) -> Iterator[Check]:
     if not index.path.exists():
         yield Check("index", OK, "none yet: the first search makes it")
         return
-    try:
+    with closing(index):
         why = index.why_damaged()
         with index.reading() as tables:
             count = sum(sum(tables.counts(agent.id).values()) for agent in settings.agents)
         size = index.path.stat().st_size
-        if why is None:
-            yield Check("index", OK, f"is sound, {count:,} texts, {size / MIB:.1f} MiB")
-        else:
-            yield Check("index", WARN, why, "the next search fills it")
-    finally:
-        index.close()
+    if why is None:
+        yield Check("index", OK, f"is sound, {count:,} texts, {size / MIB:.1f} MiB")
+    else:
+        yield Check("index", WARN, why, "the next search fills it")
 
 
 def _meaning(settings: Settings, _now: datetime) -> Iterator[Check]:
@@ -178,17 +173,9 @@ def _meaning(settings: Settings, _now: datetime) -> Iterator[Check]:
         yield Check("meaning", OK, told, f"optional: pip install 'memoryd[{embedder.EXTRA}]'")
         return
     yield Check("meaning", OK, f"search goes by meaning as well: {embedder.MODEL}")
-    index = Index(settings.state_dir, Log("memoryd").bind(part="doctor"))
-    if not index.path.exists():
-        return
-    try:
-        with index.reading() as tables:
-            found = {agent.id: tables.coverage(agent.id) for agent in settings.agents}
-    finally:
-        index.close()
-    for agent_id, one in found.items():
-        hint = "" if one.done == one.wanted else "the daemon makes the rest; words find them meanwhile"
-        yield Check("meaning", OK, f"of {agent_id} {one.done:,} of {one.wanted:,} texts are embedded", hint)
+    for agent_id, one in status.embedded(settings).items():
+        hint = "" if one["done"] == one["of"] else "the daemon makes the rest; words find them meanwhile"
+        yield Check("meaning", OK, f"of {agent_id} {one['done']:,} of {one['of']:,} texts are embedded", hint)
 
 
 # --- the machine ------------------------------------------------------------------------------------------------------
@@ -200,7 +187,7 @@ def _clock(settings: Settings, now: datetime) -> Iterator[Check]:
         hint = "set the clock: daily files and schedules go by it"
         yield Check("clock", FAIL, f"cannot be right: {told}", hint)
         return
-    newest = max((_modified(path) for path in _own_files(settings.state_dir)), default=0.0)
+    newest = max(map(_modified, settings.state_dir.rglob("*")), default=0.0)
     if newest - now.timestamp() > AHEAD_SECONDS:
         stamp = datetime.fromtimestamp(newest, UTC).isoformat(timespec="seconds")
         yield Check("clock", WARN, f"{told}, but the state folder was written at {stamp}", "set the clock")
@@ -220,9 +207,8 @@ def _file_systems(settings: Settings, _now: datetime) -> Iterator[Check]:
         hint = "put state_dir on a disk or volume that outlives the container and is this machine's own"
         yield Check("file system", WARN, f"{settings.state_dir} is on {kind}", hint)
     else:
-        yield Check(
-            "file system", OK, f"{settings.state_dir} is on {kind or 'a file system this system does not name'}"
-        )
+        told = kind or "a file system this system does not name"
+        yield Check("file system", OK, f"{settings.state_dir} is on {told}")
     for agent in settings.agents:
         kind = mounts.file_system(agent.workspace, mounted)
         if mounts.is_remote(kind):
@@ -282,17 +268,13 @@ def _permissions(settings: Settings, _now: datetime) -> Iterator[Check]:
 
 
 def _loose(state_dir: Path) -> Iterator[Path]:
-    for path in (state_dir, *_own_files(state_dir)):
+    for path in (state_dir, *sorted(state_dir.rglob("*"))):
         try:
             status = path.lstat()
         except FileNotFoundError:
             continue
         if status.st_uid != os.geteuid() or (not stat.S_ISLNK(status.st_mode) and status.st_mode & 0o077):
             yield path
-
-
-def _own_files(state_dir: Path) -> list[Path]:
-    return sorted(state_dir.rglob("*"))
 
 
 def _modified(path: Path) -> float:
@@ -341,8 +323,8 @@ _MODEL_HINTS = {
 
 
 def _leftovers(settings: Settings, now: datetime) -> Iterator[Check]:
-    damaged = [path for path in _own_files(settings.state_dir) if ".damaged-" in path.name or ".replaced-" in path.name]
-    for path in damaged:
+    damaged = [path for kind in ("damaged", "replaced") for path in settings.state_dir.rglob(f"*.{kind}-*")]
+    for path in sorted(damaged):
         if not path.name.endswith(("-wal", "-shm")):
             hint = "look whether you need something of it; then it may go"
             yield Check("leftovers", WARN, f"{path} was kept when a new one took its place", hint)
@@ -362,9 +344,8 @@ def _left_in(folder: Path, now: datetime) -> Iterator[Check]:
     with opened:
         for name in opened.names():
             if _KEPT.fullmatch(name):
-                yield Check(
-                    "leftovers", WARN, f"{folder / name} holds a second edit", "merge it by hand, then remove it"
-                )
+                hint = "merge it by hand, then remove it"
+                yield Check("leftovers", WARN, f"{folder / name} holds a second edit", hint)
         for left in leftovers(opened):
             if now.timestamp() - _modified(left.entry.path) > SETTLED_SECONDS:
                 hint = "the next job of this agent clears it away"

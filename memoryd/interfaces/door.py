@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,24 +28,9 @@ if TYPE_CHECKING:
     from memoryd.engine.excerpt import Excerpt
     from memoryd.engine.facts import Brought
     from memoryd.engine.recall import Hit
+    from memoryd.interfaces.flushing import Flushed
     from memoryd.ledger.facts import Created, Fact, Outcome
     from memoryd.recall.injection import Injection
-
-
-@dataclass(frozen=True, slots=True)
-class Flushed:
-    """What became of messages that were flushed. Holds nothing of what they say."""
-
-    session: str | None  # of which they are part; None where there was nothing to record
-    added: int  # messages that were new
-    run: str | None  # that slept over them; None where there was nothing to record
-    # As `memoryd job show` has it: `succeeded`; `skipped` where all was slept over before or nothing is worth keeping;
-    # any other says that the messages are kept and memoryd tries again, or that a person must act.
-    state: str
-    why: str | None  # the reason the run gives, or its error
-    blocks: int = 0  # daily blocks that are new
-    untold: int = 0  # of these, the ones that `on_summary` was not told, since somebody has changed them meanwhile
-    errors: tuple[Exception, ...] = ()  # what `on_summary` raised
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,19 +102,7 @@ class Memory:
         checked = chat.check(messages)
         if on_summary is not None:
             grants.require(self._settings, self._agent, "python: flush")
-        done = flushing.flush(self._settings, self._agent, checked)
-        errors = [] if on_summary is None else [error for text in done.blocks if (error := _told(on_summary, text))]
-        run = done.run or {"id": None, "state": "skipped", "why": "no message but the system's", "error": None}
-        return Flushed(
-            session=done.session,
-            added=done.added,
-            run=run["id"],
-            state=run["state"],
-            why=run["error"] or run["why"],
-            blocks=len(done.blocks) + done.lost,
-            untold=done.lost,
-            errors=tuple(errors),
-        )
+        return flushing.flush(self._settings, self._agent, checked, on_summary)
 
     def compress(
         self,
@@ -275,15 +247,6 @@ class Memory:
             raise ConfigError(f"a text has no {max_tokens} tokens", "max_tokens", "give 0 or more")
         grants.require(self._settings, self._agent, "python: context")
         return context.inject(self._settings, self._agent, max_tokens, query)
-
-
-def _told(on_summary: Callable[[str], object], text: str) -> Exception | None:
-    try:
-        on_summary(text)
-    except Exception as error:  # noqa: BLE001 - the program's own; the memory it is told of is written already
-        warnings.warn(f"on_summary raised {type(error).__name__}; the memory is written", RuntimeWarning, stacklevel=3)
-        return error
-    return None
 
 
 class Facts:

@@ -5,27 +5,25 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from memoryd.errors import MemorydError, NotFoundError, RefusedError
+from memoryd.errors import NotFoundError, RefusedError
 from memoryd.interfaces import grants
-from memoryd.interfaces.call import Call, agent_option, of_agent
+from memoryd.interfaces.call import Call, of_agent, text_file, text_of
 from memoryd.interfaces.output import one_line
 from memoryd.ledger.facts import Category
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from memoryd.config import Agent, Settings
     from memoryd.engine.facts import FactStore
     from memoryd.ledger.facts import Fact
 
 _category = click.Choice([str(one) for one in Category])
-_file = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
-STDIN = Path("-")
 
 
 @click.group()
@@ -89,24 +87,14 @@ def facts_add(call: Call, settings: Settings, agent: Agent, text: str, category:
 @click.option("--content", metavar="TEXT")
 @click.option("--category", type=_category)
 @click.option("--confidence", type=float, help="From 0 to 1.")
-@agent_option
-@click.pass_obj
-def facts_edit(
-    call: Call,
-    fact_id: str,
-    content: str | None,
-    category: str | None,
-    confidence: float | None,
-    agent_id: str | None,
-) -> None:
+@of_agent
+def facts_edit(call: Call, settings: Settings, agent: Agent, fact_id: str, **change: Any) -> None:
     """Change what is given of a fact, and nothing else."""
-    if content is None and category is None and confidence is None:
+    if all(one is None for one in change.values()):
         raise click.UsageError("say what to change: --content, --category or --confidence")
-    settings = call.settings()
-    agent = call.agent(settings, agent_id)
     full = _full_id(call, settings, agent, fact_id)
     with _store(settings, agent) as store:
-        fact = store.update(full, content, category, confidence)
+        fact = store.update(full, **change)
     (row,) = grants.shown(settings, agent, "facts edit", [as_row(fact)], "content")
     call.output.result(row, f"{fact.id} is changed")
 
@@ -136,16 +124,11 @@ def facts_export(call: Call, settings: Settings, agent: Agent, deerflow: bool) -
 
 
 @facts.command("import")
-@click.argument("file", type=_file)
+@click.argument("file", type=text_file)
 @of_agent
 def facts_import(call: Call, settings: Settings, agent: Agent, file: Path) -> None:
     """Take in an export, or a memory.json of DeerFlow, all or nothing. What is known already stays as it is."""
-    try:
-        text = sys.stdin.read() if file == STDIN else file.read_text("utf-8")
-    except OSError as error:
-        raise NotFoundError("the file cannot be read", str(file), str(error.strerror)) from error
-    except UnicodeDecodeError as error:
-        raise MemorydError("the file is no text in UTF-8", str(file)) from error
+    text = text_of(file)
     with _store(settings, agent) as store:
         brought = store.bring(text, str(file))
     data = {
@@ -181,13 +164,8 @@ def _store(settings: Settings, agent: Agent) -> Iterator[FactStore]:
 
 
 def _full_id(call: Call, settings: Settings, agent: Agent, fact_id: str) -> str:
-    """Complete the id of a live fact; a unique beginning is enough."""
+    """Complete the id of a fact; a unique beginning is enough."""
     from memoryd.database import reads
 
     with call.reader(settings) as reader:
-        ids = [str(row["id"]) for row in reads.fact_rows(reader, agent.id)]
-    found = [one for one in ids if one == fact_id] or [one for one in ids if fact_id and one.startswith(fact_id)]
-    if len(found) != 1:
-        what = f"{fact_id!r} begins several facts' ids" if found else f"there is no fact {fact_id!r}"
-        raise NotFoundError(what, hint="memoryd facts list")
-    return found[0]
+        return str(reads.find_memory(reader, agent.id, fact_id)["id"])

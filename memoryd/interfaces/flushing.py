@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+import warnings
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from memoryd.app import LOCK
 from memoryd.database import reads
@@ -13,12 +15,12 @@ from memoryd.engine.clock import Clock
 from memoryd.engine.runner import block_bodies
 from memoryd.errors import RefusedError, StateError
 from memoryd.files.locks import Lock
-from memoryd.interfaces import asking, work
+from memoryd.interfaces import work
 from memoryd.transcripts import chat
 from memoryd.transcripts.turn import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from sqlalchemy import Engine
 
@@ -28,22 +30,33 @@ if TYPE_CHECKING:
 READ_PATIENCE_SECONDS = 60.0  # for a daemon to read what was recorded for it
 
 
-class Flushed(NamedTuple):
-    """What became of messages that a program handed over."""
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """What became of messages that were flushed. Holds nothing of what they say."""
 
-    session: str | None  # None where nothing was to be recorded
+    session: str | None  # of which they are part; None where there was nothing to record
     added: int  # messages that were new
-    run: dict[str, Any] | None  # the row of the run that was waited for
-    blocks: list[str]  # the bodies of the daily blocks that are new since
-    lost: int  # blocks that somebody has changed since they were written
+    run: str | None  # that slept over them; None where there was nothing to record
+    # As `memoryd job show` has it: `succeeded`; `skipped` where all was slept over before or nothing is worth keeping;
+    # any other says that the messages are kept and memoryd tries again, or that a person must act.
+    state: str
+    why: str | None  # the reason the run gives, or its error
+    blocks: int = 0  # daily blocks that are new
+    untold: int = 0  # of these, the ones that `on_summary` was not told, since somebody has changed them meanwhile
+    errors: tuple[Exception, ...] = ()  # what `on_summary` raised
 
 
-def flush(settings: Settings, agent: Agent, messages: Sequence[dict[str, Any]]) -> Flushed:
-    """Record messages as a session, have them read, and let it sleep, by the daemon or here."""
+def flush(
+    settings: Settings,
+    agent: Agent,
+    messages: Sequence[dict[str, Any]],
+    on_summary: Callable[[str], object] | None = None,
+) -> Flushed:
+    """Record messages as a session, have them read, and let it sleep, by the daemon or here; tell of what is new."""
     if not agent.enabled:
         raise RefusedError("the agent is not enabled", agent.id, f"enabled: true in {settings.source}")
     if all(chat.role_of(message) is Role.SYSTEM for message in messages):
-        return Flushed(None, 0, None, [], 0)
+        return Flushed(None, 0, None, "skipped", "no message but the system's")
     with work.state(settings, agent) as (_engine, scrubber):
         recorded = recording.record(settings.state_dir, agent.id, messages, scrubber, Clock())
     path = str(recorded.path)
@@ -63,27 +76,33 @@ def flush(settings: Settings, agent: Agent, messages: Sequence[dict[str, Any]]) 
         read = reads.read_until(reader, agent.id, path)
         runs_since = [run for run in reads.runs_over(reader, agent.id, path, work.SLEEP) if run["id"] not in before]
     bodies = [body for run in runs_since for body in block_bodies(agent.workspace, run["receipt"].get("files", ()))]
-    blocks = [body for body in bodies if body is not None]
-    return Flushed(read and read[0], recorded.added, rows[0], blocks, len(bodies) - len(blocks))
+    texts = [body for body in bodies if body is not None]
+    return Flushed(
+        session=read and read[0],
+        added=recorded.added,
+        run=rows[0]["id"],
+        state=rows[0]["state"],
+        why=rows[0]["error"] or rows[0]["why"],
+        blocks=len(bodies),
+        untold=len(bodies) - len(texts),
+        errors=tuple(error for text in texts if on_summary is not None and (error := _told(on_summary, text))),
+    )
+
+
+def _told(on_summary: Callable[[str], object], text: str) -> Exception | None:
+    try:
+        on_summary(text)
+    except Exception as error:  # noqa: BLE001 - the program's own; the memory it is told of is written already
+        warnings.warn(f"on_summary raised {type(error).__name__}; the memory is written", RuntimeWarning, stacklevel=5)
+        return error
+    return None
 
 
 def _read_until(settings: Settings, agent_id: str, recorded: Recorded, patience: float) -> str | None:
-    """Wait until a recorded session is read; its id, None where nobody is left who would read it.
-
-    Whoever holds the lock may be another thread of this process.
-    """
-    asking.ask(settings.state_dir, "read", path=str(recorded.path))
-    lock = Lock(settings.state_dir / LOCK)
-    until = time.monotonic() + patience
-    while True:
-        holder = lock.holder()
-        with reads.open_reader(work.database(settings)) as reader:
-            read = reads.read_until(reader, agent_id, str(recorded.path))
-        if read is not None and read[1] >= recorded.size:
-            return read[0]
-        if holder is None:
-            return None
-        if time.monotonic() >= until:
-            hint = "they are kept, and are read and slept over as soon as they can be; see the log"
-            raise StateError("the messages are recorded and could not be read yet", str(recorded.path), hint)
-        time.sleep(work.POLL_SECONDS)
+    """Wait until a recorded session is read; its id, None where nobody is left who would read it."""
+    path = str(recorded.path)
+    session_id = work.await_read(settings, agent_id, path, recorded.size, time.monotonic() + patience)
+    if session_id is None and Lock(settings.state_dir / LOCK).holder() is not None:
+        hint = "they are kept, and are read and slept over as soon as they can be; see the log"
+        raise StateError("the messages are recorded and could not be read yet", path, hint)
+    return session_id

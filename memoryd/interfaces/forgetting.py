@@ -7,13 +7,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memoryd.app import LOCK
 from memoryd.database import erasure, reads, sqlite, turns
 from memoryd.engine import forgetting
 from memoryd.errors import NotFoundError
-from memoryd.files.locks import Lock
 from memoryd.files.open_folder import open_folder
-from memoryd.interfaces import asking, work
+from memoryd.interfaces import work
 from memoryd.ledger.memory import PREFIXES
 
 if TYPE_CHECKING:
@@ -57,7 +55,7 @@ def forget(settings: Settings, agent_id: str, options: dict[str, Any]) -> dict[s
                 paths = turns.paths(connection, erasure.family(connection, agent_id, options["session"]))
             until = time.monotonic() + PATIENCE_SECONDS
             for path, size in [(path, _whole_lines(Path(path))) for path in paths]:
-                _let_read(settings, agent_id, path, size, until)
+                work.await_read(settings, agent_id, path, size, until)
         return queue(engine, clock)
 
     return work.run_now(settings, agent_id, queue, fresh="session" in options, beside=beside)[0]
@@ -72,18 +70,6 @@ def _whole_lines(path: Path) -> int:
             return at + file.read().rfind(b"\n") + 1
     except OSError:
         return 0  # it is gone, or nobody can read it: there is nothing to wait for
-
-
-def _let_read(settings: Settings, agent_id: str, path: str, size: int, until: float) -> None:
-    """Have a transcript read up to a byte by whoever holds the lock, while that one is there and there is time."""
-    asking.ask(settings.state_dir, "read", path=path)
-    lock = Lock(settings.state_dir / LOCK)
-    while time.monotonic() < until and lock.holder() is not None:
-        with reads.open_reader(work.database(settings)) as reader:
-            read = reads.read_until(reader, agent_id, path)
-        if read is None or read[1] >= size:
-            return
-        time.sleep(work.POLL_SECONDS)
 
 
 def forgotten(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -41,7 +41,7 @@ class HookSettings(JsonEdit):
         events = document.get("hooks", {})
         found = False
         for name, groups in list(events.items()):
-            for group in list(groups):
+            for group in groups[:]:
                 left = [one for one in group["hooks"] if not self._is_ours(one)]
                 if len(left) == len(group["hooks"]):
                     continue
@@ -54,8 +54,8 @@ class HookSettings(JsonEdit):
             del document["hooks"]
         return found
 
-    def fault(self, document: dict[str, Any]) -> str:
-        return "" if _has_shape(document) else 'holds something else under "hooks" than lists of hooks'
+    def usual(self) -> str:
+        return 'lists of hooks under "hooks"'
 
     def _is_ours(self, hook: Mapping[str, Any]) -> bool:
         try:
@@ -68,17 +68,3 @@ class HookSettings(JsonEdit):
     def by_hand(self) -> str:
         wanted = {name: [{"hooks": [dict(hook)]}] for name, hook in self.hooks.items()}
         return f'put this in by hand: "hooks": {json.dumps(wanted, ensure_ascii=False)}'
-
-
-def _has_shape(document: Mapping[str, Any]) -> bool:
-    events = document.get("hooks", {})
-    return isinstance(events, dict) and all(
-        isinstance(groups, list)
-        and all(
-            isinstance(group, dict)
-            and isinstance(group.get("hooks"), list)
-            and all(isinstance(one, dict) for one in group["hooks"])
-            for group in groups
-        )
-        for groups in events.values()
-    )

@@ -1,4 +1,4 @@
-"""What the daemon answers to the hooks of agents, in the thread of the control socket.
+"""What the daemon answers to the hooks of agents, one request of the control socket after the other.
 
 A hook is the agent's own way to its memory, as `memory_search` is: who listens at the other end of it is a model, not a
 person. So it is answered for a siloed agent as well, without a grant; that it was is in the log, by session. What keeps

@@ -49,13 +49,8 @@ class JsonServers(JsonEdit):
         json_settings.drop_empty(document, self.key.split("."))
         return True
 
-    def fault(self, document: dict[str, Any]) -> str:
-        inner = document
-        for key in self.key.split("."):
-            inner = inner.get(key, {})
-            if not isinstance(inner, dict):
-                return f'holds something else under "{key}" than servers'
-        return ""
+    def usual(self) -> str:
+        return f'servers under "{self.key}"'
 
     def _entry(self) -> dict[str, Any]:
         words = self.server.words

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from memoryd.errors import RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 _DEEPEST = 200  # what no settings are; the interpreter's own end is not far behind
@@ -38,6 +39,10 @@ class Edit(ABC):
     def by_hand(self) -> str:
         """Say what a person would do instead."""
 
+    def doubts(self, _old: bytes | None) -> Sequence[str]:
+        """What a person looks at once it is taken away, since nobody knows how it was before."""
+        return ()
+
     def text(self, old: bytes | None) -> str:
         """Decode a file, empty where there is none."""
         try:
@@ -50,8 +55,8 @@ class JsonEdit(Edit):
     """An edit of a JSON file that holds more than is memoryd's."""
 
     @abstractmethod
-    def fault(self, document: dict[str, Any]) -> str:
-        """Say what keeps a document from being edited; empty where nothing does."""
+    def usual(self) -> str:
+        """Say what a document of this tool holds, and under which key."""
 
     @abstractmethod
     def put_into(self, document: dict[str, Any]) -> None:
@@ -64,23 +69,31 @@ class JsonEdit(Edit):
     def put(self, old: bytes | None) -> bytes:
         document = self.read(old)
         before = json.dumps(document)
-        self.put_into(document)
+        with self.expected():
+            self.take_from(json.loads(before))  # what it could not be taken from again, it is not put into
+            self.put_into(document)
         return old if old is not None and json.dumps(document) == before else written(document, old)
 
     def take(self, old: bytes) -> bytes | None:
         document = self.read(old)
-        if not self.take_from(document):
-            return old
+        with self.expected():
+            if not self.take_from(document):
+                return old
         return written(document, old) if document else None
+
+    @contextmanager
+    def expected(self) -> Iterator[None]:
+        """Refuse a document that holds something else than it is looked through for."""
+        try:
+            yield
+        except (AttributeError, KeyError, TypeError) as error:
+            raise RefusedError(f"holds something else than {self.usual()}", str(self.path), self.by_hand()) from error
 
     def read(self, old: bytes | None) -> dict[str, Any]:
         """Read the file, empty where there is none; one with comments, a key twice or too deep is refused."""
         try:
             document = json.loads(old.decode() or "{}", object_pairs_hook=_unique) if old is not None else {}
-            if not isinstance(document, dict):
-                fault = "is no JSON object"
-            else:
-                fault = _TOO_DEEP if _is_deep(document) else self.fault(document)
+            fault = "is no JSON object" if not isinstance(document, dict) else _TOO_DEEP if _is_deep(document) else ""
         except ValueError as error:  # no JSON, no UTF-8, or a key twice
             what = "is no plain JSON (comments, a key twice, a stray comma?)"
             raise RefusedError(what, str(self.path), self.by_hand()) from error

@@ -253,11 +253,10 @@ def _forgotten_text(told: dict[str, Any], *, is_tried: bool = False) -> str:
 
 def _files(receipt: dict[str, Any]) -> list[str]:
     """What a rollback has done to files."""
-    told = []
-    for item in receipt.get("files", ()):
-        how = "removed" if item.get("after") is None and "appended" not in item else "rewritten"
-        told.append(f"{item['path']} {how}")
-    return told
+    return [
+        f"{one['path']} {'removed' if one.get('after') is None and 'appended' not in one else 'rewritten'}"
+        for one in receipt.get("files", ())
+    ]
 
 
 def _plan_text(

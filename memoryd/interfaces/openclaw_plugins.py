@@ -50,18 +50,18 @@ class OpenClawPlugins(JsonEdit):
         json_settings.drop_empty(document, ("plugins", "entries"))
         return True
 
-    def fault(self, document: dict[str, Any]) -> str:
-        return "" if _has_shape(document.get("plugins", {})) else 'holds something else under "plugins" than plugins'
+    def usual(self) -> str:
+        return 'plugins under "plugins"'
 
     def by_hand(self) -> str:
         return _BY_HAND
 
     def doubts(self, old: bytes | None) -> list[str]:
         """What a person looks at once the entry is taken away."""
-        plugins = self.read(old).get("plugins", {})
-        if NAME not in plugins.get("entries", {}) or NAME not in plugins.get("allow", []):
-            return []
-        if self._was_allowed() is not None:
+        with self.expected():
+            plugins = self.read(old).get("plugins", {})
+            both = NAME in plugins.get("entries", {}) and NAME in plugins.get("allow", [])
+        if not both or self._was_allowed() is not None:
             return []
         what = f"plugins.allow of {self.path} names {NAME} no more, and nothing is kept that says"
         return [f"{what} whether it did before it was connected: put it back if so"]
@@ -69,16 +69,8 @@ class OpenClawPlugins(JsonEdit):
     def _was_allowed(self) -> bool | None:
         """Whether the file allowed the plugin before it had the entry; None where nobody knows."""
         for data in self.before:
-            with contextlib.suppress(RefusedError):
+            with contextlib.suppress(RefusedError), self.expected():
                 plugins = self.read(data).get("plugins", {})
                 if NAME not in plugins.get("entries", {}):
                     return NAME in plugins.get("allow", [])
         return None
-
-
-def _has_shape(plugins: object) -> bool:
-    if not isinstance(plugins, dict) or not isinstance(plugins.get("allow", []), list):
-        return False
-    entries = plugins.get("entries", {})
-    entry = entries.get(NAME, {}) if isinstance(entries, dict) else None
-    return isinstance(entry, dict) and isinstance(entry.get("hooks", {}), dict)

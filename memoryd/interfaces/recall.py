@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import date, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from memoryd.errors import ConfigError, MemorydError, NotFoundError
+from memoryd.errors import ConfigError
 from memoryd.interfaces import grants
-from memoryd.interfaces.call import Call, agent_option, of_agent
+from memoryd.interfaces.call import Call, of_agent, text_file, text_of
 from memoryd.interfaces.output import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from memoryd.config import Agent, Settings
     from memoryd.engine.excerpt import Excerpt, Span
     from memoryd.engine.recall import Hit, Narrowing, Recall
     from memoryd.engine.scrubbing import Scrubber
+    from memoryd.worker.client import Worker
 
-STDIN = Path("-")
 DATABASE = "memoryd.db"
 
 
@@ -83,13 +82,13 @@ def opened(settings: Settings, scrubber: Scrubber) -> Iterator[Recall]:
 
 
 @contextmanager
-def scrubbing(settings: Settings) -> Iterator[Scrubber]:
-    """What redacts; its child process starts when there is something to redact."""
+def scrubbing(settings: Settings, worker: Worker | None = None) -> Iterator[Scrubber]:
+    """What redacts, by this worker if one is given; its child process starts when there is something to redact."""
     from memoryd.engine.scrubbing import Scrubber
     from memoryd.files.log import Log
     from memoryd.worker.client import Worker
 
-    scrubber = Scrubber(Worker(settings.state_dir, name="scanner"), Log("memoryd").bind(part="scrub"))
+    scrubber = Scrubber(worker or Worker(settings.state_dir, name="scanner"), Log("memoryd").bind(part="scrub"))
     try:
         scrubber.configure(settings)
         yield scrubber
@@ -98,13 +97,13 @@ def scrubbing(settings: Settings) -> Iterator[Scrubber]:
 
 
 def _day(_context: click.Context, option: click.Parameter, text: str | None) -> date | None:
-    try:
-        day = None if text is None else date.fromisoformat(text)
-    except ValueError:
-        day = None
-    if text is not None and (day is None or day.isoformat() != text):  # a week, or the digits alone
-        raise click.BadParameter(f"{text!r} is no day: write 2026-03-04", param_hint=option.opts[0])
-    return day
+    if text is None:
+        return None
+    with suppress(ValueError):
+        day = date.fromisoformat(text)
+        if day.isoformat() == text:  # not a week, nor the digits alone
+            return day
+    raise click.BadParameter(f"{text!r} is no day: write 2026-03-04", param_hint=option.opts[0])
 
 
 @click.command("search")
@@ -121,15 +120,7 @@ def _day(_context: click.Context, option: click.Parameter, text: str | None) -> 
 @click.option("--before", callback=_day, metavar="DAY", help="Not younger than this day.")
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 200))
 def search_command(
-    call: Call,
-    settings: Settings,
-    agent: Agent,
-    query: tuple[str, ...],
-    tier: str | None,
-    tags: str,
-    after: date | None,
-    before: date | None,
-    limit: int,
+    call: Call, settings: Settings, agent: Agent, query: tuple[str, ...], tags: str, **narrowed: Any
 ) -> None:
     """Find what is remembered: words, "phrases", prefix*, names such as snake_case or src/app.py.
 
@@ -139,8 +130,7 @@ def search_command(
     from memoryd.engine.recall import Narrowing
 
     wanted = frozenset(tag.strip() for tag in tags.split(",") if tag.strip())
-    narrowing = Narrowing(tier, wanted, after, before, limit)
-    hits = search(settings, agent, " ".join(query), narrowing, "search")
+    hits = search(settings, agent, " ".join(query), Narrowing(tags=wanted, **narrowed), "search")
     most = max((hit.score for hit in hits), default=0.0)
     lines = [line for hit in hits for line in _lines(hit, most)]
     call.output.result([asdict(hit) for hit in hits], "\n".join(lines) or "nothing found")
@@ -179,36 +169,23 @@ def save_command(call: Call, settings: Settings, agent: Agent, text: str) -> Non
 
 
 @click.command("update")
-@agent_option
+@of_agent
 @click.option("--append", metavar="TEXT", help="Add one memory to MEMORY.md.")
 @click.option(
     "--replace",
-    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    type=text_file,
     metavar="FILE",
     help="Make MEMORY.md what FILE holds (- is standard input); what it leaves out ends, guards permitting.",
 )
-@click.pass_obj
-def update_command(call: Call, agent_id: str | None, append: str | None, replace: Path | None) -> None:
+def update_command(call: Call, settings: Settings, agent: Agent, append: str | None, replace: Path | None) -> None:
     """Change MEMORY.md through the guards; `memoryd rollback RUN` brings back what was there."""
     from memoryd.interfaces import work
 
     if (append is None) == (replace is None):
         raise click.UsageError("give --append TEXT or --replace FILE")
-    settings = call.settings()
-    agent = call.agent(settings, agent_id)
-    row = work.update(settings, agent, append=append, replace=None if replace is None else _text_of(replace))
+    row = work.update(settings, agent, append=append, replace=None if replace is None else text_of(replace))
     data = written(row)
     call.output.result(data, f"{data['run']} {data['why'] or ', '.join(data['files'])}")
-
-
-def _text_of(path: Path) -> str:
-    try:
-        data = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
-        return data.decode()
-    except FileNotFoundError:
-        raise NotFoundError("there is no such file", str(path)) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise MemorydError(f"the file cannot be read: {error}", str(path), "name a text file in UTF-8") from error
 
 
 def written(row: dict[str, Any]) -> dict[str, Any]:

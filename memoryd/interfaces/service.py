@@ -52,15 +52,12 @@ def service(settings: Settings, *, launchd: bool, system: bool, environ: Mapping
         target = f"gui/{os.getuid()}"
         stop = f"launchctl bootout {target}/{LABEL}"
         return Service(path, _plist(settings), f"launchctl bootstrap {target} {path}", stop)
-    if system:
-        text = _unit(settings, system=True)
-        return Service(SYSTEM_FOLDER / "memoryd.service", text, *_systemctl("systemctl"))
-    folder = Path(known.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user"
-    return Service(folder / "memoryd.service", _unit(settings, system=False), *_systemctl("systemctl --user"))
-
-
-def _systemctl(command: str) -> tuple[str, str]:
-    return f"{command} daemon-reload && {command} enable --now memoryd", f"{command} disable --now memoryd"
+    folder, command = SYSTEM_FOLDER, "systemctl"
+    if not system:
+        folder = Path(known.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user"
+        command = "systemctl --user"
+    start, stop = f"{command} daemon-reload && {command} enable --now memoryd", f"{command} disable --now memoryd"
+    return Service(folder / "memoryd.service", _unit(settings, system=system), start, stop)
 
 
 def install(made: Service, settings: Settings) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def forever(settings: Settings, relog: Callable[[Settings], None], patience: tim
 
 
 def _verbs(app: App, loop: Loop) -> dict[str, Callable[[Mapping[str, Any]], Any]]:
-    """What may be asked on the control socket, by the thread that serves it."""
+    """What may be asked on the control socket, one request after the other."""
 
     def shown(_request: Mapping[str, Any]) -> dict[str, Any]:
         with reads.open_reader(app.database) as reader:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
 from textwrap import shorten
@@ -44,13 +45,13 @@ def status(settings: Settings, reader: Reader, *, everything: bool, waits: bool 
     known = reads.daemon(reader)
     alive = holder is not None and known is not None and holder in {0, known["pid"]}
     agents = reads.agents(reader)
-    embedded = _embedded(settings)
+    known_texts = embedded(settings)
     return {
         "daemon": {key: known[key] for key in ("pid", "version", "started_at")} if known and alive else None,
         "watching": known["watching"] if known and alive else None,
         "watching_note": known["watching_note"] if known and alive else None,
         "agents": [
-            _agent(settings, reader, agent, agents.get(agent.id), everything) | {"embedded": embedded.get(agent.id)}
+            _agent(settings, reader, agent, agents.get(agent.id), everything) | {"embedded": known_texts.get(agent.id)}
             for agent in settings.agents
         ],
         "alarms": _alarms(settings, reader, waits=waits),
@@ -105,18 +106,16 @@ def of_agent(data: dict[str, Any], agent_id: str | None) -> dict[str, Any]:
     return data | {"agents": agents, "alarms": [one for one in data["alarms"] if one["agent"] in {None, agent_id}]}
 
 
-def _embedded(settings: Settings) -> dict[str, dict[str, int] | None]:
+def embedded(settings: Settings) -> dict[str, dict[str, int]]:
     """Of how many of each agent's texts it is known what they mean; none where search goes by words alone."""
     index = Index(settings.state_dir, Log("memoryd").bind(part="status"))
     if not is_wanted(settings) or not index.path.exists():
         return {}
     try:
-        with index.reading() as tables:
+        with closing(index), index.reading() as tables:
             found = {agent.id: tables.coverage(agent.id) for agent in settings.agents}
     except (StateError, RebuiltError):
         return {}  # status tells what it can; the next search says what is wrong, or has mended it
-    finally:
-        index.close()
     return {agent_id: {"done": one.done, "of": one.wanted} for agent_id, one in found.items()}
 
 

@@ -6,13 +6,13 @@ import json
 import time
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from memoryd.app import DATABASE, LOCK, open_app
 from memoryd.counted import counted
 from memoryd.daemon import slots
 from memoryd.daemon.once import await_settled, read_all
-from memoryd.database import reads, runs, snapshot, sqlite, turns
+from memoryd.database import reads, runs, snapshot, sqlite
 from memoryd.engine import (
     called_refining,
     dreaming,
@@ -20,6 +20,7 @@ from memoryd.engine import (
     extraction,
     ledger_runs,
     modes,
+    queueing,
     refining,
     rehearsal,
     rescrub,
@@ -41,7 +42,6 @@ from memoryd.files.log import Log
 from memoryd.interfaces import asking
 from memoryd.interfaces.recall import scrubbing
 from memoryd.jobs import knife
-from memoryd.jobs.sleep import CONSUMER
 from memoryd.ledger.facts import Limits as FactLimits
 from memoryd.ledger.guards import Limits as GuardLimits
 from memoryd.tiers import core
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from memoryd.engine.scrubbing import Scrubber
     from memoryd.ledger.rollback import Plan
 
+T = TypeVar("T")
 RELOAD = "reload it: SIGHUP, or stop and start it"
 POLL_SECONDS = 0.1
 MADE_SECONDS = 10.0
@@ -89,21 +90,29 @@ def _changing(settings: Settings) -> Iterator[tuple[Engine, App | None]]:
 @contextmanager
 def beside(settings: Settings) -> Iterator[Engine]:
     """The database, open beside whoever holds the lock; one that is just being made is waited for."""
-    path = settings.state_dir / DATABASE
-    late = time.monotonic() + MADE_SECONDS
-    while True:
-        try:
-            with reads.open_reader(path):  # refuses a database of another version
-                engine = sqlite.connect(path)
-                break
-        except reads.NotMadeError:  # who holds the folder makes it at this moment
-            if time.monotonic() > late:
-                raise
-            time.sleep(POLL_SECONDS)
+    path = database(settings)
+
+    def connect() -> Engine:
+        with reads.open_reader(path):  # refuses a database of another version
+            return sqlite.connect(path)
+
+    engine = _retried(connect, reads.NotMadeError, MADE_SECONDS)  # who holds the folder makes it at this moment
     try:
         yield engine
     finally:
         engine.dispose()
+
+
+def _retried(function: Callable[[], T], error: type[MemorydError], seconds: float) -> T:
+    """Call a function until it does not raise this error, for so long at most."""
+    late = time.monotonic() + seconds
+    while True:
+        try:
+            return function()
+        except error:
+            if time.monotonic() > late:
+                raise
+            time.sleep(POLL_SECONDS)
 
 
 @contextmanager
@@ -129,14 +138,14 @@ def run_job(settings: Settings, kind: str, agent_id: Callable[[], str], asked: A
     require_mode(kind, asked.mode)
     agent = agent_id()
 
-    def queue(engine: Engine, clock: Clock) -> list[str]:
-        return _queued(settings, engine, clock, kind, agent, asked)
-
-    is_dream = kind == dreaming.KIND
-    fresh = is_dream or kind in {SLEEP, extraction.KIND}
-    settled = kind in {dreaming.KIND, refining.KIND, ledger_runs.DEDUP}
-    rows = run_now(settings, agent, queue, fresh=fresh, settled=settled)
-    return rows[-1:] if is_dream else rows
+    rows = run_now(
+        settings,
+        agent,
+        lambda engine, clock: _queued(settings, engine, clock, kind, agent, asked),
+        fresh=kind in {dreaming.KIND, SLEEP, extraction.KIND},
+        settled=kind in {dreaming.KIND, refining.KIND, ledger_runs.DEDUP},
+    )
+    return rows[-1:] if kind == dreaming.KIND else rows
 
 
 def require_mode(kind: str, mode: str | None) -> None:
@@ -148,7 +157,7 @@ def require_mode(kind: str, mode: str | None) -> None:
 def _refine(engine: Engine, clock: Clock, agent_id: str, mode: str | None, *, force: bool) -> str:
     with sqlite.reading(engine) as connection:
         waiting = runs.open_by_key(connection, refining.key_of(agent_id))
-    if waiting is not None and called_refining.is_called(runs.get_run(engine, waiting)):
+    if waiting is not None and refining.is_called(runs.get_run(engine, waiting)):
         hint = "wait until it is over, or end it: memoryd job cancel"
         raise RefusedError("the agent refines its core itself at the moment", waiting, hint)
     options = {"mode": mode} if mode is not None else {}
@@ -184,7 +193,9 @@ def _queued(settings: Settings, engine: Engine, clock: Clock, kind: str, agent_i
     if kind == refining.KIND:
         return [_refine(engine, clock, agent_id, asked.mode, force=asked.force)]
     if kind == extraction.KIND:
-        return _ask(engine, clock, agent_id, asked.session_id)
+        chosen = None if asked.session_id is None else _session_id(engine, agent_id, asked.session_id)
+        queued = extraction.ask_now(engine, clock, agent_id, chosen)
+        return queued or [_nothing(engine, clock, agent_id, chosen, kind)]
     if kind == SLEEP:
         return queue_sleeps(engine, clock, agent_id, asked.session_id, force=asked.force)
     if kind == dreaming.KIND:
@@ -232,20 +243,36 @@ def run_now(
 
 
 def carried_out(
-    settings: Settings, agent_id: str, kind: str, options: dict[str, Any] | None, key: str | None = None
+    settings: Settings,
+    agent_id: str,
+    kind: str,
+    options: dict[str, Any] | None,
+    key: str | None = None,
+    *,
+    fresh: bool = False,
+    **more: str | None,
 ) -> dict[str, Any]:
-    """Have one run carried out as `run_now` does; returns its row."""
-    return run_now(
-        settings, agent_id, lambda engine, clock: [request(engine, clock, agent_id, kind, options, key=key)]
-    )[0]
+    """Have one run carried out as `run_now` does, of what `request` takes; returns its row."""
+
+    def queue(engine: Engine, clock: Clock) -> list[str]:
+        return [request(engine, clock, agent_id, kind, options, key=key, **more)]
+
+    return run_now(settings, agent_id, queue, fresh=fresh)[0]
+
+
+def failure_of(row: dict[str, Any]) -> MemorydError | None:
+    """What a run that did not come to its end is for the person who asked for it; None for any other."""
+    if row["state"] == "declined":
+        return RefusedError(str(row["why"]), where=row["id"])
+    if row["state"] in UNDONE:
+        return MemorydError(f"the run ended as {row['state']}: {row['error'] or row['why']}", where=row["id"])
+    return None
 
 
 def require_done(row: dict[str, Any]) -> dict[str, Any]:
-    """Turn a run that did not come to its end into the error it is for the person who asked; returns another's row."""
-    if row["state"] == "declined":
-        raise RefusedError(str(row["why"]), where=row["id"])
-    if row["state"] in UNDONE:
-        raise MemorydError(f"the run ended as {row['state']}: {row['error'] or row['why']}", where=row["id"])
+    """Return the row of a run that came to its end; raise what another one is."""
+    if error := failure_of(row):
+        raise error
     return row
 
 
@@ -260,17 +287,12 @@ def require_accepted(row: dict[str, Any]) -> dict[str, Any]:
 
 def answer(settings: Settings, run_id: str, verb: str) -> dict[str, Any]:
     """Accept or reject a proposal, and wait for it; returns the row of the run that does it."""
-    with reads.open_reader(database(settings)) as reader:
-        row = reads.job_run(reader, run_id)
+    (row,) = _rows(settings, [run_id])
     if row["state"] != runs.PROPOSED:
         raise RefusedError(f"the run is {row['state']}, no proposal that waits", row["id"], "memoryd status lists them")
     options = {**row["options"], "run": row["id"], "of": row["kind"]}
-
-    def queue(engine: Engine, clock: Clock) -> list[str]:
-        key = f"answer:{row['id']}"
-        return [request(engine, clock, row["agent_id"], verb, options, key=key, session_id=row["session_id"])]
-
-    return run_now(settings, row["agent_id"], queue)[0]
+    key = f"answer:{row['id']}"
+    return carried_out(settings, row["agent_id"], verb, options, key, session_id=row["session_id"])
 
 
 def trust(settings: Settings, agent: Agent, kind: str) -> bool:
@@ -301,20 +323,18 @@ def request(
     session_id: str | None = None,
 ) -> str:
     """Queue a run that a person or a tool asks for; one of its key that waits already becomes theirs, as asked."""
-    now = clock.text()
     key = key or (f"{kind}:{agent_id}" if options is None else None)
-    run_id = sleeping.new_run_id(clock)
-    by = ("human", "manual") if text is None else (AGENT_TOOL, "agent")
-    row: dict[str, Any] = {"id": run_id, "kind": kind, "agent_id": agent_id, "actor": by[0], "trigger": by[1]}
-    row |= {"key": key, "created_at": now, "scheduled_for": now, "options": options or {}, "session_id": session_id}
+    actor, trigger = (HUMAN, "manual") if text is None else (AGENT_TOOL, "agent")
+    row = queueing.row_of(clock, kind, agent_id, trigger, actor=actor, key=key, session_id=session_id)
+    run_id = str(row["id"])
     with sqlite.writing(engine) as connection:
-        if not runs.enqueue(connection, row) and key is not None:
-            run_id = runs.open_by_key(connection, key) or run_id
+        if not runs.enqueue(connection, row | {"options": options or {}}):
+            run_id = str(runs.open_by_key(connection, key or ""))
             _require_same(connection, run_id, options or {})
         if text is not None:
             runs.give_text(connection, run_id, text)
     if text is None:
-        runs.hurry(engine, run_id, now)
+        runs.hurry(engine, run_id, clock.text())
     return run_id
 
 
@@ -405,12 +425,7 @@ def _write(settings: Settings, agent: Agent, kind: str, text: str, *, witnessed:
     options: dict[str, Any] = {"day": local.date().isoformat(), "clock": f"{local:%H:%M}"}
     if witnessed:
         options["witness"] = {"since": text_of(now - settings.sessions.idle_end)}
-
-    def queue(engine: Engine, clock: Clock) -> list[str]:
-        return [request(engine, clock, agent.id, kind, options, text=clean)]
-
-    row = run_now(settings, agent.id, queue, fresh=witnessed)[0]
-    return require_accepted(row)
+    return require_accepted(carried_out(settings, agent.id, kind, options, fresh=witnessed, text=clean))
 
 
 def call_knife(
@@ -422,8 +437,10 @@ def call_knife(
     the row says how.
     """
     catch_up(settings, agent)
-    if tool == knife.SEARCH and (found := _found_beside(settings, agent, arguments)) is not None:
-        return None, found
+    if tool == knife.SEARCH:
+        with _reading(settings) as connection:
+            if not called_refining.goes_on(connection, agent.id):  # one that goes on answers by itself
+                return None, called_refining.found_in(connection, agent.id, arguments)
     with scrubbing(settings) as scrubber:
         (clean,) = scrubber.redact([arguments])
 
@@ -435,14 +452,6 @@ def call_knife(
     row = run_now(settings, agent.id, queue)[0]
     with _reading(settings) as connection:
         return row, called_refining.answer_of(connection, row["id"])
-
-
-def _found_beside(settings: Settings, agent: Agent, arguments: str) -> dict[str, Any] | None:
-    """Answer a search of the core; None where a refinement of the agent's own goes on, which answers it itself."""
-    with _reading(settings) as connection:
-        if called_refining.goes_on(connection, agent.id):
-            return None
-        return called_refining.found_in(connection, agent.id, arguments)
 
 
 def core_size_if_due(settings: Settings, agent: Agent) -> int | None:
@@ -506,42 +515,24 @@ def _require_known(engine: Engine, agent_id: str) -> None:
 
 def _queue_beside(settings: Settings, agent_id: str, queue: Callable[[Engine, Clock], list[str]]) -> list[str]:
     with beside(settings) as engine:
-        late = time.monotonic() + KNOWN_SECONDS
-        while True:
-            try:
-                _require_known(engine, agent_id)
-            except NotFoundError:  # who has just made the database may be about to write its agents down
-                if time.monotonic() > late:
-                    raise
-                time.sleep(POLL_SECONDS)
-            else:
-                return queue(engine, Clock())
+        # Who has just made the database may be about to write its agents down.
+        _retried(lambda: _require_known(engine, agent_id), NotFoundError, KNOWN_SECONDS)
+        return queue(engine, Clock())
 
 
 def queue_sleeps(engine: Engine, clock: Clock, agent_id: str, session_id: str | None, *, force: bool) -> list[str]:
     """Queue sleeps over an agent's sessions, or one of them; returns their runs, or one that says why there is none."""
-    rows = sleeping.candidates(engine, agent_id, ended=force or session_id is not None)
+    rows = queueing.candidates(engine, agent_id, ended=force or session_id is not None)
     if session_id is not None:
         chosen = _session_id(engine, agent_id, session_id)
         rows = [row for row in rows if row["id"] == chosen]
     queued = []
     for row in rows:
-        with sqlite.reading(engine) as connection:
-            mark = turns.watermark(connection, row["id"], CONSUMER)
         reason = sleeping.TRIMMED if row["state"] == "active" else sleeping.NOTES
-        run_id = sleeping.request(engine, clock, row, mark, reason=reason, trigger="manual", actor="human")
-        if run_id is None and (run_id := sleeping.open_run(engine, row["id"], mark)) is not None:
-            runs.hurry(engine, run_id, clock.text())
-        queued.append(run_id)
+        options = {"reason": reason, "upto": None}
+        queued.append(queueing.request_by_hand(engine, clock, SLEEP, row, options=options))
     found = [run_id for run_id in queued if run_id is not None]
     return found or [_nothing(engine, clock, agent_id, session_id)]
-
-
-def _ask(engine: Engine, clock: Clock, agent_id: str, session_id: str | None) -> list[str]:
-    chosen = None if session_id is None else _session_id(engine, agent_id, session_id)
-    return extraction.ask_now(engine, clock, agent_id, chosen) or [
-        _nothing(engine, clock, agent_id, session_id, extraction.KIND)
-    ]
 
 
 def _session_id(engine: Engine, agent_id: str, wanted: str) -> str:
@@ -559,10 +550,10 @@ def _session_id(engine: Engine, agent_id: str, wanted: str) -> str:
 
 
 def _nothing(engine: Engine, clock: Clock, agent_id: str, session_id: str | None, kind: str = SLEEP) -> str:
-    run_id = sleeping.new_run_id(clock)
+    run_id = queueing.new_run_id(clock)
     over = 0
     if session_id is None and kind == SLEEP:
-        over = len(sleeping.candidates(engine, agent_id, ended=True))
+        over = len(queueing.candidates(engine, agent_id, ended=True))
     live = "live " if session_id is None and kind == SLEEP else ""
     why = f"no {live}session has turns past its watermark"
     if over:
@@ -585,42 +576,54 @@ def _wait(settings: Settings, run_ids: Sequence[str]) -> list[dict[str, Any]] | 
         time.sleep(POLL_SECONDS)
 
 
+def await_read(settings: Settings, agent_id: str, path: str, size: int, until: float) -> str | None:
+    """Have a transcript read up to a byte by whoever holds the lock, which may be another thread of this process.
+
+    Returns its session; None where it is not read so far and nobody holds the lock, or it is too late.
+    """
+    asking.ask(settings.state_dir, "read", path=path)
+    lock = Lock(settings.state_dir / LOCK)
+    while True:
+        holder = lock.holder()
+        with reads.open_reader(database(settings)) as reader:
+            read = reads.read_until(reader, agent_id, path)
+        if read is not None and read[1] >= size:
+            return read[0]
+        if holder is None or time.monotonic() >= until:
+            return None
+        time.sleep(POLL_SECONDS)
+
+
 def _waits_for_another(row: Mapping[str, Any]) -> bool:
     """Whether a run waits for its next attempt, or for an agent's next call, and so has ended for who asked for it."""
     return row["state"] == "queued" and bool(row["error"] or row["why"] == called_refining.WAITS)
 
 
 def _rows(settings: Settings, run_ids: Sequence[str]) -> list[dict[str, Any]]:
-    with reads.open_reader(settings.state_dir / DATABASE) as reader:
+    with reads.open_reader(database(settings)) as reader:
         return [reads.job_run(reader, run_id) for run_id in run_ids]
 
 
 def cancel(settings: Settings, run_id: str) -> dict[str, Any]:
     """Cancel a run."""
-    path = settings.state_dir / DATABASE
-    with reads.open_reader(path) as reader:
-        full = reads.job_run(reader, run_id)["id"]
+    full = _rows(settings, [run_id])[0]["id"]
     with _changing(settings) as (engine, _):
         was = runs.cancel(engine, full, Clock().text())
-    with reads.open_reader(path) as reader:
-        row = reads.job_run(reader, full)
     if was == "committing":
         raise RefusedError("the run is writing its files and is completed in any case", where=full)
     if was == runs.PROPOSED:
         raise RefusedError("the run has proposed something", full, "memoryd job reject drops it")
     if was in runs.FINAL and was != "cancelled":
         raise RefusedError(f"the run has ended already: {was}", where=full)
-    return row
+    return _rows(settings, [full])[0]
 
 
 def end_session(settings: Settings, session_id: str) -> dict[str, Any]:
     """End a session by hand; what it said since its last sleep is flushed. Returns the run's row, empty if none."""
-    path = settings.state_dir / DATABASE
-    with reads.open_reader(path) as reader:
+    with reads.open_reader(database(settings)) as reader:
         row = reads.find_session(reader, session_id)
     with _changing(settings) as (engine, _):
         sleeping.end(engine, row["id"])
     if row["parent_id"] is not None:
         return {}
-    done = run_job(settings, SLEEP, lambda: str(row["agent_id"]), Asked(row["id"], force=True))
-    return done[0]
+    return run_job(settings, SLEEP, lambda: str(row["agent_id"]), Asked(row["id"], force=True))[0]

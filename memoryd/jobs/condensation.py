@@ -126,13 +126,14 @@ class Reading:
         """Take the reply to the batch that was asked last."""
         return replace(self, inquiry=self.inquiry.heard(reply, self._spare()))
 
+    def unanswered(self) -> Reading:
+        """Return it where the reader does not answer."""
+        return replace(self, inquiry=self.inquiry.unanswered())
+
     def _spare(self) -> list[Line]:
         used = {part.id for draft in self.drafts for part in draft.parts}
         free = [one for one in self.others if one.id not in used and len(one.content) < _ROOM // 2]
         return [_line(f"x{number}", one) for number, one in enumerate(free[:_MOST_SPARE], 1)]
-
-
-NOTHING_READ = Reading()
 
 
 def questions(draft: Draft, answers: Mapping[str, Answer | None]) -> list[Question]:

@@ -1,7 +1,7 @@
 """A job is a value: `begin(inputs)` and `resume(inputs, step, answer)` return steps; the runner carries them out.
 
 `resume` gets the step it returned last (with the `state` it put there) and the answer to it: the `Reply` to an `Ask`,
-`None` to an `Enter`; of a refinement also what was `Found` by a `Search`, and what of an `Apply` was `Applied`.
+`None` to an `Enter`. A refinement is a generator of its steps instead (`refine`).
 
 No job knows which model answers, and none touches a file, a database or a clock.
 """
@@ -291,40 +291,8 @@ class Enter:
 
 
 @dataclass(frozen=True, slots=True)
-class Declined:
-    """The agent does not want it; nothing changes."""
-
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Search:
-    """A look into the agent's own live core."""
-
-    query: str
-    after: str | None = None  # YYYY-MM-DD, inclusive, as `before` is
-    before: str | None = None
-    state: object = field(default=None, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The ids a search found, the best first."""
-
-    ids: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Apply:
-    """Change the ledger now, guards permitting: only a refinement edits as it goes."""
-
-    operate: Operate
-    state: object = field(default=None, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class Applied:
-    """What became of an `Apply`: what was changed, what was refused, and the live core as it is now."""
+    """What became of a refinement's change: what was changed, what was refused, and the live core as it is now."""
 
     changes: tuple[Change, ...]
     refusals: tuple[Refusal, ...]
@@ -332,4 +300,4 @@ class Applied:
 
 
 Step = Ask | Enter | Done | NothingToDo | Rejected
-Answer = Reply | Found | Applied | None
+Answer = Reply | None

@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 
     from memoryd.jobs.claims import Cues
     from memoryd.jobs.condensation import Condensed, Draft, Reading
-    from memoryd.jobs.job import Applied, Found, ToolCall
+    from memoryd.jobs.job import Applied, ToolCall
     from memoryd.ledger.memory import Memory
 
 MOST_REPEATS = 3  # calls in a row that are the same to the letter end it: nothing new would come of a fourth
 MOST_TOLD = 300  # calls that the receipt shows one by one
 MOST_FOUND = 20
 COMPLETED = "completed"
+CANCELLED = "cancelled by hand"
 BREAKER = "breaker"
 BREAKERS = frozenset({Guard.RETENTION, Guard.EROSION})
 _LATE = "the refinement is over: nothing more is done"
@@ -197,9 +198,9 @@ class Session:
         row = {**self.claims[-1], "verdict": str(Outcome.REFUSED), "why": why, "step": str(Step.GUARD)}
         return replace(self, claims=(*self.claims[:-1], row))
 
-    def found(self, name: str, core: Mapping[str, Memory], found: Found) -> tuple[Session, str]:
-        """Take what a search found, and the text to answer with."""
-        hits = [one for one in found.ids if one in core][:MOST_FOUND]
+    def found(self, name: str, core: Mapping[str, Memory], found: Sequence[str]) -> tuple[Session, str]:
+        """Take what a search found, the best first, and the text to answer with."""
+        hits = [one for one in found if one in core][:MOST_FOUND]
         rows = [ledger_line(core[one]) for one in hits]
         return self.noted(name, "done"), _told(found=len(hits), memories=rows)
 
@@ -233,6 +234,50 @@ def retold(timeline: Sequence[Mapping[str, Any]], refused: Sequence[Guard | None
         guard = next(verdicts, None) if row["verdict"] == "done" and row["tool"] in knife.CUTS else None
         told.append(row if guard is None else {"tool": row["tool"], "ids": row["ids"], "verdict": str(guard)})
     return tuple(told)
+
+
+def restored(row: Mapping[str, Any], receipt: Mapping[str, Any], session: Session) -> Session:
+    """A refinement as its receipt tells it, with the change that was made last, which the receipt was written with.
+
+    Args:
+        row: of the receipt, what tells of the refinement.
+        receipt: all of it.
+        session: one that has not done anything, of the same mode.
+    """
+    start = row.get("start", {})
+    made = replace(
+        session,
+        tokens=start.get("tokens", session.tokens),
+        ids=frozenset(row.get("ids", session.ids)),
+        last=tuple(row.get("last", session.last)),
+        timeline=tuple(row.get("timeline", ())),
+        **{name: row[name] for name in ("floor", "mutations", "steps", "untold") if name in row},
+    )
+    doing = row.get("doing")
+    if doing is None:
+        return made
+    refused = receipt.get("refused", ())
+    broken = next((one for one in refused if one["guard"] in BREAKERS), None)
+    if broken is not None:
+        return made.broken(broken["guard"], broken["why"]).noted(doing["tool"], broken["guard"], doing["ids"])
+    made = made.noted(doing["tool"], refused[0]["guard"] if refused else "done", doing["ids"])
+    return made if refused else replace(made, mutations=made.mutations + 1)
+
+
+def ending(session: Session, *, undo: bool, changed: bool, conflict: bool) -> tuple[str, str | None, str | None]:
+    """The state of the run, why, and how the journal tells it."""
+    if session.ended == COMPLETED:
+        why = None if changed else "nothing was changed, whatever the summary says"
+        return "succeeded", why, None
+    broke = session.ended == BREAKER
+    what = f"the guard stopped it ({session.why})" if broke else f"it was cut short ({session.ended})"
+    became = "all of it was taken back" if undo else "what was done is kept"
+    if conflict:
+        became = "it could not be taken back, since a memory has changed since"
+    state = "failed" if undo or conflict or broke else "succeeded"
+    if session.ended == CANCELLED:
+        state = "cancelled"
+    return state, f"{what}; {became}", f"{what}; {became}"
 
 
 PROTECTED = "memory [CONSTITUTIONAL]"

@@ -21,8 +21,7 @@ from memoryd.ledger.lane import Lane, labelled, may_change
 from memoryd.llm import promotion, replacement, words
 from memoryd.llm.cue_judge import CueJudge
 from memoryd.llm.promotion import Offer
-from memoryd.llm.sentences import numbered
-from memoryd.llm.statements import Said
+from memoryd.llm.sentences import sentences
 from memoryd.text import normal
 from memoryd.text.content import content, unlabelled
 
@@ -45,7 +44,6 @@ _SHOWN = 20  # lines of the diary for each kind of change
 _LONGEST_SHOWN = 100  # characters of a memory in the diary
 _SILENT, _REPORTED = "say nothing new that lasts", "were only reported"
 _NO_ROOM, _UNFIT = "found no room", "would not pass the guards"
-_LABEL = re.compile(r"^(User|Assistant|Agent):\s+")
 _DATED = re.compile(r"\(as of \d{4}-\d\d-\d\d\)$")
 _CITING = re.compile(r"\[\s*[md]\d[^\[\]]*\][\s*.]*$", re.IGNORECASE)
 _FIGURE = re.compile(r"importance=(\d(?:\.\d+)?)")
@@ -72,18 +70,6 @@ class _Memory:
     importance: float
     by_user: bool
 
-    @property
-    def said(self) -> Said:
-        """The memory as one message of a talk."""
-        label = _LABEL.match(self.text)
-        body = self.text[label.end() :] if label else self.text
-        return Said(self.id, label[1] if label else "", self.by_user, body, tuple(numbered(body)))
-
-    def told(self, part: str) -> str:
-        """Return a sentence of the memory with who said it."""
-        label = _LABEL.match(self.text)
-        return f"{label[0] if label else ''}{part}"
-
 
 class _Saying(NamedTuple):
     """Something that was said: an earlier memory, or a sentence of a daily entry."""
@@ -99,14 +85,6 @@ class _Saying(NamedTuple):
         return self.id.startswith("d")
 
 
-@dataclass(slots=True)
-class _Placed:
-    """A new memory, and why it was taken."""
-
-    offer: Offer
-    why: str
-
-
 class _Night:
     """One dream while it is put together."""
 
@@ -117,12 +95,12 @@ class _Night:
         self._entries = promotion.entries(self._daily)
         reported = any(quoted.origin not in _SAID for quoted in self._daily)
         self._working = promotion.is_working(self._entries, reported=reported)
-        self._bullets = _number(given, "bullets") or _DEFAULT_BULLETS
+        self._bullets = int(given.get("bullets") or _DEFAULT_BULLETS)
         self._cues = CueJudge()
         self._parts: dict[str, tuple[str, ...]] = {}  # by the memory that stays, those that are one with it
         self._by_id = {entry.id: entry for entry in self._entries}
         self._at = {quoted.id: quoted.at or "" for quoted in self._daily}
-        self._new: list[_Placed] = []
+        self._new: dict[str, tuple[Offer, str]] = {}  # by its text, a new memory and why it was taken
         self._ended: set[str] = set()
         self._stale: set[str] = set()  # what was said and is so no longer
         self.gone: list[Declared] = []
@@ -169,13 +147,12 @@ class _Night:
         offer = Offer(entry.quoted(said), (saying.id,), kind, promotion.EXPLICIT, (entry.day,))
         if not self._may_be(offer):
             return False
-        if all(placed.offer.text != offer.text for placed in self._new):
-            self._new.append(_Placed(offer, "says what is so now"))
+        self._new.setdefault(offer.text, (offer, "says what is so now"))
         return True
 
     def _may_be(self, offer: Offer) -> bool:
         """Return whether a new memory may go into the core: what an agent says only of the project, and as a lesson."""
-        is_own = all(self._by_id[cite.partition(".")[0]].by_user for cite in offer.cites)
+        is_own = all(self._by_id[one].by_user for one in _entries_of(offer))
         lane = Lane.USER if is_own else Lane.ASSISTANT
         return bool(content(offer.text)) and may_change(lane, self._cues.kind(unlabelled(offer.text)))
 
@@ -197,18 +174,15 @@ class _Night:
     def promote(self) -> None:
         """Take the best of the daily entries into the core."""
         stays = self._stays
-        known = {normal.same(one.text) for one in stays} | {normal.same(one.offer.text) for one in self._new}
-        known |= self._stale
+        known = {normal.same(text) for text in (*(one.text for one in stays), *self._new)} | self._stale
         for memory in stays:
-            parts = memory.said.sentences
-            is_dated = _DATED.search(memory.text) is not None  # saying it again makes it new
-            known |= set() if is_dated else {normal.same(memory.told(part.text)) for part in parts}
-        offers = promotion.offers(self._entries, known, working=self._working)
-        self._take(offers)
+            if not _DATED.search(memory.text):  # saying it again makes it new
+                known |= {normal.same(part) for part in sentences(unlabelled(memory.text))}
+        self._take(promotion.offers(self._entries, known, working=self._working))
 
     def _not_taken(self) -> Counter[str]:
         """Return how many entries the core has nothing of, by why."""
-        cited = {cite.partition(".")[0] for placed in self._new for cite in placed.offer.cites}
+        cited = {entry for offer, _ in self._new.values() for entry in _entries_of(offer)}
         may_last = {entry.id for entry in self._entries}
         return Counter(
             self._left.get(one.id, _SILENT) if one.id in may_last else _REPORTED
@@ -233,7 +207,7 @@ class _Night:
             elif not self._may_be(offer):
                 self._left |= dict.fromkeys(_entries_of(offer), _UNFIT)
             else:
-                self._new.append(_Placed(offer, _why(offer)))
+                self._new[offer.text] = offer, _why(offer)
                 room -= 1
                 if goes:
                     may_go.pop()
@@ -249,16 +223,16 @@ class _Night:
             cites = (memory.id, *self._parts.get(memory.id, ()))
             found.setdefault(memory.heading, []).append(Bullet(memory.text, cites))
         themes = _Themes(self._stays)
-        for placed in self._new:
-            heading = themes.nearest(placed.offer.text) or HEADINGS[placed.offer.type]
-            found.setdefault(heading, []).append(Bullet(placed.offer.text, placed.offer.cites))
+        for offer, _ in self._new.values():
+            heading = themes.nearest(offer.text) or HEADINGS[offer.type]
+            found.setdefault(heading, []).append(Bullet(offer.text, offer.cites))
         return [Section(heading, tuple(bullets)) for heading, bullets in found.items() if bullets]
 
     def diary(self) -> str:
         """What was done and what was left, in counts and in the words of the memories themselves."""
         days = sorted({quoted.at[:10] for quoted in self._daily if quoted.at})
         span = " to ".join(dict.fromkeys((days[0], days[-1]))) if days else "no day"
-        types = Counter(str(placed.offer.type) for placed in self._new)
+        types = Counter(str(offer.type) for offer, _ in self._new.values())
         added = ", ".join(f"{kind} {types[kind]}" for kind in MemoryType if types[kind]) or "none"
         ended = sum(one.how is LetGo.SUPERSEDED for one in self.gone)
         united = sum(map(len, self._parts.values()))
@@ -268,7 +242,7 @@ class _Night:
             f"Read {read}, by their wording alone: what is told here is an impression, see the sources.",
             f"Added: {added}. Merged: {united}. Gave way to something newer: {ended}. Entries left: {left}.",
             *([] if self._looked_enough else ["Too many memories claim the same: not all were looked at."]),
-            *_shown(f"Added ({placed.why}): {_short(placed.offer.text)}" for placed in self._new),
+            *_shown(f"Added ({why}): {_short(offer.text)}" for offer, why in self._new.values()),
             *_shown(
                 f"Merged {1 + len(self._parts[one.id])}: {_short(one.text)}"
                 for one in self._stays
@@ -356,19 +330,8 @@ def _entries_of(offer: Offer) -> tuple[str, ...]:
 
 
 def _why(offer: Offer) -> str:
-    said = (
-        f"said on {len(offer.days)} days"
-        if len(offer.days) > 1
-        else f"said on {offer.days[0]}"
-        if offer.days
-        else "said"
-    )
-    return f"{offer.type}, {'asked for, ' if offer.importance >= promotion.EXPLICIT else ''}{said}"
-
-
-def _number(given: Mapping[str, str], name: str) -> int | None:
-    text = given.get(name, "")
-    return int(text) if text.isdigit() else None
+    days = f"{len(offer.days)} days" if len(offer.days) > 1 else offer.days[0]
+    return f"{offer.type}, {'asked for, ' if offer.importance >= promotion.EXPLICIT else ''}said on {days}"
 
 
 def _shown(lines: Iterable[str]) -> list[str]:

@@ -14,7 +14,7 @@ from memoryd.llm import words
 from memoryd.llm.sentences import is_question
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
 
 class Cue(NamedTuple):
@@ -191,20 +191,6 @@ _APPLYING = {
     for by_user in (True, False)
     for working in (True, False)
 }
-# One word of each cue, so that most sentences are done after one look.
-_ANY = re.compile(
-    r"\b(?:remember|forget|mind|record|from now|future|forward|merk|jetzt|recuerda|souviens|rappelle|always|never|"
-    r"don't|do not|stop|"
-    r"immer|nie|niemals|toujours|jamais|siempre|nunca|"
-    r"prefer\w*|rather|usually|only|call me|allergic|stand|bevorzuge|préfère|prefiero|preferisco|"
-    r"prefiro|favou?rite|hate|dislike|nenn(?:en)?|appelle[sz]?|llámame|chiamami|ab|von nun|désormais|ahora|d'ora|"
-    r"voortaan|ohne|sans|sin|senza|sem|zonder|odio|gustan?|piac\w+|gosto|"
-    r"my|i|i'm|i've|ich|je|me llamo|vivo|our|we|decided|decision|let's|we'll|go with|we're|settled|agreed|"
-    r"switched|moved|"
-    r"migrated|cause|culprit|"
-    r"bug|trick|real|turns? out|turned out|caused)\b|[^\x00-\u02ff]",
-    re.IGNORECASE,
-)
 _PASSING = re.compile(
     r"\b(?:today|tonight|tomorrow|yesterday|right now|this (?:week|morning|evening|afternoon|time)|for now|"
     r"at the moment|currently|just now)\b"
@@ -222,7 +208,7 @@ _NAMES = re.compile(r"\s[A-Z][\w+#.-]+|\w\d|\d\w|\w_\w")  # what a decision is f
 def lasting(sentence: str, *, by_user: bool, working: bool) -> Cue | None:
     """Return the cue by which `sentence` lasts, or None for the most of what people say."""
     cues = _APPLYING[by_user, working]
-    if not cues or len(sentence) > _LONGEST or not _ANY.search(sentence):
+    if not cues or len(sentence) > _LONGEST:
         return None
     if is_question(sentence) or sentence.endswith(":"):
         return None
@@ -241,10 +227,10 @@ def _stands(sentence: str, cue: Cue) -> bool:
     return told >= least and not _PASSING.search(sentence)
 
 
-def lectures(own: Sequence[int], other: Sequence[int]) -> bool:
-    """Say whether the lengths of what an assistant says, against the user's own, are those of one who works or teaches.
+def lectures(own: Iterable[str], other: Iterable[str]) -> bool:
+    """Say whether an assistant's messages are so much longer than the user's own that it works for them or teaches.
 
     In a talk of equals a statement is told, not decided or learned, and the words of both weigh the same.
     """
-    user, assistant = own or [1], other or [0]
+    user, assistant = [len(text) for text in own] or [1], [len(text) for text in other] or [0]
     return sum(assistant) / len(assistant) > _LECTURES * sum(user) / len(user)

@@ -143,10 +143,9 @@ def _day(quoted: Quoted) -> date | None:
 
 def _working(material: Sequence[Quoted], said: Sequence[Said]) -> bool:
     """Say whether the assistant works or lectures for the user, rather than talking with them as an equal."""
-    if any(quoted.origin == REPORT for quoted in material):
-        return True
-    own = [len(one.text) for one in said if one.by_user]
-    return lasting.lectures(own, [len(one.text) for one in said if not one.by_user])
+    own = [one.text for one in said if one.by_user]
+    reported = any(quoted.origin == REPORT for quoted in material)
+    return reported or lasting.lectures(own, [one.text for one in said if not one.by_user])
 
 
 def _with_date(text: str, day: date | None) -> str:
@@ -162,11 +161,14 @@ def _summary(said: Sequence[Said], days: dict[str, date | None], limit: int, *, 
             seen.add(folded)
             day = days[line.id]
             candidates.append(line._replace(cost=line.cost + (len(dates.find(line.text, day)) if day else 0)))
-    return _joined([_worded(line, days[line.id]) for line in salience.choose(candidates, limit, working=working)])
-
-
-def _worded(line: Statement, day: date | None) -> Statement:
-    return line._replace(text=neutral(f"{line.speaker}: {_with_date(line.text, day)}{_asked(line)}"))
+    chosen = salience.choose(candidates, limit, working=working)
+    asked = [f" (asked: {line.asked})" if line.asked else "" for line in chosen]
+    return _joined(
+        [
+            line._replace(text=neutral(f"{line.speaker}: {_with_date(line.text, days[line.id])}{question}"))
+            for line, question in zip(chosen, asked, strict=True)
+        ]
+    )
 
 
 def _left(said: Sequence[Said], days: dict[str, date | None], limit: int) -> tuple[Sequence[Said], list[reply.Told]]:
@@ -228,27 +230,17 @@ def _joined(chosen: Sequence[Statement]) -> list[reply.Told]:
     told: list[reply.Told] = []
     before: Statement | None = None
     for line in chosen:
+        asked = (line.asked_id,) if line.asked else ()
+        sources = tuple(int(one[1:]) for one in (*asked, line.id))
+        cites = (*asked, *(f"{line.id}.{number}" for number in line.numbers))
         if before and before.turn == line.turn and len(told[-1].text) + len(line.text) < _LONGEST_LINE:
             text = f"{told[-1].text} {line.text.removeprefix(f'{line.speaker}: ')}"
-            sources = tuple(sorted({*told[-1].sources, *_seqs(line)}))
-            told[-1] = reply.Told(sources, text, tuple(dict.fromkeys((*told[-1].cites, *_cites(line)))))
+            sources = tuple(sorted({*told[-1].sources, *sources}))
+            told[-1] = reply.Told(sources, text, tuple(dict.fromkeys((*told[-1].cites, *cites))))
         else:
-            told.append(reply.Told(_seqs(line), line.text, _cites(line)))
+            told.append(reply.Told(sources, line.text, cites))
         before = line
     return told
-
-
-def _asked(line: Statement) -> str:
-    return f" (asked: {line.asked})" if line.asked else ""
-
-
-def _seqs(line: Statement) -> tuple[int, ...]:
-    return (int(line.asked_id[1:]), int(line.id[1:])) if line.asked else (int(line.id[1:]),)
-
-
-def _cites(line: Statement) -> tuple[str, ...]:
-    asked = (line.asked_id,) if line.asked else ()
-    return (*asked, *(f"{line.id}.{number}" for number in line.numbers))
 
 
 def _memories(said: Sequence[Said], raw: Mapping[str, str], known: Known, *, working: bool) -> list[NewMemory]:
@@ -290,17 +282,12 @@ def _still_failing(facts: Sequence[Quoted], said: Sequence[Said]) -> list[Quoted
         for sentence in (() if one.by_user or one.speaker == _REPORTER else one.sentences)
         if cues.FIXED.search(sentence.text.lower())
     ]
-    return [
-        fact
-        for fact in facts
-        if not fact.text.startswith(FAILED)
-        or not (fact.text.endswith(MENDED) or any(_fixes(fix, fact) for fix in fixes))
-    ]
 
+    def is_mended(fact: Quoted) -> bool:
+        own = {key for key in words.content(fact.text) if key.isalpha()}
+        return fact.text.endswith(MENDED) or any(seq > int(fact.id[1:]) and own & about for seq, about in fixes)
 
-def _fixes(fix: tuple[int, frozenset[str]], failure: Quoted) -> bool:
-    seq, about = fix
-    return seq > int(failure.id[1:]) and any(key.isalpha() and key in about for key in words.content(failure.text))
+    return [fact for fact in facts if not fact.text.startswith(FAILED) or not is_mended(fact)]
 
 
 def _reports(material: Sequence[Quoted], limit: int) -> list[reply.Told]:
@@ -317,12 +304,8 @@ def _reports(material: Sequence[Quoted], limit: int) -> list[reply.Told]:
     told = last[:1] if _words(last[:1]) <= limit else []
     if files:
         shown = list(files)[:_MOST_FILES]
-        told.append(
-            reply.Told(
-                tuple(dict.fromkeys(files[path] for path in shown)),
-                "Changed: " + ", ".join(f"`{path}`" for path in shown),
-            )
-        )
+        names = ", ".join(f"`{path}`" for path in shown)
+        told.append(reply.Told(tuple(dict.fromkeys(files[path] for path in shown)), f"Changed: {names}"))
     for failure in last[1:]:
         if _words((*told, failure)) <= limit:
             told.append(failure)

@@ -16,7 +16,6 @@ from memoryd.jobs.job import MemoryType
 from memoryd.ledger import steering, unfinished
 from memoryd.llm import cues, lasting, replacement, words
 from memoryd.llm.sentences import Sentence, is_question, numbered
-from memoryd.llm.statements import Said
 from memoryd.text import normal
 from memoryd.text.content import unlabelled
 from memoryd.text.neutral import neutral
@@ -86,11 +85,6 @@ class Entry(NamedTuple):
         words_of = quotation(self.text, (one.number,)) if self.by_user else one.text
         return self.told(words_of if len(words_of) <= LONGEST else one.text)
 
-    @property
-    def said(self) -> Said:
-        """The entry as one message of a talk."""
-        return Said(self.id, self.speaker, self.by_user, self.text, self.sentences)
-
 
 class Offer(NamedTuple):
     """A text that could become a memory."""
@@ -126,8 +120,8 @@ def is_open(text: str) -> bool:
 
 def is_working(given: Sequence[Entry], *, reported: bool) -> bool:
     """Say whether an assistant works for the user: tools reported, or it says far more than the user."""
-    own = [len(one.text) for one in given if one.by_user]
-    return reported or lasting.lectures(own, [len(one.text) for one in given if one.origin == ASSISTANT])
+    own = [one.text for one in given if one.by_user]
+    return reported or lasting.lectures(own, [one.text for one in given if one.origin == ASSISTANT])
 
 
 def type_of(entry: Entry, text: str, *, working: bool) -> MemoryType:
@@ -190,20 +184,14 @@ def _offer(said: _Sayings) -> Offer | None:
         return Offer(text, cites, MemoryType.PREFERENCE, _OF_STANDING + more, days)
     if entry.by_user and replacement.ended(one.text):
         return Offer(text, cites, MemoryType.FACT, _OF_CHANGE + more, days)
-    if entry.origin != AGENT and _is_milestone(one.text):
+    is_milestone = _MILESTONE.search(one.text) and _DATED.search(one.text) and _says_enough(one.text)
+    if entry.origin != AGENT and is_milestone:
         return Offer(text, cites, MemoryType.EVENT, _OF_MILESTONE + more, days)
     if entry.by_user and len(days) > 1 and _says_enough(one.text):
-        kind = MemoryType.PREFERENCE if _is_standing(one.text) else MemoryType.FACT
+        is_standing = steering.instructs(one.text) or steering.prefers(one.text)
+        kind = MemoryType.PREFERENCE if is_standing else MemoryType.FACT
         return Offer(text, cites, kind, _OF_REPEATED + more - _FOR_A_DAY, days)
     return None
-
-
-def _is_standing(text: str) -> bool:
-    return steering.instructs(text) or steering.prefers(text)
-
-
-def _is_milestone(text: str) -> bool:
-    return _MILESTONE.search(text) is not None and _DATED.search(text) is not None and _says_enough(text)
 
 
 def _says_enough(text: str) -> bool:

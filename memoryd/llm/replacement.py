@@ -99,30 +99,26 @@ _DENIES = re.compile(
     r"nunca|sin|odio|non|mai|senza|não|sem|niet|geen|nooit|не|нет|никогда|без)\b|n't\b|[不没沒]|ない|ません|않|안 ",
     re.IGNORECASE,
 )
+# Words of no content that such statements have beside small words, one form of each.
 _GENERIC_LIST = """
-use uses using used run runs running live lives living base based host hosted hosts deploy deployed store stored
-keep kept stay work works like likes move moved moving switch switched migrate migrated migrating change changed
-upgrade upgraded downgrade relocated renamed replace replaced longer anymore instead place rather any currently been
-week month today yesterday last finally just benutzen nutzen benutze nutze nutzt verwenden verwende verwendet läuft
-laufen laufe wohne wohnen leben lebe arbeite arbeiten mehr statt anstelle umgestellt umgestiegen gewechselt
-umgezogen migriert verlegt ersetzt wurde haben habe hat sind bin bitte utilise utilisons utilisent utilisez
-employons tourne tournent habite habitons habitent vivons vis travaille plus lieu plutôt passé passés migré migrés
-déménagé déménagés changé basculé remplacé avons ai sommes suis uso usa usamos usan utilizamos utilizo corre corren
-vivo vivimos trabajo trabajamos lugar vez hemos cambiado cambiamos migrado migramos pasado pasamos mudé mudado
-mudamos movimos movido reemplazamos sustituimos ya usiamo utilizziamo abitiamo abito vivo lavoro più invece posto
-abbiamo passati migrato migrati spostato sostituito usam rodam moro trabalho mudamos mudei migramos trocamos
-substituímos mais gebruiken gebruik wonen woon werk werken meer plaats zijn hebben overgestapt verhuisd vervangen
-используем использую используется работает работаем работаю живу живем живём больше уже вместо переехали перешли
-перенесли заменили сменили мы я у нас меня на в во с со из не нет и для теперь сейчас это наш наша наше наши мой моя
-мои já 우리 돌아갑니다 씁니다 사용합니다 있습니다 이전했습니다 옮겼습니다 바꿨습니다
+uses using run live base host deploy store keep kept stay work like move switch migrate change upgrade downgrade
+relocated renamed replace longer anymore instead place currently week month today yesterday last finally benutzen
+nutzen verwenden verwendet läuft laufen wohne leben arbeite mehr anstelle umgestellt umgestiegen gewechselt umgezogen
+migriert verlegt ersetzt wurde haben hat bin bitte utilise utilisent employons tourne tournent habite habitent vivons
+vis travaille plus lieu plutôt passé passés migré migrés déménagé déménagés changé basculé remplacé avons ai sommes
+suis uso usa usamos usan utilizamos corre vivimos trabajo lugar vez hemos cambiado mudé mudado movimos reemplazamos
+sustituimos ya usiamo abitiamo lavoro più invece posto abbiamo passati spostato sostituito rodam moro trabalho mudei
+trocamos substituímos gebruiken wonen woon werk meer plaats hebben overgestapt verhuisd vervangen используем использую
+используется работает живу живём больше уже вместо переехали перешли перенесли заменили сменили мы я у нас меня на в
+во с со из не нет и для теперь сейчас это наш мой моя мои já 우리 돌아갑니다 씁니다 사용합니다 있습니다 이전했습니다
+옮겼습니다 바꿨습니다 arbeitet
 """
-_GENERIC = frozenset(stem(fold(word)) for word in _GENERIC_LIST.split()) | frozenset(_GENERIC_LIST.split())
+_GENERIC = frozenset(stem(fold(word)) for word in _GENERIC_LIST.split())
 # Nouns that only say of what kind a value is.
 _KINDS_LIST = """
-database db editor shell ide browser bundler framework linter formatter compiler cloud hosting provider registry
-version manager package tool datenbank version paketmanager anbieter base données dati dados datos éditeur
-gestionnaire outil versión editor gestor herramienta versione strumento versão ferramenta версия редактор база
-данных менеджер
+database editor shell ide browser bundler framework linter formatter compiler cloud hosting provider registry version
+manager package tool datenbank paketmanager anbieter base données dati dados éditeur gestionnaire outil versión gestor
+herramienta strumento versão ferramenta версия редактор база данных менеджер
 """
 _KINDS = frozenset(stem(full(fold(word))) for word in _KINDS_LIST.split())
 _WIDE_GENERIC = re.compile(
@@ -251,8 +247,9 @@ def _ended(said: str) -> list[frozenset[str]]:
     found = []
     for sentence in (one for one in texts(said) if len(one) <= _LONGEST):
         for clause in _CLAUSE.split(sentence):
-            said_so = _NO_LONGER.search(clause) is not None
-            found += [_words(_NOW.sub(" ", _NO_LONGER.sub(_without_marks, clause)))] if said_so else []
+            if _NO_LONGER.search(clause):
+                rest = _NO_LONGER.sub(lambda so: _MARKS.sub(" ", so[0]), clause)
+                found.append(_words(_NOW.sub(" ", rest)))
         if instead := _INSTEAD.search(sentence):
             old = _words(next(one for one in instead.groups() if one))
             before = _words(sentence[: instead.start()]) - old
@@ -265,11 +262,6 @@ def _ended(said: str) -> list[frozenset[str]]:
     return found
 
 
-def _without_marks(found: re.Match[str]) -> str:
-    """Return a stretch that ends something without the words that say so."""
-    return _MARKS.sub(" ", found[0])
-
-
 def _valued(body: str) -> tuple[str, str, tuple[str, ...]]:
     """Return the subject of a statement that gives it a value, the value and its shape; empty where there is none."""
     plain = " ".join(_NOW.sub(" ", body).split()).rstrip(".!。！").replace("’", "'")
@@ -278,17 +270,10 @@ def _valued(body: str) -> tuple[str, str, tuple[str, ...]]:
         return "", "", ()
     subject, value = [one.strip() for one in found.groups() if one][:2]
     tokens = _TOKEN.findall(value)
-    has_number, has_name = any(map(_has_digit, tokens)), any(_is_name(one) for one in tokens)
+    has_number = any(map(str.isdigit, "".join(tokens)))
+    has_name = any(one[:1].isupper() or prose.is_wide(one) for one in tokens)
     if not (has_number or has_name or _SINGLE.search(subject)) or len(tokens) > _LONGEST_VALUE:
         return "", "", ()
     small = tuple(one.casefold() for one in tokens if one.casefold() in STOP)
     subject = " ".join(fold(subject.replace("—", " ").replace(" - ", " ")).split())
     return subject, fold(value), (*small, "number" * (has_number and not has_name), "name" * has_name)
-
-
-def _has_digit(token: str) -> bool:
-    return any(map(str.isdigit, token))
-
-
-def _is_name(token: str) -> bool:
-    return token[:1].isupper() or (not token.isascii() and prose.is_wide(token))

@@ -78,7 +78,7 @@ def choose(
         cost = one.cost - (LABEL_WORDS if turns[one.turn] else 0)
         if cost > budget or turns[one.turn] + cost > _MOST_OF_TURN:
             continue
-        gain = values[i] * _fresh(one, seen)
+        gain = values[i] * (1 - _REPEATED * len(one.told & seen) / len(one.told))
         if heap and -gain > heap[0][0]:
             # It is worth less by now than the next: back in line, at a value that later discounts only lower.
             heappush(heap, (-gain, i))
@@ -95,10 +95,6 @@ def worth(statement: Statement, *, working: bool) -> float:
     score = sum(weight * value for weight, value in zip(WEIGHTS, _features(statement), strict=True))
     score += _at_work(statement) if working else 0.0
     return 1 / (1 + math.exp(-score))
-
-
-def _fresh(statement: Statement, seen: set[str]) -> float:
-    return 1 - _REPEATED * len(statement.told & seen) / len(statement.told)
 
 
 def _features(statement: Statement) -> tuple[float, ...]:

@@ -143,11 +143,12 @@ class _Reading:
             return None
         asks_before, question = self._question(turn)
         asked = question if len(told) <= _THIN else ""
+        is_final = not one.by_user and (turn + 1 == len(self._said) or self._said[turn + 1].by_user)
         return Statement(
             turn, one.id, one.speaker, one.by_user, text,
             cost=prose.words(text) + prose.words(asked) + LABEL_WORDS,
             told=told, talk=talk, new=len(told - known), cut=len(kept) < len(unit),
-            answers=bool(question), final=self._is_final(turn), asked=asked, asked_id=asks_before if asked else "",
+            answers=bool(question), final=is_final, asked=asked, asked_id=asks_before if asked else "",
             numbers=tuple(part.number for part in kept),
         )  # fmt: skip
 
@@ -162,9 +163,6 @@ class _Reading:
         if before is None or before.speaker == self._said[turn].speaker:
             return "", ""
         return before.id, next((part.text for part in reversed(before.sentences) if is_question(part.text)), "")
-
-    def _is_final(self, turn: int) -> bool:
-        return not self._said[turn].by_user and (turn + 1 == len(self._said) or self._said[turn + 1].by_user)
 
 
 def _fixes_first(parts: list[_Part]) -> list[_Part]:

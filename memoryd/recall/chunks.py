@@ -74,13 +74,11 @@ def _blocks(lines: Sequence[bytes]) -> Iterator[_Block]:
     blank = False
     front = _front_length(lines)
     for number, raw in enumerate(lines):
-        match = None if fence is not None or number < front else _HEADING.fullmatch(raw)
-        begins = _kind(raw, match, blank=blank, in_bullet=block.kind == "bullet")
-        if fence is not None or number < front:
-            begins = None
+        is_closed = fence is not None or number < front
+        match = None if is_closed else _HEADING.fullmatch(raw)
+        begins = None if is_closed else _kind(raw, match, blank=blank, in_bullet=block.kind == "bullet")
         if begins is not None and block.lines:
             yield block
-            block = _Block([], block.heading, begins)
         if match is not None:
             level = len(match[1])
             title = " ".join((match[2] or b"").decode(errors="replace").split())
@@ -118,13 +116,12 @@ def _grouped(blocks: Iterator[_Block], *, apart: bool) -> Iterator[list[_Block]]
     size = 0
     for block in blocks:
         length = sum(map(len, block.lines))
-        is_head = bool(group) and all(one.kind == "heading" for one in group)
-        cut = block.kind == "heading" and not is_head
-        cut = cut or (not is_head and (size + length > SIZE or (apart and "bullet" in {block.kind, group[-1].kind})
-                                       if group else False))  # fmt: skip
-        if group and cut:
-            yield group
-            group, size = [], 0
+        is_head = all(one.kind == "heading" for one in group)
+        if not is_head:
+            is_apart = apart and "bullet" in {block.kind, group[-1].kind}
+            if block.kind == "heading" or size + length > SIZE or is_apart:
+                yield group
+                group, size = [], 0
         group.append(block)
         size += length
     if group:

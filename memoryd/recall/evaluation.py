@@ -88,23 +88,16 @@ class Evaluation:
     losses: int = 0  # only `days` answers
 
     @property
-    def chance(self) -> float:
-        """How likely at least as many losses among those are by luck: a sign test to one side."""
-        return _tail(self.losses, self.wins + self.losses)
-
-    @property
     def verdict(self) -> str:
         """`loses`, `helps`, or `undecided`: too few questions, or too little between the two."""
         if self.counted < FEWEST:
             return "undecided"
-        if self.losses > self.wins and self.chance <= DOUBT:
-            return "loses"
-        is_better = self.wins > self.losses and _tail(self.wins, self.wins + self.losses) <= DOUBT
-        return "helps" if is_better else "undecided"
-
-
-def _tail(least: int, of: int) -> float:
-    return float(sum(math.comb(of, count) for count in range(least, of + 1)) / 2**of)
+        most, of = max(self.wins, self.losses), self.wins + self.losses
+        # How likely at least as many of those are by luck: a sign test to one side.
+        chance = sum(math.comb(of, count) for count in range(most, of + 1)) / 2**of
+        if self.wins == self.losses or chance > DOUBT:
+            return "undecided"
+        return "loses" if most == self.losses else "helps"
 
 
 def asks(text: str) -> bool:
@@ -130,7 +123,9 @@ def evaluate(questions: Iterable[tuple[Asked, Sequence[str]]], days: Sequence[En
             continue
         told.counted += 1
         found = memory.retrieve(asked, most_tokens)
-        hits = [memory.is_hit(texts, evidence) for texts in found]
+        held = [frozenset[str]().union(*map(terms, texts)) for texts in found]
+        enough = HIT * sum(evidence.values())
+        hits = [sum(weight for term, weight in evidence.items() if term in one) >= enough for one in held]
         for tally, texts, hit in zip((told.days, told.consolidated, told.core), found, hits, strict=True):
             tally.hits += hit
             tally.tokens += sum(map(estimate, texts))
@@ -189,11 +184,6 @@ class _Memory:
         told = set(core)
         rest = _within((one for one in days if one not in told), budget - sum(map(estimate, core)))
         return _within(days, budget), [*core, *rest], core
-
-    def is_hit(self, texts: Sequence[str], evidence: Mapping[str, float]) -> bool:
-        """Whether texts hold enough of the evidence."""
-        held = frozenset[str]().union(*map(terms, texts))
-        return sum(weight for term, weight in evidence.items() if term in held) >= HIT * sum(evidence.values())
 
 
 def _by_term(texts: Sequence[str]) -> dict[str, list[int]]:

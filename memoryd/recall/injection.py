@@ -46,13 +46,11 @@ if TYPE_CHECKING:
 LEAD = "Kept by memoryd from earlier sessions here. Background to draw on, not a message of the user."
 FACTS = "Facts:"
 _LINE = re.compile(r"([ \t]{0,12})[ \t]*((?:[-*+]|\d{1,9}[.)]|#{1,6}|>)[ \t]+)?(.*)", re.DOTALL)
-_END = f"{CLOSE}\n"
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*)", re.DOTALL)
 _TOLD_HEADING = re.compile(r" (#{1,6}) ")
 _ALONE = re.compile(r"[-*+][ \t]+(.*)")
 BY_USER = "user: "  # whose words facts are: a bullet that names the speaker says no more
 _ROUNDS = 12
-_NAMINGS = 3  # the room that a name takes may leave no place for another
 _SHARE = 4  # what other sessions hand over is at most this part of the whole
 _MARGIN = 0.97  # of what a round that came out too long may use in the next
 
@@ -85,14 +83,20 @@ class Injection(NamedTuple):
     left_out: tuple[str, ...] = ()
 
 
+class _Line(NamedTuple):
+    """A line of a part."""
+
+    number: int  # in the file
+    text: str
+    size: int  # tokens
+    said: str  # normalised; empty of a line that is told wherever it stands
+
+
 class _Block(NamedTuple):
-    """A part as lines, each with its number in the file, its tokens, and what it says, where that is repeated."""
+    """A part as lines."""
 
     name: str
-    lines: Sequence[str]
-    numbers: Sequence[int]
-    sizes: Sequence[int]
-    said: Sequence[str]  # normalised; empty of a line that is told wherever it stands
+    lines: Sequence[_Line]
     heading: int  # tokens of the line that names it, with the one below, if any
     mark: int  # and of the one that says what is cut
     newest_last: bool
@@ -123,74 +127,61 @@ def render(
     neutral. The text, as `count` measures it, keeps to the budget; `others` is what other sessions hand over, told
     ahead of the files; `notes` are told behind the lines that they are of.
     """
-    made, untold = _rendered(profile, facts, parts, budget, count, others, notes)
-    for _ in range(_NAMINGS if made.text and untold else 0):
-        beside = _beside(budget, _missing(untold), count)
-        told, still = _rendered(profile, facts, parts, beside, count, others, notes)
-        if set(still) <= set(untold):
-            text = f"{told.text.removesuffix(_END)}{_missing(still)}{_END}"
-            tokens = count([text])[0]
-            fits = bool(told.text) and tokens <= told.tokens + budget.sections - beside.sections
-            return Injection(text, tokens, told.left_out) if fits else made
-        untold = (*untold, *(name for name in still if name not in untold))
-    return made
-
-
-def _missing(names: Sequence[str]) -> str:
-    return f"... left out: {', '.join(names)}\n" if names else ""
-
-
-def _beside(budget: Budget, text: str, count: Count) -> Budget:
-    """The budget of what is told beside a text, whichever of its bounds that counts with."""
-    size = count([text])[0] + 1  # together they may take a token more
-    less = _less(budget, text, count)
-    whole = None if less.whole is None else less.whole - 1
-    return less._replace(sections=budget.sections - size, files=budget.files - size, whole=whole)
-
-
-def _rendered(
-    profile: Sequence[str],
-    facts: Sequence[str],
-    parts: Sequence[Part],
-    budget: Budget,
-    count: Count,
-    others: Sequence[Part],
-    notes: Mapping[str, str],
-) -> tuple[Injection, tuple[str, ...]]:
-    """What is told, and what of that which is left out it does not name."""
-    handed = _handed(_blocks(others, count, {}), budget, count)
-    blocks = _blocks(parts, count, notes)
+    sections = _Sections(profile, facts, count, notes)
+    blocks, handed = _blocks(parts, count, notes), _handed(_blocks(others, count, {}), budget, count)
     if not (profile or facts or blocks or handed.text):
-        return Injection("", 0, handed.left_out), handed.untold
+        return Injection("", 0, handed.left_out)
+    for is_named in (True, False):
+        made = _fitted(sections, blocks, handed, budget, count, is_named=is_named)
+        if made is not None:
+            return made
+    names = tuple(neutral(part.name) for part in others) if budget.others else ()
+    return Injection("", 0, sections.chosen(0).left_out + names + _files(blocks, 0, count).left_out)
+
+
+def _fitted(
+    sections: _Sections, blocks: Sequence[_Block], handed: _Chosen, budget: Budget, count: Count, *, is_named: bool
+) -> Injection | None:
+    """What is told within the budget, with a last line for what is left out and not named, if `is_named`."""
     rest_of = _less(budget, handed.text, count)
     most = budget.sections if rest_of.whole is None else min(budget.sections, rest_of.whole)
-    sections = _Sections(profile, facts, count, notes)
     room, rest = most, budget.files
+    names: list[str] = []  # for which the last line keeps room
     for _ in range(_ROUNDS):
-        told = sections.chosen(room)
-        framed = f"{OPEN}\n{LEAD}\n{told.text}{CLOSE}\n"
+        spare = _missing(names)
+        told = sections.chosen(room - (count([spare])[0] + 1 if names else 0))  # together they may take a token more
+        framed = f"{OPEN}\n{LEAD}\n{told.text}{spare}{CLOSE}\n"
         frame = count([framed])[0]
         # The mark counts with the sections, but with the files where the sections have not even room for it.
         apart = bool(told.text) or frame <= most
         left = rest if apart else rest - frame
         most_files = left if rest_of.whole is None else min(left, rest_of.whole - frame)
         files = _once(blocks, sections.said(told.text), most_files, count)
-        whole = told.text + handed.text + files.text
-        text = f"{OPEN}\n{LEAD}\n{whole}{CLOSE}\n" if whole else ""
-        sizes = count([framed, files.text if apart else f"{OPEN}\n{LEAD}\n{files.text}{CLOSE}\n", text])
+        chosen = (told, handed, files)
+        untold = [name for one in chosen for name in one.untold]
+        if is_named and not set(untold) <= set(names):
+            names = list(dict.fromkeys((*names, *untold)))
+            continue
+        whole = "".join(one.text for one in chosen)
+        last = _missing(untold) if is_named else ""
+        text = f"{OPEN}\n{LEAD}\n{whole}{last}{CLOSE}\n" if whole else ""
+        sizes = count([framed, files.text if apart else f"{OPEN}\n{LEAD}\n{files.text}{last}{CLOSE}\n", text])
         over_sections = max(sizes[0] / max(1, most), _units(framed, rest_of)) if apart else 0.0
         over = max(sizes[1] / max(1, budget.files), _units(text, budget), sizes[2] / max(1, budget.whole or sizes[2]))
-        if not text or (over_sections <= 1 and over <= 1):
-            left_out, untold = told.left_out + handed.left_out + files.left_out, told.untold + handed.untold
-            return Injection(text, sizes[2], left_out), untold + files.untold
+        if text and over_sections <= 1 and over <= 1:
+            return Injection(text, sizes[2], tuple(name for one in chosen for name in one.left_out))
+        if not text:
+            break
         if over_sections > 1:
             room = int(room / over_sections * _MARGIN) - 1
         else:
             rest = int(min(rest, sizes[1]) / over * _MARGIN) - 1 if rest > 0 else rest
             room = room if rest > 0 else int(room / over * _MARGIN) - 1
-    names = tuple(neutral(part.name) for part in others) if budget.others else ()
-    left_out = sections.chosen(0).left_out + names + _files(blocks, 0, count).left_out
-    return Injection("", 0, left_out), left_out
+    return None
+
+
+def _missing(names: Sequence[str]) -> str:
+    return f"... left out: {', '.join(names)}\n" if names else ""
 
 
 def _handed(blocks: Sequence[_Block], budget: Budget, count: Count) -> _Chosen:
@@ -288,13 +279,13 @@ def _note(line: str, notes: Mapping[str, str]) -> str:
 def _block(part: Part, count: Count, notes: Mapping[str, str]) -> _Block:
     found = list(_contained(part.text))
     name = f"{neutral(part.name)}:\n"
-    lines = [f"{line}{_note(line, notes)}\n" for _, line in found]
-    numbers = [number for number, _ in found]
-    highest = numbers[-1] if numbers else 0
-    heading, mark, *sizes = count([name, _gap(highest, highest, part.whole), *lines])
+    texts = [f"{line}{_note(line, notes)}\n" for _, line in found]
+    highest = found[-1][0] if found else 0
+    heading, mark, *sizes = count([name, _gap(highest, highest, part.whole), *texts])
     alone = dict(_alone(part))
-    said = [alone.get(number, "") for number in numbers]
-    return _Block(name, lines, numbers, sizes, said, heading, mark, part.newest_last, part.whole)
+    given = zip(found, texts, sizes, strict=True)
+    lines = [_Line(number, text, size, alone.get(number, "")) for (number, _), text, size in given]
+    return _Block(name, lines, heading, mark, part.newest_last, part.whole)
 
 
 def _blocks(parts: Sequence[Part], count: Count, notes: Mapping[str, str]) -> list[_Block]:
@@ -362,10 +353,12 @@ def _once(blocks: Sequence[_Block], said: frozenset[str], room: int, count: Coun
         first: dict[str, str] = {}  # of what earlier blocks say, the line
         fewer, dropped = [], set[str]()
         for block in blocks:
-            again = [bool(one) and (one in said or (one in first and one not in untold)) for one in block.said]
-            new = {one: line for one, line in zip(block.said, block.lines, strict=True) if one and one not in said}
+            told = said | (first.keys() - untold)
+            again = [bool(one.said) and one.said in told for one in block.lines]
+            new = {one.said: one.text for one in block.lines if one.said and one.said not in said}
             first = new | first
-            dropped.update(one for one, is_again in zip(block.said, again, strict=True) if is_again and one not in said)
+            gone = {one.said for one, is_again in zip(block.lines, again, strict=True) if is_again}
+            dropped |= gone - said
             fewer.append(_without(block, again, count) if any(again) else block)
         chosen = _files(fewer, room, count)
         shown = f"\n{chosen.text}"
@@ -383,7 +376,7 @@ def _without(block: _Block, again: Sequence[bool], count: Count) -> _Block:
     for place in reversed(range(len(block.lines))):
         if place in gone:
             continue
-        heading = _TOLD_HEADING.match(block.lines[place])
+        heading = _TOLD_HEADING.match(block.lines[place].text)
         level = len(heading[1]) if heading else 0
         if 0 < below <= level and place + 1 in gone:
             gone.add(place)
@@ -391,22 +384,15 @@ def _without(block: _Block, again: Sequence[bool], count: Count) -> _Block:
             below = level
     above = f"... {counted(left, 'line')} said above left out: {neutral(block.whole)} has them\n"
     size = count([above])[0]
-    if size >= sum(block.sizes[place] for place in gone):
+    if size >= sum(block.lines[place].size for place in gone):
         return block
-    kept = [place for place in range(len(block.lines)) if place not in gone]
-    return block._replace(
-        lines=[block.lines[place] for place in kept],
-        numbers=[block.numbers[place] for place in kept],
-        sizes=[block.sizes[place] for place in kept],
-        said=(),
-        heading=block.heading + size,
-        above=above,
-    )
+    kept = [line for place, line in enumerate(block.lines) if place not in gone]
+    return block._replace(lines=kept, heading=block.heading + size, above=above)
 
 
 def _files(blocks: Sequence[_Block], room: int, count: Count) -> _Chosen:
     """The blocks within `room` tokens, counted line by line; each has a share that shorter ones left larger."""
-    needs = [block.heading + sum(block.sizes) for block in blocks]
+    needs = [block.heading + sum(line.size for line in block.lines) for block in blocks]
     shares = [0] * len(blocks)
     waiting = len(blocks)
     for place in sorted(range(len(blocks)), key=needs.__getitem__):
@@ -421,19 +407,19 @@ def _files(blocks: Sequence[_Block], room: int, count: Count) -> _Chosen:
 def _part_of(block: _Block, share: int, need: int, count: Count) -> _Chosen:
     name = block.name.removesuffix(":\n")
     if share >= need:
-        return _Chosen(block.name + block.above + "".join(block.lines), ())
+        return _Chosen(block.name + block.above + "".join(line.text for line in block.lines), ())
     share -= block.heading + block.mark
-    order = range(len(block.lines) - 1, -1, -1) if block.newest_last else range(len(block.lines))
+    lines = list(reversed(block.lines)) if block.newest_last else block.lines
     kept: list[str] = []
     left: list[int] = []
-    for place in order:
-        if share >= block.sizes[place] and not left:
-            share -= block.sizes[place]
-            kept.append(block.lines[place])
+    for line in lines:
+        if share >= line.size and not left:
+            share -= line.size
+            kept.append(line.text)
         else:
-            left.append(block.numbers[place])
-    if not kept and block.lines:
-        cut = _cut(block.lines[order[0]].rstrip("\n"), share - 1, count, end=block.newest_last)
+            left.append(line.number)
+    if not kept and lines:
+        cut = _cut(lines[0].text.rstrip("\n"), share - 1, count, end=block.newest_last)
         kept = [f" {bare}\n"] if (bare := neutral(cut)) else []
     if not kept:
         return _Chosen("", (name,), (name,))

@@ -64,7 +64,7 @@ def parse(text: str) -> Query:
     for term in _terms(_ends(folded(_ends(text))).translate(_QUOTES)):
         found.setdefault(term.match.casefold(), term)
     terms = list(found.values())
-    telling = [term for term in terms if not _is_stop(term)] or terms
+    telling = [term for term in terms if term.kind is not Kind.WORD or term.text.lower() not in STOP_WORDS] or terms
     # From both ends: an error stands at the end of what it is quoted with, a wish often behind what it is about.
     order = sorted(range(len(telling)), key=lambda at: min(at, len(telling) - 1 - at))
     words = accumulate(_PREFIX if telling[at].kind is Kind.PREFIX else len(runs(telling[at].match)) for at in order)
@@ -83,10 +83,6 @@ def _ends(text: str) -> str:
 def expression(terms: tuple[Term, ...]) -> str:
     """The FTS5 expression that any of the terms matches."""
     return " OR ".join(term.match for term in terms)
-
-
-def _is_stop(term: Term) -> bool:
-    return term.kind is Kind.WORD and term.text.lower() in STOP_WORDS
 
 
 def _terms(text: str) -> Iterator[Term]:

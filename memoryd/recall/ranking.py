@@ -79,7 +79,8 @@ def rank(
 def _scored(candidate: Candidate, known: Known | None, today: date) -> Ranked:
     score, boosts = candidate.score, []
     if candidate.tier in DATED and candidate.day is not None:
-        new = RECENT * recency(date.fromisoformat(candidate.day), today)
+        age = max(0, (today - date.fromisoformat(candidate.day)).days)  # a day that is yet to come is as today
+        new = RECENT * 0.5 ** (age / HALF_LIFE_DAYS)
         score *= 1 - RECENT + new
         if new > RECENT / 2:
             boosts.append("recent")
@@ -97,11 +98,6 @@ def boost(known: Known | None) -> float:
     importance = 0.5 if known.importance is None else min(1.0, max(0.0, known.importance))
     votes = max(-MOST_VOTES, min(MOST_VOTES, known.votes))
     return float((1 + IMPORTANT * (importance - 0.5)) * VOTE**votes)
-
-
-def recency(day: date, today: date) -> float:
-    """From 1 for today to 0: half after each half-life. A day that is yet to come is as today."""
-    return float(0.5 ** (max(0, (today - day).days) / HALF_LIFE_DAYS))
 
 
 def _apart(order: Sequence[Ranked]) -> list[Ranked]:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation
 
-from memoryd.scrub import commands
 from memoryd.scrub.finding import Place, Span
 from memoryd.scrub.named import REJECTED, trimmed, value_at
 from memoryd.scrub.plausible import is_mixed, is_password, is_stand_in, is_token, looks_random
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from memoryd.scrub.finding import Find
 
 _SCHEMES = (
     rb"(?:Bearer|Basic|Token|Digest|Negotiate|ApiKey|Api-Key|JWT|Key|SSWS|Splunk|GenieKey|OAuth|AWS4-HMAC-SHA256)"
@@ -49,35 +50,10 @@ _WELL_KNOWN = frozenset(b"password pass passwd pwd secret user username token x 
 
 # Functions of many libraries: a name and a password, and nothing says which is which.
 _LOGINS = (b"login(", b"log_in(", b"signin(", b"sign_in(", b"authenticate(", b"basicauth(", b"basic_auth(")
-_OWN = (b"authorization", b"bearer", b"cookie", b"-u", b"--us", b"://", b"machine ", b"default login ", b" -b ",
-        b"auth=(", b"httpbasicauth(", b"httpdigestauth(", *_LOGINS)  # fmt: skip
 _PAIR = re.compile(
     rb"[ \t]{0,4}(?:auth=)?\(?[ \t]{0,4}(?P<opening>[\"'])(?P<user>[^\"'\n]{1,128})(?P=opening),[ \t]{0,4}"
     rb"(?P<quote>[\"'])(?P<password>[^\"'\n]{4,256})(?P=quote)"
 )
-KEYWORDS = (*_OWN, *(word for word in commands.KEYWORDS if word not in _OWN))
-
-
-def find(place: Place, keyword: bytes) -> Iterator[Span]:
-    """The secrets behind a keyword of this module, or of the commands."""
-    if keyword == b"authorization":
-        yield from _header(place)
-    elif keyword == b"bearer":
-        yield from _bearer(place)
-    elif keyword == b"cookie":
-        yield from _cookies(place)
-    elif keyword == b"://":
-        yield from _userinfo(place)
-    elif keyword in {b"machine ", b"default login "}:
-        yield from _netrc(place)
-    elif keyword in {b"-u", b"--us"}:
-        yield from _user_flag(place)
-    elif keyword == b" -b ":
-        yield from _cookie_flag(place)
-    elif keyword.endswith(b"("):
-        yield from _pair(place, keyword)
-    else:
-        yield from commands.find(place, keyword)
 
 
 def _pair(place: Place, keyword: bytes) -> Iterator[Span]:
@@ -88,7 +64,7 @@ def _pair(place: Place, keyword: bytes) -> Iterator[Span]:
         yield Span(found.start("password"), found.end("password"), "basic-auth")
 
 
-def _cookie_flag(place: Place) -> Iterator[Span]:
+def _cookie_flag(place: Place, _keyword: bytes) -> Iterator[Span]:
     before = place.buffer[max(place.begin, place.first - 300) : place.first]
     if b"curl" in before and place.buffer.find(b"=", place.last, min(place.end, place.last + 80)) > 0:
         found = _COOKIE_PAIRS.match(place.buffer, place.last, place.end)
@@ -96,7 +72,7 @@ def _cookie_flag(place: Place) -> Iterator[Span]:
             yield from _cookie_pairs(place, found.start("pairs"), found.end("pairs"))
 
 
-def _header(place: Place) -> Iterator[Span]:
+def _header(place: Place, _keyword: bytes) -> Iterator[Span]:
     found = _AUTHORIZATION.match(place.buffer, place.last, place.end)
     if found is None:
         return
@@ -114,7 +90,7 @@ def _is_carried(text: bytes) -> bool:
     return (is_mixed(text) and b"(" not in text) or looks_random(text)
 
 
-def _bearer(place: Place) -> Iterator[Span]:
+def _bearer(place: Place, _keyword: bytes) -> Iterator[Span]:
     found = _BEARER.match(place.buffer, place.last, place.end)
     if found is None:
         return
@@ -123,7 +99,7 @@ def _bearer(place: Place) -> Iterator[Span]:
         yield Span(value.at, value.at + len(value.text), "bearer-token")
 
 
-def _cookies(place: Place) -> Iterator[Span]:
+def _cookies(place: Place, _keyword: bytes) -> Iterator[Span]:
     if place.buffer[place.first - 2 : place.first] == b"--":
         found = _COOKIE_PAIRS.match(place.buffer, place.last, place.end)
     else:
@@ -141,13 +117,13 @@ def _cookie_pairs(place: Place, first: int, last: int) -> Iterator[Span]:
             yield Span(pair.start(1), pair.end(1), "cookie")
 
 
-def _netrc(place: Place) -> Iterator[Span]:
+def _netrc(place: Place, _keyword: bytes) -> Iterator[Span]:
     found = _NETRC.match(place.buffer, place.first, min(place.end, place.first + _NETRC_LONGEST))
     if found is not None and not is_stand_in(found["password"]):
         yield Span(found.start("password"), found.end("password"), "netrc-password")
 
 
-def _user_flag(place: Place) -> Iterator[Span]:
+def _user_flag(place: Place, _keyword: bytes) -> Iterator[Span]:
     if place.first > place.begin and place.buffer[place.first - 1] not in b" \t\n\"'":
         return
     found = _USER.match(place.buffer, place.last, place.end)
@@ -191,7 +167,7 @@ def is_userinfo_secret(user: bytes, password: bytes) -> bool:
     return not (password.isdigit() and len(password) < 6) and not low.startswith((b"your", b"my-", b"my_", b"some"))
 
 
-def _userinfo(place: Place) -> Iterator[Span]:
+def _userinfo(place: Place, _keyword: bytes) -> Iterator[Span]:
     end = min(place.end, place.last + 800)
     found = _USERINFO.match(place.buffer, place.last, end)
     if found:
@@ -201,3 +177,15 @@ def _userinfo(place: Place) -> Iterator[Span]:
     alone = _ONLY_USER.match(place.buffer, place.last, end)
     if alone and is_token(alone["user"], quoted=True):
         yield Span(alone.start("user"), alone.end("user"), "url-password")
+
+
+FINDS: dict[bytes, Find] = {
+    b"authorization": _header,
+    b"bearer": _bearer,
+    b"cookie": _cookies,
+    b" -b ": _cookie_flag,
+    b"://": _userinfo,
+    **dict.fromkeys((b"machine ", b"default login "), _netrc),
+    **dict.fromkeys((b"-u", b"--us"), _user_flag),
+    **dict.fromkeys((b"auth=(", b"httpbasicauth(", b"httpdigestauth(", *_LOGINS), _pair),
+}

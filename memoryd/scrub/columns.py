@@ -16,11 +16,9 @@ from memoryd.scrub.plausible import is_mixed, is_odd_password, is_password, is_t
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-RULE = "column-value"
-INSERT = b"insert into"
-# Their names begin or end a cell's; what else may be called so stands in no head, or is a word of many more texts.
-KEYWORDS = (b"password", b"passwd", b"passwort", b"passphrase", b"pwd", b"token", b"secret", b"apikey", b"key", INSERT)
+    from memoryd.scrub.finding import Find
 
+RULE = "column-value"
 _LINE_MAX = 2048
 _COLUMNS_MAX = 32
 _CELL_ENDS = re.compile(rb"[\w \-]{0,24}+[\"'`*]{0,3}+[ \t]{0,40}+(?P<mark>[|,;\t]|\r?\n)")
@@ -37,12 +35,7 @@ _QUOTED = re.compile(rb' *"(?P<text>(?:[^"]|"")*+)"?')
 _NEXT_ROW = re.compile(rb"\s{0,8},\s{0,8}(?=\()")
 
 
-def find(place: Place, keyword: bytes) -> Iterator[Span]:
-    """The secrets in the columns whose heads say that they are some, of the table or statement a keyword stands in."""
-    yield from _inserted(place) if keyword == INSERT else _below(place)
-
-
-def _below(place: Place) -> Iterator[Span]:
+def _below(place: Place, _keyword: bytes) -> Iterator[Span]:
     behind = _CELL_ENDS.match(place.buffer, place.last, place.end)
     if behind is None:
         return
@@ -130,7 +123,7 @@ def _is_secret(value: bytes, kind: str | None) -> bool:
     return kind == TOKEN and is_mixed(value) and is_token(value, quoted=True)
 
 
-def _inserted(place: Place) -> Iterator[Span]:
+def _inserted(place: Place, _keyword: bytes) -> Iterator[Span]:
     statement = _STATEMENT.match(place.buffer, place.last, place.end)
     if statement is None:
         return
@@ -151,3 +144,10 @@ def _inserted(place: Place) -> Iterator[Span]:
             at = item.end()
         following = _NEXT_ROW.match(place.buffer, at, place.end)
         at = following.end() if following else None
+
+
+FINDS: dict[bytes, Find] = {
+    # Their names begin or end a cell's; what else may be called so stands in no head, or is a word of many more texts.
+    **dict.fromkeys(b"password passwd passwort passphrase pwd token secret apikey key".split(), _below),
+    b"insert into": _inserted,
+}

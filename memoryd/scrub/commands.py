@@ -17,6 +17,8 @@ from memoryd.scrub.plausible import is_given, is_mixed, is_password, is_token, l
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from memoryd.scrub.finding import Find
+
 _REACH = 300  # bytes of a command that are looked at, and before what reads a pipe
 _SECRET = rb"(?:'(?P<single>[^'\n]{4,256})'|\"(?P<double>[^\"\n]{4,256})\"|(?P<bare>[^\s'\"\x00]{4,256}))"
 _FROM_ECHO = re.compile(
@@ -71,7 +73,6 @@ _RULES: dict[bytes, _Rule] = {
         matches=True,
     ),
     b"openssl": _Rule(b" -", re.compile(rb"(?<=\s)-(?:k|pass|passin|passout)[ \t]{1,4}(?:pass:)?" + _SECRET)),
-    b"pass:": _Rule(b"", re.compile(_SECRET), matches=True),
     b"secret set": _Rule(b" -", re.compile(rb"(?<=\s)(?:-b|--body)[ \t=]{1,4}" + _SECRET), _is_key),
     b"sqlplus": _Rule(b"/", re.compile(rb"(?<=\s)[\w$#]{1,64}/(?P<bare>[^\s@\"'/]{4,128})(?=@|\s|\Z)"), _is_drawn),
     b"jdbc:oracle:": _Rule(b"/", re.compile(rb"(?:thin|oci8?):[\w$#]{1,64}/(?P<bare>[^\s@\"']{4,128})@"), matches=True),
@@ -93,26 +94,7 @@ _RULES: dict[bytes, _Rule] = {
         within=600, matches=True, lines=True,
     ),
 }  # fmt: skip
-_VARIABLES = (b"setx ", b"set -gx ", b"set -ux ", b"set -x ", b"set -xg ")
-_PIPED = (b"chpasswd", b"password-stdin", b"sudo -s")
-_SQL_PASSWORD = b"password '"
-_SIGNATURE = b"sig="
 _SHARED_ACCESS = re.compile(rb"[A-Za-z0-9%+/_-]{30,120}={0,2}")
-KEYWORDS = (*_RULES, *_VARIABLES, *_PIPED, _SQL_PASSWORD, _SIGNATURE)
-
-
-def find(place: Place, keyword: bytes) -> Iterator[Span]:
-    """The passwords that a program, whose name the keyword is, is given."""
-    if keyword in _RULES:
-        yield from _by_rule(place, keyword, _RULES[keyword])
-    elif keyword in _PIPED:
-        yield from _piped(place, keyword)
-    elif keyword == _SIGNATURE:
-        yield from _shared_access(place)
-    elif keyword == _SQL_PASSWORD:
-        yield from _in_statement(place)
-    else:
-        yield from _variable(place)
 
 
 def _end(place: Place, keyword: bytes, within: int, *, lines: bool = False) -> int:
@@ -132,13 +114,10 @@ def _end(place: Place, keyword: bytes, within: int, *, lines: bool = False) -> i
     return end
 
 
-def _by_rule(place: Place, keyword: bytes, rule: _Rule) -> Iterator[Span]:
+def _by_rule(place: Place, keyword: bytes) -> Iterator[Span]:
+    rule = _RULES[keyword]
     end = _end(place, keyword, rule.within, lines=rule.lines)
     if rule.needs and place.buffer.find(rule.needs, place.last, end) < 0:
-        return
-    if keyword == b"pass:" and not re.search(
-        rb"-pass(?:in|out)?[ \t]{1,4}[\"']?\Z", place.buffer[max(place.begin, place.first - 16) : place.first]
-    ):
         return
     search = rule.pattern.match if rule.matches else rule.pattern.search
     found = search(place.buffer, place.last, end)
@@ -165,7 +144,7 @@ def _piped(place: Place, keyword: bytes) -> Iterator[Span]:
         yield Span(first, first + span.last - span.first, span.rule)
 
 
-def _in_statement(place: Place) -> Iterator[Span]:
+def _in_statement(place: Place, _keyword: bytes) -> Iterator[Span]:
     before = place.buffer[max(place.begin, place.first - 200) : place.first].lower()
     if not any(word in before for word in (b"with ", b"role ", b"user ", b"alter ", b"set ")):
         return
@@ -174,7 +153,7 @@ def _in_statement(place: Place) -> Iterator[Span]:
         yield Span(place.last, close, "command-password")
 
 
-def _shared_access(place: Place) -> Iterator[Span]:
+def _shared_access(place: Place, _keyword: bytes) -> Iterator[Span]:
     """The signature in the address of a shared access to Azure's storage, which stands among other fields."""
     if place.buffer[place.first - 1 : place.first] not in {b"?", b"&", b";"}:
         return
@@ -186,8 +165,17 @@ def _shared_access(place: Place) -> Iterator[Span]:
         yield Span(found.start(), found.end(), "azure-signature")
 
 
-def _variable(place: Place) -> Iterator[Span]:
+def _variable(place: Place, _keyword: bytes) -> Iterator[Span]:
     found = _VARIABLE.match(place.buffer, place.last, min(place.end, place.last + 400))
     kind = kind_of(found["name"]) if found else None
     if found and kind:
         yield from _judged(found, partial(PLAUSIBLE[kind], quoted=True))
+
+
+FINDS: dict[bytes, Find] = {
+    **dict.fromkeys(_RULES, _by_rule),
+    **dict.fromkeys((b"setx ", b"set -gx ", b"set -ux ", b"set -x ", b"set -xg "), _variable),
+    **dict.fromkeys((b"chpasswd", b"password-stdin", b"sudo -s"), _piped),
+    b"password '": _in_statement,
+    b"sig=": _shared_access,
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 # Short and of few words, so that no secret passes for the name of a rule.
@@ -41,6 +42,10 @@ class Place(NamedTuple):
     last: int
     begin: int
     end: int
+
+
+# What a rule finds at one of its keywords.
+Find = Callable[[Place, bytes], Iterator[Span]]
 
 
 def placeholder(rule: str) -> str:

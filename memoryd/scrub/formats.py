@@ -15,7 +15,9 @@ from memoryd.scrub.finding import Place, Span
 from memoryd.scrub.plausible import is_hash, is_mixed, is_wordy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
+
+    from memoryd.scrub.finding import Find
 
 _WORD = rb"[A-Za-z0-9]"
 _SAFE = rb"[A-Za-z0-9_-]"
@@ -45,8 +47,7 @@ _ROWS: dict[str, tuple[str, bytes]] = {
     "dapi": ("databricks-token", rb"[0-9a-f]{32}(?:-[0-9])?"),
     "hvs. hvb.": ("vault-token", _SAFE + rb"{24,}"),
     "pul-": ("pulumi-token", _HEX + rb"{36,}"),
-    "dp.pt.": ("doppler-token", _WORD + rb"{36,}"),
-    "dp.st.": ("doppler-token", rb"(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{36,}"),
+    "dp.pt. dp.st.": ("doppler-token", rb"(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{36,}"),
     "ops_": ("onepassword", rb"eyJ[A-Za-z0-9+/=_-]{60,}"),
     "A3-": ("onepassword", rb"[A-Z0-9]{6}-[A-Z0-9]{5,11}(?:-[A-Z0-9]{5,6}){2,4}"),
     "tskey-": ("tailscale-key", rb"[a-z]+-[A-Za-z0-9]{8,}-[A-Za-z0-9]{16,}"),
@@ -55,8 +56,7 @@ _ROWS: dict[str, tuple[str, bytes]] = {
     "ghs_": ("github-token", rb"[A-Za-z0-9_.-]{30,}"),
     "github_pat_": ("github-token", rb"[A-Za-z0-9_]{36,}"),
     "glpat- glrt-": ("gitlab-token", rb"[A-Za-z0-9_.-]{18,}"),
-    "gldt- glcbt- glsoat- glft- glimt- GR1348941": ("gitlab-token", _SAFE + rb"{18,}"),
-    "glptt- gloas- glagent-": ("gitlab-token", _SAFE + rb"{30,}"),
+    "gldt- glcbt- glsoat- glft- glimt- GR1348941 glptt- gloas- glagent-": ("gitlab-token", _SAFE + rb"{18,}"),
     "ATBB": ("bitbucket-token", _WORD + rb"{28,}"),
     "ATATT3": ("atlassian-token", rb"[A-Za-z0-9_=-]{100,}"),
     "npm_": ("npm-token", _WORD + rb"{34,}"),
@@ -77,8 +77,7 @@ _ROWS: dict[str, tuple[str, bytes]] = {
     "sk-or-": ("openrouter-key", rb"v1-[0-9a-f]{40,}"),
     "sk-lf-": ("langfuse-key", rb"[0-9a-f-]{36}"),
     "sk-": ("openai-key", rb"[A-Za-z0-9]{32,}"),
-    "hf_": ("huggingface", rb"[A-Za-z]{30,}|[A-Za-z0-9]{30,}"),
-    "api_org_": ("huggingface", rb"[A-Za-z]{30,}"),
+    "hf_ api_org_": ("huggingface", _WORD + rb"{30,}"),
     "gsk_": ("groq-key", _WORD + rb"{40,}"),
     "xai-": ("xai-key", _WORD + rb"{60,}"),
     "r8_": ("replicate-token", _WORD + rb"{32,}"),
@@ -97,8 +96,7 @@ _ROWS: dict[str, tuple[str, bytes]] = {
     # payment
     "sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_": ("stripe-key", _WORD + rb"{10,}"),
     "whsec_": ("stripe-key", rb"[A-Za-z0-9+/=]{24,}"),
-    "sq0atp-": ("square-token", _SAFE + rb"{20,}"),
-    "sq0csp-": ("square-token", _SAFE + rb"{40,}"),
+    "sq0atp- sq0csp-": ("square-token", _SAFE + rb"{20,}"),
     "EAAA": ("square-token", rb"[A-Za-z0-9_+=-]{60,}"),
     "rzp_": ("razorpay-key", rb"(?:live|test)_[A-Za-z0-9]{14,}"),
     "access_token$production$": ("paypal-token", rb"[a-z0-9]{16}\$[0-9a-f]{32}"),
@@ -124,11 +122,9 @@ _ROWS: dict[str, tuple[str, bytes]] = {
     "PMAK-": ("postman-key", rb"[0-9a-f]{24}-[0-9a-f]{34}"),
     "glsa_": ("grafana-token", rb"[A-Za-z0-9]{32}_[0-9a-fA-F]{8}"),
     "glc_": ("grafana-token", rb"[A-Za-z0-9+/=]{32,}"),
-    "NRAK-": ("newrelic-key", rb"[A-Za-z0-9]{24,}"),
-    "NRII-": ("newrelic-key", rb"[A-Za-z0-9-]{24,}"),
+    "NRAK- NRII-": ("newrelic-key", rb"[A-Za-z0-9-]{24,}"),
     "phc_ phx_": ("posthog-key", _WORD + rb"{40,}"),
-    "sntrys_": ("sentry-token", rb"[A-Za-z0-9+/=_-]{40,}"),
-    "sntryu_": ("sentry-token", _HEX + rb"{60,}"),
+    "sntrys_ sntryu_": ("sentry-token", rb"[A-Za-z0-9+/=_-]{40,}"),
     "dnkey-": ("defined-key", rb"[A-Za-z0-9=_-]{20,}-[A-Za-z0-9=_-]{40,}"),
     "tfp_": ("typeform-token", rb"[A-Za-z0-9_.=-]{40,}"),
     "AQVN": ("yandex-key", _SAFE + rb"{35,}"),
@@ -144,7 +140,6 @@ _ROWS: dict[str, tuple[str, bytes]] = {
 }  # fmt: skip
 _TABLE = {prefix: row for prefixes, row in _ROWS.items() for prefix in prefixes.split()}
 _BEFORE = rb"(?<![A-Za-z0-9+])|(?<=\\[nrtfb])|(?<=%[0-9A-F][0-9A-F])|(?<=\\u00[0-9a-f][0-9a-f])|(?<=\x1b\[[0-9]m)"
-KEYWORDS: tuple[bytes, ...] = tuple(dict.fromkeys(prefix.lower().encode() for prefix in _TABLE))
 # What is looked at first; the rest only where this much looks drawn, so that repeated beginnings cost little.
 _WINDOW = 512
 _LINE = 160
@@ -213,7 +208,7 @@ def _patterns(keyword: bytes) -> list[tuple[str, re.Pattern[bytes]]]:
     ]
 
 
-def find(place: Place, keyword: bytes) -> Iterator[Span]:
+def _find_prefixed(place: Place, keyword: bytes) -> Iterator[Span]:
     """The secret that begins at a keyword, if there is one."""
     for rule, pattern in _patterns(keyword):
         found = pattern.match(place.buffer, place.first, min(place.end, place.first + _WINDOW))
@@ -380,8 +375,8 @@ def _lines_end(place: Place, at: int, limit: int, first: bytes) -> int:
     return end
 
 
-# What else than a prefix is searched for, in lower case, and what looks there.
-FINDS: dict[bytes, Callable[[Place, bytes], Iterator[Span]]] = {
+FINDS: dict[bytes, Find] = {
+    **{prefix.lower().encode(): _find_prefixed for prefix in _TABLE},
     b"-----begin ": find_pem,
     b"-----end ": find_pem_end,
     b"ls0tls1crudjti": _find_wrapped,

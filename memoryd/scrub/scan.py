@@ -16,21 +16,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
-from memoryd.scrub import carried, columns, formats, named, personal, private
+from memoryd.scrub import carried, columns, commands, formats, named, personal, private
 from memoryd.scrub.encoded import View, stripped, views
-from memoryd.scrub.finding import PLACEHOLDER, Finding, Place, Scrubbed, Span, placeholder
+from memoryd.scrub.finding import PLACEHOLDER, Find, Finding, Place, Scrubbed, Span, placeholder
 from memoryd.scrub.joined import Joined
-from memoryd.scrub.remembered import Remembered
 
 if TYPE_CHECKING:
     from memoryd.scrub.policy import Policy
 
 # Finds the known formats in a buffer: (rule, first byte, last byte), the last exclusive.
 FindKnown = Callable[[bytes], Iterable[tuple[str, int, int]]]
-_Find = Callable[[Place, bytes], Iterator[Span]]
 
 ROUNDS_MAX = 8
 LOOKS_MAX = 8  # names in each other's values; what goes on like that is no text, costs too much, and is taken out
+REMEMBERED_MAX = 256  # surroundings that one scan remembers
 _SPACE = re.compile(rb"\s")
 UNSETTLED = "unsettled"
 _MARK = b"[redacted:"
@@ -42,7 +41,7 @@ _UNSEEN = tuple((seen, b" " * len(seen)) for seen in (b"-----BEGIN ", b"curl", b
 class _Keyword(NamedTuple):
     text: bytes
     offset: int  # in the keyword that contains it
-    finds: tuple[_Find, ...]
+    finds: tuple[Find, ...]
 
 
 def scan(texts: Sequence[str], policy: Policy, find_known: FindKnown) -> list[Scrubbed]:
@@ -138,7 +137,7 @@ def _secrets(joined: Joined, low: bytes, find_known: FindKnown) -> Iterator[Span
 
 def _ours(joined: Joined, low: bytes) -> Iterator[Span]:
     automaton, keywords = _rules()
-    of_names = Remembered(named.find, named.BEHIND, named.AHEAD).find
+    of_names = remembering()
     # How far the values seen so far go, how many names in a row stood in the value of the one before, since where.
     looked_to = looks = nest = skip_to = 0
     for index, at, begin, end in _hits(automaton, joined, low):
@@ -163,6 +162,30 @@ def _ours(joined: Joined, low: bytes) -> Iterator[Span]:
         looks += 1
 
 
+def remembering() -> Callable[[Place, bytes], list[Span]]:
+    """Return `named.find`, asked once for each surrounding it meets, so that repetition costs little.
+
+    It is for one scan, since what it remembers is text that nobody has redacted yet.
+    """
+    # By keyword, place in the surrounding and what follows: to hash a whole surrounding is slow.
+    known: dict[tuple[bytes, int, bytes], tuple[bytes, list[Span]]] = {}
+
+    def find(place: Place, keyword: bytes) -> list[Span]:
+        buffer, first, _, begin, end = place
+        begin, end = max(begin, first - named.BEHIND), min(end, first + named.AHEAD)
+        key, around = (keyword, first - begin, buffer[first : first + 64]), buffer[begin:end]
+        surrounding, spans = known.get(key, (b"", []))
+        if surrounding != around:
+            found = named.find(place._replace(begin=begin, end=end), keyword)
+            spans = [Span(span.first - begin, span.last - begin, span.rule) for span in found]
+            if len(known) >= REMEMBERED_MAX:
+                known.clear()
+            known[key] = around, spans
+        return spans and [Span(span.first + begin, span.last + begin, span.rule) for span in spans]
+
+    return find
+
+
 def _hits(automaton: BytesAhoCorasick, joined: Joined, low: bytes) -> Iterator[tuple[int, int, int, int]]:
     """(keyword, place, begin and end of the text) of every keyword in a text."""
     text, begin, end = -1, 0, 0
@@ -182,13 +205,9 @@ def _private() -> BytesAhoCorasick:
 @cache
 def _rules() -> tuple[BytesAhoCorasick, list[list[_Keyword]]]:
     """The automaton of all keywords, and for each keyword the rules of it and of those it contains."""
-    finds: dict[bytes, list[_Find]] = {}
-    for keywords, find in (
-        (formats.KEYWORDS, formats.find),
-        *(((keyword,), find) for keyword, find in formats.FINDS.items()),
-        *((one.KEYWORDS, one.find) for one in (named, columns, carried)),
-    ):
-        for word in keywords:
+    finds: dict[bytes, list[Find]] = {word: [named.find] for word in named.KEYWORDS}
+    for module in (formats, columns, carried, commands):
+        for word, find in module.FINDS.items():
             finds.setdefault(word, []).append(find)
     words = sorted(finds)
     contained = [

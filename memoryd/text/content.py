@@ -10,14 +10,10 @@ from memoryd.text.wording import STOP, fold, stem, units
 # Who speaks, as a line of memory says it: no part of what is said.
 LABELS = "User|Assistant|Agent|Report|Decision|Learned|Changed|Failed|Event|Asked|Done|Open"
 _LABEL = re.compile(rf"^(?:[-*+]\s+)?(?:(?:{LABELS}):\s+)+", re.IGNORECASE)
-# Words by which a memory reports something of the user: "User asked …", "prefers …".
+# Words, beside those without content, by which a memory reports something of the user: "User asked …", "prefers …".
 _FRAMING_LIST = """
-a after agent all also an and any are as ask asked asks assistant at be because been before both but by can
-changed could decision did dislikes do does done each event failed for from had has hates have he her his how
-i if in is it its just learned like liked likes more most my of on open or our please prefer
-prefered preferred prefers report said says she should since so some tells than that the their
-then there these they this those to today told use used user users uses using very want wanted wants was we were
-what when where which who why will with would yesterday you your
+agent ask asked asks assistant changed decision dislikes done event failed hates learned like liked likes open please
+prefer prefered preferred prefers report said tells today told user users uses using wanted yesterday
 """
 _FRAMING = frozenset(_FRAMING_LIST.split())
 

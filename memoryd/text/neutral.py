@@ -43,7 +43,7 @@ def neutral(text: str) -> str:
     line = _FENCE.sub("'", line)
     line = _PICTURE.sub("[", line)
     line = _MARKER.sub("(", _TEMPLATE.sub("(", line))
-    return _bare(" ".join(line.split()))
+    return _LEADING.sub("", " ".join(line.split())).strip()
 
 
 def neutral_lines(text: str) -> str:
@@ -95,7 +95,3 @@ def visible(text: str) -> str:
 def _between_letters(text: str, i: int) -> bool:
     before, after = text[i - 1 : i], text[i + 1 : i + 2]
     return all(char and not char.isascii() and unicodedata.category(char)[0] in "LMS" for char in (before, after))
-
-
-def _bare(line: str) -> str:
-    return _LEADING.sub("", line).strip()

@@ -86,9 +86,7 @@ def by_machine(line: str) -> bool:
 
 def _plain(line: str) -> str:
     line = _LINK.sub(r"\1", _PICTURE.sub(r"\1", line)) if "](" in line else line
-    return (
-        _EMPHASIS.sub(lambda found: found[1] or found[2], line) if "**" in line or "__" in line or "*" in line else line
-    )
+    return _EMPHASIS.sub(lambda found: found[1] or found[2], line) if "*" in line or "__" in line else line
 
 
 def is_wide(text: str) -> bool:

@@ -168,31 +168,28 @@ def quotation(text: str, numbers: Iterable[int], longest: int = 300, own: Iterab
 def _around(text: str, sentences: tuple[Sentence, ...], place: int) -> Iterator[int]:
     """Yield the places of the sentences that are copied with the one at `place`."""
     one = sentences[place]
-    if one.kind is Kind.ITEM:
-        first = last = place
-        while not _begins_item(text, sentences[first]) and first and _goes_with(sentences[first - 1], one):
-            first -= 1
-        while last + 1 < len(sentences) and _goes_with(sentences[last + 1], one):
-            if _begins_item(text, sentences[last + 1]):
-                break
-            last += 1
-    else:
-        first = last = place
-        while first and sentences[first - 1].paragraph == one.paragraph:
-            first -= 1
-        while last + 1 < len(sentences) and sentences[last + 1].paragraph == one.paragraph:
-            last += 1
-        if first and _COLON.search(sentences[first - 1].text):
-            yield first - 1
+    is_item = one.kind is Kind.ITEM
+
+    def goes_on(at: int) -> bool:
+        """Say whether the sentence at a place goes on with the same item, or paragraph, as the one before it."""
+        pair = sentences[at - 1 : at + 1]
+        if is_item:
+            is_same = all(other.kind is Kind.ITEM and other.lead == one.lead for other in pair)
+            return is_same and not _begins_item(text, pair[-1])
+        return all(other.paragraph == one.paragraph for other in pair)
+
+    first = last = place
+    while first and goes_on(first):
+        first -= 1
+    while last + 1 < len(sentences) and goes_on(last + 1):
+        last += 1
+    if not is_item and first and _COLON.search(sentences[first - 1].text):
+        yield first - 1
     yield from range(first, last + 1)
     lead = sentences[first].lead
     while lead is not None:
         yield lead
         lead = sentences[lead].lead
-
-
-def _goes_with(other: Sentence, item: Sentence) -> bool:
-    return other.kind is Kind.ITEM and other.lead == item.lead
 
 
 def _begins_item(text: str, one: Sentence) -> bool:
@@ -293,9 +290,6 @@ class _Reader:
         self._column = max(_NESTED, len(item[0].expandtabs(_TAB)))
         return True
 
-    def _last_line(self, last: _Run) -> str:
-        return self._text[self._text.rfind("\n", last.start, last.end) + 1 or last.start : last.end]
-
     def _add(self, kind: Kind, start: int, end: int, mark: int = 0, indent: int = -1) -> None:
         self._paragraph += self._is_blank
         self._is_blank, self._open = False, ""
@@ -311,7 +305,7 @@ class _Reader:
             self._open = takes
 
     def _parts(self, last: _Run, line: str) -> bool:
-        before = self._last_line(last)
+        before = self._text[self._text.rfind("\n", last.start, last.end) + 1 or last.start : last.end]
         if last.kind is Kind.QUOTE:
             before, line = _QUOTE.sub("", before, count=1), _QUOTE.sub("", line, count=1)
         return _are_apart(before.rstrip(), line.lstrip().lstrip(_OPENERS))

@@ -285,11 +285,10 @@ def _is_statement(quoted: str) -> bool:
 def _by_line(text: str) -> Iterator[_Mark]:
     """Yield the lines that are not the person's, each with its line feed."""
     places = list(_lines(text))
-    lines = [text[start:end] for start, end in places]
-    found = _Lines(lines).read()
-    for at, mark in enumerate(found):
+    marks = _Lines([text[start:end] for start, end in places]).read()
+    for (start, _), (stop, _), mark in zip(places, [*places[1:], (len(text), 0)], marks, strict=False):
         if mark:
-            yield places[at][0], places[at + 1][0] if at + 1 < len(places) else len(text), mark
+            yield start, stop, mark
 
 
 class _Lines:
@@ -318,7 +317,7 @@ class _Lines:
         for place in range(at, len(self._lines)):
             self._marks[place] = max(self._marks[place], _PASTED if place < end else _UNCLEAR)
         for place in range(1, len(self._lines) - 1):
-            if _is_blank(self._lines[place]):
+            if not self._lines[place].strip():
                 self._marks[place] = min(self._marks[place - 1], max(self._marks[place + 1], self._marks[place]))
         return self._marks
 
@@ -339,8 +338,8 @@ class _Lines:
 
         One name at the very beginning is what a bridge from another chat puts before all that its user says.
         """
-        times = Counter(name for name in self._names if name)
-        if set(self._names[1:]) <= {None, self._names[0] if self._names else None}:
+        times = Counter(filter(None, self._names))
+        if set(self._names[1:]) <= {None, *self._names[:1]}:
             return
         is_chat = len(times) > 1 and max(times.values()) > 1
         for at, name in enumerate(self._names):
@@ -372,8 +371,8 @@ class _Lines:
         if not pasted:
             return
         first, last = pasted[0], pasted[-1]
-        is_asked = any(not _is_blank(line) for line in self._lines[:first])
-        behind = next((at for at in range(last + 1, len(self._lines)) if _is_blank(self._lines[at])), len(self._lines))
+        is_asked = any(map(str.strip, self._lines[:first]))
+        behind = next((at for at in range(last + 1, len(self._lines)) if not self._lines[at].strip()), len(self._lines))
         stop = len(self._lines) if is_asked else behind
         for at in range(first, stop):
             self._marks[at] = max(self._marks[at], _UNCLEAR)
@@ -385,7 +384,7 @@ class _Lines:
             if _ANNOUNCES.search(line):
                 begin = next((one for one in range(at + 1, len(lines)) if lines[one].strip()), len(lines))
                 if _SHOWN.search(line):
-                    return begin, next((one for one in range(begin, len(lines)) if _is_blank(lines[one])), len(lines))
+                    return begin, next((one for one in range(begin, len(lines)) if not lines[one].strip()), len(lines))
                 is_own = re.match(_OWN_LABELS, line.strip(), re.IGNORECASE) is not None
                 if not is_own and not (begin < len(lines) and _LISTED.match(lines[begin])):
                     return begin, begin
@@ -400,10 +399,6 @@ class _Lines:
                 if words >= _PAGE:
                     return at, at
         return len(lines), len(lines)
-
-
-def _is_blank(line: str) -> bool:
-    return not line.strip()
 
 
 def _speaker(line: str) -> str | None:

@@ -8,12 +8,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from memoryd.text import prose
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 # Marks of Indic and other scripts belong to their word though they are no letters.
 WORD = re.compile(r"[^\W_][^\W_\u0300-\u036f]*(?:[\u0300-\u036f\u0900-\u0963\u0966-\u0dff][^\W_]*)*(?:'[^\W_]+)?")
@@ -64,11 +60,6 @@ def units(folded: str) -> list[str]:
 def full(word: str) -> str:
     """Return the word that a folded one is short for; itself where it is short for none, or for more than one."""
     return _SHORT.get(word, word)
-
-
-def is_form(word: str, held: Iterable[str]) -> bool:
-    """Say whether one of `held` is `word` or another form of it."""
-    return word in held or (len(word) >= _STEM and stem(word) in {stem(other) for other in held})
 
 
 @lru_cache(maxsize=16384)

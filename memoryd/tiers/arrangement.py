@@ -8,14 +8,13 @@ the one it was named after. A heading that has lost all of its bullets, and has 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from memoryd.tiers import core
 from memoryd.tiers.core import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from memoryd.tiers.core import CoreFile
 
@@ -67,21 +66,17 @@ def arrange(file: CoreFile, sections: Sequence[tuple[str, Sequence[Slot]]]) -> b
         return core.render(file)
     laid = _Layout(file).laid(parts)
     data = _joined(file, laid)
-    meant = [(core.normal(text), part.key) for part in parts for text in map(_said(file), part.slots)]
+    meant = [(core.normal(_said(file, slot)), part.key) for part in parts for slot in part.slots]
     # An open fence or comment may have swallowed some: then each that is there already stays in its place.
     is_held = [(core.normal(one.text), core.normal(one.heading)) for one in core.parse(data).bullets] == meant
     return data if is_held else core.edit(file, list(_edits(file, sections)))
 
 
-def _said(file: CoreFile) -> Callable[[Slot], str]:
-    """What tells the text that a slot comes to have."""
-
-    def said(slot: Slot) -> str:
-        if slot.text is not None:
-            return core.escaped(slot.text)
-        return "" if slot.position is None else file.bullets[slot.position].text
-
-    return said
+def _said(file: CoreFile, slot: Slot) -> str:
+    """The text that a slot comes to have."""
+    if slot.text is not None:
+        return core.escaped(slot.text)
+    return "" if slot.position is None else file.bullets[slot.position].text
 
 
 def _edits(file: CoreFile, sections: Sequence[tuple[str, Sequence[Slot]]]) -> Iterator[core.Edit]:
@@ -207,18 +202,15 @@ def _joined(file: CoreFile, laid: Sequence[_Laid]) -> bytes:
     newline = core.newline_of(core.render(file))
     laid = [one for one in laid if one.raw]
     out = []
-    for line, following in pairwise([*laid, None]):
-        if line is None:
-            break
+    for line, following in zip(laid, [*laid[1:], None], strict=True):
         body = line.raw.rstrip(b" \t\r\n")
         tail = line.raw[len(body) :]
         end = tail.find(b"\n") + 1
         if line.raw == _BOM:
             out.append(_BOM)
-        elif end:
-            out += [body, tail[:end], _gap(file, line, following, tail[end:], newline)]
         else:
-            out += [line.raw, newline, _gap(file, line, following, b"", newline)]
+            ended = body + tail[:end] if end else line.raw + newline
+            out += [ended, _gap(file, line, following, tail[end:] if end else b"", newline)]
     return b"".join(out)
 
 

@@ -22,7 +22,7 @@ from memoryd.scrub.private import KEYWORD
 from memoryd.tiers.lines import lines_of, open_fence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from memoryd.scrub.finding import Span
 
@@ -127,12 +127,8 @@ def _parsed_lately(data: bytes) -> CoreFile:
 def _parsed(data: bytes) -> CoreFile:
     front = _FRONT_MATTER.match(data)
     start = front.end() if front else len(_BOM) if data.startswith(_BOM) else 0
-    pieces = [_piece(group) for group in _grouped(data, start)]
-    return CoreFile((_front(data[:start]), *pieces))
-
-
-def _front(raw: bytes) -> Piece:
-    return Piece(Kind.TEXT, raw, "", 0, 0, len(raw))
+    front_piece = Piece(Kind.TEXT, data[:start], "", 0, 0, start)
+    return CoreFile((front_piece, *(_piece(group) for group in _grouped(data, start))))
 
 
 def render(file: CoreFile) -> bytes:
@@ -284,24 +280,23 @@ def add(file: CoreFile, additions: Sequence[tuple[str, str]]) -> bytes:
         ValueError: a text is blank.
     """
     known = {normal(bullet.text) for bullet in bullets(file)}
-    blocks: dict[str, tuple[str, list[bytes]]] = {}  # by what makes two headings the same
-    last: list[tuple[str, list[bytes]]] = []  # what hides all behind it would hide the others
+    new: dict[str, Insert] = {}
     for heading, text in additions:
-        line = escaped(text)
-        if normal(line) not in known:
-            known.add(normal(line))
-            bullet = f"- {line}\n".encode()
-            if is_open(bullet):
-                last.append((heading, [bullet]))
-            else:
-                blocks.setdefault(normal(_heading_text(heading)), (heading, []))[1].append(bullet)
-    return render(_appended(file, [*blocks.values(), *last]))
+        new.setdefault(normal(escaped(text)), Insert(text, heading))
+    return edit(file, [insert for text, insert in new.items() if text not in known])
 
 
-def _appended(file: CoreFile, blocks: Iterable[tuple[str, Sequence[bytes]]]) -> CoreFile:
+def _appended(file: CoreFile, blocks: Sequence[tuple[str, bytes]]) -> CoreFile:
     """The file with whole lines at the ends of headings' sections; it is read anew for each of them, not each line."""
+    sections: dict[str, tuple[str, list[bytes]]] = {}  # by what makes two headings the same
+    last: list[tuple[str, list[bytes]]] = []  # what hides all behind it would hide the others
     for heading, block in blocks:
-        file = parse(_inserted(file, heading, block))
+        if is_open(block):
+            last.append((heading, [block]))
+        else:
+            sections.setdefault(normal(_heading_text(heading)), (heading, []))[1].append(block)
+    for heading, lines in (*sections.values(), *last):
+        file = parse(_inserted(file, heading, lines))
     return file
 
 
@@ -422,11 +417,10 @@ def edit(file: CoreFile, edits: Sequence[Edit]) -> bytes:
         ValueError: a text is blank, there is no bullet at a position, or two edits replace, remove or move the same.
     """
     _check(edits, len(bullets(file)))
-    blocks: dict[str, list[bytes]] = {}
     draft = _Draft(file)
     for one in edits:
-        draft.note(one, blocks)
-    return render(_appended(draft.file(), blocks.items()))
+        draft.note(one)
+    return render(_appended(draft.file(), draft.ends))
 
 
 def _check(edits: Sequence[Edit], count: int) -> None:
@@ -464,48 +458,45 @@ class _Draft:
         self._places = [index for index, piece in enumerate(file.pieces) if piece.kind is Kind.BULLET]
         self._newline = newline_of(render(file))
         self._cut: set[int] = set()  # pieces that lost their bullet
+        self.ends: list[tuple[str, bytes]] = []  # a heading, and what is to go to the end of its section
 
-    def note(self, edit: Edit, blocks: dict[str, list[bytes]]) -> None:
-        """Carry out an edit; what is to go to the end of a section is put into `blocks` instead."""
+    def note(self, edit: Edit) -> None:
+        """Carry out an edit; what is to go to the end of a section is put into `ends` instead."""
         if isinstance(edit, Insert):
             line = escaped(edit.text)
-            self._put(f"- {line}\n".encode(), line, edit, blocks)
+            self._put(f"- {line}\n".encode(), line, edit)
             return
         place = self._places[edit.position]
         piece = self._pieces[place]
         if isinstance(edit, Replace):
             self._texts[place] = escaped(edit.text)
-            self._raws[place] = self._replaced(piece, escaped(edit.text), keeps=edit.keeps)
+            self._raws[place] = self._replaced(piece, edit)
             return
         self._cut.add(place)
         self._texts[place] = None
         if isinstance(edit, Remove):
             self._raws[place] = piece.raw[piece.own :]
         else:
-            end = len(piece.raw) if self._is_open(piece) else piece.room
+            is_open = bool(piece.raw[piece.room :].strip())
+            end = len(piece.raw) if is_open else piece.room
             block = piece.raw[:end]
             self._raws[place] = piece.raw[end:]
-            self._put(whole(block if end == piece.room else self._closed(block)), piece.text, edit, blocks)
+            self._put(whole(block if end == piece.room else self._closed(block)), piece.text, edit)
 
-    def _is_open(self, piece: Piece) -> bool:
-        return bool(piece.raw[piece.room :].strip())
-
-    def _put(self, block: bytes, text: str, edit: Insert | Move, blocks: dict[str, list[bytes]]) -> None:
+    def _put(self, block: bytes, text: str, edit: Insert | Move) -> None:
         if edit.before is None:
-            blocks.setdefault(_heading_text(edit.heading), []).append(block)
+            self.ends.append((edit.heading, block))
         else:
             place = self._places[edit.before]
             self._leads[place].append(ended(block, self._newline))
             self._lead_texts[place].append(text)
 
-    def _replaced(self, piece: Piece, line: str, *, keeps: bool) -> bytes:
-        own = piece.raw[: piece.own]
-        match = _BULLET.match(own)
-        mark = own[: match.start(1)] if match else b"- "
-        end = own[len(own.rstrip(b"\r\n")) :]
-        further = [raw for raw in lines_of(own)[1:] if not _holds(line, raw)] if keeps else []
-        below = b"".join((self._newline, *further)) if further else b""
-        return mark + line.encode() + (self._newline if below else end) + below + piece.raw[piece.own :]
+    def _replaced(self, piece: Piece, edit: Replace) -> bytes:
+        own = own_text(piece, edit.text)
+        lines = lines_of(piece.raw[: piece.own])[1:] if edit.keeps else []
+        if further := [raw for raw in lines if not _holds(escaped(edit.text), raw)]:
+            own = own.rstrip(b"\r\n") + self._newline * 2 + b"".join(further)
+        return own + piece.raw[piece.own :]
 
     def file(self) -> CoreFile:
         """The file as edited, what hung below a bullet that is gone kept what it was."""

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import date
 
-_NEWLINE = 10
 _BULLET = ("- ", "* ", "+ ")
 _TITLE = re.compile(rb"(?:\xef\xbb\xbf)?# Daily Memory: (\d{4}-\d\d-\d\d)[ \t]*\r?\n?")
 _BLOCK = re.compile(rb"## (.*)", re.DOTALL)
@@ -169,14 +168,9 @@ def framing(file: DailyFile) -> Iterator[str]:
 
 def find_block(data: bytes, sha256: str, size: int) -> int | None:
     """Where a block that was appended stands, known by its hash; None where it is not there as it was written."""
-    ends = [-1, *(index for index, byte in enumerate(data) if byte == _NEWLINE)]
-    for end in ends:
-        # A block begins with a newline: the blank line above its heading, or the end of a line that had none.
-        for at in {max(0, end), end + 1}:
-            begins = data.startswith((b"\n## ", b"\n\n## "), at)
-            if begins and at + size <= len(data) and hashlib.sha256(data[at : at + size]).hexdigest() == sha256:
-                return at
-    return None
+    # A block begins with a newline: the blank line above its heading, or the end of a line that had none.
+    starts = (found.start() for found in re.finditer(rb"(?=\n\n?## )", data))
+    return next((at for at in starts if hashlib.sha256(data[at : at + size]).hexdigest() == sha256), None)
 
 
 def render(file: DailyFile) -> bytes:

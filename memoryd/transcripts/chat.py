@@ -55,7 +55,7 @@ def text_of(message: Message) -> str:
 
 def pictures(message: Message) -> int:
     """Count the parts that are no text: images, sounds, files."""
-    return sum(_kind(part) != "" and not _is_worded(part) for part in _parts(message))
+    return sum(isinstance(part, dict) and not _is_worded(part) for part in _parts(message))
 
 
 def whole(messages: Sequence[dict[str, Any]]) -> Whole:

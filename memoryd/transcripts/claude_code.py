@@ -21,20 +21,10 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from memoryd.transcripts.dialogs import answers
-from memoryd.transcripts.fields import (
-    arguments,
-    block_text,
-    has_words,
-    is_output,
-    output_text,
-    tokens,
-    type_name,
-    utc,
-    word,
-)
-from memoryd.transcripts.format import Identity, Reading
+from memoryd.transcripts.fields import block_text, output_text, tokens, type_name, utc, word
+from memoryd.transcripts.format import Identity, LineFormat, Reading, first_of
 from memoryd.transcripts.lines import clean, derived_id
-from memoryd.transcripts.said import Envelope, Said, turns_of
+from memoryd.transcripts.said import Envelope, Said, message, of_blocks, tool_call, tool_result, turns_of
 from memoryd.transcripts.turn import Kind, Origin, Role
 
 if TYPE_CHECKING:
@@ -75,7 +65,7 @@ _TAG = re.compile(
 )
 
 
-class ClaudeCode:
+class ClaudeCode(LineFormat):
     """The reader. A session is the file's name; a subagent's is `<parent>/agent-<hex>`."""
 
     name = "claude-code"
@@ -91,11 +81,12 @@ class ClaudeCode:
         parent = None
         sidechain = path.stem.startswith("agent-") or _is_below_subagents(path)
         if sidechain:
-            parent = _parent_by_path(path) or _first(_session_of, records)
+            parent = _parent_by_path(path) or first_of(lambda value: word(value.get("sessionId")), records)
             if parent is None:
                 return None
         session = f"{parent}/{path.stem}" if parent else path.stem
-        return Identity(session, parent, _first(self.cwd_of, records), sidechain, _first(_time_of, records))
+        started = first_of(lambda value: utc(value.get("timestamp")), records)
+        return Identity(session, parent, first_of(self.cwd_of, records), sidechain, started)
 
     def turns(self, record: Record, identity: Identity, meetings: Pass) -> Reading:
         """The turns of one record."""
@@ -114,11 +105,6 @@ class ClaudeCode:
         record_id = word(value.get("uuid")) or derived_id(record, meetings, stamped=at is not None)
         sidechain = identity.sidechain or value.get("isSidechain") is True
         return Reading(turns_of(said, Envelope(record_id, at, sidechain, message_id, model), usage))
-
-    def cwd_of(self, value: dict[str, Any]) -> str | None:
-        """The folder the program ran in."""
-        cwd = value.get("cwd")
-        return cwd if type(cwd) is str and cwd else None
 
 
 def _is_ours(value: dict[str, Any]) -> bool:
@@ -150,18 +136,6 @@ def is_session_id(text: str) -> bool:
     return _UUID.fullmatch(text) is not None
 
 
-def _session_of(value: dict[str, Any]) -> str | None:
-    return word(value.get("sessionId"))
-
-
-def _time_of(value: dict[str, Any]) -> str | None:
-    return utc(value.get("timestamp"))
-
-
-def _first(get: Callable[[dict[str, Any]], str | None], records: Values) -> str | None:
-    return next((found for found in map(get, records) if found is not None), None)
-
-
 def _content(value: dict[str, Any]) -> object:
     message = value.get("message")
     return message.get("content") if type(message) is dict else None
@@ -191,39 +165,21 @@ def _prompt(content: object, *, program: bool) -> list[Said]:
     """What comes in the user's name: a text, or blocks of texts, images and tool results."""
     if type(content) is str:
         return _typed(content, program=program)
-    said: list[Said] = []
-    for block in content if type(content) is list else ():
-        if type(block) is not dict:
-            continue
-        kind, text = block.get("type"), block.get("text")
-        if is_output(kind):
-            said.append(_tool_result(block))
-        elif kind == "text" and type(text) is str:
-            said += _typed(text, program=program)
-        elif has_words(block):
-            said.append(Said(Role.SYSTEM, Origin.UNKNOWN, Kind.MESSAGE, block_text([block])))
-        else:
-            said.append(_message(block_text([block]), program=program))
-    return said
-
-
-def _message(text: str, *, program: bool) -> Said:
-    if program:
-        return Said(Role.SYSTEM, Origin.SYSTEM, Kind.MESSAGE, text)
-    return Said(Role.USER, Origin.USER, Kind.MESSAGE, text)
+    return of_blocks(content, lambda text: _typed(text, program=program))
 
 
 def _typed(text: str, *, program: bool) -> list[Said]:
     """A text in the user's name, parted by who wrote it: the person, the program around it, or a shell."""
     text = clean(text)
     if program:
-        return [_message(text, program=True)]
+        return [message(text, program=True)]
     if _PROGRAM.match(text):
-        return [_message(text, program=True), *_command_arguments(text)]
+        command = _COMMAND.match(text)  # what the person typed stands behind it
+        return [message(text, program=True), *(_persons(command["args"].strip()) if command else ())]
     if shell := _SHELL_INPUT.match(text):
-        return [*_persons(shell[1]), *_shell_output(text[shell.end() :])]
+        return [*_persons(shell[1]), Said(Role.TOOL, Origin.TOOL, Kind.MESSAGE, text[shell.end() :])]
     if _SHELL_OUTPUT.match(text):
-        return _shell_output(text)
+        return [Said(Role.TOOL, Origin.TOOL, Kind.MESSAGE, text)]
     return _persons(text)
 
 
@@ -235,31 +191,16 @@ def _persons(text: str) -> list[Said]:
     """
     tags = list(_TAG.finditer(text)) if "<" in text else []
     if not tags:
-        return [_message(text, program=False)]
+        return [message(text, program=False)]
     end = tags[-1].end() if tags[-1][1] else len(text)
     inside = text[tags[0].end() : tags[-1].start() if tags[-1][1] else end]
-    return [_message(text[: tags[0].start()] + text[end:], program=False), _message(inside, program=True)]
-
-
-def _command_arguments(text: str) -> list[Said]:
-    """What the person typed behind a slash command."""
-    command = _COMMAND.match(text)
-    return _persons(command["args"].strip()) if command else []
-
-
-def _shell_output(text: str) -> list[Said]:
-    return [Said(Role.TOOL, Origin.TOOL, Kind.MESSAGE, text)]
-
-
-def _tool_result(block: dict[str, Any]) -> Said:
-    call = word(block.get("tool_use_id"))
-    return Said(Role.TOOL, Origin.TOOL, Kind.TOOL_RESULT, output_text(block), call)
+    return [message(text[: tags[0].start()] + text[end:], program=False), message(inside, program=True)]
 
 
 def _assistant(value: dict[str, Any]) -> list[Said]:
     content = _content(value)
     if _is_synthetic(value):
-        return [_message(block_text(content), program=True)]
+        return [message(block_text(content), program=True)]
     blocks = [{"type": "text", "text": content}] if type(content) is str else content
     said = [_answer(block) for block in blocks if type(block) is dict] if type(blocks) is list else []
     return [one for one in said if one is not None]
@@ -273,10 +214,10 @@ def _answer(block: dict[str, Any]) -> Said | None:
     if kind == "text":
         return Said(Role.ASSISTANT, Origin.ASSISTANT, Kind.MESSAGE, block_text([block]))
     if kind.endswith("tool_use"):
-        tool = word(block.get("name"))
-        text = arguments(tool, block.get("input"))
-        return Said(Role.ASSISTANT, Origin.ASSISTANT, Kind.TOOL_CALL, text, word(block.get("id")), tool)
-    return _tool_result(block) if kind.endswith("tool_result") else None
+        return tool_call(block.get("name"), block.get("input"), word(block.get("id")))
+    if kind.endswith("tool_result"):
+        return tool_result(output_text(block), word(block.get("tool_use_id")))
+    return None
 
 
 def _is_synthetic(value: dict[str, Any]) -> bool:

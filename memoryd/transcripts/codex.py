@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from memoryd.transcripts.fields import arguments, block_text, has_words, tokens, type_name, utc, word
-from memoryd.transcripts.format import Identity, Reading
+from memoryd.transcripts.fields import block_text, tokens, type_name, utc, word
+from memoryd.transcripts.format import Identity, LineFormat, Reading, first_of
 from memoryd.transcripts.injected import strip
 from memoryd.transcripts.lines import clean, derived_id
-from memoryd.transcripts.said import Envelope, Said, turns_of
+from memoryd.transcripts.said import Envelope, Said, message, of_blocks, tool_call, tool_result, turns_of
 from memoryd.transcripts.turn import Kind, Origin, Role
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ _OWN_ID = re.compile(r"(?=(?:\D*\d){4}).{16,}", re.DOTALL)
 _UNKNOWN_PARENT = "unknown"
 
 
-class Codex:
+class Codex(LineFormat):
     """The reader. A session is known by the id in its first `session_meta`, which is also in its file's name."""
 
     name = "codex"
@@ -72,7 +72,7 @@ class Codex:
         meta = next((found for found in map(_meta, records) if found), {})
         named = _NAME.fullmatch(path.name)
         session = word(meta.get("id")) or (named[1].lower() if named else path.stem)
-        parent, cwd = _parent(meta), next((found for found in map(self.cwd_of, records) if found), None)
+        parent, cwd = _parent(meta), first_of(self.cwd_of, records)
         started = utc(meta.get("timestamp"))
         return Identity(session, parent, cwd, sidechain=parent is not None, started_at=started)
 
@@ -97,8 +97,7 @@ class Codex:
         if bare:
             found = _ENVIRONMENT.match(block_text(payload.get("content"))) if payload.get("role") == "user" else None
             return clean(found[1]).strip() or None if found else None
-        cwd = payload.get("cwd") if value.get("type") in ("session_meta", "turn_context") else None
-        return cwd if type(cwd) is str and cwd else None
+        return super().cwd_of(payload) if value.get("type") in ("session_meta", "turn_context") else None
 
 
 def is_legacy_head(value: dict[str, Any]) -> bool:
@@ -168,41 +167,25 @@ def _said(value: dict[str, Any], payload: dict[str, Any], *, bare: bool) -> list
 
 def _event(payload: dict[str, Any], kind: object) -> list[Said] | str:
     if kind == "user_message":
-        program = payload.get("kind", "plain") != "plain"
-        return _typed(block_text(payload.get("message")), program=program)
+        text = block_text(payload.get("message"))
+        return _typed(text) if payload.get("kind", "plain") == "plain" else [message(text, program=True)]
     item = payload.get("item")
     if kind == "item_completed" and type(item) is dict:
         inner = item.get("type")
-        return _blocks(item.get("content")) if inner == "UserMessage" else f"item_completed/{type_name(inner)}"
+        return (
+            of_blocks(item.get("content"), _typed) if inner == "UserMessage" else f"item_completed/{type_name(inner)}"
+        )
     return f"event_msg/{type_name(kind)}"
 
 
-def _blocks(content: object) -> list[Said]:
-    """What a person sent: texts, and other things that show as a marker or were only handed over."""
-    said: list[Said] = []
-    for block in content if type(content) is list else ():
-        if type(block) is not dict:
-            continue
-        if block.get("type") == "text" and type(block.get("text")) is str:
-            said += _typed(clean(block["text"]), program=False)
-        elif has_words(block):
-            said.append(Said(Role.SYSTEM, Origin.UNKNOWN, Kind.MESSAGE, block_text([block])))
-        else:
-            said.append(Said(Role.USER, Origin.USER, Kind.MESSAGE, block_text([block])))
-    return said
-
-
-def _typed(text: str, *, program: bool) -> list[Said]:
-    if program or _PROGRAM.match(text):
-        return [Said(Role.SYSTEM, Origin.SYSTEM, Kind.MESSAGE, text)]
+def _typed(text: str) -> list[Said]:
+    if _PROGRAM.match(text):
+        return [message(text, program=True)]
     if _EDITOR.match(text) and _REQUEST in text:
         # A file that is open in the editor may hold the marker as well: what was typed stands behind the last one.
         before, _, text = text.rpartition(_REQUEST)
-        return [
-            Said(Role.SYSTEM, Origin.SYSTEM, Kind.MESSAGE, before),
-            Said(Role.USER, Origin.USER, Kind.MESSAGE, text.strip()),
-        ]
-    return [Said(Role.USER, Origin.USER, Kind.MESSAGE, text)]
+        return [message(before, program=True), message(text.strip(), program=False)]
+    return [message(text, program=False)]
 
 
 def _item(item: dict[str, Any], *, typed: bool) -> list[Said] | str:
@@ -221,10 +204,10 @@ def _item(item: dict[str, Any], *, typed: bool) -> list[Said] | str:
     if role != "user":
         return f"message/{type_name(role)}"
     if typed:
-        return [one for text in _texts(content) for one in _typed(text, program=False)]
+        return [one for text in _texts(content) for one in _typed(text)]
     # What was typed stands in an event as well; here it cannot be told from what looks like it.
     program = [text for text in _texts(content) if _PROGRAM.match(text) or _TAGGED.match(strip(text)[0])]
-    return [one for text in program for one in _typed(text, program=True)] or "message/user"
+    return [message(text, program=True) for text in program] or "message/user"
 
 
 def _texts(content: object) -> Iterable[str]:
@@ -233,10 +216,8 @@ def _texts(content: object) -> Iterable[str]:
 
 def _call(item: dict[str, Any]) -> list[Said]:
     kind = item["type"]
-    tool = word(item.get("name")) or kind.removesuffix("_call")
     given = next((item[key] for key in ("arguments", "input", "action") if key in item), None)
-    call = word(item.get("call_id"))
-    return [Said(Role.ASSISTANT, Origin.ASSISTANT, Kind.TOOL_CALL, arguments(tool, given), call, tool)]
+    return [tool_call(word(item.get("name")) or kind.removesuffix("_call"), given, word(item.get("call_id")))]
 
 
 def _result(item: dict[str, Any]) -> list[Said]:
@@ -244,7 +225,7 @@ def _result(item: dict[str, Any]) -> list[Said]:
     if type(output) is dict:
         output = output.get("content")
     text = _unwrapped(output) if type(output) is str else block_text(output)
-    return [Said(Role.TOOL, Origin.TOOL, Kind.TOOL_RESULT, text, word(item.get("call_id")))]
+    return [tool_result(text, word(item.get("call_id")))]
 
 
 def _unwrapped(output: str) -> str:
@@ -274,9 +255,6 @@ def _context(payload: dict[str, Any]) -> tuple[int | None, int | None, str | Non
     info = payload.get("info") if payload.get("type") == "token_count" else None
     if type(info) is not dict:
         return None, None, None
-    last, total = (_total(info.get(key)) for key in ("last_token_usage", "total_token_usage"))
+    usages = (info.get("last_token_usage"), info.get("total_token_usage"))
+    last, total = (tokens(usage.get("total_tokens")) if type(usage) is dict else 0 for usage in usages)
     return last or None, tokens(info.get("model_context_window")) or None, f"{total}/{last}"
-
-
-def _total(usage: object) -> int:
-    return tokens(usage.get("total_tokens")) if type(usage) is dict else 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 HEAD_BYTES = 1024
 MARKER_BYTES = 256
@@ -45,34 +46,29 @@ class Evidence:
     same_prefix: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Fate:
-    """One row of the table: what happened and what to do."""
+class Fate(NamedTuple):
+    """What happened to a transcript and what to do."""
 
     name: str
     action: Action
-    meaning: str
 
 
-FATES: dict[str, Fate] = {
-    fate.name: fate
-    for fate in (
-        Fate("new", Action.READ_AGAIN, "a file never seen before"),
-        Fate("unchanged", Action.NOTHING, "size and times are as at the last read"),
-        Fate("unfinished", Action.READ_ON, "as at the last look, which did not read it to its end"),
-        Fate("touched", Action.NOTHING, "the times moved, the consumed bytes are the same and nothing follows"),
-        Fate("appended", Action.READ_ON, "bytes were added after the consumed prefix"),
-        Fate("edited", Action.READ_AGAIN, "consumed bytes were changed, the size not"),
-        Fate("truncated", Action.READ_AGAIN, "the file is shorter than what was consumed"),
-        Fate("regrown", Action.READ_AGAIN, "the file was cut or rewritten and has grown past the offset again"),
-        Fate("replaced", Action.READ_AGAIN, "another file under the same path, with other bytes"),
-        Fate("rewritten", Action.READ_ON, "another file under the same path that begins with the consumed bytes"),
-        Fate("moved", Action.READ_ON, "the same file under another path"),
-        Fate("deleted", Action.KEEP, "the file is gone"),
-        Fate("still-gone", Action.KEEP, "the file was gone at the last look already"),
-        Fate("returned", Action.READ_ON, "a deleted file is back and begins with the consumed bytes"),
-        Fate("recreated", Action.READ_AGAIN, "a new file under the path of a deleted one"),
-    )
+FATES = {
+    "new": Action.READ_AGAIN,  # a file never seen before
+    "unchanged": Action.NOTHING,  # size and times are as at the last read
+    "unfinished": Action.READ_ON,  # as at the last look, which did not read it to its end
+    "touched": Action.NOTHING,  # the times moved, the consumed bytes are the same and nothing follows
+    "appended": Action.READ_ON,  # bytes were added after the consumed prefix
+    "edited": Action.READ_AGAIN,  # consumed bytes were changed, the size not
+    "truncated": Action.READ_AGAIN,  # the file is shorter than what was consumed
+    "regrown": Action.READ_AGAIN,  # the file was cut or rewritten and has grown past the offset again
+    "replaced": Action.READ_AGAIN,  # another file under the same path, with other bytes
+    "rewritten": Action.READ_ON,  # another file under the same path that begins with the consumed bytes
+    "moved": Action.READ_ON,  # the same file under another path
+    "deleted": Action.KEEP,  # the file is gone
+    "still-gone": Action.KEEP,  # the file was gone at the last look already
+    "returned": Action.READ_ON,  # a deleted file is back and begins with the consumed bytes
+    "recreated": Action.READ_AGAIN,  # a new file under the path of a deleted one
 }
 
 
@@ -101,7 +97,8 @@ def needs_prefix(evidence: Evidence, *, opened: bool, since_verified: int) -> bo
 
 def fate(evidence: Evidence) -> Fate:
     """Tell the fate; `same_prefix` must be set where `needs_prefix` says so."""
-    return FATES[_name(evidence)]
+    name = _name(evidence)
+    return Fate(name, FATES[name])
 
 
 def _name(seen: Evidence) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import PurePosixPath
 
     from memoryd.transcripts.lines import Pass, Record
@@ -40,35 +42,34 @@ class Unsupported(NamedTuple):
     why: str
 
 
-class LineFormat(Protocol):
+class LineFormat(ABC):
     """A reader of one format. It holds no state, does no IO, and never raises on any JSON object."""
 
-    @property
-    def name(self) -> str:
-        """The name used in the configuration."""
-        ...
+    name: str  # used in the configuration
+    program: str | None = None  # what people call the program that writes it; None where many do
 
-    @property
-    def program(self) -> str | None:
-        """What people call the program that writes it; None where many do."""
-        ...
-
+    @abstractmethod
     def sniff(self, records: Values, path: PurePosixPath) -> bool:
         """Whether records from the beginning of a file are of this format."""
-        ...
 
+    @abstractmethod
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
         """Whose session this is; None while the records read so far do not tell."""
-        ...
 
+    @abstractmethod
     def turns(self, record: Record, identity: Identity, meetings: Pass) -> Reading:
         """The turns of one record.
 
         A turn's `usage` is the size of the context before its own text; where the agent's figure includes the text, it
         comes on an empty turn after it. Turns with an empty text carry only that.
         """
-        ...
 
     def cwd_of(self, value: dict[str, Any]) -> str | None:
         """The folder this record says the agent works in."""
-        ...
+        cwd = value.get("cwd")
+        return cwd if type(cwd) is str and cwd else None
+
+
+def first_of(get: Callable[[dict[str, Any]], str | None], records: Values) -> str | None:
+    """Return what the first record gives that gives anything."""
+    return next((found for found in map(get, records) if found), None)

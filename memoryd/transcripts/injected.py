@@ -31,24 +31,10 @@ def strip(text: str) -> tuple[str, Sequence[str]]:
     """
     if NAME not in text and NAME.upper() not in text:
         return text, ()
-    return cut(text, _TAG)
-
-
-def unmarked(text: str) -> str:
-    """Return `text` so that nothing in it is a mark, in whatever form: what is remembered cannot close its block."""
-    return _NAMED.sub(NAME.replace("-", " "), text)
-
-
-def cut(text: str, tag: re.Pattern[str]) -> tuple[str, list[str]]:
-    """Cut out what stands between tags; `tag` matches both, its first group holding a slash in the closing one.
-
-    Returns:
-        The rest and the parts, as `strip` does.
-    """
     rest: list[str] = []
     parts: list[str] = []
     depth = begin = 0
-    for found in tag.finditer(text):
+    for found in _TAG.finditer(text):
         closing = bool(found[1])
         if depth == 0 or (closing and depth == 1):
             (parts if depth else rest).append(text[begin : found.start()])
@@ -56,3 +42,8 @@ def cut(text: str, tag: re.Pattern[str]) -> tuple[str, list[str]]:
         depth = max(0, depth - 1) if closing else depth + 1
     (parts if depth else rest).append(text[begin:])
     return "".join(rest), parts
+
+
+def unmarked(text: str) -> str:
+    """Return `text` so that nothing in it is a mark, in whatever form: what is remembered cannot close its block."""
+    return _NAMED.sub(NAME.replace("-", " "), text)

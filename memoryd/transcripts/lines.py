@@ -145,7 +145,7 @@ def decode(line: Line) -> Decoded:
         return _Salvage(line).run()
     if type(value) is dict:
         return Decoded((Record(value, first, last, data),), ())
-    return Decoded((), (_bad(line, NOT_AN_OBJECT),))
+    return Decoded((), (BadSpan(first, last, sha256(data).hexdigest(), NOT_AN_OBJECT),))
 
 
 def clean(text: str) -> str:
@@ -192,10 +192,6 @@ def oversize_turn(head: bytes, tail: bytes, length: int, digest: str) -> Turn:
     excerpt = f"{head.decode(errors='replace')}\n… [{left_out:,} bytes left out] …\n{tail.decode(errors='replace')}"
     rest, _ = strip(clean(excerpt))
     return Turn(f"sha256:{digest}", 0, Role.SYSTEM, Origin.UNKNOWN, Kind.OVERSIZE, rest)
-
-
-def _bad(line: Line, reason: str) -> BadSpan:
-    return BadSpan(line.first_byte, line.last_byte, sha256(line.data).hexdigest(), reason)
 
 
 def _bounded(bad: list[BadSpan], line: Line) -> list[BadSpan]:

@@ -14,20 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from memoryd.transcripts.fields import (
-    arguments,
-    block_text,
-    has_words,
-    is_output,
-    output_text,
-    tokens,
-    type_name,
-    utc,
-    word,
-)
-from memoryd.transcripts.format import UNHEARD, Identity, Reading
+from memoryd.transcripts.fields import block_text, has_words, is_output, output_text, tokens, type_name, utc, word
+from memoryd.transcripts.format import UNHEARD, Identity, LineFormat, Reading, first_of
 from memoryd.transcripts.lines import Pass, Record, Scanner, derived_id
-from memoryd.transcripts.said import Envelope, Said, turns_of
+from memoryd.transcripts.said import Envelope, Said, tool_call, tool_result, turns_of
 from memoryd.transcripts.turn import Kind, Origin, Role
 
 if TYPE_CHECKING:
@@ -55,11 +45,10 @@ _INPUTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_toke
 COUNTS = (*_INPUTS, "prompt_tokens", "completion_tokens", "output_tokens", "total_tokens")  # what is read of a usage
 
 
-class Messages:
+class Messages(LineFormat):
     """The reader. A session is the file: its name, and a hash of its folder to tell equal names apart."""
 
     name = "messages"
-    program: str | None = None
 
     def sniff(self, records: Values, path: PurePosixPath) -> bool:
         """Whether any record is a message or a list of them. Other formats' records may look so too: ask this last."""
@@ -69,8 +58,7 @@ class Messages:
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
         """By the path alone."""
         folder = sha256(str(path.parent).encode("utf-8", "replace")).hexdigest()[:8]
-        cwd = next((found for found in map(self.cwd_of, records) if found), None)
-        started = next((found for found in map(time_of, records) if found), None)
+        cwd, started = first_of(self.cwd_of, records), first_of(time_of, records)
         return Identity(f"{path.stem}-{folder}", None, cwd, sidechain=False, started_at=started)
 
     def turns(self, record: Record, identity: Identity, meetings: Pass) -> Reading:
@@ -79,7 +67,7 @@ class Messages:
         value = record.value
         messages = _listed(value) or ([value] if _speaks(value) else [])
         if not messages:
-            return Reading((), _unheard(value) or _name_of(value))
+            return Reading((), _unheard(value) or type_name(value.get("type")))
         if messages[0] is value:
             return Reading(_numbered(_message_turns(value, value, _record_id(record, meetings))))
         # Such a line is written anew with each message, so each message is known by itself, and counted in its line.
@@ -93,11 +81,6 @@ class Messages:
                 record_id = derived_id(inner, within, stamped=False)  # one id for two messages
             turns += _numbered(_message_turns(message, value, record_id))
         return Reading(turns, _unheard(value))
-
-    def cwd_of(self, value: dict[str, Any]) -> str | None:
-        """The folder named in the record."""
-        cwd = value.get("cwd")
-        return cwd if type(cwd) is str and cwd else None
 
 
 def is_document(head: bytes) -> bool:
@@ -153,7 +136,10 @@ def document_records(data: bytes) -> list[Record] | None:
 
 
 def _record_id(record: Record, meetings: Pass) -> str:
-    return _uuid_of(record.value) or derived_id(record, meetings, stamped=_is_stamped(record.value))
+    value = record.value
+    uuid = word(value.get("uuid")) or ""
+    is_stamped = len(word(value.get("id")) or "") >= _ID_CHARS_MIN or time_of(value) is not None
+    return uuid if len(uuid) >= _ID_CHARS_MIN else derived_id(record, meetings, stamped=is_stamped)
 
 
 def _canonical(message: dict[str, Any], line: bytes) -> bytes:
@@ -170,10 +156,6 @@ def _numbered(turns: list[Turn]) -> list[Turn]:
 def _speaks(value: dict[str, Any]) -> bool:
     role = value.get("role")
     return type(role) is str and role.lower() in SPEAKERS and ("content" in value or "tool_calls" in value)
-
-
-def _name_of(value: dict[str, Any]) -> str:
-    return type_name(value["type"]) if "type" in value else "other"
 
 
 def _unheard(value: dict[str, Any]) -> str | None:
@@ -198,15 +180,6 @@ def time_of(value: dict[str, Any]) -> str | None:
     return next((found for found in (utc(value.get(key)) for key in _TIMES) if found), None)
 
 
-def _uuid_of(value: dict[str, Any]) -> str | None:
-    uuid = word(value.get("uuid"))
-    return uuid if uuid and len(uuid) >= _ID_CHARS_MIN else None
-
-
-def _is_stamped(value: dict[str, Any]) -> bool:
-    return len(word(value.get("id")) or "") >= _ID_CHARS_MIN or time_of(value) is not None
-
-
 def _message_turns(message: dict[str, Any], line: dict[str, Any], record_id: str) -> list[Turn]:
     at = time_of(message) or time_of(line)
     model = word(message.get("model")) or word(line.get("model"))
@@ -221,8 +194,7 @@ def _said(message: dict[str, Any]) -> list[Said]:
     speaker, origin = SPEAKERS[message["role"].lower()]
     content = message.get("content")
     if speaker is Role.TOOL:
-        tool = word(message.get("name"))
-        return [Said(speaker, origin, Kind.TOOL_RESULT, block_text(content), _call_id(message), tool)]
+        return [tool_result(block_text(content), _call_id(message), word(message.get("name")))]
     blocks = content if type(content) is list else [content]
     said = [one for one in (_block(block, speaker, origin) for block in blocks) if one is not None]
     calls = message.get("tool_calls")
@@ -237,24 +209,19 @@ def _block(block: object, speaker: Role, origin: Origin) -> Said | None:
         if kind in {"tool_use", "function_call"}:
             return _call(block)
         if is_output(kind):
-            return Said(Role.TOOL, Origin.TOOL, Kind.TOOL_RESULT, output_text(block), _call_id(block))
+            return tool_result(output_text(block), _call_id(block))
     text = block_text([block])
-    if isinstance(block, dict) and not _is_speech(kind) and has_words(block) and block.keys() != {"text"}:
+    is_speech = type(kind) is str and kind in _SPEECH
+    if isinstance(block, dict) and not is_speech and has_words(block) and block.keys() != {"text"}:
         speaker, origin = Role.SYSTEM, Origin.UNKNOWN  # a document, say: the speaker only handed it over
     return Said(speaker, origin, Kind.MESSAGE, text) if text else None
-
-
-def _is_speech(kind: object) -> bool:
-    return type(kind) is str and kind in _SPEECH
 
 
 def _call(call: dict[str, Any]) -> Said:
     function = call.get("function")
     named = function if type(function) is dict else call
-    tool = word(named.get("name"))
-    text = arguments(tool, named.get("arguments", named.get("input")))
-    call_id = word(call.get("id")) or _call_id(call)
-    return Said(Role.ASSISTANT, Origin.ASSISTANT, Kind.TOOL_CALL, text, call_id, tool)
+    given = named.get("arguments", named.get("input"))
+    return tool_call(named.get("name"), given, word(call.get("id")) or _call_id(call))
 
 
 def _call_id(block: dict[str, Any]) -> str | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from memoryd.transcripts.fields import arguments, block_text, has_words, is_output, output_text, word
 from memoryd.transcripts.injected import strip
 from memoryd.transcripts.turn import Kind, Origin, Role, Turn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 
 class Said(NamedTuple):
@@ -30,6 +31,43 @@ class Envelope(NamedTuple):
     sidechain: bool = False
     message_id: str | None = None
     model: str | None = None
+
+
+def message(text: str, *, program: bool) -> Said:
+    """Return a text in the user's name: the agent program's own words, or the person's."""
+    if program:
+        return Said(Role.SYSTEM, Origin.SYSTEM, Kind.MESSAGE, text)
+    return Said(Role.USER, Origin.USER, Kind.MESSAGE, text)
+
+
+def tool_call(name: object, given: object, call: str | None) -> Said:
+    """Return the call of a tool."""
+    tool = word(name)
+    return Said(Role.ASSISTANT, Origin.ASSISTANT, Kind.TOOL_CALL, arguments(tool, given), call, tool)
+
+
+def tool_result(text: str, call: str | None, tool: str | None = None) -> Said:
+    """Return what a tool gave back."""
+    return Said(Role.TOOL, Origin.TOOL, Kind.TOOL_RESULT, text, call, tool)
+
+
+def of_blocks(content: object, typed: Callable[[str], list[Said]]) -> list[Said]:
+    """Return what blocks in the user's name say: texts and markers, as `typed` parts them; what was only handed over.
+
+    The results of tools come in the user's name as well.
+    """
+    said: list[Said] = []
+    for block in content if type(content) is list else ():
+        if type(block) is not dict:
+            continue
+        kind = block.get("type")
+        if is_output(kind):
+            said.append(tool_result(output_text(block), word(block.get("tool_use_id"))))
+        elif has_words(block) and not (kind == "text" and type(block.get("text")) is str):
+            said.append(Said(Role.SYSTEM, Origin.UNKNOWN, Kind.MESSAGE, block_text([block])))
+        else:
+            said += typed(block_text([block]))
+    return said
 
 
 _PAIRED = frozenset({Kind.TOOL_CALL, Kind.TOOL_RESULT, Kind.COMPACTION})

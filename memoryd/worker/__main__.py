@@ -2,8 +2,9 @@
 
     python -m memoryd.worker STATE_DIR [NAME]
 
-Requests come on stdin and answers go to stdout, see `protocol`. Nothing else may reach stdout, and no content may
-reach stderr: of an unexpected error only its type and place are told.
+Its standard input is a socket. A request is the name of an operation and its arguments; it is answered by the result,
+or by an error. Both are sent as `multiprocessing` sends objects: the two processes run the same code as the same user.
+No content may reach the other streams: of an unexpected error only its type and place are told.
 """
 
 from __future__ import annotations
@@ -13,93 +14,69 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import IO, Any
+from typing import TYPE_CHECKING, Any
 
 from memoryd.errors import MemorydError, RefusedError
-from memoryd.llm.endpoint import Endpoint
 from memoryd.worker.embedder import Embedder
-from memoryd.worker.protocol import (
-    Message,
-    ask_from_json,
-    policy_from_json,
-    receive,
-    result_to_json,
-    scrubbed_to_json,
-    send,
-)
 from memoryd.worker.scanner import Scanner
 from memoryd.worker.tokens import TokenCounter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from memoryd.jobs.job import Ask, Reply
+    from memoryd.llm.endpoint import Endpoint
+    from memoryd.llm.failure import Failure
 
 NICENESS = 5  # the person's own programs come first
 
 # Each backend is a module with `answer`, imported when it is first asked: the second costs 40 MB.
 BACKENDS = {"offline": "memoryd.llm.offline", "openai": "memoryd.llm.openai_chat"}
 
-Operation = Callable[[Message], Message]
-
 
 def main() -> None:
-    """Serve until stdin ends."""
+    """Serve until the parent has closed its end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends this process
     os.nice(NICENESS)
-    requests, answers = _private_pipes()
-    serve(requests, answers, operations(Path(sys.argv[1])))
+    connection = Connection(os.dup(0))
+    with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - a descriptor is what is wanted
+        os.dup2(nothing.fileno(), 0)  # whatever a library may read
+    serve(connection, operations(Path(sys.argv[1])))
 
 
-def _private_pipes() -> tuple[IO[bytes], IO[bytes]]:
-    """The pipes, taken away from whatever a library may print or read."""
-    requests = os.fdopen(os.dup(0), "rb")
-    answers = os.fdopen(os.dup(1), "wb")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
-    return requests, answers
-
-
-def operations(state_dir: Path) -> dict[str, Operation]:
+def operations(state_dir: Path) -> dict[str, Callable[..., Any]]:
     """What the worker can do, by name."""
-    counter = TokenCounter(state_dir)
-
-    def count(request: Message) -> Message:
-        tokens, how = counter.count(request["texts"])
-        return {"tokens": tokens, "how": how}
-
-    scanner = Scanner(state_dir)
-
-    def scan(request: Message) -> Message:
-        texts = request["texts"]
-        return scrubbed_to_json(texts, scanner.scan(texts, policy_from_json(request["policy"])))
-
-    embedder = Embedder()
-
-    def embed(request: Message) -> Message:
-        return {"vectors": embedder.embed(request["texts"])}
-
-    return {"count": count, "answer": _answer, "scan": scan, "embed": embed}
+    return {
+        "count": TokenCounter().count,
+        "answer": _answer,
+        "scan": Scanner(state_dir).scan,
+        "embed": Embedder().embed,
+    }
 
 
-def _answer(request: Message) -> Message:
-    backend = request["backend"]
+def _answer(backend: str, ask: Ask, *endpoint: Endpoint) -> Reply | Failure:
     if backend not in BACKENDS:
         raise RefusedError(f"no backend named {backend!r}", "llm.provider", f"one of: {', '.join(BACKENDS)}")
-    answer: Any = importlib.import_module(BACKENDS[backend]).answer
-    where = [Endpoint(**request["endpoint"])] if "endpoint" in request else []
-    return result_to_json(answer(ask_from_json(request["ask"]), *where))
+    answered: Reply | Failure = importlib.import_module(BACKENDS[backend]).answer(ask, *endpoint)
+    return answered
 
 
-def serve(requests: IO[bytes], answers: IO[bytes], table: dict[str, Operation]) -> None:
+def serve(connection: Connection, table: Mapping[str, Callable[..., Any]]) -> None:
     """Answer requests in their order until there are no more."""
-    while (request := receive(requests)) is not None:
+    while True:
         try:
-            answer = {"ok": True, **table[request["do"]](request)}
+            name, *arguments = connection.recv()
+        except (EOFError, OSError):  # between two requests, or in one
+            return
+        try:
+            answer = table[name](*arguments)
         except MemorydError as error:
-            answer = {"ok": False, "code": error.code, "what": error.what, "where": error.where, "hint": error.hint}
+            answer = error
         except Exception as error:  # noqa: BLE001 - a request that fails must not take the next ones with it
-            answer = {"ok": False, "code": "failed", "what": _place_of(error), "where": "worker", "hint": ""}
-        send(answers, answer)
+            answer = MemorydError(_place_of(error), "worker")
+        connection.send(answer)
 
 
 def _place_of(error: Exception) -> str:

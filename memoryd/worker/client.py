@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import contextlib
 import hashlib
 import logging
 import subprocess
@@ -11,25 +9,18 @@ import sys
 import threading
 import time
 from collections import deque
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import memoryd
-from memoryd.errors import ConfigError, LockedError, MemorydError, NotFoundError, RefusedError, StateError
+from memoryd.errors import MemorydError, StateError
 from memoryd.llm.failure import Failure
-from memoryd.worker.protocol import (
-    Message,
-    ask_to_json,
-    receive,
-    result_from_json,
-    scrubbed_from_json,
-    send,
-)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from multiprocessing.connection import Connection
     from types import TracebackType
     from typing import Self
 
@@ -67,9 +58,6 @@ del sys.path[0]
 import runpy
 runpy.run_module("memoryd.worker", run_name="__main__", alter_sys=False)
 """
-_ERRORS = {
-    kind.code: kind for kind in (MemorydError, StateError, RefusedError, NotFoundError, LockedError, ConfigError)
-}
 _log = logging.getLogger(__name__)
 
 
@@ -122,6 +110,7 @@ class Worker:
         self._idle = idle
         self._turn = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
+        self._connection: Connection | None = None  # to the child, while there is one
         self._used_at = time.monotonic()
         self._closed = False
 
@@ -136,9 +125,8 @@ class Worker:
         tokens: list[int] = []
         how = "tiktoken"
         for batch in _batches(texts, BATCH_CHARACTERS):
-            answer = self._ask({"do": "count", "texts": batch}, COUNT_DEADLINE)
-            tokens += answer["tokens"]
-            how = answer["how"]
+            counts, how = self._ask(("count", batch), COUNT_DEADLINE)
+            tokens += counts
         return Counted(tokens, how)
 
     def scan(
@@ -157,76 +145,73 @@ class Worker:
 
             return [*rules.scan(texts, policy, lambda _: ())]
         results: list[Scrubbed | None] = [None] * len(texts)
-        known = self._sizes_of(texts)
-        alone: list[int] = []
         patience = SCAN_PATIENCE.total_seconds()
-        waiting = deque(_first_parts(texts, known))
+        waiting = deque(self._first_parts(texts))
         while waiting and patience > 0:
             part = waiting.popleft()
             begun = time.monotonic()
             scanned = self._scan_part([texts[place] for place in part.places], policy, part.deadline)
-            if scanned is not None:
+            if scanned is None:
+                patience -= time.monotonic() - begun
+                waiting.extend(self._lost(texts, part.places))
+            else:
                 for place, result in zip(part.places, scanned, strict=True):
                     results[place] = result
-            else:
-                patience -= time.monotonic() - begun
-                if len(part.places) == 1:
-                    alone += part.places
-                else:
-                    waiting.extend(_parts(part.places, -(-len(part.places) // SCAN_PARTS)))
+                    if self._sizes:
+                        self._sizes.pop(_digest(texts[place]), None)
             progress()
-        if known or alone or waiting:
-            self._remember(texts, known, alone, waiting)
-        return results
-
-    def _sizes_of(self, texts: Sequence[str]) -> dict[int, int]:
-        """By place: in parts of which size a text is to be asked for that was lost before, or left over."""
-        if not self._sizes:
-            return {}
-        found = ((place, self._sizes.get(_digest(text))) for place, text in enumerate(texts))
-        return {place: size for place, size in found if size is not None}
-
-    def _remember(
-        self, texts: Sequence[str], known: Iterable[int], alone: Sequence[int], waiting: Iterable[_Part]
-    ) -> None:
-        """Go on, the next time, where this time ended."""
-        for place in known:
-            self._sizes.pop(_digest(texts[place]), None)
-        for place in alone:
-            _log.warning("a text of %d characters could not be scanned", len(texts[place]))
-            self._sizes[_digest(texts[place])] = ALONE
-        left = [part for part in waiting if part.deadline == SCAN_AGAIN_DEADLINE]
-        self._sizes |= {_digest(texts[place]): len(part.places) for part in left for place in part.places}
         if waiting:
             _log.warning("%d texts are left unscanned for now", sum(len(part.places) for part in waiting))
+        return results
+
+    def _first_parts(self, texts: Sequence[str]) -> Iterator[_Part]:
+        """What is new in batches; then what was lost before or left over, what was lost alone at the very end."""
+        known = {
+            place: size
+            for place, text in enumerate(texts if self._sizes else ())
+            if (size := self._sizes.get(_digest(text))) is not None
+        }
+        new = iter([place for place in range(len(texts)) if place not in known])
+        for batch in _batches([text for place, text in enumerate(texts) if place not in known], SCAN_CHARACTERS):
+            yield _Part([next(new) for _ in batch], SCAN_DEADLINE)
+        for size in sorted(set(known.values()), reverse=True):
+            yield from _parts([place for place, its in known.items() if its == size], max(size, 1))
+
+    def _lost(self, texts: Sequence[str], places: Sequence[int]) -> Iterator[_Part]:
+        """The parts in which to ask for what was lost, at once or in a later call."""
+        size = ALONE if len(places) == 1 else -(-len(places) // SCAN_PARTS)
         if len(self._sizes) > MOST_REMEMBERED:
             self._sizes.clear()
+        self._sizes |= {_digest(texts[place]): size for place in places}
+        if size == ALONE:
+            _log.warning("a text of %d characters could not be scanned", len(texts[places[0]]))
+            return iter(())
+        return _parts(places, size)
 
     def _scan_part(self, texts: list[str], policy: Policy, deadline: timedelta) -> list[Scrubbed | None] | None:
         """The texts scanned; None where the child died of them or was late."""
-        request = {"do": "scan", "policy": asdict(policy)}
-        self._load(request)
+        self._load(policy)
         deadline += SCAN_DEADLINE_PER_MB * (sum(map(len, texts)) / 1e6)
         try:
-            answer = self._ask({**request, "texts": texts}, deadline, again=len(texts) == 1)
+            scanned: list[Scrubbed | None] = self._ask(("scan", texts, policy), deadline, again=len(texts) == 1)
         except LostError:
             return None
-        return scrubbed_from_json(texts, answer)
+        return scanned
 
-    def _load(self, request: Message) -> None:
+    def _load(self, policy: Policy) -> None:
         """Have the rules loaded, which is asked for on its own: that it fails is no text's fault."""
         if self._ready is not None and self._ready == self.pid:
             return
         deadline, self._load_deadline = self._load_deadline, RELOAD_DEADLINE
         try:
-            self._ask({**request, "texts": []}, deadline)
+            self._ask(("scan", [], policy), deadline)
         except LostError as error:
             raise WorkerError("the scanner's rules cannot be loaded", error.what, "see the log") from error
         self._ready = self.pid
 
     def answer(self, ask: Ask, backend: str, deadline: timedelta) -> Reply:
         """The answer to a question, of a backend that needs nothing but the question."""
-        result = result_from_json(self._ask({"do": "answer", "backend": backend, "ask": ask_to_json(ask)}, deadline))
+        result: Reply | Failure = self._ask(("answer", backend, _sendable(ask)), deadline)
         if isinstance(result, Failure):
             raise WorkerError(result.what, f"backend {backend}")
         return result
@@ -239,15 +224,15 @@ class Worker:
                 it had asked may have to be paid.
             MemorydError: the backend failed.
         """
-        request = {"do": "answer", "backend": "openai", "ask": ask_to_json(ask), "endpoint": asdict(endpoint)}
         deadline = timedelta(seconds=endpoint.timeout) + MODEL_GRACE
-        return result_from_json(self._ask(request, deadline, again=False))
+        result: Reply | Failure = self._ask(("answer", "openai", _sendable(ask), endpoint), deadline, again=False)
+        return result
 
     def embed(self, texts: Sequence[str]) -> list[bytes | None]:
         """What each text means, as a vector of signed bytes; None for one that holds no word."""
         deadline = EMBED_DEADLINE + EMBED_DEADLINE_PER_TEXT * len(texts)
-        answer = self._ask({"do": "embed", "texts": list(texts)}, deadline, again=False)
-        return [None if one is None else base64.b64decode(one) for one in answer["vectors"]]
+        vectors: list[bytes | None] = self._ask(("embed", list(texts)), deadline, again=False)
+        return vectors
 
     def tick(self, now_monotonic: float) -> None:
         """Stop the child if it has been idle for long enough; never waits for one that is at work."""
@@ -272,7 +257,8 @@ class Worker:
         finally:
             self._turn.release()
 
-    def _ask(self, request: Message, deadline: timedelta, *, again: bool = True) -> Message:
+    def _ask(self, request: tuple[Any, ...], deadline: timedelta, *, again: bool = True) -> Any:
+        """Send an operation and its arguments, and return its result."""
         with self._turn:
             self._refuse_if_closed()
             try:
@@ -280,15 +266,15 @@ class Worker:
             except _GoneError as error:
                 self._refuse_if_closed()
                 if not again:
-                    raise LostError("the worker died", f"operation {request['do']}", "see the log") from error
+                    raise LostError("the worker died", f"operation {request[0]}", "see the log") from error
                 _log.warning("worker died; asking a new one")
                 try:
                     answer = self._ask_once(request, deadline)
                 except _GoneError as twice:
-                    raise LostError("the worker died twice", f"operation {request['do']}", "see the log") from twice
+                    raise LostError("the worker died twice", f"operation {request[0]}", "see the log") from twice
             self._used_at = time.monotonic()
-        if not answer["ok"]:
-            raise _ERRORS.get(answer["code"], MemorydError)(answer["what"], answer["where"], answer["hint"])
+        if isinstance(answer, MemorydError):
+            raise answer
         return answer
 
     def _refuse_if_closed(self) -> None:
@@ -297,50 +283,58 @@ class Worker:
                 "the worker has been stopped", "", "memoryd is ending; the work is done at its next start"
             )
 
-    def _ask_once(self, request: Message, deadline: timedelta) -> Message:
-        child = self._running()
-        pipes = child.stdin, child.stdout
-        assert pipes[0] is not None  # noqa: S101 - both are pipes, see _start
-        assert pipes[1] is not None  # noqa: S101
-        with _killed_after(child, deadline) as late:
-            answer = _exchange(pipes[0], pipes[1], request)
-        if answer is None or not isinstance(answer.get("ok"), bool):
+    def _ask_once(self, request: tuple[Any, ...], deadline: timedelta) -> Any:
+        child, connection = self._running()
+        late_at = time.monotonic() + deadline.total_seconds()
+        timer = threading.Timer(deadline.total_seconds(), child.kill)  # which ends every wait for its socket
+        timer.daemon = True
+        timer.start()
+        try:
+            connection.send(request)
+            return connection.recv()
+        except Exception as error:  # the child is gone, or what it sent is no answer
             self._stop()
             self._refuse_if_closed()
-            if late.is_set():
+            if time.monotonic() >= late_at:
                 what = f"the worker had not answered after {deadline.total_seconds():g} s"
-                raise LostError(what, f"operation {request['do']}", "the machine may be overloaded")
-            raise _GoneError
-        return answer
+                raise LostError(what, f"operation {request[0]}", "the machine may be overloaded") from error
+            raise _GoneError from error
+        finally:
+            timer.cancel()
 
-    def _running(self) -> subprocess.Popen[bytes]:
-        if self._child is None or self._child.poll() is not None:
+    def _running(self) -> tuple[subprocess.Popen[bytes], Connection]:
+        if self._child is None or self._connection is None or self._child.poll() is not None:
             self._stop()
-            self._child = self._start()
-        return self._child
+            self._child, self._connection = self._start()
+        return self._child, self._connection
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> tuple[subprocess.Popen[bytes], Connection]:
+        from multiprocessing import Pipe  # a process that asks nothing starts without it
+
         root = str(Path(memoryd.__file__).resolve().parent.parent)
         # A process that is closed against modules of the environment has children that are.
         closed = "-I" if sys.flags.isolated else "-P"
         command = [sys.executable, closed, "-c", _BOOT, root, str(self._state_dir), self._name]
-        pipe = subprocess.PIPE
+        ours, theirs = Pipe()
         try:
-            child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, close_fds=True)
+            with theirs:
+                child = subprocess.Popen(
+                    command, stdin=theirs.fileno(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+                )
         except OSError as error:
+            ours.close()
             raise WorkerError(f"cannot be started: {error.strerror}", sys.executable) from error
-        # Not a daemon thread of any state: it ends with the child's stderr.
-        threading.Thread(target=_drain, args=(child,), name="worker-stderr", daemon=True).start()
-        return child
+        # Not a daemon thread of any state: it ends with the child's output.
+        threading.Thread(target=_drain, args=(child,), name="worker-output", daemon=True).start()
+        return child, ours
 
     def _stop(self) -> None:
         child, self._child = self._child, None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
         if child is None:
             return
-        for pipe in (child.stdin, child.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
         try:
             child.wait(STOP_DEADLINE.total_seconds())
         except subprocess.TimeoutExpired:
@@ -368,17 +362,6 @@ def _batches(texts: Sequence[str], most: int) -> Iterator[list[str]]:
         yield batch
 
 
-def _first_parts(texts: Sequence[str], known: Mapping[int, int]) -> Iterator[_Part]:
-    """What is new in batches; then what was left over or lost before, what was lost alone at the very end."""
-    new = [place for place in range(len(texts)) if place not in known]
-    at = 0
-    for batch in _batches([texts[place] for place in new], SCAN_CHARACTERS):
-        yield _Part(new[at : at + len(batch)], SCAN_DEADLINE)
-        at += len(batch)
-    for size in sorted(set(known.values()), reverse=True):
-        yield from _parts([place for place, its in known.items() if its == size], max(size, 1))
-
-
 def _parts(places: Sequence[int], size: int) -> Iterator[_Part]:
     return (_Part(places[at : at + size], SCAN_AGAIN_DEADLINE) for at in range(0, len(places), size))
 
@@ -387,36 +370,15 @@ def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-@contextlib.contextmanager
-def _killed_after(child: subprocess.Popen[bytes], deadline: timedelta) -> Iterator[threading.Event]:
-    """Kill the child at the deadline, which ends every wait for its pipes; the event says that it was."""
-    late = threading.Event()
-
-    def kill() -> None:
-        late.set()
-        child.kill()
-
-    timer = threading.Timer(deadline.total_seconds(), kill)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield late
-    finally:
-        timer.cancel()
-
-
-def _exchange(requests: IO[bytes], answers: IO[bytes], request: Message) -> Message | None:
-    try:
-        send(requests, request)
-        return receive(answers)
-    except (OSError, ValueError):  # a broken pipe, or half an answer
-        return None
+def _sendable(ask: Ask) -> Ask:
+    """A question without what its job keeps with it, which is no concern of a backend."""
+    return replace(ask, state=None, about=None)
 
 
 def _drain(child: subprocess.Popen[bytes]) -> None:
-    """Keep the child's stderr from filling up. Only its size is logged: a library may have printed content."""
-    if child.stderr is not None:
-        with child.stderr as pipe:
+    """Keep the child's output from filling up. Only its size is logged: a library may have printed content."""
+    if child.stdout is not None:
+        with child.stdout as pipe:
             size = sum(len(line) for line in pipe)
         if size:
-            _log.warning("worker wrote to stderr: %d bytes", size)
+            _log.warning("worker wrote %d bytes to its output", size)

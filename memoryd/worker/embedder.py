@@ -8,7 +8,6 @@ Apache-2.0). Both are loaded when a text first comes.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import lzma
 from functools import cached_property
@@ -40,11 +39,11 @@ def missing() -> list[str]:
 class Embedder:
     """Makes vectors, of one text at a time: what else is in a batch would change them."""
 
-    def embed(self, texts: Sequence[str]) -> list[str | None]:
-        """The vector of each text as 384 signed bytes in base64; None for one that holds no word."""
+    def embed(self, texts: Sequence[str]) -> list[bytes | None]:
+        """The vector of each text as 384 signed bytes; None for one that holds no word."""
         return [self._embed(text) for text in texts]
 
-    def _embed(self, text: str) -> str | None:
+    def _embed(self, text: str) -> bytes | None:
         import numpy as np
 
         pieces = self._tokenizer.encode(text[:CHARACTERS].encode("utf-8", "replace").decode()).ids
@@ -54,8 +53,8 @@ class Embedder:
         feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
         # The mean over the pieces, as the model's own card pools them; of its direction only the ratios count.
         mean = self._session.run(None, feed)[0][0].mean(axis=0)
-        scaled = np.rint(mean * (127 / (np.abs(mean).max() + 1e-9))).astype(np.int8)
-        return base64.b64encode(scaled.tobytes()).decode()
+        vector: bytes = np.rint(mean * (127 / (np.abs(mean).max() + 1e-9))).astype(np.int8).tobytes()
+        return vector
 
     @cached_property
     def _session(self) -> Any:

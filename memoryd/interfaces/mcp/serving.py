@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import uvicorn
 from mcp.server.stdio import stdio_server
-from mcp.server.transport_security import TransportSecuritySettings
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from memoryd.interfaces.mcp.calls import Kind
-from memoryd.interfaces.mcp.loopback import LARGEST_BODY, NAMES, PATH, Loopback
+from memoryd.interfaces.mcp.loopback import LARGEST_BODY, PATH, Loopback
 from memoryd.interfaces.mcp.unanswered import Input, Output, Unanswered
 
 if TYPE_CHECKING:
@@ -71,19 +70,14 @@ async def over_http(
     server: Server[Any], calls: Calls, scrubber: Scrubber, listener: socket.socket, token: str, log: Log
 ) -> None:
     """Serve this machine until a signal comes."""
-    port = listener.getsockname()[1]
-    hosts = [f"{name}:{port}" for name in NAMES]
     inner = server.streamable_http_app(
         streamable_http_path=PATH,
         json_response=True,
         stateless_http=True,
         max_request_body_size=LARGEST_BODY,
-        transport_security=TransportSecuritySettings(
-            allowed_hosts=hosts, allowed_origins=[f"http://{host}" for host in hosts]
-        ),
     )
     config = uvicorn.Config(
-        Loopback(inner, port, token, log),
+        Loopback(inner, listener.getsockname()[1], token, log),
         http=Impatient,
         ws="none",
         log_config=None,

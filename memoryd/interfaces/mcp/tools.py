@@ -14,7 +14,7 @@ import re
 from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import date
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from memoryd.engine import excerpt
 from memoryd.engine.clock import Clock
@@ -27,7 +27,7 @@ from memoryd.interfaces import grants, recall, work
 from memoryd.interfaces.mcp import values
 from memoryd.recall.ranking import SESSION
 from memoryd.text.neutral import neutral, neutral_markdown
-from memoryd.transcripts.injected import unmarked
+from memoryd.transcripts.injected import CLOSE, OPEN, unmarked
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -45,6 +45,10 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+\Z")
 _TURN = re.compile(r"^\[(\d+)\] .*\n(?:    .*\n)*", re.MULTILINE)
 _WITHOUT = "memory_search searches all that is remembered, memory_get reads it, memory_update changes MEMORY.md"
 OPEN_STATES = frozenset({"requested", "given"})
+# Of a refinement's answer, beside what is said in words and ids: tokens of the core, those by which it may shrink
+# further, and those of details that the new text leaves out.
+_COUNTED = ("core_tokens", "may_shrink_by", "changes_left", "lost_tokens")
+_ASKS = ("id", "state", "uid", "purpose", "seconds", "requested_at", "expires_at")  # of a person's request
 
 
 class Memory:
@@ -69,45 +73,43 @@ class Memory:
         """Let go of the index, and end the scanner."""
         self._open.close()
 
-    def search(self, asked: values.Search) -> values.Found:
-        """Find what is remembered."""
+    def search(self, asked: values.Search) -> dict[str, Any]:
+        """Find what is remembered, the most relevant first."""
         after, before = (None if day is None else date.fromisoformat(day) for day in (asked.after, asked.before))
         narrowing = Narrowing(asked.tier, frozenset(asked.tags), after, before, asked.limit)
         recall.require_days(narrowing)
         hits = self._recall.search(self.agent, asked.query, narrowing)
-        return values.Found(hits=list(map(_hit, hits)))
+        return _remembered(hits=list(map(_hit, hits)))
 
-    def get(self, asked: values.Get) -> values.Lines:
+    def get(self, asked: values.Get) -> dict[str, Any]:
         """Read lines of a file of the workspace, turns of a session, a fact."""
         return self._lines(asked.path, Span(asked.first_line, asked.lines))
 
-    def save(self, asked: values.Save) -> values.Written:
+    def save(self, asked: values.Save) -> dict[str, Any]:
         """Write a note into the day's file."""
-        return values.Written.model_validate(
-            recall.written(work.save(self._settings, self.agent, asked.text, witnessed=True))
-        )
+        return recall.written(work.save(self._settings, self.agent, asked.text, witnessed=True))
 
-    def update(self, asked: values.Update) -> values.Written:
+    def update(self, asked: values.Update) -> dict[str, Any]:
         """Change `MEMORY.md` through the guards."""
         row = work.update(self._settings, self.agent, append=asked.append, replace=asked.replace, witnessed=True)
-        return values.Written.model_validate(recall.written(row))
+        return recall.written(row)
 
-    def refine(self, tool: str, asked: values.Arguments) -> values.Refined:
+    def refine(self, tool: str, asked: values.Arguments) -> dict[str, Any]:
         """Carry out one call of the agent's own refinement; a search needs none."""
         arguments = asked.model_dump_json(by_alias=True, exclude_none=True)
         row, answer = work.call_knife(self._settings, self.agent, tool, arguments)
-        told = {name: value for name, value in (answer or {}).items() if name in values.Refined.model_fields}
-        for name in ("error", "allowed"):
-            told |= {name: _one_line(told[name])} if name in told else {}
-        told["memories"] = [_one_line(line) for line in told.get("memories", ())]
+        answered: dict[str, Any] = answer or {}
+        said = {name: answered.get(name) for name in ("error", "allowed", *_COUNTED)}
+        told: dict[str, Any] = {name: _one_line(one) if isinstance(one, str) else one for name, one in said.items()}
+        told["new_ids"] = answered.get("new_ids", [])
+        told["memories"] = [_one_line(line) for line in answered.get("memories", ())]
         if row is None:
-            return values.Refined(**told)
+            return _remembered(over=False, **told)
         if answer is None and REFINE not in row["receipt"]:
             why = _one_line(row["error"] or row["why"] or row["state"])
             told |= {"error": f"there is no refinement, so {tool} did nothing: {why}", "allowed": _WITHOUT}
-        return values.Refined(
-            run=row["id"], over=answer is None, state=row["state"], why=_one_line(row["why"] or "") or None, **told
-        )
+        told |= {"run": row["id"], "state": row["state"], "why": _one_line(row["why"] or "") or None}
+        return _remembered(over=answer is None, **told)
 
     def refinement_due(self) -> str:
         """What is said to an agent whose core is due for a refinement; empty where it is not."""
@@ -121,7 +123,7 @@ class Memory:
             " complete_refinement ends it."
         )
 
-    def consent(self, asked: values.Consent) -> values.Requests:
+    def consent(self, asked: values.Consent) -> dict[str, Any]:
         """List who asks to read the memory, and who may; or answer one of them."""
         if self.agent.privacy == "open":
             hint = "people's access is asked for where the configuration says privacy: silo"
@@ -131,10 +133,8 @@ class Memory:
                 found = [silo.answer(asked.request, consents=asked.answer == "yes")]
             else:
                 found = [one for one in silo.all() if one.state in OPEN_STATES]
-        rows = [grants.row_of(one) for one in found]
-        for row in rows:
-            row["purpose"] = _one_line(row["purpose"])
-        return values.Requests(requests=[values.Request.model_validate(row) for row in rows])
+        rows = [{name: getattr(one, name) for name in _ASKS} | {"purpose": _one_line(one.purpose)} for one in found]
+        return _remembered(requests=rows)
 
     # --- resources ----------------------------------------------------------------------------------------------------
 
@@ -154,8 +154,9 @@ class Memory:
         if path is None:
             raise NotFoundError("there is no such resource now", f"memory://{name[:40]}", "resources/list has them")
         lines = self._lines(path, Span(1, values.MOST_LINES))
-        more = "" if lines.next_line is None else f"\n... memory_get {path} from line {lines.next_line} on has the rest"
-        return f"{lines.about}\n{lines.text}{more}\n{lines.until}\n"
+        rest = lines["next_line"]
+        more = "" if rest is None else f"\n... memory_get {path} from line {rest} on has the rest"
+        return f"{OPEN}\n{lines['text']}{more}\n{CLOSE}\n"
 
     def _is_there(self, path: str) -> bool:
         try:
@@ -163,7 +164,7 @@ class Memory:
         except StateError:
             return False  # a link, a pipe, a second name: it is not read
 
-    def _lines(self, path: str, span: Span) -> values.Lines:
+    def _lines(self, path: str, span: Span) -> dict[str, Any]:
         found = excerpt.get(
             self.agent, path, span, database=work.database(self._settings), redact=self.scrubber.redact_own
         )
@@ -178,7 +179,7 @@ class Memory:
             room -= len(clean)
         rest = [number for number, _ in units[len(told) :]]
         last = rest[0] - 1 if rest else found.last_line
-        return values.Lines(
+        return _remembered(
             path=_one_line(found.path),
             first_line=found.first_line,
             last_line=last,
@@ -202,9 +203,13 @@ def _units(found: Excerpt) -> list[tuple[int, str]]:
     return list(enumerate(_LINE.findall(found.text), found.first_line))
 
 
-def _hit(hit: Hit) -> values.Hit:
-    clean = {name: _one_line(getattr(hit, name)) for name in ("path", "snippet", "why")}
-    return values.Hit(**asdict(hit) | clean)
+def _remembered(**told: Any) -> dict[str, Any]:
+    """What holds remembered text, between the marks by which ingest knows it, first and last."""
+    return {"about": OPEN, **told, "until": CLOSE}
+
+
+def _hit(hit: Hit) -> dict[str, Any]:
+    return asdict(hit) | {name: _one_line(getattr(hit, name)) for name in ("path", "snippet", "why")}
 
 
 def _one_line(text: str) -> str:

@@ -1,13 +1,11 @@
-"""What the tools take, as the schemas say it, and what they give. Every text and number taken has its bounds."""
+"""What the tools take, as the schemas say it. Every text and number taken has its bounds."""
 
 from __future__ import annotations
 
 from datetime import date
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
-
-from memoryd.transcripts.injected import CLOSE, OPEN
 
 LONGEST_QUERY = 1_000  # characters, as all of these
 LONGEST_PATH = 1_024
@@ -16,8 +14,6 @@ LONGEST_MEMORY = 1_200
 LONGEST_CORE = 200_000
 MOST_HITS = 50
 MOST_LINES = 2_000
-
-_WELL = frozenset({"succeeded", "proposed", "skipped"})  # how a refinement ends that its agent has completed
 
 
 def _day(text: str) -> str:
@@ -32,18 +28,24 @@ Day = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$"), AfterValidator(_day)
 
 
 class Arguments(BaseModel):
-    """What a tool takes; what it does not know is refused."""
+    """What a tool takes; what it does not know is refused.
+
+    For the tools of `MEMORY.md` itself the docstring is the description that an agent reads.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
 
-class Search(Arguments):
-    """What memory_search takes."""
+def _text(most: int, description: str, default: Any = ...) -> Any:
+    """A text with something in it, of so many characters at most; needed unless there is a default."""
+    return Field(default, min_length=1, max_length=most, description=description)
 
-    query: str = Field(
-        min_length=1,
-        max_length=LONGEST_QUERY,
-        description='Any text: words, "phrases", prefix*, names such as snake_case, src/app.py or E1234.',
+
+class Search(Arguments):
+    """Find what is remembered of earlier sessions: decisions, preferences, facts, notes, and what was said."""
+
+    query: str = _text(
+        LONGEST_QUERY, 'Any text: words, "phrases", prefix*, names such as snake_case, src/app.py or E1234.'
     )
     tier: Literal["core", "daily", "recent", "archive", "fact", "session"] | None = Field(
         default=None, description="Only what lies there; everywhere by default."
@@ -57,41 +59,36 @@ class Search(Arguments):
 
 
 class Get(Arguments):
-    """What memory_get takes."""
+    """Read lines of a memory file, turns of session:ID, or fact:ID, as memory_search names them.
 
-    path: str = Field(
-        min_length=1,
-        max_length=LONGEST_PATH,
-        description="A memory file, such as MEMORY.md or memory/2026-03-04.md; session:ID, fact:ID; the id of a hit.",
+    The text is as it is remembered, but for what a reader could take for markup or a role.
+    """
+
+    path: str = _text(
+        LONGEST_PATH, "A memory file, such as MEMORY.md or memory/2026-03-04.md; session:ID, fact:ID; the id of a hit."
     )
     first_line: int = Field(default=1, ge=1, le=1_000_000_000, description="The first line; of a session, the turn.")
     lines: int = Field(default=200, ge=1, le=MOST_LINES, description="How many lines at most.")
 
 
 class Save(Arguments):
-    """What memory_save takes."""
+    """Write a note into today's file. Secrets in it are masked."""
 
-    text: str = Field(
-        min_length=1,
-        max_length=LONGEST_NOTE,
-        description="What happened or was learned, in sentences that can be understood without this conversation.",
+    text: str = _text(
+        LONGEST_NOTE, "What happened or was learned, in sentences that can be understood without this conversation."
     )
 
 
 class Update(Arguments):
-    """What memory_update takes."""
+    """Add one memory to MEMORY.md (append), or make it another text (replace).
 
-    append: str | None = Field(
-        default=None,
-        min_length=1,
-        max_length=LONGEST_MEMORY,
-        description="One memory that MEMORY.md is to have as well.",
-    )
-    replace: str | None = Field(
-        None,
-        min_length=1,
-        max_length=LONGEST_CORE,
-        description="All of MEMORY.md as it is to be, in Markdown. What it leaves out ends, guards permitting.",
+    A rule, or something about the user, must be a sentence that the user typed, letter by letter; else it becomes a
+    note. `memoryd rollback` brings back what was there.
+    """
+
+    append: str | None = _text(LONGEST_MEMORY, "One memory that MEMORY.md is to have as well.", None)
+    replace: str | None = _text(
+        LONGEST_CORE, "All of MEMORY.md as it is to be, in Markdown. What it leaves out ends, guards permitting.", None
     )
 
     @model_validator(mode="after")
@@ -102,7 +99,10 @@ class Update(Arguments):
 
 
 class Consent(Arguments):
-    """What memory_consent takes."""
+    """Without arguments: who asks to read this memory, for what and how long, and who may now.
+
+    With request and answer: let a person read for that time, or not. It is your own choice.
+    """
 
     request: str | None = Field(default=None, pattern=r"^grant_[0-9a-f]{8}$", description="The id of a request.")
     answer: Literal["yes", "no"] | None = Field(
@@ -152,115 +152,4 @@ class OneMemory(Arguments):
 class CompleteRefinement(Arguments):
     """What complete_refinement takes."""
 
-    summary: str = Field(
-        min_length=1, max_length=2_000, description="What you have done; it is shown beside the counts."
-    )
-
-
-class Given(BaseModel):
-    """What a tool gives."""
-
-    def is_error(self) -> bool:
-        """Whether it says why nothing was done, or was taken back."""
-        return False
-
-
-class Remembered(Given):
-    """What holds remembered text: between its first and its last field, which are the mark ingest knows it by.
-
-    The names keep their places also where a program sorts them.
-    """
-
-    about: str = OPEN
-
-
-class Hit(BaseModel):
-    """One thing that was found."""
-
-    path: str  # What memory_get takes.
-    first_line: int
-    last_line: int
-    snippet: str
-    score: float  # Only comparable within one search.
-    tier: str
-    why: str  # Which words stand where, and what else raised the score.
-    id: str | None  # Of the memory, where it is one.
-    day: str | None
-    said_by: str | None  # Whose words a turn is; tool: what a tool put out, from outside.
-
-
-class Found(Remembered):
-    """What memory_search gives."""
-
-    hits: list[Hit]  # The most relevant first.
-    until: str = CLOSE
-
-
-class Lines(Remembered):
-    """What memory_get gives."""
-
-    path: str
-    first_line: int
-    last_line: int
-    total_lines: int
-    text: str
-    next_line: int | None  # Where the rest begins, if there is one.
-    until: str = CLOSE
-
-
-class Unsupported(BaseModel):
-    """What of a text is not kept as it was given."""
-
-    why: str
-    lines: int  # So many are in the day's file in place of MEMORY.md, or there without a word or a label.
-
-
-class Written(Given):
-    """What memory_save and memory_update give."""
-
-    run: str  # What `memoryd rollback` takes.
-    state: str
-    why: str | None
-    files: list[str]
-    unsupported: Unsupported | None = None  # Why it is less than was given, if it is.
-
-
-class Request(BaseModel):
-    """A person's request to read what the agent remembers."""
-
-    id: str
-    state: str
-    uid: int  # The user who asks.
-    purpose: str
-    seconds: int  # How long they could read from the consent on.
-    requested_at: str
-    expires_at: str | None
-
-
-class Requests(Remembered):
-    """What memory_consent gives."""
-
-    requests: list[Request]
-    until: str = CLOSE
-
-
-class Refined(Remembered):
-    """What a tool of a refinement gives."""
-
-    run: str | None = None  # The refinement, which `memoryd rollback` takes.
-    over: bool = False  # It has ended: state and why say how.
-    state: str | None = None
-    why: str | None = None
-    error: str | None = None  # Why nothing was done.
-    allowed: str | None = None  # What can be done instead.
-    new_ids: list[str] = []
-    memories: list[str] = []  # What was found: id, day, tokens, tags, text.
-    core_tokens: int | None = None
-    may_shrink_by: int | None = None  # Tokens by which the core may shrink further.
-    changes_left: int | None = None
-    lost_tokens: int | None = None  # Tokens of details that the new text leaves out.
-    until: str = CLOSE
-
-    def is_error(self) -> bool:
-        """Whether the call was refused, or ended the refinement otherwise than well."""
-        return self.error is not None or (self.over and self.state not in _WELL)
+    summary: str = _text(2_000, "What you have done; it is shown beside the counts.")

@@ -1,0 +1,56 @@
+"""Run one SQL statement inside a transaction, and return its result in the form that the caller needs.
+
+The values follow the statement one by one. A list or a tuple is passed as JSON, for `json_each`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import Connection, CursorResult, RowMapping
+
+
+def run(connection: Connection, sql: str, *values: object) -> CursorResult[*tuple[Any, ...]]:
+    """Run a statement; returns SQLAlchemy's own result."""
+    given = tuple(json.dumps(one) if isinstance(one, list | tuple) else one for one in values)
+    return connection.exec_driver_sql(sql, given)
+
+
+def rows(connection: Connection, sql: str, *values: object) -> Sequence[Any]:
+    """Return all rows as tuples."""
+    return run(connection, sql, *values).all()
+
+
+def mappings(connection: Connection, sql: str, *values: object) -> Sequence[RowMapping]:
+    """Return all rows by the names of their columns."""
+    return run(connection, sql, *values).mappings().all()
+
+
+def column(connection: Connection, sql: str, *values: object) -> list[Any]:
+    """Return the first column of all rows."""
+    return [row[0] for row in run(connection, sql, *values)]
+
+
+def exists(connection: Connection, sql: str, *values: object) -> bool:
+    """Say whether there is any row."""
+    return run(connection, sql, *values).first() is not None
+
+
+def number(connection: Connection, sql: str, *values: object) -> int:
+    """Return the first column of the first row as a number; 0 where there is none."""
+    return int(run(connection, sql, *values).scalar() or 0)
+
+
+def text(connection: Connection, sql: str, *values: object) -> str | None:
+    """Return the first column of the first row as a text; None where there is none."""
+    found: str | None = run(connection, sql, *values).scalar()
+    return found
+
+
+def changed(connection: Connection, sql: str, *values: object) -> bool:
+    """Change rows; say whether it was exactly one."""
+    return run(connection, sql, *values).rowcount == 1
