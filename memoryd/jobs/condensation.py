@@ -263,7 +263,10 @@ def _named(draft: Draft, answers: Mapping[str, Answer | None]) -> dict[str, tupl
         for detail in details:
             part = max(parts, key=lambda one: overlap(detail, one.content))
             held = found.setdefault(part.id, [])
-            if normal.same(detail) not in map(normal.same, held):
+            said = stems(detail)
+            if not any(said <= stems(one) if said else normal.same(detail) == normal.same(one) for one in held):
+                # The author and the reader often name the same loss, one in more words.
+                held[:] = [one for one in held if not said or not stems(one) <= said]
                 held.append(detail)
 
     add(draft.dropped, draft.parts)

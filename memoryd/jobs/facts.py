@@ -239,7 +239,7 @@ def _reading(inputs: FactsInputs, gathered: _Gathered, parsed: facts_reply.Parse
         inputs.judges.cues,
         inputs.judges.verify,
         offline=answer.backend == OFFLINE,
-        foreign=foreign.found,
+        foreign=foreign.outside,
         known=inputs.judges.known,
     )
     # A fact was shown, so that a claim may name it; no claim can cite it.

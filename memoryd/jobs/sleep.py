@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime, tzinfo
 
+    from memoryd.jobs.pieces import Piece
     from memoryd.transcripts.turn import StoredTurn
 
 CONSUMER = "sleep"
@@ -222,18 +223,27 @@ def _judging(
     today = inputs.now.astimezone(inputs.tz).date()
     days = {one.id: date.fromisoformat(one.at[:10]) if one.at else today for one in gathered.material}
     made = context_of(
-        Pieces.of(gathered.pieces),
+        Pieces.of(_without_echoes(one, foreign) for one in gathered.pieces),
         days,
         inputs.judges.cues,
         inputs.judges.verify,
         offline=offline,
-        foreign=foreign.found,
+        foreign=foreign.outside,
         known=inputs.judges.known,
         about=PurePosixPath(inputs.folder).name if inputs.folder else "",
     )
     lines = (_claim(f"s{number}", told, None) for number, told in enumerate(parsed.summary, 1))
     memories = (_claim(f"c{number}", one, one) for number, one in enumerate(parsed.memories, 1))
     return Judging(made, (*lines, *memories))
+
+
+def _without_echoes(piece: Piece, foreign: Foreign) -> Piece:
+    """Return a piece in which what the assistant only repeats from outside is from outside."""
+    lines = (
+        replace(line, lane=Lane.OUTSIDE) if line.lane is Lane.ASSISTANT and foreign.echoes(line.text) else line
+        for line in piece.lines
+    )
+    return replace(piece, lines=tuple(lines))
 
 
 def _claim(name: str, told: reply.Told | NewMemory, memory: NewMemory | None) -> Claim:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.ledger import remotes
 from memoryd.ledger.disguise import folded, placed, squeezed
-from memoryd.text import voice
+from memoryd.text import prose, voice
 from memoryd.transcripts.turn import Kind, Origin
 
 if TYPE_CHECKING:
@@ -126,6 +126,9 @@ _DOTTED = re.compile(r"(?:://|@|www\.)[^\s/]*$")
 _SEP = r"[\W_]{0,4}"
 _LETTER = re.compile(rf"[{_L}]")
 _TRAILING = ".,:;!?*_~…\"'"
+_CLAUSE = re.compile(r"[:：;；\n\"“”„«»「」『』()]+")  # noqa: RUF001
+_FEWEST_ECHOED = 20  # letters of a clause that nobody writes twice by chance; of scripts without spaces, …
+_FEWEST_WIDE = 8
 
 
 class _Candidate(NamedTuple):
@@ -147,6 +150,28 @@ class Foreign:
     def found(self, text: str) -> tuple[str, ...]:
         """Return the foreign tokens that `text` holds, as written there."""
         return tuple(dict.fromkeys(text[start:end] for start, end in self._spans(text, _REPLACED)))
+
+    def outside(self, text: str) -> tuple[str, ...]:
+        """Return the foreign tokens that `text` holds; the whole text where it only repeats outside text."""
+        return self.found(text) or ((text,) if self.echoes(text) else ())
+
+    def echoes(self, text: str) -> bool:
+        """Return whether `text` has a clause, word for word, that outside text brought up and nobody typed.
+
+        The assistant may read an order out, and so make it seem its own, or offer it to be chosen.
+        """
+        return any(self._is_echo(squeezed(folded(part))) for part in (text, *_CLAUSE.split(text)))
+
+    def _is_echo(self, key: str) -> bool:
+        least = _FEWEST_WIDE if any(map(prose.is_wide, key)) else _FEWEST_ECHOED
+        flat, starts = self._flat
+        at = flat.find(key) if len(key) >= least else -1
+        if at < 0:
+            return False
+        place = bisect_right(starts, at) - 1
+        if self._turns[place][1] or _is_of(self._stored[place], Origin.USER):
+            return False
+        return not any(key in squeezed(said) for said in self._typed)
 
     def without(self, text: str, session_id: str) -> str:
         """Return `text` with each foreign token, and the code or link around it, replaced by where to look it up."""
@@ -207,6 +232,11 @@ class Foreign:
         """The letters of all turns, and where those of each begin."""
         flat = [squeezed(text) for text, _ in self._turns]
         return "\n".join(flat), [0, *accumulate(len(one) + 1 for one in flat)]
+
+    @cached_property
+    def _typed(self) -> list[str]:
+        """The person's own words, folded."""
+        return [folded(voice.own(one.text)) for one in self._stored if _is_of(one, Origin.USER)]
 
     @cached_property
     def _paths(self) -> set[str]:
