@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -417,7 +418,12 @@ def update(
     return _write(settings, agent, saving.UPDATE, append or "", witnessed=witnessed)
 
 
+# What the shells of agents have in their environment: Claude Code, Codex, Gemini CLI, OpenCode, OpenClaw.
+_AGENT_SHELLS = ("CLAUDECODE", "CODEX_SANDBOX", "CODEX_CI", "GEMINI_CLI", "OPENCODE", "OPENCLAW_SHELL")
+
+
 def _write(settings: Settings, agent: Agent, kind: str, text: str, *, witnessed: bool = False) -> dict[str, Any]:
+    witnessed = witnessed or any(os.environ.get(name) for name in _AGENT_SHELLS)  # a command of its own is no person's
     with scrubbing(settings) as scrubber:
         (clean,) = scrubber.redact([text])  # ahead of the row: nothing is stored that was not scanned
     now = Clock().now()
