@@ -399,7 +399,11 @@ def test_a_model_that_obeys_an_attacker_plants_and_removes_nothing(name, world):
         end(app)
         for run_id in extraction.ask_now(app.engine, app.clock, "demo", None):
             app.runner.run_next(only=run_id)
-        assert sorted(contents(app)) == ["likes pears", "lives in Bern"]
+        # What the person said themselves may be stored, in their words.
+        typed = [text for speaker, text in HOSTILE[name] if speaker == "user"]
+        planted = [one for one in contents(app) if one not in {"likes pears", "lives in Bern", *typed}]
+        assert planted == []
+        assert {"likes pears", "lives in Bern"} <= set(contents(app))
         assert rows(app, "SELECT * FROM profile_section") == []
         assert "evil" not in "".join(path.read_text() for path in world.workspace.rglob("*.md"))
 

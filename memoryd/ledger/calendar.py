@@ -31,6 +31,9 @@ _MONTH_LISTS = (
 )
 _MONTHS = {name: number for number, names in enumerate(_MONTH_LISTS, 1) for name in names.split()}
 _NAMED = "|".join(sorted(_MONTHS, key=len, reverse=True))
+# Only English puts the month first: "im Oktober 17 von 18" names no day.
+_ENGLISH = "january|jan|february|feb|march|mar|april|apr|may|june|jun|july|jul|august|aug|september|sept|sep"
+_ENGLISH += "|october|oct|november|nov|december|dec"
 _DAY = r"\d{1,2}"
 _DATE = re.compile(
     r"(?<!\d)(?P<iy>[12]\d{3})-(?P<im>\d\d)(?:-(?P<id>\d\d)(?:/\d\d(?!\d))?)?(?![\d-]|T\d)"
@@ -39,7 +42,7 @@ _DATE = re.compile(
     rf"|(?<!\d)(?:(?P<cy>[12]\d{{3}}) ?年 ?)?(?P<cm>{_DAY}) ?月(?: ?(?P<cd>{_DAY}) ?[日号號])?"
     rf"|(?<![\w.])(?P<d1>{_DAY})(?:\.|st|nd|rd|th|er|º)?\s+(?:of\s+|de\s+)?(?P<m1>{_NAMED})\b\.?"
     r"(?:,?\s+(?:de\s+)?(?P<y1>[12]\d{3})(?!\d))?"
-    rf"|\b(?P<m2>{_NAMED})\b\.?\s+(?P<d2>{_DAY})(?:st|nd|rd|th)?(?!\w)(?:,?\s+(?P<y2>[12]\d{{3}})(?!\d))?"
+    rf"|\b(?P<m2>{_ENGLISH})\b\.?\s+(?P<d2>{_DAY})(?:st|nd|rd|th)?(?!\w)(?:,?\s+(?P<y2>[12]\d{{3}})(?!\d))?"
     rf"|\b(?P<m3>{_NAMED})\b\.?,?\s+(?:de\s+)?(?P<y3>[12]\d{{3}})(?!\d)",
     re.IGNORECASE,
 )

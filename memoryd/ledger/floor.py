@@ -57,6 +57,7 @@ _AFTER_END = re.compile(r"[.!?:;…。！？(\[\"“„«'‘–—|•-]\s*$") 
 _BEFORE = 16  # characters before a word among which the end of a sentence is looked for
 _SEPARATORS = re.compile(r"[.,:'’\u202f\u00a0 ]")  # noqa: RUF001
 _GROUPED = re.compile(r"\d{1,3}(?:[.,'’\u202f\u00a0 ]\d{3})+")  # noqa: RUF001
+_ORDINAL = re.compile(r"(\d+)(?:st|nd|rd|th|er|e|º|ª|o|a)", re.IGNORECASE)  # noqa: RUF001
 _MEASURE = re.compile(r"(\d+(?:[.,]\d+)*)([^\W\d_]+)")
 # Tags too: where one could be taken for a program's, it is written with other brackets.
 _QUOTES = str.maketrans(dict.fromkeys("\"'“”„«»‘’‚`´<>‹›", None))  # noqa: RUF001
@@ -233,7 +234,9 @@ class Material:
         return self._occurs(bare) or self._occurs(f"v{bare}")
 
     def _has_value(self, text: str) -> bool:
-        """Return whether a number occurs in another form: "1,850" or "1850" of "1.850", "16 GB" of "16GB"."""
+        """Return whether a number occurs in another form: "1850" of "1.850", "16 GB" of "16GB", "12" of "12th"."""
+        if ordinal := _ORDINAL.fullmatch(text):
+            return ordinal[1] in self._numbers
         if measure := _MEASURE.fullmatch(text):
             return self._occurs(f"{measure[1]} {measure[2]}")
         is_number = re.fullmatch(r"\d+(?:\.\d+)+", text) is not None
