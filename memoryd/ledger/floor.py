@@ -57,7 +57,7 @@ _AFTER_END = re.compile(r"[.!?:;…。！？(\[\"“„«'‘–—|•-]\s*$") 
 _BEFORE = 16  # characters before a word among which the end of a sentence is looked for
 _SEPARATORS = re.compile(r"[.,:'’\u202f\u00a0 ]")  # noqa: RUF001
 _GROUPED = re.compile(r"\d{1,3}(?:[.,'’\u202f\u00a0 ]\d{3})+")  # noqa: RUF001
-_ORDINAL = re.compile(r"(\d+)(?:st|nd|rd|th|er|e|º|ª|o|a)", re.IGNORECASE)  # noqa: RUF001
+_ORDINAL = re.compile(r"(\d+)(?:st|nd|rd|th|er|e|º|ª|o|a)", re.IGNORECASE)
 _MEASURE = re.compile(r"(\d+(?:[.,]\d+)*)([^\W\d_]+)")
 # Tags too: where one could be taken for a program's, it is written with other brackets.
 _QUOTES = str.maketrans(dict.fromkeys("\"'“”„«»‘’‚`´<>‹›", None))  # noqa: RUF001
