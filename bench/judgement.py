@@ -65,6 +65,14 @@ def _prompt(name: str) -> str:
     return resources.files("memoryd.jobs").joinpath(f"{name}.md").read_text("utf-8")
 
 
+_AGREES = {
+    (reader.Subject.SUPPORT, True): "newer-value",
+    (reader.Subject.SUPPORT, False): "supported",
+    (reader.Subject.SCOPE, False): "standing",
+    (reader.Subject.CLASS, False): "project",
+}
+
+
 @dataclass
 class Reading:
     """The recorded answers of a second reader, and the questions that have none."""
@@ -75,6 +83,7 @@ class Reading:
     batches: int = 0
     characters: int = 0
     says: str = ""  # one verdict to all, as a broken reader gives
+    agrees: bool = False  # it lets all claims pass but the decoys: what the other steps hold without a reader
     repairs: dict[str, dict[str, Any]] = field(default_factory=dict)  # how authors word a refused claim anew
     refused: dict[str, dict[str, Any]] = field(default_factory=dict)  # claims that were refused, without such a wording
     worded: dict[tuple[str, bool], set[str]] = field(default_factory=dict)  # the new wordings of a claim
@@ -99,6 +108,8 @@ class Reading:
                 continue
             self.asked += 1
             answer = Answer(self.says) if self.says else self.verdicts.get(question.key)
+            if self.agrees and (question.subject is not reader.Subject.CLASS or answer is None):
+                answer = Answer(_AGREES[question.subject, bool(question.replaces)])
             if answer is None:
                 self.open[question.key] = question
                 continue
@@ -597,7 +608,7 @@ def main() -> int:
     without(given.without)
     folders = {name: path for name, path in (("transcripts", given.transcripts), ("gold", given.gold)) if path}
     repairs = {} if given.unrepaired else load_repairs()
-    reading = Reading(load(), says="supported" if "reader" in given.without else given.says, repairs=repairs)
+    reading = Reading(load(), says=given.says, agrees="reader" in given.without, repairs=repairs)
     rows = [row for play in plays() for row in judged(play, folders, reading)]
     rows += trap_rows(json.loads((PLAYS / "scope_traps.json").read_text("utf-8")), reading)
     if given.aside or given.tuned:
