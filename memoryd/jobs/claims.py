@@ -153,6 +153,21 @@ class Judged:
         return tuple(line for one in self.cited for line in one.lines)
 
     @property
+    def ids(self) -> tuple[str, ...]:
+        """Return the ids of the sentences cited."""
+        return tuple(line.id for line in self.lines)
+
+    @property
+    def seqs(self) -> tuple[int, ...]:
+        """Return the numbers of the turns cited, each once."""
+        return tuple(dict.fromkeys(one.piece.seq for one in self.cited))
+
+    @property
+    def is_quoted(self) -> bool:
+        """Return whether its text is the words that it cites."""
+        return self.step is Step.QUOTE or self.outcome is Outcome.QUOTED
+
+    @property
     def user_words(self) -> str:
         """Return the user's words among what a refused claim cites, copied whole; empty where there are none."""
         own = [one for one in self.cited if any(line.lane is Lane.USER for line in one.evidence)]
@@ -163,7 +178,7 @@ class Judged:
         why = f"{self.why}: {self.token}" if self.token else self.why
         return {
             "claim": self.claim.text,
-            "cites": [line.id for line in self.lines] or list(self.claim.cites),
+            "cites": list(self.ids or self.claim.cites),
             "verdict": str(self.outcome),
             "why": why,
             "step": str(self.step),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 from typing import TYPE_CHECKING
 
 from memoryd.jobs.job import Quoted
@@ -80,6 +80,11 @@ def moment(at: str | None) -> datetime | None:
     if parsed is None or not _EARLIEST <= parsed.year <= _LATEST:
         return None
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+
+
+def days(material: Sequence[Quoted], today: date) -> dict[str, date]:
+    """Return the local day of each piece, by its id; what has no time counts as said today."""
+    return {one.id: date.fromisoformat(one.at[:10]) if one.at else today for one in material}
 
 
 def is_said(turn: StoredTurn) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from memoryd.ledger.lane import Lane
 from memoryd.text.content import overlap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
 
 JOB = "verify"
@@ -100,11 +100,11 @@ class Batch:
     questions: tuple[tuple[str, Question], ...]
     decoy: str = ""
 
-    def ask(self, instructions: str, state: object = None) -> Ask:
+    def ask(self, instructions: str) -> Ask:
         """Return the question to the model."""
         items = ",\n".join(_compact(one.shown(name)) for name, one in self.questions)
         items = items.replace("```", "\\u0060\\u0060\\u0060")  # no text closes the fence
-        return Ask(JOB, instructions, (), text=f"```json\n[{items}]\n```", state=state, about=self)
+        return Ask(JOB, instructions, (), text=f"```json\n[{items}]\n```", about=self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,71 +235,53 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """What was asked of a reader so far.
+    """What a reader has said.
 
     Attributes:
         answers: by the key of the question; None where there is no valid one, although it was asked twice.
-        missed: keys of questions that were left out once.
-        waiting: batches that are still to be asked.
         unread: there is no fit reader.
-        fooled: batches whose decoy the reader supported.
     """
 
     answers: Mapping[str, Answer | None] = field(default_factory=dict)
-    missed: frozenset[str] = frozenset()
-    waiting: tuple[Batch, ...] = ()
     unread: bool = False
-    fooled: int = 0
-
-    def prepared(
-        self,
-        questions: Callable[[Mapping[str, Answer | None]], Iterable[Question]],
-        known: Callable[[str], Answer | None],
-        spare: Sequence[Line],
-    ) -> Inquiry:
-        """Return this with the batches to ask next; it has none if nothing is open.
-
-        Args:
-            questions: gives all that is to be asked, as far as the answers so far tell.
-            known: gives the reader's answer of an earlier run to a question by its key.
-            spare: lines of the material, from which a decoy may get its evidence.
-        """
-        if self.waiting or self.unread:
-            return self
-        answers = dict(self.answers)
-        while opened := {one.key: one for one in questions(answers) if one.key not in answers}:
-            found: dict[str, Answer | None] = {}
-            found |= {key: answer for key in opened if (answer := known(key)) is not None}
-            if not found:
-                waiting = tuple(batches(opened.values(), spare))
-                if waiting:
-                    return replace(self, answers=answers, waiting=waiting)
-                found |= dict.fromkeys(opened)  # each is too long for a batch
-            answers |= found
-        return replace(self, answers=answers)
-
-    def unanswered(self) -> Inquiry:
-        """Return this where there is no fit reader to ask."""
-        return replace(self, waiting=(), unread=True)
-
-    def heard(self, reply: Reply, spare: Sequence[Line]) -> Inquiry:
-        """Take the reply to the batch that was asked last; what it leaves out is asked once more."""
-        if reply.backend == UNREAD:
-            return self.unanswered()
-        batch, *rest = self.waiting
-        found = read(batch, reply)
-        again = [one for one in found.missing if one.key not in self.missed]
-        over = {one.key for one in _asked(batch)} - {one.key for one in again}
-        return replace(
-            self,
-            answers={**self.answers, **dict.fromkeys(over), **found.answers},
-            missed=self.missed.union(one.key for one in again),
-            waiting=(*rest, *batches(again, spare)),
-            fooled=self.fooled + found.fooled,
-        )
 
 
-NOT_ASKED = Inquiry()
+def inquire(
+    questions: Callable[[Mapping[str, Answer | None]], Iterable[Question]],
+    known: Callable[[str], Answer | None],
+    spare: Sequence[Line],
+    instructions: str,
+    before: Mapping[str, Answer | None] | None = None,
+) -> Generator[Ask, Reply | None, Inquiry]:
+    """Ask a reader in batches until nothing is open; what a reply leaves out is asked once more.
+
+    Args:
+        questions: gives all that is to be asked, as far as the answers so far tell.
+        known: gives the reader's answer of an earlier run to a question by its key.
+        spare: lines of the material, from which a decoy may get its evidence.
+        instructions: of the reader.
+        before: answers that it has given already.
+    """
+    answers = dict(before or {})
+    missed: set[str] = set()
+    while opened := {one.key: one for one in questions(answers) if one.key not in answers}:
+        found = {key: answer for key in opened if (answer := known(key)) is not None}
+        waiting = [] if found else list(batches(opened.values(), spare))
+        # Where there is neither, each is too long for a batch.
+        answers |= found if found or waiting else dict.fromkeys(opened)
+        while waiting:
+            batch = waiting.pop(0)
+            reply = yield batch.ask(instructions)
+            if reply is None or reply.backend == UNREAD:
+                return Inquiry(answers, unread=True)
+            said = read(batch, reply)
+            again = {one.key: one for one in said.missing if one.key not in missed}
+            missed |= again.keys()
+            answers |= dict.fromkeys(one.key for one in _asked(batch) if one.key not in again)
+            answers |= said.answers
+            waiting += batches(again.values(), spare)
+    return Inquiry(answers)
+
 
 # ── calibration ──────────────────────────────────────────────────────────────────────────────────────────────────
 
