@@ -36,6 +36,7 @@ from memoryd.ledger.profile import Entry, Section
 from memoryd.llm import offline
 from memoryd.llm.cue_judge import CueJudge
 from memoryd.text.content import overlap
+from memoryd.text.json_values import values
 from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
 
 AT = "2025-03-04T10:00:00Z"
@@ -252,7 +253,7 @@ def test_what_a_tool_said_is_not_even_shown():
 
 def test_the_prompt_tells_the_grammar():
     prompt = resources.files("memoryd.jobs").joinpath("facts.md").read_text("utf-8")
-    example = next(one for one in facts_reply._objects(prompt) if "remove" in one)
+    example = next(one for one, _, _ in values(prompt) if "remove" in one)
     parsed = facts_reply.parse(Reply(json.dumps(example), "stop", "test"))
     assert (len(parsed.offered), len(parsed.removals), len(parsed.sections), parsed.unreadable) == (1, 1, 1, 0)
 
@@ -611,7 +612,7 @@ def test_an_option_launders_no_foreign_word():
 
 def test_the_example_of_the_prompt_passes_the_judging():
     prompt = resources.files("memoryd.jobs").joinpath("facts.md").read_text("utf-8")
-    example = next(one for one in facts_reply._objects(prompt) if "remove" in one)
+    example = next(one for one, _, _ in values(prompt) if "remove" in one)
     known = tuple(
         replace(OLD, id=one, content=text)
         for one, text in (("fact_0123abcd", "I run a clinic in Oslo."), ("fact_4567cdef", "I drink green tea."))

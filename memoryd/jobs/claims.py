@@ -199,9 +199,11 @@ class Cues(Protocol):
         """Return the class of what stands below a heading; None where the heading does not say."""
 
 
-def note_of(judged: Judged, folder: str | None) -> str | None:
+def note_of(judged: Judged, folder: str | None = None) -> str | None:
     """Return what makes a quotation understandable by itself: the question it answers, the project, the day."""
-    asked = next((one.piece.asked for one in judged.cited if one.piece.asked and not one.answer()), "")
+    cited = [one for one in judged.cited if not one.answer()]
+    pieces = (piece for one in cited for piece in (one.piece, *(behind for behind, _ in one.piece.behind)))
+    asked = next((piece.asked for piece in pieces if piece.asked), "")
     at = max((line.at[:10] for line in judged.lines if line.at), default="")
     project = PurePosixPath(folder).name if folder else ""
     parts = [f'asked: "{neutral(asked)}"' if asked else "", neutral(project), at]

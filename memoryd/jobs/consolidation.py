@@ -12,10 +12,10 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from memoryd.jobs.claims import NOT_USER, Claim, Old, Outcome, Step
+from memoryd.jobs.claims import NOT_USER, Claim, Old, Outcome, Step, note_of
 from memoryd.jobs.dream_reply import LetGo
 from memoryd.jobs.job import HEADINGS, MemoryType
-from memoryd.jobs.pieces import piece_of_text
+from memoryd.jobs.pieces import SPEAKERS, piece_of_text
 from memoryd.ledger.guards import Guard, RefusedOperation
 from memoryd.ledger.heading import NO_THEME, is_theme
 from memoryd.ledger.lane import FROM_ASSISTANT, Lane, MemoryClass, labelled, lane_of_memory, lane_of_source, may_change
@@ -29,10 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import date
 
-    from memoryd.jobs.claims import Cues, Judged
+    from memoryd.jobs.claims import Judged
+    from memoryd.jobs.dream import DreamInputs
     from memoryd.jobs.dream_reply import Bullet, Declared, Parsed
     from memoryd.jobs.pieces import Piece
-    from memoryd.ledger.memory import Memory, Source
+    from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Operation
 
 UNSURE = "unsure"  # tag of a memory of which nobody knows who wrote it
@@ -170,28 +171,17 @@ class Plan:
         return tuple(row.claim for row in self.rows if row.claim is not None)
 
 
-def material_of(
-    earlier: Sequence[Earlier],
-    entries: Sequence[Entry],
-    behind_of: Callable[[Entry], tuple[tuple[Piece, tuple[int, ...]], ...]],
-) -> list[Piece]:
-    """Return what a dream is shown as pieces.
-
-    Args:
-        earlier: the memories.
-        entries: of the daily files.
-        behind_of: gives the sentences of a session that an entry paraphrases, each with its turn.
-    """
-    owner = _owner(entries)
+def material_of(inputs: DreamInputs) -> list[Piece]:
+    """Return what a dream is shown as pieces."""
+    owner = _owner(inputs.entries)
     pieces = [
         piece_of_text(one.id, one.memory.content, one.lane, "memory", (one.local_at or "")[:10], one.said_at)
-        for one in earlier
+        for one in inputs.earlier
     ]
-    for one in entries:
+    for one in inputs.entries:
         text, lane = _said(one, owner)
-        speaker = {Lane.USER: "user", Lane.ASSISTANT: "assistant"}.get(lane, "tool")
-        piece = piece_of_text(one.id, text, lane, speaker, str(one.day), one.at)
-        pieces.append(replace(piece, behind=behind_of(one)))
+        piece = piece_of_text(one.id, text, lane, SPEAKERS.get(lane, "tool"), str(one.day), one.at)
+        pieces.append(replace(piece, behind=inputs.behind_of(one)))
     return pieces
 
 
@@ -377,11 +367,7 @@ def _old(one: Earlier) -> Old:
 def consolidate(
     planned: Plan,
     judged: Sequence[Judged],
-    earlier: Sequence[Earlier],
-    entries: Sequence[Entry],
-    cues: Cues,
-    new_id: Callable[[], str],
-    sources_of: Callable[[Entry], tuple[Source, ...]],
+    inputs: DreamInputs,
     kind_of: Callable[[str], MemoryClass | None],
     over: Mapping[str, Lane],
 ) -> Consolidated:
@@ -390,15 +376,11 @@ def consolidate(
     Args:
         planned: the reply.
         judged: its claims.
-        earlier: what of the memories that were shown is still there.
-        entries: what of the daily files was shown.
-        cues: decide the class of a memory that no reader has labelled.
-        new_id: draws a free id of a core memory.
-        sources_of: says on which records an entry stands.
+        inputs: of the dream.
         kind_of: gives the class that a reader has labelled a text with; None where none has.
         over: who says that the matter of a memory is over, by its id as shown, where the reader agrees.
     """
-    work = _Work({one.id: one for one in earlier}, {one.id: one for one in entries}, cues, new_id, sources_of)
+    work = _Work(inputs)
     work.done.mentioned |= planned.mentioned
     work.done.counts["bullets"] = planned.bullets
     by_id = {one.claim.id: one for one in judged}
@@ -417,21 +399,16 @@ def consolidate(
 
 
 class _Work:
-    def __init__(
-        self,
-        earlier: Mapping[str, Earlier],
-        entries: Mapping[str, Entry],
-        cues: Cues,
-        new_id: Callable[[], str],
-        sources_of: Callable[[Entry], tuple[Source, ...]],
-    ) -> None:
+    def __init__(self, inputs: DreamInputs) -> None:
         self.done = Consolidated()
-        self._earlier, self._entries, self._cues = earlier, entries, cues
-        self._new_id, self._sources_of = new_id, sources_of
-        self._headings = {normal(one.memory.heading) for one in earlier.values() if one.memory.heading}
+        # What of the memories that were shown is still there.
+        self._earlier = {one.id: one for one in inputs.earlier if one.memory.id in inputs.context.memories}
+        self._entries = {one.id: one for one in inputs.entries}
+        self._inputs, self._cues = inputs, inputs.judges.cues
+        self._headings = {normal(one.memory.heading) for one in self._earlier.values() if one.memory.heading}
         self._no_themes: set[str] = set()
         self._claimed: set[str] = set()
-        self._there = {one.memory.content_hash for one in earlier.values()}
+        self._there = {one.memory.content_hash for one in self._earlier.values()}
 
     def id_of(self, name: str) -> str:
         """Return the ledger's id of a memory that was shown."""
@@ -484,7 +461,7 @@ class _Work:
 
         A memory that a newer value replaces ends, so that it can be told and restored.
         """
-        sources = united(*(self._sources_of(entry) for entry in self._entries_of(judged)))
+        sources = united(*(self._inputs.sources_of(entry) for entry in self._entries_of(judged)))
         mark = (FROM_ASSISTANT,) if judged.lane is Lane.ASSISTANT else ()
         tags = united(*(one.memory.tags for one in held), mark)
         is_newer = judged.newer and bool(sources)
@@ -492,7 +469,7 @@ class _Work:
             memory = held[0].memory
             self.done.operations.append(Update(memory.id, judged.text, sources, tags=tags if mark else None))
             return memory.id
-        new = self._new_id()
+        new = self._inputs.new_id()
         if held and not is_newer:
             ids = tuple(one.memory.id for one in held)
             self.done.operations.append(Merge(ids, judged.text, sources, tags=tags, id=new))
@@ -506,7 +483,7 @@ class _Work:
             tags=tags,
             origin_at=max((one.said_at for one in judged.cited), default="") or None,
             derived_from=tuple(one.memory.id for one in named),
-            note=_note(judged) if judged.step is Step.QUOTE or judged.outcome is Outcome.QUOTED else None,
+            note=note_of(judged) if judged.is_quoted else None,
             id=new,
         )
         self.done.operations.append(add)
@@ -593,11 +570,3 @@ class _Work:
 
 def _guard(judged: Judged) -> Guard:
     return _GUARDS.get(judged.step, Guard.GROUNDING)
-
-
-def _note(judged: Judged) -> str | None:
-    """Return when the words of a new memory were said, and what they answer."""
-    asked = next((piece.asked for one in judged.cited for piece, _ in one.piece.behind if piece.asked), "")
-    at = max((line.at[:10] for line in judged.lines if line.at), default="")
-    parts = [f'asked: "{neutral(asked)}"' if asked else "", at]
-    return "; ".join(part for part in parts if part) or None

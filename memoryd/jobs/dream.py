@@ -17,7 +17,19 @@ from typing import TYPE_CHECKING, Any
 from memoryd.jobs import dream_reply
 from memoryd.jobs.claims import Claim, Outcome, counts
 from memoryd.jobs.consolidation import UNKNOWN_ORIGIN, consolidate, material_of, plan
-from memoryd.jobs.job import AppendDiary, Ask, Done, Edit, NothingToDo, Quoted, Rejected, Reply, RewriteCore, Steps
+from memoryd.jobs.job import (
+    OFFLINE,
+    AppendDiary,
+    Ask,
+    Done,
+    Edit,
+    NothingToDo,
+    Quoted,
+    Rejected,
+    Reply,
+    RewriteCore,
+    Steps,
+)
 from memoryd.jobs.judging import Judging
 from memoryd.jobs.pieces import Pieces
 from memoryd.jobs.repair import judge
@@ -48,7 +60,6 @@ if TYPE_CHECKING:
     from memoryd.ledger.operation import Change, Operation
 
 JOB = "dream"
-OFFLINE = "offline"  # the backend that only quotes
 _FORM = "[MEMORY]\n- The database is Postgres 16 on the host Marvin. [m2, d4.1]"
 _LONGEST_CLAIM = 300  # characters of a claim in the diary
 _LONGEST_DIARY = 8_000  # characters of the model's own words
@@ -138,7 +149,7 @@ def decide(inputs: DreamInputs) -> Steps:
     offline = answer.backend == OFFLINE
     planned = plan(parsed, inputs.earlier, inputs.entries, offline=offline)
     days = {**{one.id: one.said_on for one in inputs.earlier}, **{one.id: one.day for one in inputs.entries}}
-    pieces = Pieces.of(material_of(inputs.earlier, inputs.entries, inputs.behind_of))
+    pieces = Pieces.of(material_of(inputs))
     context = context_of(pieces, days, inputs.judges, offline=offline)
     over = {one.id: end for one in planned.archived if (end := _end(inputs, pieces, one))}
     texts = {one.id: one.memory.content for one in inputs.earlier}
@@ -196,17 +207,7 @@ def _done(
 ) -> Done | Rejected:
     # What may not enter the core stays in the daily file that it is from: nothing of it is written.
     found = tuple(one if one.core else replace(one, outcome=Outcome.REFUSED) for one in judging.judged)
-    meant = consolidate(
-        planned,
-        found,
-        [one for one in inputs.earlier if one.memory.id in inputs.context.memories],
-        inputs.entries,
-        inputs.judges.cues,
-        inputs.new_id,
-        inputs.sources_of,
-        judging.kind_of,
-        ended,
-    )
+    meant = consolidate(planned, found, inputs, judging.kind_of, ended)
     if parsed.sections and not meant.places and meant.faults:
         return Rejected("nothing in the reply stands in what it cites")
     done = _Dream(inputs, parsed, meant, answer, found).step()

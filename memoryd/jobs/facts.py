@@ -23,6 +23,7 @@ from memoryd.jobs.exchanges import exchanges
 from memoryd.jobs.facts_reply import Offered, Removal, Rewritten
 from memoryd.jobs.footing import digest_of
 from memoryd.jobs.job import (
+    OFFLINE,
     AddMemories,
     AppendDaily,
     Ask,
@@ -44,7 +45,7 @@ from memoryd.jobs.job import (
 from memoryd.jobs.judging import Judging
 from memoryd.jobs.pieces import Cited, Pieces
 from memoryd.jobs.repair import Judges, judge
-from memoryd.jobs.sleep import OFFLINE, block_of
+from memoryd.jobs.sleep import block_of
 from memoryd.jobs.weighing import context_of, is_verbatim
 from memoryd.ledger import forgetting
 from memoryd.ledger.facts import Category

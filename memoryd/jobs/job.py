@@ -77,6 +77,9 @@ class Ask:
     about: object = field(default=None, compare=False, repr=False)  # the batch of a second reader's question
 
 
+OFFLINE = "offline"  # the backend that only quotes
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What came back: plain text in the job's grammar."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from memoryd.jobs.job import Ask, Reply
 from memoryd.jobs.pieces import Line
 from memoryd.ledger.lane import Lane
 from memoryd.text.content import overlap
+from memoryd.text.json_values import values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -30,7 +30,6 @@ MOST_CHARACTERS = 6_000  # of the questions of one batch
 # What no claim is about: evidence of a decoy where the material has nothing else.
 _ELSEWHERE = Line("x1", "The ferry to Hvar leaves at a quarter past six.", Lane.USER, "memory")
 FIT = 0.9  # share of the calibration set, true and false claims apart, that a fit reader gets right
-_FENCED = re.compile(r"```[^\n`]*\n")
 
 
 class Subject(StrEnum):
@@ -218,19 +217,10 @@ def _answer(value: dict[str, Any], question: Question) -> Answer | None:
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
     """Yield the JSON objects of a reply, of arrays and of lists inside an object too."""
-    decoder = json.JSONDecoder()
-    at = text.find("{")
-    while at >= 0:
-        try:
-            value, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            end = at + 1
-        else:
-            if isinstance(value, dict):
-                yield value
-                inner = (one for held in value.values() if isinstance(held, list) for one in held)
-                yield from (one for one in inner if isinstance(one, dict) and "verdict" not in value)
-        at = text.find("{", end)
+    for value, _, _ in values(text, "{"):
+        yield value
+        inner = (one for held in value.values() if isinstance(held, list) for one in held)
+        yield from (one for one in inner if isinstance(one, dict) and "verdict" not in value)
 
 
 @dataclass(frozen=True, slots=True)

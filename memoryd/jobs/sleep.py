@@ -20,6 +20,7 @@ from memoryd.jobs.duplicates import Known
 from memoryd.jobs.evidence import REPORT, Evidence
 from memoryd.jobs.footing import digest_of
 from memoryd.jobs.job import (
+    OFFLINE,
     AddMemories,
     AppendDaily,
     Ask,
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
     from memoryd.transcripts.turn import StoredTurn
 
 CONSUMER = "sleep"
-OFFLINE = "offline"  # the backend that only quotes
 CORE_IMPORTANCE = 0.7  # a memory from this on is meant for the core; the rest stays in the daily file
 # The types that may go into the core, and the class that each has; of a fact the second reader says it.
 CORE_CLASSES = {

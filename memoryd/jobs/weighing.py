@@ -212,12 +212,12 @@ class Weigher:
 
         The entries of a daily file are no talk: of those only what is about the same is near.
         """
-        pieces = self._context.pieces
+        before, behind = self._context.pieces.around(piece)
         if not piece.seq:
-            later = [one for one in pieces.after(piece, len(pieces.by_id)) if overlap(piece.text, one.text) >= _ALIKE]
+            later = [one for one in behind if overlap(piece.text, one.text) >= _ALIKE]
             return [piece, *later[:_MOST_LATER]]
-        later = [one for one in pieces.after(piece, _LATER) if one.lines and one.lines[0].speaker == "user"]
-        return [piece, *later[:_MOST_LATER], *pieces.before(piece, 1)]
+        later = [one for one in behind[:_LATER] if one.lines and one.lines[0].speaker == "user"]
+        return [piece, *later[:_MOST_LATER], *before[-1:]]
 
     # ── wordings of the author's own ─────────────────────────────────────────────────────────────────────────────
 
