@@ -361,10 +361,7 @@ def _inputs(
     summary: str | None,
 ) -> SleepInputs:
     settings = source.settings
-    old = regular.read_in(source.workspace, "MEMORY.md")
-    bullets = [bullet.text for bullet in core.bullets(core.parse(old or b""))]
-    # Files of people: what they keep there is theirs, but it is not sent.
-    days, *known = source.scrubber.redact([dailies(source, covered), *bullets])
+    days, known = files_of_people(source, covered)
     return SleepInputs(
         agent_id=run.agent_id,
         session_id=row["id"],
@@ -374,7 +371,7 @@ def _inputs(
         turns=tuple(map(timed, covered)),
         live=tuple(map(timed, held)),
         previous_summary=summary,
-        core=tuple(known),
+        core=known,
         daily=days,
         window=fill_of(row, window_of(settings, run.agent_id)).window.tokens,
         budget=settings.sleep.budget,
@@ -393,7 +390,15 @@ def judges(source: Source) -> Judges:
     return Judges(CueJudge(), instructions("verify"), instructions("repair"), source.known)
 
 
-def dailies(source: Source, covered: Sequence[StoredTurn]) -> str:
+def files_of_people(source: Source, covered: Sequence[StoredTurn]) -> tuple[str, tuple[str, ...]]:
+    """Return the daily files and the bullets of the core file without secrets: those are people's, but are not sent."""
+    old = regular.read_in(source.workspace, "MEMORY.md")
+    bullets = [bullet.text for bullet in core.bullets(core.parse(old or b""))]
+    days, *known = source.scrubber.redact([_dailies(source, covered), *bullets])
+    return days, tuple(known)
+
+
+def _dailies(source: Source, covered: Sequence[StoredTurn]) -> str:
     """Return the daily files of today and of the last days on which turns were said."""
     days: set[Any] = {source.clock.now().astimezone(source.settings.zone).date()}
     for turn in covered:

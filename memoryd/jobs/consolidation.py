@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from memoryd.jobs.claims import NOT_USER, Claim, Old, Outcome, Step, note_of
@@ -108,32 +108,6 @@ class Entry:
     at: str
     session: str | None = None
     path: str = ""
-
-
-@dataclass(slots=True)
-class Consolidated:
-    """What a reply comes to.
-
-    Attributes:
-        operations: in order; those with a fault among them.
-        faults: of operations, by `id()`: why each is refused.
-        places: (heading, memory id) of each bullet that is to stand, in the reply's order; None for the heading that a
-            memory has.
-        mentioned: ids of the earlier memories it speaks of.
-        additions: ids of new memories that stand on daily entries.
-        counts: bullets, duplicates.
-    """
-
-    operations: list[Operation] = field(default_factory=list)
-    faults: dict[int, RefusedOperation] = field(default_factory=dict)
-    places: list[tuple[str | None, str]] = field(default_factory=list)
-    mentioned: set[str] = field(default_factory=set)
-    additions: set[str] = field(default_factory=set)
-    counts: Counter[str] = field(default_factory=Counter)
-
-    def check(self, operation: Operation) -> RefusedOperation | None:
-        """Return what is wrong with an operation, as a guard says it."""
-        return self.faults.get(id(operation))
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,9 +354,7 @@ def consolidate(
         kind_of: gives the class that a reader has labelled a text with; None where none has.
         over: who says that the matter of a memory is over, by its id as shown, where the reader agrees.
     """
-    work = _Work(inputs)
-    work.done.mentioned |= planned.mentioned
-    work.done.counts["bullets"] = planned.bullets
+    work = Consolidated(inputs, planned)
     by_id = {one.claim.id: one for one in judged}
     guessed = {old.id for one in judged for old in one.claim.ends if old.guessed and old.id in one.changes}
     for row in planned.rows:
@@ -395,12 +367,29 @@ def consolidate(
         work.date(name)
     for one in planned.superseded:
         work.refuse(Delete(work.id_of(one.id), Ending.SUPERSEDED), Guard.ACCOUNTING, NOWHERE)
-    return work.done
+    return work
 
 
-class _Work:
-    def __init__(self, inputs: DreamInputs) -> None:
-        self.done = Consolidated()
+class Consolidated:
+    """What a reply comes to.
+
+    Attributes:
+        operations: in order; those with a fault among them.
+        faults: of operations, by `id()`: why each is refused.
+        places: (heading, memory id) of each bullet that is to stand, in the reply's order; None for the heading that a
+            memory has.
+        mentioned: ids of the earlier memories it speaks of.
+        additions: ids of new memories that stand on daily entries.
+        counts: bullets, duplicates.
+    """
+
+    def __init__(self, inputs: DreamInputs, planned: Plan) -> None:
+        self.operations: list[Operation] = []
+        self.faults: dict[int, RefusedOperation] = {}
+        self.places: list[tuple[str | None, str]] = []
+        self.mentioned = set(planned.mentioned)
+        self.additions: set[str] = set()
+        self.counts = Counter({"bullets": planned.bullets})
         # What of the memories that were shown is still there.
         self._earlier = {one.id: one for one in inputs.earlier if one.memory.id in inputs.context.memories}
         self._entries = {one.id: one for one in inputs.entries}
@@ -409,6 +398,10 @@ class _Work:
         self._no_themes: set[str] = set()
         self._claimed: set[str] = set()
         self._there = {one.memory.content_hash for one in self._earlier.values()}
+
+    def check(self, operation: Operation) -> RefusedOperation | None:
+        """Return what is wrong with an operation, as a guard says it."""
+        return self.faults.get(id(operation))
 
     def id_of(self, name: str) -> str:
         """Return the ledger's id of a memory that was shown."""
@@ -443,11 +436,11 @@ class _Work:
         named = [self._earlier[one.piece.id] for one in judged.cited if one.piece.id in self._earlier]
         protected = [one for one in named if one.memory.constitutional]
         if protected:
-            self.done.operations.append(Update(protected[0].memory.id, content=judged.text))  # the guard says no
+            self.operations.append(Update(protected[0].memory.id, content=judged.text))  # the guard says no
             return
         held = [self._earlier[one] for one in judged.changes if self._is_free(one) and not self._ends(judged, one)]
         if not held and hash_of(judged.text) in self._there:
-            self.done.counts["duplicates"] += 1
+            self.counts["duplicates"] += 1
             return
         self._there.add(hash_of(judged.text))
         new = self._operate(judged, held, named)
@@ -467,12 +460,12 @@ class _Work:
         is_newer = judged.newer and bool(sources)
         if len(held) == 1 and not is_newer:
             memory = held[0].memory
-            self.done.operations.append(Update(memory.id, judged.text, sources, tags=tags if mark else None))
+            self.operations.append(Update(memory.id, judged.text, sources, tags=tags if mark else None))
             return memory.id
         new = self._inputs.new_id()
         if held and not is_newer:
             ids = tuple(one.memory.id for one in held)
-            self.done.operations.append(Merge(ids, judged.text, sources, tags=tags, id=new))
+            self.operations.append(Merge(ids, judged.text, sources, tags=tags, id=new))
             return new
         add = Add(
             Kind.CORE,
@@ -486,8 +479,8 @@ class _Work:
             note=note_of(judged) if judged.is_quoted else None,
             id=new,
         )
-        self.done.operations.append(add)
-        self.done.additions |= {new} if sources and not held else set()
+        self.operations.append(add)
+        self.additions |= {new} if sources and not held else set()
         for one in held:
             self._end(one.id, Ending.SUPERSEDED, new)
         return new
@@ -524,14 +517,14 @@ class _Work:
         return heading if heading or judged.changes else _PLACES[kind]
 
     def _place(self, heading: str, memory_id: str, own: str | None) -> None:
-        self.done.places.append((None if not heading and own else heading, memory_id))
+        self.places.append((None if not heading and own else heading, memory_id))
 
     def archive(self, name: str, kind_of: Callable[[str], MemoryClass | None], lane: Lane) -> None:
         """Let a memory go that the reply archives, if those whose words end it may change one of its class."""
         if not self._is_free(name):
             return
         memory = self._earlier[name].memory
-        self.done.mentioned.add(memory.id)
+        self.mentioned.add(memory.id)
         kind = kind_of(memory.content) or self._cues.kind(memory.content, memory.heading or "")
         if not may_change(max(lane, Lane.ASSISTANT), kind) and not memory.constitutional:
             self.refuse(Delete(memory.id, Ending.ARCHIVED), Guard.TAINT, NOT_USER)
@@ -541,16 +534,16 @@ class _Work:
     def date(self, name: str) -> None:
         """Mark a memory with the day it was said, once: something newer gives another value."""
         one = self._earlier.get(name)
-        changed = {memory_id for operation in self.done.operations for memory_id in ids_of(operation)}
+        changed = {memory_id for operation in self.operations for memory_id in ids_of(operation)}
         if one is None or one.memory.constitutional or one.memory.id in changed:
             return
         if not _AS_OF.search(one.memory.content):
-            self.done.operations.append(Update(one.memory.id, f"{one.memory.content} (as of {one.said_on})"))
+            self.operations.append(Update(one.memory.id, f"{one.memory.content} (as of {one.said_on})"))
 
     def _end(self, name: str, ending: Ending, *successors: str) -> None:
         self._claimed.add(name)
-        self.done.mentioned.add(self.id_of(name))
-        self.done.operations.append(Delete(self.id_of(name), ending, successors))
+        self.mentioned.add(self.id_of(name))
+        self.operations.append(Delete(self.id_of(name), ending, successors))
 
     def _refused(self, judged: Judged) -> None:
         about = tuple(self.id_of(old.id) for old in judged.claim.olds if old.id in self._earlier)
@@ -564,8 +557,8 @@ class _Work:
     def refuse(self, operation: Operation, guard: Guard, why: str, about: Sequence[str] = ()) -> None:
         """Note that an operation is refused, and why."""
         ids = tuple(about) or (() if isinstance(operation, Add) else ids_of(operation))
-        self.done.operations.append(operation)
-        self.done.faults[id(operation)] = RefusedOperation(guard, ids, why, operation=operation)
+        self.operations.append(operation)
+        self.faults[id(operation)] = RefusedOperation(guard, ids, why, operation=operation)
 
 
 def _guard(judged: Judged) -> Guard:

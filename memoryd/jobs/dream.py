@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -236,19 +237,21 @@ def _receipt(inputs: DreamInputs, **more: Any) -> dict[str, Any]:
 # ── deciding ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@dataclass
 class _Dream:
     """One reply on its way to the core."""
 
-    def __init__(
-        self,
-        inputs: DreamInputs,
-        parsed: dream_reply.Parsed,
-        meant: Consolidated,
-        reply: Reply,
-        claims: Sequence[JudgedClaim],
-    ) -> None:
-        self.inputs, self.parsed, self.meant, self.reply, self.claims = inputs, parsed, meant, reply, claims
-        self.before = {one.id: one for one in inputs.context.memories.values() if one.kind is Kind.CORE and one.is_live}
+    inputs: DreamInputs
+    parsed: dream_reply.Parsed
+    meant: Consolidated
+    reply: Reply
+    claims: Sequence[JudgedClaim]
+
+    @cached_property
+    def before(self) -> dict[str, Memory]:
+        """Return the core as it is."""
+        known = self.inputs.context.memories.values()
+        return {one.id: one for one in known if one.kind is Kind.CORE and one.is_live}
 
     def step(self) -> Done:
         whole = self._whole()
@@ -344,14 +347,11 @@ class _Dream:
 
     def _refused_all(self, decided: _Decided) -> RefusedRun | None:
         """Why nothing of all this may be done, if it may not."""
-        if self.inputs.refuses_ungrounded:
-            made_up = [one for one in decided.refusals if one.guard is Guard.GROUNDING]
-            if made_up:
-                ids = tuple(dict.fromkeys(memory_id for one in made_up for memory_id in one.memory_ids))
-                return RefusedRun(
-                    Guard.GROUNDING, ids, "the reply says what its sources do not", {"bullets": len(made_up)}
-                )
-        return None
+        made_up = [one for one in decided.refusals if one.guard is Guard.GROUNDING]
+        if not (self.inputs.refuses_ungrounded and made_up):
+            return None
+        ids = tuple(dict.fromkeys(memory_id for one in made_up for memory_id in one.memory_ids))
+        return RefusedRun(Guard.GROUNDING, ids, "the reply says what its sources do not", {"bullets": len(made_up)})
 
     # --- telling ----------------------------------------------------------------------------------------------------
 

@@ -46,7 +46,7 @@ from memoryd.jobs.judging import Judging
 from memoryd.jobs.pieces import Cited, Pieces
 from memoryd.jobs.repair import Judges, judge
 from memoryd.jobs.sleep import block_of
-from memoryd.jobs.weighing import context_of, is_verbatim
+from memoryd.jobs.weighing import context_of, is_newer, is_verbatim
 from memoryd.ledger import forgetting
 from memoryd.ledger.facts import Category
 from memoryd.ledger.floor import Material
@@ -369,7 +369,8 @@ def _learn(inputs: FactsInputs, gathered: _Gathered, judged: Judged, kept: _Kept
     offered, text, sources = judged.claim.origin, judged.text, judged.seqs
     replaces = _replaced(inputs, judged)
     forgotten_at = forgetting.forgotten_since(text, inputs.tombstones)
-    anew = forgotten_at is not None and _is_after(judged, forgotten_at)
+    # Only what the user says after it was forgotten may come back.
+    anew = forgotten_at is not None and any(line.said_at > forgotten_at for line in judged.lines)
     if (kept.known.says(text) and not replaces) or (len(text) > LONGEST_FACT and kept.written.says(text)):
         kept.dropped["duplicate"] += 1
     elif forgotten_at is not None and not anew:
@@ -388,11 +389,6 @@ def _learn(inputs: FactsInputs, gathered: _Gathered, judged: Judged, kept: _Kept
         kept.learned.append(LearnedFact(text, category, offered.confidence, sources, replaces, anew, note))
 
 
-def _is_after(judged: Judged, forgotten_at: str) -> bool:
-    """Return whether the user said it after it was forgotten: only then it may come back."""
-    return any(line.said_at > forgotten_at for line in judged.lines)
-
-
 def _replaced(inputs: FactsInputs, judged: Judged) -> tuple[str, ...]:
     """Return the ids of the facts that a new one ends: by the reader's word, or without that by cue."""
     by_id = {fact.id: fact for fact in inputs.known}
@@ -400,7 +396,7 @@ def _replaced(inputs: FactsInputs, judged: Judged) -> tuple[str, ...]:
         old.id
         for old in judged.claim.ends
         if judged.ends_why == reasons.NOT_READ
-        and _is_newer(judged, old)
+        and is_newer(judged.cited, old)
         and _gives_way(by_id[old.id], judged.cited, 0.0)
     ]
     return tuple(dict.fromkeys((*judged.changes, *by_cue)))
@@ -412,7 +408,7 @@ def _forget(inputs: FactsInputs, judged: Judged, kept: _Kept) -> None:
     fact = next(one for one in inputs.known if one.id == removal.id)
     goes = removal.id in judged.changes
     if not goes and judged.why not in _SAID_NO:  # nobody has read it
-        goes = _is_newer(judged, judged.claim.olds[0]) and _gives_way(fact, judged.cited, _HALF)
+        goes = is_newer(judged.cited, judged.claim.olds[0]) and _gives_way(fact, judged.cited, _HALF)
     row = judged.row() | {"repaired": False, "verdict": str(Outcome.KEPT if goes else Outcome.REFUSED)}
     kept.rows.append(row | {"why": "" if goes else judged.why or reasons.NOT_READ})
     if not goes:
@@ -448,10 +444,6 @@ def _note(foreign: Foreign, session_id: str, judged: Judged, verdict: str, kept:
 
 
 # What ends a fact
-
-
-def _is_newer(judged: Judged, old: Old) -> bool:
-    return any(line.said_at > old.said_at for line in judged.lines)
 
 
 def _gives_way(fact: Fact, cited: Sequence[Cited], share: float) -> bool:
