@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from memoryd.database import runs, sqlite, turns
 from memoryd.engine import queueing
@@ -22,6 +22,7 @@ from memoryd.files import regular
 from memoryd.gauge import live
 from memoryd.gauge.fill import fill_of
 from memoryd.gauge.sleepiness import Reason, Situation, sleepiness
+from memoryd.jobs import evidence
 from memoryd.jobs.job import NothingToDo
 from memoryd.jobs.repair import Judges
 from memoryd.jobs.sleep import CONSUMER, SleepInputs
@@ -52,7 +53,6 @@ NOTES = "Session Notes"
 COUNT_CHUNK = 2000
 CLOCKS_DIFFER = timedelta(minutes=10)
 DAYS_MAX = 40
-YEARS = (1970, 9998)  # of a time that every zone can show; an unset clock says 1970
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,10 +400,8 @@ def files_of_people(source: Source, covered: Sequence[StoredTurn]) -> tuple[str,
 
 def _dailies(source: Source, covered: Sequence[StoredTurn]) -> str:
     """Return the daily files of today and of the last days on which turns were said."""
-    days: set[Any] = {source.clock.now().astimezone(source.settings.zone).date()}
-    for turn in covered:
-        if (at := timed(turn).at) is not None:
-            days.add(moment_of(at).astimezone(source.settings.zone).date())
+    said = (at for turn in covered if (at := evidence.moment(turn.at)))
+    days = {at.astimezone(source.settings.zone).date() for at in (source.clock.now(), *said)}
     texts = []
     for day in sorted(days)[-DAYS_MAX:]:
         data = regular.read_in(source.workspace, f"memory/{day.isoformat()}.md")
@@ -413,12 +411,7 @@ def _dailies(source: Source, covered: Sequence[StoredTurn]) -> str:
 
 def timed(turn: StoredTurn) -> StoredTurn:
     """A turn without its time where that is none, or no zone can show it."""
-    try:
-        at = moment_of(turn.at) if turn.at else None
-    except ValueError:
-        at = None
-    is_usable = at is not None and YEARS[0] <= at.year <= YEARS[1]
-    return turn if is_usable or turn.at is None else turn._replace(at=None)
+    return turn if turn.at is None or evidence.moment(turn.at) else turn._replace(at=None)
 
 
 def instructions(job: str) -> str:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from memoryd.jobs.pieces import Piece
 
 REPORT = "report"  # the origin, in the material, of what only a tool or a subagent says
-_EARLIEST, _LATEST = 1970, 9000  # years; at the ends of the calendar a time has no other time zones
+# Years: an unset clock says the first; at the ends of the calendar a time has no other time zones.
+_EARLIEST, _LATEST = 1970, 9000
 LONGEST_TEXT = 12_000  # characters of one message shown to the model; the middle of a longer one is left out
 
 
