@@ -41,7 +41,7 @@ from offline_memory import _Workspace as Workspace
 from memoryd.engine.core_import import places
 from memoryd.jobs import dream as job
 from memoryd.jobs.consolidation import Earlier, Entry
-from memoryd.jobs.job import HEADINGS, Ask, Done, RewriteCore
+from memoryd.jobs.job import HEADINGS, Ask, Done, Reply, RewriteCore, drive
 from memoryd.ledger.accounting import Unmentioned
 from memoryd.ledger.guards import Context, Door
 from memoryd.ledger.memory import Kind, Memory, Source
@@ -106,12 +106,14 @@ class Core:
         """Dream of entries (origin, text, day)."""
         begun = time.process_time()
         inputs = self._inputs(day, entries)
-        step = job.begin(inputs)
-        assert isinstance(step, Ask), step
-        asked = time.process_time()
-        answer = offline.answer(step)
-        self.offline += time.process_time() - asked
-        done = job.resume(inputs, step, answer)
+
+        def answer(ask: Ask) -> Reply:
+            asked = time.process_time()
+            reply = offline.answer(ask)
+            self.offline += time.process_time() - asked
+            return reply
+
+        done = drive(job.decide(inputs), answer)
         assert isinstance(done, Done), done
         self.refused.update(done.receipt["dream"]["refusals"])
         self.refused.update(["run"] if done.declined or done.why else [])

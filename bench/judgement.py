@@ -31,9 +31,10 @@ from typing import TYPE_CHECKING, Any
 
 from memoryd.gauge.estimate import estimate
 from memoryd.jobs import dream, facts, reader, refine, sleep, weighing
+from memoryd.jobs import job as jobs
 from memoryd.jobs import judging as judging_module
 from memoryd.jobs.consolidation import Earlier, Entry
-from memoryd.jobs.job import AddMemories, Ask, Enter, Reply, ToolCall
+from memoryd.jobs.job import AddMemories, Ask, Reply, ToolCall
 from memoryd.jobs.reader import Answer
 from memoryd.jobs.refinement import Session
 from memoryd.jobs.repair import REPAIR, Judges
@@ -142,19 +143,14 @@ def drive(
 
     Claims that are refused are worded anew as it is recorded of their author (`Reading.repairs`).
     """
-    step = job.begin(inputs)
-    for _ in range(400):
-        if isinstance(step, Enter):
-            step = job.resume(inputs, step, None)
-        elif not isinstance(step, Ask):
-            return step
-        elif step.job == reader.JOB:
-            step = job.resume(inputs, step, reading.reply(step))
-        elif step.job == REPAIR:
-            step = job.resume(inputs, step, Reply(_repair(job, step, reading, claims, honest=honest), "stop", "openai"))
-        else:
-            step = job.resume(inputs, step, Reply(text, "stop", "openai"))
-    raise RuntimeError("the job does not come to its end")
+
+    def answer(ask: Ask) -> Reply:
+        if ask.job == reader.JOB:
+            return reading.reply(ask)
+        said = _repair(job, ask, reading, claims, honest=honest) if ask.job == REPAIR else text
+        return Reply(said, "stop", "openai")
+
+    return jobs.drive(job.decide(inputs), answer)
 
 
 def _repair(job: Any, ask: Ask, reading: Reading, claims: Sequence[dict[str, Any]], *, honest: bool) -> str:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memoryd.jobs import sleep
-from memoryd.jobs.job import AddMemories, AppendDaily, Ask, Done, Edit, Enter, KeepSummary, NewMemory
+from memoryd.jobs.job import AddMemories, AppendDaily, Done, Edit, KeepSummary, NewMemory, drive
 from memoryd.jobs.repair import Judges
 from memoryd.llm import offline
 from memoryd.llm.cue_judge import CueJudge
@@ -83,9 +83,7 @@ class _Workspace:
             "hybrid", UTC, _count, datetime(2024, 1, 1, tzinfo=UTC), _instructions(), JUDGES, share,
         )  # fmt: skip
         begun = time.process_time()
-        step = sleep.begin(inputs)
-        while isinstance(step, Ask | Enter):
-            step = sleep.resume(inputs, step, offline.answer(step) if isinstance(step, Ask) else None)
+        step = drive(sleep.decide(inputs), offline.answer)
         self.seconds += time.process_time() - begun
         for edit in step.edits if isinstance(step, Done) else ():
             self.apply(edit)

@@ -15,7 +15,7 @@ from memoryd.gauge.estimate import estimate
 from memoryd.jobs import dream, reader
 from memoryd.jobs.consolidation import Earlier, Entry
 from memoryd.jobs.dream import DreamInputs
-from memoryd.jobs.job import Ask, Done, Reply, RewriteCore
+from memoryd.jobs.job import Ask, Done, Reply, RewriteCore, drive
 from memoryd.jobs.reader import Subject
 from memoryd.jobs.repair import REPAIR, Judges
 from memoryd.ledger import erosion, steering
@@ -170,27 +170,28 @@ class Ledger:
     def dream(self, text, *entries, finish="stop"):
         """What the reply comes to, done to ledger and file."""
         inputs = self.inputs(*entries)
-        step = self.finished(inputs, dream.begin(inputs), Reply(text, finish, self.backend, tokens_in=7, tokens_out=3))
+        step = self.finished(inputs, Reply(text, finish, self.backend, tokens_in=7, tokens_out=3))
         if isinstance(step, Done):
             for edit in step.edits:
                 if isinstance(edit, RewriteCore):
                     self._rewrite(edit)
         return step
 
-    def finished(self, inputs, ask, reply):
+    def finished(self, inputs, reply):
         """What a reply comes to when all questions about it are answered."""
         self.asked = []
-        step = dream.resume(inputs, ask, reply)
-        while isinstance(step, Ask):
+
+        def answer(step):
+            if step.job == dream.JOB:
+                return reply
             self.asked.append(step)
             if step.job == REPAIR:
-                answer = Reply(self.repaired, "stop", self.backend)
-            elif self.reader is None:
-                answer = Reply("", "stop", reader.UNREAD)
-            else:
-                answer = Reply(told(step, self.reader, self.decoy), "stop", "reader")
-            step = dream.resume(inputs, step, answer)
-        return step
+                return Reply(self.repaired, "stop", self.backend)
+            if self.reader is None:
+                return Reply("", "stop", reader.UNREAD)
+            return Reply(told(step, self.reader, self.decoy), "stop", "reader")
+
+        return drive(dream.decide(inputs), answer)
 
     @property
     def questions(self):

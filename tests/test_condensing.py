@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from ledger_world import core_memory
 
 from memoryd.gauge.estimate import estimate
-from memoryd.jobs import claims, reader
+from memoryd.jobs import claims, condensation, reader
 from memoryd.jobs.claims import Step
-from memoryd.jobs.condensation import Draft, Reading, judged, questions
-from memoryd.jobs.job import Reply
+from memoryd.jobs.condensation import Draft, judged, questions
+from memoryd.jobs.job import Reply, drive, first_of
 from memoryd.jobs.reader import Answer, Subject
+from memoryd.jobs.repair import Judges
 from memoryd.llm.cue_judge import CueJudge
 
 CUES = CueJudge()
@@ -28,19 +29,19 @@ def drafted(text, sources, dropped=()):
 
 def read(draft, say, most=99):
     """Ask about a draft until nothing is open; `say` answers a question as the reader does, by verdict and losses."""
-    reading = Reading((draft,), (*draft.parts, *OTHERS)).prepared(lambda _key: None)
     asked = []
-    while reading.waiting and len(asked) < most:
-        batch = reading.waiting[0]
+
+    def answer(ask):
+        batch = ask.about
         asked.append(batch)
+        assert len(asked) <= most
         answers = []
         for name, question in batch.questions:
             verdict, lost = say(question, name == batch.decoy)
             answers.append({"id": name, "verdict": verdict, "by": [question.evidence[0].id], "lost": lost})
-        reply = Reply("\n".join(map(json.dumps, answers)), "stop", "model")
-        reading = reading.heard(reply).prepared(lambda _key: None)
-    assert not reading.waiting
-    return judged(draft, reading.answers, CUES), asked
+        return Reply("\n".join(map(json.dumps, answers)), "stop", "model")
+
+    return judged(draft, drive(condensation.read([draft], (*draft.parts, *OTHERS), Judges(CUES)), answer), CUES), asked
 
 
 def says(verdict, *lost, kind="project"):
@@ -53,10 +54,8 @@ def says(verdict, *lost, kind="project"):
 
 
 def unread(draft):
-    reading = Reading((draft,), draft.parts).prepared(lambda _key: None)
-    reading = reading.heard(Reply("", "stop", reader.UNREAD)) if reading.waiting else reading
-    assert reading.prepared(lambda _key: None).waiting == ()
-    return judged(draft, reading.answers, CUES)
+    asked = condensation.read([draft], draft.parts, Judges(CUES))
+    return judged(draft, drive(asked, lambda _ask: Reply("", "stop", reader.UNREAD)), CUES)
 
 
 @pytest.mark.parametrize(("text", "sources", "verdict"), HOSTILE)
@@ -187,10 +186,9 @@ def test_a_reader_that_says_the_same_to_all_lets_nothing_pass(verdict):
 
 def test_what_is_known_is_not_asked_again():
     draft = drafted(LAW, EPISODES)
-    reading = Reading((draft,), OTHERS).prepared(lambda _key: Answer("supported"))
-    assert reading.waiting == ()
-    assert judged(draft, reading.answers, CUES).why == ""
-    assert questions(draft, reading.answers) == []
+    answers = first_of(condensation.read([draft], OTHERS, Judges(CUES, known=lambda _key: Answer("supported"))))
+    assert judged(draft, answers, CUES).why == ""
+    assert questions(draft, answers) == []
 
 
 TEXT = st.sampled_from([LAW, *EPISODES, "the log", "Ben", "x" * 3000, "", "Ben read 7 logs"])

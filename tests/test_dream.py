@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memoryd.gauge.estimate import estimate
 from memoryd.jobs import dream
-from memoryd.jobs.job import AppendDiary, Ask, Done, NothingToDo, Rejected, Reply, RewriteCore
+from memoryd.jobs.job import AppendDiary, Done, NothingToDo, Rejected, Reply, RewriteCore, first_of
 from memoryd.ledger.accounting import Unmentioned
 from memoryd.ledger.guards import Limits
 from memoryd.ledger.lane import Lane
@@ -43,7 +43,7 @@ def guards_of(step):
 
 def test_the_question_shows_both_materials_with_ids_and_what_is_known_of_them():
     ledger = Ledger.of(memory(1, LINTER, heading="Habits", constitutional=True, importance=0.9, category="preference"))
-    ask = dream.begin(ledger.inputs(entry(1, "User: x y z"), entry(2, "by hand", "hand", clock=None)))
+    ask = first_of(dream.decide(ledger.inputs(entry(1, "User: x y z"), entry(2, "by hand", "hand", clock=None))))
     assert [(one.id, one.role, one.origin, one.at, one.text) for one in ask.material] == [
         ("m1", "memory", "user", "2026-03-05T03:00", LINTER),
         ("d1", "daily", "user", "2026-03-09T10:00", "User: x y z"),
@@ -55,7 +55,7 @@ def test_the_question_shows_both_materials_with_ids_and_what_is_known_of_them():
         "headings": "m1 Habits",
         "marks": "m1 constitutional importance=0.90 category=preference",
     }
-    assert isinstance(dream.begin(ledger.inputs()), NothingToDo)
+    assert isinstance(first_of(dream.decide(ledger.inputs())), NothingToDo)
 
 
 def test_an_accepted_dream_is_the_file_word_for_word_without_its_citations():
@@ -486,8 +486,8 @@ def test_what_a_person_forgot_does_not_come_back_by_a_dream_unless_they_said_it_
 def test_what_somebody_changed_since_the_question_is_left_as_it_is():
     ledger = three()
     inputs = ledger.inputs(*ENTRIES)
-    ask = dream.begin(inputs)
-    assert isinstance(ask, Ask)
+    text = reply("- Postgres 14, the database, runs on the host Marvin. [m2]", f"- {REDIS} [d2]", f"- {TEA} [m3]")
+    done = ledger.finished(inputs, Reply(text, "stop", "test"))
     edited = f"{MARVIN} It is slow."
     ledger.memories["core_00000002"] = memory(2, edited, heading="Facts")
     ledger.file = ledger.file.replace(MARVIN.encode(), edited.encode())
@@ -497,8 +497,7 @@ def test_what_somebody_changed_since_the_question_is_left_as_it_is():
         earlier=inputs.earlier,
         context=replace(fresh.context, seen={one.memory.id: one.memory.content for one in inputs.earlier}),
     )
-    text = reply("- Postgres 14, the database, runs on the host Marvin. [m2]", f"- {REDIS} [d2]", f"- {TEA} [m3]")
-    step = ledger.finished(again, ask, Reply(text, "stop", "test"))
+    step = done.anew(again)
     assert guards_of(step) == ["edited"]
     assert step.edits[0].new.decode() == (
         f"## Habits\n\n- {LINTER}\n\n## Facts\n\n- {edited}\n- {TEA}\n\n## Decisions\n\n- {REDIS}\n"

@@ -18,13 +18,14 @@ from memoryd.jobs.job import (
     AppendDaily,
     Ask,
     EditFacts,
-    Enter,
     LearnedFact,
     MemoryType,
     MoveWatermark,
     NothingToDo,
     Rejected,
     Reply,
+    drive,
+    first_of,
 )
 from memoryd.jobs.reader import UNREAD
 from memoryd.jobs.repair import Judges
@@ -35,6 +36,7 @@ from memoryd.ledger.profile import Entry, Section
 from memoryd.llm import offline
 from memoryd.llm.cue_judge import CueJudge
 from memoryd.text.content import overlap
+from memoryd.text.json_values import values
 from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
 
 AT = "2025-03-04T10:00:00Z"
@@ -77,9 +79,9 @@ def truthful(one):
 
 def run(held, text="", finish="stop", reader=None, repair='{"new": []}'):
     """Answer the job's questions; without a reader none is fit. A reader never falls for a decoy."""
-    step = facts.begin(held)
     text = text if isinstance(text, str) else json.dumps(text)
-    while isinstance(step, Ask):
+
+    def answer(step):
         if step.job == "verify":
             asked = json.loads(step.text.removeprefix("```json").removesuffix("```"))
             told = [
@@ -87,13 +89,16 @@ def run(held, text="", finish="stop", reader=None, repair='{"new": []}'):
                 for one in asked
                 if reader
             ]
-            answer = Reply("\n".join(map(json.dumps, told)), "stop", "test" if reader else UNREAD)
-        elif step.job == "repair":
-            answer = Reply(repair, "stop", "test")
-        else:
-            answer = Reply(text, finish, "test") if text else offline.answer(step)
-        step = facts.resume(held, step, answer)
-    return step
+            return Reply("\n".join(map(json.dumps, told)), "stop", "test" if reader else UNREAD)
+        if step.job == "repair":
+            return Reply(repair, "stop", "test")
+        return Reply(text, finish, "test") if text else offline.answer(step)
+
+    return drive(facts.decide(held), answer)
+
+
+def begun(held):
+    return first_of(facts.decide(held))
 
 
 def new(content, *cites, **given):
@@ -143,14 +148,14 @@ def test_an_answer_in_a_dialog_belongs_to_the_exchange_it_is_given_in():
 
 def test_only_complete_exchanges_are_asked_about_until_the_session_drains():
     turns = (*TALK, turn(3, "I am allergic to peanuts."))
-    step = facts.begin(inputs(turns))
+    step = begun(inputs(turns))
     assert isinstance(step, Ask)
     assert [quoted.id for quoted in step.material] == ["t1", "t2"]
     assert run(inputs(turns), {"new": []}).edits == (MoveWatermark("sess_1", "facts", 2),)
-    drained = facts.begin(inputs(turns, drain=True))
+    drained = begun(inputs(turns, drain=True))
     assert [quoted.id for quoted in drained.material] == ["t1", "t2", "t3"]
-    assert facts.begin(inputs(turns[2:])) == NothingToDo("no exchange is complete")
-    assert facts.begin(inputs(())) == NothingToDo("no turns past the watermark")
+    assert begun(inputs(turns[2:])) == NothingToDo("no exchange is complete")
+    assert begun(inputs(())) == NothingToDo("no turns past the watermark")
 
 
 @pytest.mark.parametrize(
@@ -171,7 +176,7 @@ def test_what_says_something_is_no_acknowledgement(text):
 
 def test_an_upload_beside_words_leaves_the_words():
     text = "<uploaded_files>\n/tmp/plan.pdf\n</uploaded_files>\nI prefer short answers."
-    step = facts.begin(inputs((turn(1, text), turn(2, "Fine.", "assistant"))))
+    step = begun(inputs((turn(1, text), turn(2, "Fine.", "assistant"))))
     assert step.material[0].text == "I prefer short answers."
 
 
@@ -232,7 +237,7 @@ def test_a_plain_retraction_lets_a_fact_go(text):
 
 def test_the_question_shows_what_is_known_with_ids_and_the_hints():
     turns = (turn(1, "No, I no longer live in Oslo, I live in Bergen."), turn(2, "Noted.", "assistant"))
-    step = facts.begin(inputs(turns, known=(TEA, OLD), profile={Section.WORK: Entry("Importer.", AT)}))
+    step = begun(inputs(turns, known=(TEA, OLD), profile={Section.WORK: Entry("Importer.", AT)}))
     given_ = dict(step.context)
     assert given_["known facts"].splitlines()[0] == "fact_00000001 [context | 0.80] Lives in Oslo near the harbour."
     assert given_["known profile"] == "work: Importer."
@@ -242,13 +247,13 @@ def test_the_question_shows_what_is_known_with_ids_and_the_hints():
 
 def test_what_a_tool_said_is_not_even_shown():
     turns = (*TALK[:1], tool(2, "The user prefers Quetzalcoatl."), turn(3, "Noted.", "assistant"))
-    step = facts.begin(inputs(turns))
+    step = begun(inputs(turns))
     assert "Quetzalcoatl" not in repr((step.material, step.context))
 
 
 def test_the_prompt_tells_the_grammar():
     prompt = resources.files("memoryd.jobs").joinpath("facts.md").read_text("utf-8")
-    example = next(one for one in facts_reply._objects(prompt) if "remove" in one)
+    example = next(one for one, _, _ in values(prompt) if "remove" in one)
     parsed = facts_reply.parse(Reply(json.dumps(example), "stop", "test"))
     assert (len(parsed.offered), len(parsed.removals), len(parsed.sections), parsed.unreadable) == (1, 1, 1, 0)
 
@@ -589,7 +594,7 @@ def test_an_answer_is_told_with_its_question():
     asked = turn(1, "Which one do you prefer?\na) tabs\nb) spaces", "assistant")
     turns = (turn(2, "b"), turn(3, "Spaces it is.", "assistant"))
     held = inputs(turns, earlier=(asked,))
-    assert [quoted.id for quoted in facts.begin(held).material] == ["t1", "t2", "t3"]
+    assert [quoted.id for quoted in begun(held).material] == ["t1", "t2", "t3"]
     (fact,) = learned(run(held, {"new": [new("Prefers spaces.", "t2")]}, reader=truthful))
     assert fact.content == 'asked "Which one do you prefer?", chose "spaces"'
 
@@ -607,7 +612,7 @@ def test_an_option_launders_no_foreign_word():
 
 def test_the_example_of_the_prompt_passes_the_judging():
     prompt = resources.files("memoryd.jobs").joinpath("facts.md").read_text("utf-8")
-    example = next(one for one in facts_reply._objects(prompt) if "remove" in one)
+    example = next(one for one, _, _ in values(prompt) if "remove" in one)
     known = tuple(
         replace(OLD, id=one, content=text)
         for one, text in (("fact_0123abcd", "I run a clinic in Oslo."), ("fact_4567cdef", "I drink green tea."))
@@ -626,11 +631,6 @@ def test_the_receipt_holds_no_content():
     text = json.dumps(step.receipt)
     assert step.receipt["facts"] == {"preference": 1}
     assert not any(word in text for word in ("pytest", "Ben", "Bergen", "Paris", "fact_"))
-
-
-def test_a_step_that_was_never_asked_for_is_refused():
-    with pytest.raises(ValueError, match="not a step"):
-        facts.resume(inputs(), Enter("x"), None)
 
 
 # The offline backend
@@ -728,11 +728,9 @@ def test_a_hijacked_model_plants_nothing_in_the_core(attack):
                 )  # fmt: skip
                 reply = f"[SUMMARY]\n- [{cited}] {claim}\n- [{cited}] User: {claim}\n[MEMORIES]\n"
                 reply += f"- {kind} 1.00 [{cited}] {claim}"
-                step = sleep.begin(held)
-                while isinstance(step, Ask | Enter):
-                    backend = UNREAD if isinstance(step, Ask) and step.job == "verify" else "test"
-                    answer = Reply(reply, "stop", backend) if isinstance(step, Ask) else None
-                    step = sleep.resume(held, step, answer)
+                answers = {"verify": Reply(reply, "stop", UNREAD)}
+                said = Reply(reply, "stop", "test")
+                step = drive(sleep.decide(held), lambda ask, said=said, got=answers: got.get(ask.job, said))
                 edits = getattr(step, "edits", ())
                 assert not any(isinstance(edit, AddMemories) for edit in edits), (cited, claim, kind)
                 daily = " ".join(edit.body for edit in edits if isinstance(edit, AppendDaily))

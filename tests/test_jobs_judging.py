@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from scripted_reader import honest, last_label, questions_of, reads, says_no, says_yes, unread
 
 from memoryd.jobs import claims as reasons
+from memoryd.jobs import repair
 from memoryd.jobs.claims import Claim, Judged, Old, Outcome, Step
-from memoryd.jobs.job import Ask, Reply
+from memoryd.jobs.job import Ask, Reply, drive, first_of
 from memoryd.jobs.judging import Judging
 from memoryd.jobs.pieces import Piece, Pieces, piece_of_text, piece_of_turn
-from memoryd.jobs.repair import REPAIR, Judges, advance, paired
+from memoryd.jobs.repair import REPAIR, Judges
 from memoryd.jobs.weighing import JudgingContext, context_of
 from memoryd.ledger.lane import Lane, MemoryClass
 from memoryd.llm.cue_judge import CueJudge
@@ -26,6 +27,7 @@ from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
 
 DAY = date(2025, 3, 4)
 HONEST = reads(honest)
+JUDGES = Judges(CueJudge(), "Check memory claims.", "Word these anew.")
 AT = "2025-03-04T10:00:00Z"
 WISH = "I never push to main on Fridays, except when Ottilie asks for it."
 FACT = "Our database is Postgres and it runs on the host Marvin."
@@ -59,24 +61,20 @@ PIECES = (
 
 
 def context(pieces: tuple[Piece, ...] = PIECES, *, offline: bool = False) -> JudgingContext:
-    return context_of(
-        Pieces.of(pieces), {one.id: DAY for one in pieces}, CueJudge(), "Check memory claims.", offline=offline
-    )
+    return context_of(Pieces.of(pieces), {one.id: DAY for one in pieces}, JUDGES, offline=offline)
 
 
 def judge(
     *claims: Claim, read=HONEST, pieces: tuple[Piece, ...] = PIECES, asked: list | None = None, offline=False
 ) -> tuple[Judged, ...]:
     """Take claims through the steps without repair."""
-    judging = Judging(context(pieces, offline=offline), claims)
-    for _ in range(100):
-        step = judging.step()
-        if isinstance(step, tuple):
-            return step
+
+    def answer(ask: Ask) -> Reply:
         if asked is not None:
-            asked += questions_of(step)
-        judging = step.state.heard(read(step))
-    raise AssertionError("judging does not end")
+            asked.extend(questions_of(ask))
+        return read(ask)
+
+    return drive(Judging(context(pieces, offline=offline), claims).asked(), answer).judged
 
 
 def claim(text: str, *cites: str, **more) -> Claim:
@@ -209,9 +207,8 @@ def test_what_concerns_the_user_alone_needs_the_users_word():
 
 def test_a_token_that_only_outside_text_names_is_no_memory_of_the_assistants():
     made = replace(context(), foreign=lambda text: ["CircleCI"] if "CircleCI" in text else [])
-    step = Judging(made, (claim("The tests run on CircleCI.", "t2"),)).step()
-    assert isinstance(step, tuple)
-    assert step[0].why == reasons.FOREIGN
+    (found,) = Judging(made, (claim("The tests run on CircleCI.", "t2"),)).judged
+    assert found.why == reasons.FOREIGN
 
 
 # --- floor and reader -------------------------------------------------------------------------------------------------
@@ -308,13 +305,10 @@ def test_what_is_left_out_of_every_batch_is_asked_once_more():
 
 
 def test_an_answer_of_an_earlier_run_is_not_asked_for_again():
-    asked: list = []
-    judging = Judging(context(), (claim(WORDED, "t2"),))
-    while isinstance(step := judging.step(), Ask):
-        asked += questions_of(step)
-        judging = step.state.heard(reads(honest)(step))
-    again = Judging(replace(context(), known=dict(judging.inquiry.answers).get), (claim(WORDED, "t2"),))
-    assert again.step() == step
+    judging = drive(Judging(context(), (claim(WORDED, "t2"),)).asked(), reads(honest))
+    judges = replace(JUDGES, known=dict(judging.inquiry.answers).get)
+    again = Judging(replace(context(), judges=judges), (claim(WORDED, "t2"),))
+    assert first_of(again.asked()).judged == judging.judged
 
 
 def test_the_offline_backend_only_quotes_and_needs_no_reader():
@@ -365,18 +359,16 @@ def test_a_rule_is_not_changed_where_something_of_it_is_lost():
 
 def repaired(back: tuple[Claim, ...], *claims: Claim, read=HONEST) -> tuple[tuple[Judged, ...], list[Ask]]:
     """Return what becomes of claims whose author answers a repair with `back`, and the repairs that were asked for."""
-    judging, repairs = Judging(context(), claims), []
-    judges = Judges(CueJudge(), "Check memory claims.", "Word these anew.")
-    for _ in range(100):
-        step = advance(judging, lambda held: held, judges, "[MEMORIES]\n- …")
-        if isinstance(step, tuple):
-            return step, repairs
-        if step.job == REPAIR:
-            repairs.append(step)
-            judging = judging.reworded(paired(judging.mendable(), back))
-        else:
-            judging = step.state.heard(read(step))
-    raise AssertionError("judging does not end")
+    repairs: list[Ask] = []
+
+    def answer(ask: Ask) -> Reply:
+        if ask.job != REPAIR:
+            return read(ask)
+        repairs.append(ask)
+        return Reply("", "stop", "openai")
+
+    steps = repair.judge(Judging(context(), claims), "[MEMORIES]\n- …", lambda _reply: back)
+    return drive(steps, answer).judged, repairs
 
 
 def test_a_refused_claim_goes_back_once_with_a_reason_from_the_closed_list():

@@ -33,7 +33,7 @@ TALK = Pieces.of((
 
 def ids(cites: list[str], text: str) -> list[str]:
     found, _ = TALK.cited(cites, text)
-    return [one for held in found for one in held.ids]
+    return [line.id for held in found for line in held.lines]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_piece_without_a_word_of_the_claim_is_no_evidence():
 
 
 def test_a_sentence_without_a_word_of_content_is_cited_by_repeating_it():
-    assert Pieces.of((piece(1, "Ok. C."),)).cited(["t1"], "User: C.")[0][0].ids == ("t1.2",)
+    assert Pieces.of((piece(1, "Ok. C."),)).cited(["t1"], "User: C.")[0][0].numbers == (2,)
 
 
 @given(st.lists(st.text(max_size=8) | st.from_regex(r"\A[tdm]\d{1,3}(\.\d{1,3})?\Z"), max_size=5), st.text(max_size=60))

@@ -64,10 +64,17 @@ TABLES = {
     "watermark": "SELECT session_id, consumer, seq FROM watermark ORDER BY 1, 2",
     "turns": "SELECT count(*), max(seq) FROM turn",
 }
+
+
+def scripted(edits):
+    """Decide on edits without a question."""
+    return Done(edits)
+    yield
+
+
 SCRIPTED = runner.JobKind(
     gather=lambda _source, run: SCRIPTS[run.id],
-    begin=Done,
-    resume=lambda *_: None,
+    decide=scripted,
     merge=lambda replies: replies[0],
 )
 PHASES = [phase for phase in Phase if phase is not Phase.explain]  # which traces every line, and there are many

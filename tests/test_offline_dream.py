@@ -17,7 +17,7 @@ from test_ledger_runs import World
 from memoryd.daemon.once import run_once
 from memoryd.jobs import dream, dream_reply
 from memoryd.jobs.dream_reply import LetGo
-from memoryd.jobs.job import Ask, Done, Quoted, Reply
+from memoryd.jobs.job import Ask, Done, Quoted, Reply, drive, first_of
 from memoryd.llm import offline, replacement
 from memoryd.text.neutral import neutral
 from memoryd.tiers.core import normal
@@ -427,9 +427,9 @@ def test_the_guards_refuse_nothing_of_it(entries, texts):
     known = [memory(n, " ".join(text.split())) for n, text in enumerate(texts, 1)]
     ledger = Ledger.of(*(one for one in known if not re.search(r"\[[md]\d|^[-*+#>`~=_<|\\]", one.content)))
     inputs = ledger.inputs(*found)
-    step = dream.begin(inputs)
+    step = first_of(dream.decide(inputs))
     if isinstance(step, Ask):
-        done = dream.resume(inputs, step, offline.answer(step))
+        done = drive(dream.decide(inputs), offline.answer)
         assert isinstance(done, Done), done
         assert not done.receipt["dream"]["refusals"], offline.answer(step).text
         assert not done.declined

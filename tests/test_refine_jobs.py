@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from ledger_world import core_memory
 
 from memoryd.jobs import consent, knife, refine, tally
-from memoryd.jobs.condensation import Draft, Reading
-from memoryd.jobs.job import Reply, ToolCall
+from memoryd.jobs.condensation import Draft
+from memoryd.jobs.condensation import read as ask_about
+from memoryd.jobs.job import Reply, ToolCall, drive
 from memoryd.jobs.knife import Complete, Cut, Look, Misuse
 from memoryd.jobs.refinement import Session, described, ledger_line
+from memoryd.jobs.repair import Judges
 from memoryd.ledger.memory import Ending, to_json
 from memoryd.ledger.operation import Delete, Merge, Protect, Update, apply
 from memoryd.llm.cue_judge import CueJudge
@@ -27,7 +29,7 @@ TEXTS = (
 )
 CORE = {memory.id: memory for memory in (core_memory(number, text) for number, text in enumerate(TEXTS))}
 A, B, C, D = CORE
-NOTHING_READ = Reading()
+NOTHING_READ = {}
 FIRST = CORE | {A: core_memory(0, TEXTS[0], constitutional=True)}
 
 
@@ -179,9 +181,9 @@ def test_a_new_text_that_is_refused_is_told_with_the_reason_and_kept_out_of_the_
 def test_a_new_text_that_a_reader_supports_is_a_cut_with_what_is_lost():
     given = {"ids_to_merge": [C, D], "new_content": "The user's cats nap", "dropped": ["two cats"]}
     call = ToolCall("c", "consolidate_memories", json.dumps(given))
-    reading = Reading(SESSION.drafts([call], CORE), tuple(CORE.values())).prepared(lambda _key: None)
-    while reading.waiting:
-        (batch,) = reading.waiting
+
+    def answer(ask):
+        batch = ask.about
         says = [
             {
                 "id": name,
@@ -191,7 +193,9 @@ def test_a_new_text_that_a_reader_supports_is_a_cut_with_what_is_lost():
             }
             for name, one in batch.questions
         ]
-        reading = reading.heard(Reply(json.dumps(says), "stop", "m")).prepared(lambda _key: None)
+        return Reply(json.dumps(says), "stop", "m")
+
+    reading = drive(ask_about(SESSION.drafts([call], CORE), CORE.values(), Judges(CueJudge())), answer)
     session, cut = called("consolidate_memories", given, reading)
     assert cut.operation.lost == {C: 2 + 5 + 1 + 1, D: 0}
     row = session.claims[0]

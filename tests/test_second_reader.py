@@ -110,12 +110,6 @@ class Model:
 # --- a job ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class State:
-    waiting: tuple
-    answers: dict
-
-
 @dataclass
 class Job:
     """Asks its author once, then a second reader about each question that has no known answer."""
@@ -128,34 +122,30 @@ class Job:
     def gather(self, source, run):
         return {"known": source.known, "session": run.session_id, "day": date(2026, 5, 4)}
 
-    def begin(self, _inputs):
-        return Ask("sleep", "Write.", (Quoted("t1", "user", "user", None, "Always run the linter."),))
+    def decide(self, inputs):
+        yield Ask("sleep", "Write.", (Quoted("t1", "user", "user", None, "Always run the linter."),))
+        found = {one.key: inputs["known"](one.key) for one in QUESTIONS}
+        answers = {key: one for key, one in found.items() if one is not None}
+        self.known.append(len(answers))
+        for batch in reader.batches([one for one in QUESTIONS if one.key not in answers]):
+            answer = yield batch.ask(instructions("verify"))
+            if answer.backend == reader.UNREAD:
+                break
+            answers |= reader.read(batch, answer).answers
+        return self.end(inputs, answers)
 
-    def resume(self, inputs, step, answer):
-        if step.job == "sleep":
-            found = {one.key: inputs["known"](one.key) for one in QUESTIONS}
-            answers = {key: one for key, one in found.items() if one is not None}
-            self.known.append(len(answers))
-            waiting = tuple(reader.batches([one for one in QUESTIONS if one.key not in answers]))
-            return self.next(inputs, State(waiting, answers))
-        batch, *rest = step.state.waiting
-        if answer.backend == reader.UNREAD:
-            return self.next(inputs, replace(step.state, waiting=()))
-        return self.next(inputs, State(tuple(rest), step.state.answers | reader.read(batch, answer).answers))
-
-    def next(self, inputs, state):
-        if state.waiting:
-            return state.waiting[0].ask(instructions("verify"), state)
+    def end(self, inputs, answers):
         self.decided += 1
         if self.rejects:
             return Rejected("a claim is refused")
-        verdicts = {key: one.verdict for key, one in state.answers.items()}
+        verdicts = {key: one.verdict for key, one in answers.items()}
         body = "\n".join(f"- {one.claim}" for one in QUESTIONS if verdicts.get(one.key) == "supported") or "- nothing"
         edits = (AppendDaily(inputs["day"], "Notes", "12:00", body), MoveWatermark(inputs["session"], "sleep", 4))
-        return Done(edits, {"verdicts": sorted(verdicts.values())}, claims=self.claims)
+        told = {"verdicts": sorted(verdicts.values())}
+        return Done(edits, told, claims=self.claims, anew=lambda fresh: self.end(fresh, answers))
 
     def kind(self, **more):
-        return runner.JobKind(self.gather, self.begin, self.resume, lambda replies: replies[0], **more)
+        return runner.JobKind(self.gather, self.decide, lambda replies: replies[0], **more)
 
 
 @pytest.fixture
@@ -349,8 +339,7 @@ def test_a_reply_that_is_rejected_for_its_claims_is_asked_for_again(world, model
     assert len(model.author) == 2
 
 
-def test_a_job_that_decides_anew_may_ask_anew(world, model, job, monkeypatch):
-    """The reader is down when the core has changed meanwhile: its answers of before are known."""
+def test_a_job_that_decides_anew_asks_nothing_anew(world, model, job, monkeypatch):
     monkeypatch.setitem(runner.KINDS, "sleep", job.kind(again=lambda _source, _run, inputs: inputs))
     commit, seen = committing.commit, []
 
@@ -370,13 +359,14 @@ def test_a_job_that_decides_anew_may_ask_anew(world, model, job, monkeypatch):
 
 
 def test_refused_claims_go_back_to_their_author(world, model, job, monkeypatch):
-    def resume(inputs, step, answer):
-        if step.job == "repair":
-            assert answer.text == "what the author writes"
-            return Done((MoveWatermark(inputs["session"], "sleep", 4),))
-        return Ask("repair", "Word these anew.", (Quoted("t1", "user", "user", None, "Always run the linter."),))
+    def decide(inputs):
+        material = (Quoted("t1", "user", "user", None, "Always run the linter."),)
+        yield Ask("sleep", "Write.", material)
+        answer = yield Ask("repair", "Word these anew.", material)
+        assert answer.text == "what the author writes"
+        return Done((MoveWatermark(inputs["session"], "sleep", 4),))
 
-    monkeypatch.setitem(runner.KINDS, "sleep", replace(job.kind(), resume=resume))
+    monkeypatch.setitem(runner.KINDS, "sleep", replace(job.kind(), decide=decide))
     with world.open() as app:
         run = run_once(app)
     assert run["state"] == "succeeded"

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from memoryd.jobs import sleep
-from memoryd.jobs.job import AddMemories, AppendDaily, Ask, Done, NothingToDo
+from memoryd.jobs.job import AddMemories, AppendDaily, Done, NothingToDo, drive
 from memoryd.jobs.repair import Judges
 from memoryd.jobs.reports import MENDED, Reports
 from memoryd.llm import offline
@@ -65,13 +65,9 @@ def slept(*said: str, known: tuple[str, ...] = ()):
         instructions="",
         judges=Judges(CueJudge()),
     )
-    step = sleep.begin(inputs)
-    for _ in range(12):
-        answer = offline.answer(step) if isinstance(step, Ask) else None
-        step = sleep.resume(inputs, step, answer)
-        if isinstance(step, Done | NothingToDo):
-            return step
-    raise AssertionError(step)
+    step = drive(sleep.decide(inputs), offline.answer)
+    assert isinstance(step, Done | NothingToDo)
+    return step
 
 
 def daily(step: Done) -> list[str]:

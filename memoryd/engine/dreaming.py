@@ -366,7 +366,10 @@ def _entries(source: Gathered, run: Run, files: Mapping[str, bytes]) -> tuple[tu
         found = list(_by_agent(connection, source.settings, run.agent_id, found))
     texts = source.scrubber.redact([one.text for one, _, _ in found])
     grounds = _Grounds(source)
-    found = [(_with_origin(one, run_id, grounds), run_id, span) for one, run_id, span in found]
+    for at, (one, run_id, span) in enumerate(found):
+        if run_id is not None and one.origin.startswith(_SLEEP):
+            origin = grounds.origin(run_id, one, one.origin.removeprefix(_SLEEP) or None)
+            found[at] = replace(one, origin=origin), run_id, span
     entries = tuple(
         replace(one, id=f"d{number}", text=text)
         for number, ((one, _, _), text) in enumerate(zip(found, texts, strict=True), 1)
@@ -383,13 +386,6 @@ def _entries(source: Gathered, run: Run, files: Mapping[str, bytes]) -> tuple[tu
         return grounds.behind(run_id, entry) if run_id is not None else ()
 
     return entries, _Standing(sources_of, behind_of)
-
-
-def _with_origin(entry: Entry, run_id: str | None, grounds: _Grounds) -> Entry:
-    """Return an entry with whose word it is, where a sleep wrote it."""
-    if run_id is None or not entry.origin.startswith(_SLEEP):
-        return entry
-    return replace(entry, origin=grounds.origin(run_id, entry, entry.origin.removeprefix(_SLEEP) or None))
 
 
 _SLEPT = "coalesce(json_extract(r.options, '$.of'), r.kind) IN ('sleep', 'facts') AND r.session_id IS NOT NULL"

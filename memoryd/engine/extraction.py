@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING
 from memoryd.database import memories, profile, runs, sqlite, turns
 from memoryd.engine import queueing
 from memoryd.engine.queueing import candidates
-from memoryd.engine.sleeping import dailies, instructions, is_history, judges, timed
-from memoryd.files import regular
+from memoryd.engine.sleeping import files_of_people, instructions, is_history, judges, timed
 from memoryd.jobs.facts import CONSUMER, FactsInputs
 from memoryd.jobs.job import NothingToDo
 from memoryd.ledger.facts import Store, fact_of
 from memoryd.ledger.memory import Kind
 from memoryd.ledger.profile import Entry
-from memoryd.tiers import core
 from memoryd.transcripts.registry import program_of
 
 if TYPE_CHECKING:
@@ -117,13 +115,8 @@ def gather(source: Source, run: Run) -> FactsInputs | NothingToDo:
         graves = memories.tombstones(connection, run.agent_id)
     if blind is not None and not covered:
         return NothingToDo("the next turn has not been scanned for secrets yet")
-    old = regular.read_in(source.workspace, "MEMORY.md")
-    bullets = [bullet.text for bullet in core.bullets(core.parse(old or b""))]
-    facts = Store(map(fact_of, live)).all()
-    # Files of people: what they keep there is theirs, but it is not sent.
-    days, *clean = source.scrubber.redact(
-        [dailies(source, covered), *bullets, *(one.text for one in sections.values())]
-    )
+    days, known = files_of_people(source, covered)
+    clean = source.scrubber.redact([one.text for one in sections.values()])
     settings = source.settings
     return FactsInputs(
         agent_id=run.agent_id,
@@ -132,14 +125,14 @@ def gather(source: Source, run: Run) -> FactsInputs | NothingToDo:
         earlier=tuple(map(timed, earlier)),
         folder=row["folder"],
         program=program_of(row["format"]),
-        known=tuple(facts),
+        known=tuple(Store(map(fact_of, live)).all()),
         said_at={memory.id: _said_at(memory) for memory in live},
         profile={
             section: Entry(text, entry.updated_at)
-            for (section, entry), text in zip(sections.items(), clean[len(bullets) :], strict=True)
+            for (section, entry), text in zip(sections.items(), clean, strict=True)
         },
         tombstones=graves,
-        core=tuple(clean[: len(bullets)]),
+        core=known,
         daily=days,
         min_confidence=settings.facts.min_confidence,
         drain=drain,

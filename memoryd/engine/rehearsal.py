@@ -12,7 +12,7 @@ from memoryd.engine import refining
 from memoryd.engine.answering import OFFLINE, Asked, endpoint_of, measure
 from memoryd.engine.runner import KINDS, daily_blocks
 from memoryd.jobs import refine
-from memoryd.jobs.job import Ask, Enter, NothingToDo
+from memoryd.jobs.job import Ask, NothingToDo, first_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -63,10 +63,7 @@ def _first_step(runner: Runner, run: Run, workspace: Path) -> tuple[object, Call
     kind = KINDS[run.kind]
     is_up = runner.answerer.is_up(runner.settings, run.agent_id)
     inputs = kind.gather(runner.source(workspace, is_up=is_up), run)
-    step = inputs if isinstance(inputs, NothingToDo) else kind.begin(inputs)
-    while isinstance(step, Enter):
-        step = kind.resume(inputs, step, None)
-    return step, kind.merge
+    return inputs if isinstance(inputs, NothingToDo) else first_of(kind.decide(inputs)), kind.merge
 
 
 def _memories(runner: Runner, run_id: str) -> list[dict[str, Any]]:

@@ -48,7 +48,6 @@ from memoryd.jobs.job import (
     Ask,
     Done,
     EditFacts,
-    Enter,
     KeepSummary,
     MoveWatermark,
     NothingToDo,
@@ -56,6 +55,7 @@ from memoryd.jobs.job import (
     Rejected,
     Reply,
     RewriteCore,
+    drive,
 )
 from memoryd.jobs.reader import JOB as VERIFY
 from memoryd.jobs.repair import REPAIR
@@ -78,12 +78,11 @@ if TYPE_CHECKING:
     from memoryd.engine.scrubbing import Scrubber
     from memoryd.files.journal import Journal
     from memoryd.files.log import Log
-    from memoryd.jobs.job import Edit, Step
+    from memoryd.jobs.job import Edit, End, Steps
     from memoryd.jobs.reader import Answer
     from memoryd.ledger.guards import Refusal
     from memoryd.worker.client import Worker
 
-MAX_STEPS = 2_000  # a dream of 500 bullets asks a second reader some hundred times
 SETTLE_AGAIN_SECONDS = 30.0
 UNTOLD_MAX = 20
 PROTECTED = "constitutional"  # the alarm of an edit that took a protected memory away …
@@ -110,16 +109,15 @@ class JobKind:
     """How one kind of job is carried out."""
 
     gather: Callable[[sleeping.Source, Run], Any]  # the frozen inputs of a job, or why there is nothing to do
-    begin: Callable[[Any], Step]
-    resume: Callable[[Any, Step, Reply | None], Step]
+    decide: Callable[[Any], Steps]
     merge: Callable[[Sequence[Reply]], Reply | Rejected]  # the replies to the parts of a divided question
     again: Callable[[sleeping.Source, Run, Any], Any] | None = None  # the inputs on what is there by now
 
 
 KINDS: dict[str, JobKind] = {
-    "sleep": JobKind(sleeping.gather, sleep.begin, sleep.resume, replies.merge),
-    extraction.KIND: JobKind(extraction.gather, facts.begin, facts.resume, facts_reply.merge),
-    dreaming.KIND: JobKind(dreaming.gather, dream.begin, dream.resume, dream_reply.merge, dreaming.again),
+    "sleep": JobKind(sleeping.gather, sleep.decide, replies.merge),
+    extraction.KIND: JobKind(extraction.gather, facts.decide, facts_reply.merge),
+    dreaming.KIND: JobKind(dreaming.gather, dream.decide, dream_reply.merge, dreaming.again),
 }
 
 
@@ -144,19 +142,10 @@ class _Deciding:
     kind: JobKind
     inputs: Any  # the frozen snapshot it decides on
     reader: SecondReader
-    step: Step  # the one the job has come to
-    ask: Ask | None = None  # the last question …
-    reply: Reply | None = None  # … and the answer to it
-    author: Asked | None = None  # the first of the job's own, not about what was answered to it …
+    author: Asked | None = None  # the job's own question, not about what was answered to it …
     written: Reply | None = None  # … and the answer, which the run report tells of
-    phases: list[tuple[str, float]] = field(default_factory=list)  # each with when it began
+    phases: dict[str, float] = field(default_factory=dict)  # each with when it began
     repairs: list[Reply] = field(default_factory=list)  # answers to its questions about refused claims
-
-    def resume(self, reply: Reply | None) -> None:
-        """Go on with the answer to the step."""
-        if isinstance(self.step, Ask):
-            self.ask, self.reply = self.step, reply
-        self.step = self.kind.resume(self.inputs, self.step, reply)
 
     def receipt(self) -> dict[str, Any]:
         """Return what judging came to, for the run report."""
@@ -364,19 +353,20 @@ class Runner:
         if isinstance(inputs, NothingToDo):
             self._commit(run, inputs, workspace)
             return
-        deciding = _Deciding(run, kind, inputs, reader, kind.begin(inputs))
+        deciding = _Deciding(run, kind, inputs, reader)
+        end: End | None = None
         for _ in range(REDECIDED_MAX):
-            step = self._decided(deciding)
-            if not isinstance(step, Done | NothingToDo):
-                raise RejectedReplyError(step.why if isinstance(step, Rejected) else "no step was the last")
+            end = self._decided(deciding, end)
+            if isinstance(end, Rejected):
+                raise RejectedReplyError(end.why)
             try:
-                self._commit(run, step, workspace, deciding=deciding)
+                self._commit(run, end, workspace, deciding=deciding)
             except committing.OutdatedError as error:
-                if kind.again is None or deciding.ask is None:
+                if kind.again is None or not isinstance(end, Done) or end.anew is None:
                     raise
                 self.log.info("decided anew", run=run.id, kind=run.kind, agent=run.agent_id, why=error.what)
-                deciding.inputs, deciding.step = kind.again(source, run, deciding.inputs), deciding.ask
-                deciding.resume(deciding.reply)
+                deciding.inputs = kind.again(source, run, deciding.inputs)
+                end = end.anew(deciding.inputs)
             else:
                 return
         raise retry.AwayError("the core changes all the time", str(workspace), "the run is tried again")
@@ -561,27 +551,26 @@ class Runner:
             if run_id not in self.active and (agents is None or agent_id in agents)
         ]
 
-    def _decided(self, deciding: _Deciding) -> Step:
-        """Carry out a job's steps up to the last, and return that."""
-        for _ in range(MAX_STEPS):
+    def _decided(self, deciding: _Deciding, end: End | None) -> End:
+        """Carry out a job's steps, unless its end is known, and return that; another reply where one is rejected."""
+
+        def enter(phase: str) -> None:
             self.go_on(deciding.run)
-            step, author, written = deciding.step, deciding.author, deciding.written
-            if isinstance(step, Enter):
-                deciding.phases.append((step.phase, self.clock.monotonic()))
-                deciding.resume(None)
-            elif isinstance(step, Ask):
-                deciding.resume(self._answered(deciding, step))
-            elif isinstance(step, Rejected) and author and written and written.backend != OFFLINE:
-                # Also if it was rejected for what came of questions about it: another reply is what can help.
-                deciding.written = self.answerer.after_rejection(author, written, step.why)
-                deciding.step = author.ask
-                deciding.resume(deciding.written)
-            else:
-                return step
-        raise StateError("the job took more steps than any job needs", where=deciding.run.kind)
+            deciding.phases.setdefault(phase, self.clock.monotonic())
+
+        while True:
+            end = end or drive(deciding.kind.decide(deciding.inputs), partial(self._answered, deciding), enter)
+            self.go_on(deciding.run)
+            author, written = deciding.author, deciding.written
+            if not (isinstance(end, Rejected) and author and written and written.backend != OFFLINE):
+                return end
+            # Also if it was rejected for what came of questions about it: another reply is what can help.
+            deciding.written = self.answerer.after_rejection(author, written, end.why)
+            end = None
 
     def _answered(self, deciding: _Deciding, ask: Ask) -> Reply:
-        """Get the answer to a job's question."""
+        """Get the answer to a job's question; to its own, which comes first, the one that there is."""
+        self.go_on(deciding.run)
         if ask.job == VERIFY:
             return deciding.reader.answer(ask)
         if ask.job == REPAIR:
@@ -589,11 +578,10 @@ class Runner:
             asked = Asked(deciding.run, ask, self.settings, self.worker, whole, self.step, stand_in=nobody)
             deciding.repairs.append(self.answerer.answer(asked))
             return deciding.repairs[-1]
-        asked = Asked(deciding.run, ask, self.settings, self.worker, deciding.kind.merge, self.step)
-        reply = self.answerer.answer(asked)
-        if deciding.author is None:
-            deciding.author, deciding.written = asked, reply
-        return reply
+        if deciding.written is None:
+            deciding.author = Asked(deciding.run, ask, self.settings, self.worker, deciding.kind.merge, self.step)
+            deciding.written = self.answerer.answer(deciding.author)
+        return deciding.written
 
     def _commit(
         self,
@@ -626,7 +614,7 @@ class Runner:
             tokens_in=spent.tokens_in or (reply.tokens_in if reply else 0),
             tokens_out=spent.tokens_out or (reply.tokens_out if reply else 0),
             receipt=receipt,
-            late=lambda: {"phases": self._durations(deciding.phases if deciding is not None else [])},
+            late=lambda: {"phases": self._durations(deciding.phases if deciding is not None else {})},
             row={"claims": redacted_json(self.scrubber, step.claims)} if step.claims else {},
         )
         texts = [*_texts(step.edits, receipt, outcome.why), *(decided.texts if decided is not None else ())]
@@ -696,10 +684,9 @@ class Runner:
         for refusal in done.refused:
             self.log.warning("refused by a guard", run=run.id, agent=run.agent_id, **refusal)
 
-    def _durations(self, phases: Sequence[tuple[str, float]]) -> list[dict[str, Any]]:
-        times = [*(began for _, began in phases), self.clock.monotonic()]
-        spans = zip(phases, times, times[1:], strict=False)
-        return [{"phase": name, "seconds": round(end - began, 4)} for (name, _), began, end in spans]
+    def _durations(self, phases: Mapping[str, float]) -> list[dict[str, Any]]:
+        spans = zip(phases.items(), [*phases.values(), self.clock.monotonic()][1:], strict=True)
+        return [{"phase": name, "seconds": round(end - began, 4)} for (name, began), end in spans]
 
     def _record_watermarks(self, run: Run) -> None:
         with sqlite.reading(self.engine) as connection:

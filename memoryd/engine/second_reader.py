@@ -20,6 +20,7 @@ from memoryd.database import alarms, readers, sqlite
 from memoryd.database.readers import Tested
 from memoryd.engine.answering import Asked, endpoint_of
 from memoryd.engine.clock import moment_of
+from memoryd.engine.sleeping import instructions
 from memoryd.jobs import reader
 from memoryd.jobs.job import Reply
 from memoryd.jobs.reader import Answer, Batch
@@ -41,11 +42,6 @@ AGAIN = timedelta(days=1)  # an unfit reader is not tested more often: a test co
 
 
 @cache
-def _prompt() -> str:
-    return resources.files("memoryd.jobs").joinpath(f"{reader.JOB}.md").read_text("utf-8")
-
-
-@cache
 def _calibration() -> str:
     return resources.files("memoryd.jobs").joinpath("calibration.json").read_text("utf-8")
 
@@ -53,7 +49,7 @@ def _calibration() -> str:
 @cache
 def version() -> str:
     """Return the version of the prompt and of the calibration set, a digest."""
-    return sha256(f"{_prompt()}\n{_calibration()}".encode()).hexdigest()
+    return sha256(f"{instructions(reader.JOB)}\n{_calibration()}".encode()).hexdigest()
 
 
 def told(fitness: Fitness) -> str:
@@ -155,7 +151,7 @@ class SecondReader:
         replies = []
         for batch, truth in reader.calibration_batches(json.loads(_calibration())):
             self.go_on()
-            reply = self._reply(batch.ask(_prompt()))
+            reply = self._reply(batch.ask(instructions(reader.JOB)))
             if reply.backend == reader.UNREAD:
                 return None
             self._test_tokens.append((reply.tokens_in, reply.tokens_out))

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from memoryd.database import runs, sqlite, turns
 from memoryd.engine import queueing
@@ -22,6 +22,7 @@ from memoryd.files import regular
 from memoryd.gauge import live
 from memoryd.gauge.fill import fill_of
 from memoryd.gauge.sleepiness import Reason, Situation, sleepiness
+from memoryd.jobs import evidence
 from memoryd.jobs.job import NothingToDo
 from memoryd.jobs.repair import Judges
 from memoryd.jobs.sleep import CONSUMER, SleepInputs
@@ -52,7 +53,6 @@ NOTES = "Session Notes"
 COUNT_CHUNK = 2000
 CLOCKS_DIFFER = timedelta(minutes=10)
 DAYS_MAX = 40
-YEARS = (1970, 9998)  # of a time that every zone can show; an unset clock says 1970
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,10 +361,7 @@ def _inputs(
     summary: str | None,
 ) -> SleepInputs:
     settings = source.settings
-    old = regular.read_in(source.workspace, "MEMORY.md")
-    bullets = [bullet.text for bullet in core.bullets(core.parse(old or b""))]
-    # Files of people: what they keep there is theirs, but it is not sent.
-    days, *known = source.scrubber.redact([dailies(source, covered), *bullets])
+    days, known = files_of_people(source, covered)
     return SleepInputs(
         agent_id=run.agent_id,
         session_id=row["id"],
@@ -374,7 +371,7 @@ def _inputs(
         turns=tuple(map(timed, covered)),
         live=tuple(map(timed, held)),
         previous_summary=summary,
-        core=tuple(known),
+        core=known,
         daily=days,
         window=fill_of(row, window_of(settings, run.agent_id)).window.tokens,
         budget=settings.sleep.budget,
@@ -393,12 +390,18 @@ def judges(source: Source) -> Judges:
     return Judges(CueJudge(), instructions("verify"), instructions("repair"), source.known)
 
 
-def dailies(source: Source, covered: Sequence[StoredTurn]) -> str:
+def files_of_people(source: Source, covered: Sequence[StoredTurn]) -> tuple[str, tuple[str, ...]]:
+    """Return the daily files and the bullets of the core file without secrets: those are people's, but are not sent."""
+    old = regular.read_in(source.workspace, "MEMORY.md")
+    bullets = [bullet.text for bullet in core.bullets(core.parse(old or b""))]
+    days, *known = source.scrubber.redact([_dailies(source, covered), *bullets])
+    return days, tuple(known)
+
+
+def _dailies(source: Source, covered: Sequence[StoredTurn]) -> str:
     """Return the daily files of today and of the last days on which turns were said."""
-    days: set[Any] = {source.clock.now().astimezone(source.settings.zone).date()}
-    for turn in covered:
-        if (at := timed(turn).at) is not None:
-            days.add(moment_of(at).astimezone(source.settings.zone).date())
+    said = (at for turn in covered if (at := evidence.moment(turn.at)))
+    days = {at.astimezone(source.settings.zone).date() for at in (source.clock.now(), *said)}
     texts = []
     for day in sorted(days)[-DAYS_MAX:]:
         data = regular.read_in(source.workspace, f"memory/{day.isoformat()}.md")
@@ -408,12 +411,7 @@ def dailies(source: Source, covered: Sequence[StoredTurn]) -> str:
 
 def timed(turn: StoredTurn) -> StoredTurn:
     """A turn without its time where that is none, or no zone can show it."""
-    try:
-        at = moment_of(turn.at) if turn.at else None
-    except ValueError:
-        at = None
-    is_usable = at is not None and YEARS[0] <= at.year <= YEARS[1]
-    return turn if is_usable or turn.at is None else turn._replace(at=None)
+    return turn if turn.at is None or evidence.moment(turn.at) else turn._replace(at=None)
 
 
 def instructions(job: str) -> str:

@@ -153,6 +153,21 @@ class Judged:
         return tuple(line for one in self.cited for line in one.lines)
 
     @property
+    def ids(self) -> tuple[str, ...]:
+        """Return the ids of the sentences cited."""
+        return tuple(line.id for line in self.lines)
+
+    @property
+    def seqs(self) -> tuple[int, ...]:
+        """Return the numbers of the turns cited, each once."""
+        return tuple(dict.fromkeys(one.piece.seq for one in self.cited))
+
+    @property
+    def is_quoted(self) -> bool:
+        """Return whether its text is the words that it cites."""
+        return self.step is Step.QUOTE or self.outcome is Outcome.QUOTED
+
+    @property
     def user_words(self) -> str:
         """Return the user's words among what a refused claim cites, copied whole; empty where there are none."""
         own = [one for one in self.cited if any(line.lane is Lane.USER for line in one.evidence)]
@@ -163,7 +178,7 @@ class Judged:
         why = f"{self.why}: {self.token}" if self.token else self.why
         return {
             "claim": self.claim.text,
-            "cites": [line.id for line in self.lines] or list(self.claim.cites),
+            "cites": list(self.ids or self.claim.cites),
             "verdict": str(self.outcome),
             "why": why,
             "step": str(self.step),
@@ -184,9 +199,11 @@ class Cues(Protocol):
         """Return the class of what stands below a heading; None where the heading does not say."""
 
 
-def note_of(judged: Judged, folder: str | None) -> str | None:
+def note_of(judged: Judged, folder: str | None = None) -> str | None:
     """Return what makes a quotation understandable by itself: the question it answers, the project, the day."""
-    asked = next((one.piece.asked for one in judged.cited if one.piece.asked and not one.answer()), "")
+    cited = [one for one in judged.cited if not one.answer()]
+    pieces = (piece for one in cited for piece in (one.piece, *(behind for behind, _ in one.piece.behind)))
+    asked = next((piece.asked for piece in pieces if piece.asked), "")
     at = max((line.at[:10] for line in judged.lines if line.at), default="")
     project = PurePosixPath(folder).name if folder else ""
     parts = [f'asked: "{neutral(asked)}"' if asked else "", neutral(project), at]

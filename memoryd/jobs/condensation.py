@@ -8,7 +8,7 @@ what the reader names; not how much shorter it is.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from memoryd.jobs import claims as reasons
 from memoryd.jobs import reader
 from memoryd.jobs.claims import LONGEST_CLAIM, REASONS, Outcome, Step
 from memoryd.jobs.pieces import Line
-from memoryd.jobs.reader import NOT_ASKED, POSITIVE, Inquiry, Question, Subject
+from memoryd.jobs.reader import POSITIVE, Question, Subject
 from memoryd.jobs.weighing import class_question
 from memoryd.ledger.cut import MARK
 from memoryd.ledger.floor import Material, TokenKind, missing
@@ -26,11 +26,12 @@ from memoryd.text import normal
 from memoryd.text.content import overlap, stems
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Generator, Iterable, Mapping, Sequence
 
     from memoryd.jobs.claims import Cues
-    from memoryd.jobs.job import Reply
-    from memoryd.jobs.reader import Answer, Batch
+    from memoryd.jobs.job import Ask, Reply
+    from memoryd.jobs.reader import Answer
+    from memoryd.jobs.repair import Judges
     from memoryd.ledger.floor import Token
     from memoryd.ledger.memory import Memory
 
@@ -86,54 +87,25 @@ class Condensed:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What a second reader says about drafts, as far as it was asked.
+def read(
+    drafts: Sequence[Draft], others: Iterable[Memory], judges: Judges
+) -> Generator[Ask, Reply | None, Mapping[str, Answer | None]]:
+    """Ask the second reader about drafts; return its answers by the key of their question.
 
-    Attributes:
+    Args:
         drafts: the drafts.
         others: the core, from which a decoy gets its evidence.
-        inquiry: what was asked and answered.
+        judges: of the refinement.
     """
 
-    drafts: tuple[Draft, ...] = ()
-    others: tuple[Memory, ...] = ()
-    inquiry: Inquiry = NOT_ASKED
+    def asked(answers: Mapping[str, Answer | None]) -> list[Question]:
+        return [one for draft in drafts for one in questions(draft, answers)]
 
-    @property
-    def answers(self) -> Mapping[str, Answer | None]:
-        """Return the answers by the key of their question."""
-        return self.inquiry.answers
-
-    @property
-    def waiting(self) -> tuple[Batch, ...]:
-        """Return the batches that are still to be asked."""
-        return self.inquiry.waiting
-
-    def prepared(self, known: Callable[[str], Answer | None]) -> Reading:
-        """Return it with the batches to ask next; it has none if nothing is open.
-
-        Args:
-            known: gives the reader's answer of an earlier run to a question by its key.
-        """
-
-        def asked(answers: Mapping[str, Answer | None]) -> list[Question]:
-            return [one for draft in self.drafts for one in questions(draft, answers)]
-
-        return replace(self, inquiry=self.inquiry.prepared(asked, known, self._spare()))
-
-    def heard(self, reply: Reply) -> Reading:
-        """Take the reply to the batch that was asked last."""
-        return replace(self, inquiry=self.inquiry.heard(reply, self._spare()))
-
-    def unanswered(self) -> Reading:
-        """Return it where the reader does not answer."""
-        return replace(self, inquiry=self.inquiry.unanswered())
-
-    def _spare(self) -> list[Line]:
-        used = {part.id for draft in self.drafts for part in draft.parts}
-        free = [one for one in self.others if one.id not in used and len(one.content) < _ROOM // 2]
-        return [_line(f"x{number}", one) for number, one in enumerate(free[:_MOST_SPARE], 1)]
+    used = {part.id for draft in drafts for part in draft.parts}
+    free = [one for one in others if one.id not in used and len(one.content) < _ROOM // 2]
+    spare = [_line(f"x{number}", one) for number, one in enumerate(free[:_MOST_SPARE], 1)]
+    found = yield from reader.inquire(asked, judges.known, spare, judges.verify)
+    return found.answers
 
 
 def questions(draft: Draft, answers: Mapping[str, Answer | None]) -> list[Question]:

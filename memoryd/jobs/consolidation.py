@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from memoryd.jobs.claims import NOT_USER, Claim, Old, Outcome, Step
+from memoryd.jobs.claims import NOT_USER, Claim, Old, Outcome, Step, note_of
 from memoryd.jobs.dream_reply import LetGo
 from memoryd.jobs.job import HEADINGS, MemoryType
-from memoryd.jobs.pieces import piece_of_text
+from memoryd.jobs.pieces import SPEAKERS, piece_of_text
 from memoryd.ledger.guards import Guard, RefusedOperation
 from memoryd.ledger.heading import NO_THEME, is_theme
 from memoryd.ledger.lane import FROM_ASSISTANT, Lane, MemoryClass, labelled, lane_of_memory, lane_of_source, may_change
@@ -29,10 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import date
 
-    from memoryd.jobs.claims import Cues, Judged
+    from memoryd.jobs.claims import Judged
+    from memoryd.jobs.dream import DreamInputs
     from memoryd.jobs.dream_reply import Bullet, Declared, Parsed
     from memoryd.jobs.pieces import Piece
-    from memoryd.ledger.memory import Memory, Source
+    from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Operation
 
 UNSURE = "unsure"  # tag of a memory of which nobody knows who wrote it
@@ -109,32 +110,6 @@ class Entry:
     path: str = ""
 
 
-@dataclass(slots=True)
-class Consolidated:
-    """What a reply comes to.
-
-    Attributes:
-        operations: in order; those with a fault among them.
-        faults: of operations, by `id()`: why each is refused.
-        places: (heading, memory id) of each bullet that is to stand, in the reply's order; None for the heading that a
-            memory has.
-        mentioned: ids of the earlier memories it speaks of.
-        additions: ids of new memories that stand on daily entries.
-        counts: bullets, duplicates.
-    """
-
-    operations: list[Operation] = field(default_factory=list)
-    faults: dict[int, RefusedOperation] = field(default_factory=dict)
-    places: list[tuple[str | None, str]] = field(default_factory=list)
-    mentioned: set[str] = field(default_factory=set)
-    additions: set[str] = field(default_factory=set)
-    counts: Counter[str] = field(default_factory=Counter)
-
-    def check(self, operation: Operation) -> RefusedOperation | None:
-        """Return what is wrong with an operation, as a guard says it."""
-        return self.faults.get(id(operation))
-
-
 @dataclass(frozen=True, slots=True)
 class Row:
     """One bullet of the reply: the earlier memory that it keeps, or the claim that it makes."""
@@ -170,28 +145,17 @@ class Plan:
         return tuple(row.claim for row in self.rows if row.claim is not None)
 
 
-def material_of(
-    earlier: Sequence[Earlier],
-    entries: Sequence[Entry],
-    behind_of: Callable[[Entry], tuple[tuple[Piece, tuple[int, ...]], ...]],
-) -> list[Piece]:
-    """Return what a dream is shown as pieces.
-
-    Args:
-        earlier: the memories.
-        entries: of the daily files.
-        behind_of: gives the sentences of a session that an entry paraphrases, each with its turn.
-    """
-    owner = _owner(entries)
+def material_of(inputs: DreamInputs) -> list[Piece]:
+    """Return what a dream is shown as pieces."""
+    owner = _owner(inputs.entries)
     pieces = [
         piece_of_text(one.id, one.memory.content, one.lane, "memory", (one.local_at or "")[:10], one.said_at)
-        for one in earlier
+        for one in inputs.earlier
     ]
-    for one in entries:
+    for one in inputs.entries:
         text, lane = _said(one, owner)
-        speaker = {Lane.USER: "user", Lane.ASSISTANT: "assistant"}.get(lane, "tool")
-        piece = piece_of_text(one.id, text, lane, speaker, str(one.day), one.at)
-        pieces.append(replace(piece, behind=behind_of(one)))
+        piece = piece_of_text(one.id, text, lane, SPEAKERS.get(lane, "tool"), str(one.day), one.at)
+        pieces.append(replace(piece, behind=inputs.behind_of(one)))
     return pieces
 
 
@@ -377,11 +341,7 @@ def _old(one: Earlier) -> Old:
 def consolidate(
     planned: Plan,
     judged: Sequence[Judged],
-    earlier: Sequence[Earlier],
-    entries: Sequence[Entry],
-    cues: Cues,
-    new_id: Callable[[], str],
-    sources_of: Callable[[Entry], tuple[Source, ...]],
+    inputs: DreamInputs,
     kind_of: Callable[[str], MemoryClass | None],
     over: Mapping[str, Lane],
 ) -> Consolidated:
@@ -390,17 +350,11 @@ def consolidate(
     Args:
         planned: the reply.
         judged: its claims.
-        earlier: what of the memories that were shown is still there.
-        entries: what of the daily files was shown.
-        cues: decide the class of a memory that no reader has labelled.
-        new_id: draws a free id of a core memory.
-        sources_of: says on which records an entry stands.
+        inputs: of the dream.
         kind_of: gives the class that a reader has labelled a text with; None where none has.
         over: who says that the matter of a memory is over, by its id as shown, where the reader agrees.
     """
-    work = _Work({one.id: one for one in earlier}, {one.id: one for one in entries}, cues, new_id, sources_of)
-    work.done.mentioned |= planned.mentioned
-    work.done.counts["bullets"] = planned.bullets
+    work = Consolidated(inputs, planned)
     by_id = {one.claim.id: one for one in judged}
     guessed = {old.id for one in judged for old in one.claim.ends if old.guessed and old.id in one.changes}
     for row in planned.rows:
@@ -413,25 +367,41 @@ def consolidate(
         work.date(name)
     for one in planned.superseded:
         work.refuse(Delete(work.id_of(one.id), Ending.SUPERSEDED), Guard.ACCOUNTING, NOWHERE)
-    return work.done
+    return work
 
 
-class _Work:
-    def __init__(
-        self,
-        earlier: Mapping[str, Earlier],
-        entries: Mapping[str, Entry],
-        cues: Cues,
-        new_id: Callable[[], str],
-        sources_of: Callable[[Entry], tuple[Source, ...]],
-    ) -> None:
-        self.done = Consolidated()
-        self._earlier, self._entries, self._cues = earlier, entries, cues
-        self._new_id, self._sources_of = new_id, sources_of
-        self._headings = {normal(one.memory.heading) for one in earlier.values() if one.memory.heading}
+class Consolidated:
+    """What a reply comes to.
+
+    Attributes:
+        operations: in order; those with a fault among them.
+        faults: of operations, by `id()`: why each is refused.
+        places: (heading, memory id) of each bullet that is to stand, in the reply's order; None for the heading that a
+            memory has.
+        mentioned: ids of the earlier memories it speaks of.
+        additions: ids of new memories that stand on daily entries.
+        counts: bullets, duplicates.
+    """
+
+    def __init__(self, inputs: DreamInputs, planned: Plan) -> None:
+        self.operations: list[Operation] = []
+        self.faults: dict[int, RefusedOperation] = {}
+        self.places: list[tuple[str | None, str]] = []
+        self.mentioned = set(planned.mentioned)
+        self.additions: set[str] = set()
+        self.counts = Counter({"bullets": planned.bullets})
+        # What of the memories that were shown is still there.
+        self._earlier = {one.id: one for one in inputs.earlier if one.memory.id in inputs.context.memories}
+        self._entries = {one.id: one for one in inputs.entries}
+        self._inputs, self._cues = inputs, inputs.judges.cues
+        self._headings = {normal(one.memory.heading) for one in self._earlier.values() if one.memory.heading}
         self._no_themes: set[str] = set()
         self._claimed: set[str] = set()
-        self._there = {one.memory.content_hash for one in earlier.values()}
+        self._there = {one.memory.content_hash for one in self._earlier.values()}
+
+    def check(self, operation: Operation) -> RefusedOperation | None:
+        """Return what is wrong with an operation, as a guard says it."""
+        return self.faults.get(id(operation))
 
     def id_of(self, name: str) -> str:
         """Return the ledger's id of a memory that was shown."""
@@ -466,11 +436,11 @@ class _Work:
         named = [self._earlier[one.piece.id] for one in judged.cited if one.piece.id in self._earlier]
         protected = [one for one in named if one.memory.constitutional]
         if protected:
-            self.done.operations.append(Update(protected[0].memory.id, content=judged.text))  # the guard says no
+            self.operations.append(Update(protected[0].memory.id, content=judged.text))  # the guard says no
             return
         held = [self._earlier[one] for one in judged.changes if self._is_free(one) and not self._ends(judged, one)]
         if not held and hash_of(judged.text) in self._there:
-            self.done.counts["duplicates"] += 1
+            self.counts["duplicates"] += 1
             return
         self._there.add(hash_of(judged.text))
         new = self._operate(judged, held, named)
@@ -484,18 +454,18 @@ class _Work:
 
         A memory that a newer value replaces ends, so that it can be told and restored.
         """
-        sources = united(*(self._sources_of(entry) for entry in self._entries_of(judged)))
+        sources = united(*(self._inputs.sources_of(entry) for entry in self._entries_of(judged)))
         mark = (FROM_ASSISTANT,) if judged.lane is Lane.ASSISTANT else ()
         tags = united(*(one.memory.tags for one in held), mark)
         is_newer = judged.newer and bool(sources)
         if len(held) == 1 and not is_newer:
             memory = held[0].memory
-            self.done.operations.append(Update(memory.id, judged.text, sources, tags=tags if mark else None))
+            self.operations.append(Update(memory.id, judged.text, sources, tags=tags if mark else None))
             return memory.id
-        new = self._new_id()
+        new = self._inputs.new_id()
         if held and not is_newer:
             ids = tuple(one.memory.id for one in held)
-            self.done.operations.append(Merge(ids, judged.text, sources, tags=tags, id=new))
+            self.operations.append(Merge(ids, judged.text, sources, tags=tags, id=new))
             return new
         add = Add(
             Kind.CORE,
@@ -506,11 +476,11 @@ class _Work:
             tags=tags,
             origin_at=max((one.said_at for one in judged.cited), default="") or None,
             derived_from=tuple(one.memory.id for one in named),
-            note=_note(judged) if judged.step is Step.QUOTE or judged.outcome is Outcome.QUOTED else None,
+            note=note_of(judged) if judged.is_quoted else None,
             id=new,
         )
-        self.done.operations.append(add)
-        self.done.additions |= {new} if sources and not held else set()
+        self.operations.append(add)
+        self.additions |= {new} if sources and not held else set()
         for one in held:
             self._end(one.id, Ending.SUPERSEDED, new)
         return new
@@ -547,14 +517,14 @@ class _Work:
         return heading if heading or judged.changes else _PLACES[kind]
 
     def _place(self, heading: str, memory_id: str, own: str | None) -> None:
-        self.done.places.append((None if not heading and own else heading, memory_id))
+        self.places.append((None if not heading and own else heading, memory_id))
 
     def archive(self, name: str, kind_of: Callable[[str], MemoryClass | None], lane: Lane) -> None:
         """Let a memory go that the reply archives, if those whose words end it may change one of its class."""
         if not self._is_free(name):
             return
         memory = self._earlier[name].memory
-        self.done.mentioned.add(memory.id)
+        self.mentioned.add(memory.id)
         kind = kind_of(memory.content) or self._cues.kind(memory.content, memory.heading or "")
         if not may_change(max(lane, Lane.ASSISTANT), kind) and not memory.constitutional:
             self.refuse(Delete(memory.id, Ending.ARCHIVED), Guard.TAINT, NOT_USER)
@@ -564,16 +534,16 @@ class _Work:
     def date(self, name: str) -> None:
         """Mark a memory with the day it was said, once: something newer gives another value."""
         one = self._earlier.get(name)
-        changed = {memory_id for operation in self.done.operations for memory_id in ids_of(operation)}
+        changed = {memory_id for operation in self.operations for memory_id in ids_of(operation)}
         if one is None or one.memory.constitutional or one.memory.id in changed:
             return
         if not _AS_OF.search(one.memory.content):
-            self.done.operations.append(Update(one.memory.id, f"{one.memory.content} (as of {one.said_on})"))
+            self.operations.append(Update(one.memory.id, f"{one.memory.content} (as of {one.said_on})"))
 
     def _end(self, name: str, ending: Ending, *successors: str) -> None:
         self._claimed.add(name)
-        self.done.mentioned.add(self.id_of(name))
-        self.done.operations.append(Delete(self.id_of(name), ending, successors))
+        self.mentioned.add(self.id_of(name))
+        self.operations.append(Delete(self.id_of(name), ending, successors))
 
     def _refused(self, judged: Judged) -> None:
         about = tuple(self.id_of(old.id) for old in judged.claim.olds if old.id in self._earlier)
@@ -587,17 +557,9 @@ class _Work:
     def refuse(self, operation: Operation, guard: Guard, why: str, about: Sequence[str] = ()) -> None:
         """Note that an operation is refused, and why."""
         ids = tuple(about) or (() if isinstance(operation, Add) else ids_of(operation))
-        self.done.operations.append(operation)
-        self.done.faults[id(operation)] = RefusedOperation(guard, ids, why, operation=operation)
+        self.operations.append(operation)
+        self.faults[id(operation)] = RefusedOperation(guard, ids, why, operation=operation)
 
 
 def _guard(judged: Judged) -> Guard:
     return _GUARDS.get(judged.step, Guard.GROUNDING)
-
-
-def _note(judged: Judged) -> str | None:
-    """Return when the words of a new memory were said, and what they answer."""
-    asked = next((piece.asked for one in judged.cited for piece, _ in one.piece.behind if piece.asked), "")
-    at = max((line.at[:10] for line in judged.lines if line.at), default="")
-    parts = [f'asked: "{neutral(asked)}"' if asked else "", at]
-    return "; ".join(part for part in parts if part) or None

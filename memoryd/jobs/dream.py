@@ -11,16 +11,29 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from memoryd.jobs import dream_reply
 from memoryd.jobs.claims import Claim, Outcome, counts
 from memoryd.jobs.consolidation import UNKNOWN_ORIGIN, consolidate, material_of, plan
-from memoryd.jobs.job import AppendDiary, Ask, Done, Edit, NothingToDo, Quoted, Rejected, Reply, RewriteCore, Step
+from memoryd.jobs.job import (
+    OFFLINE,
+    AppendDiary,
+    Ask,
+    Done,
+    Edit,
+    NothingToDo,
+    Quoted,
+    Rejected,
+    Reply,
+    RewriteCore,
+    Steps,
+)
 from memoryd.jobs.judging import Judging
 from memoryd.jobs.pieces import Pieces
-from memoryd.jobs.repair import REPAIR, advance, paired
+from memoryd.jobs.repair import judge
 from memoryd.jobs.weighing import class_question, context_of, end_question
 from memoryd.ledger import forgetting, guards
 from memoryd.ledger.accounting import Rewrite, Unmentioned, archiving, dispositions
@@ -48,7 +61,6 @@ if TYPE_CHECKING:
     from memoryd.ledger.operation import Change, Operation
 
 JOB = "dream"
-OFFLINE = "offline"  # the backend that only quotes
 _FORM = "[MEMORY]\n- The database is Postgres 16 on the host Marvin. [m2, d4.1]"
 _LONGEST_CLAIM = 300  # characters of a claim in the diary
 _LONGEST_DIARY = 8_000  # characters of the model's own words
@@ -124,21 +136,31 @@ class _Decided:
     over: int = 0  # bullets more than there are to be
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """A reply while its claims are judged."""
-
-    parsed: dream_reply.Parsed
-    answer: Reply
-    planned: Plan
-    judging: Judging
-    over: Mapping[str, tuple[Question, Lane]]  # of memories that it archives: what ends each, and who says so
-
-
-def begin(inputs: DreamInputs) -> Step:
-    """Return the question."""
+def decide(inputs: DreamInputs) -> Steps:
+    """Return what a dream comes to."""
     if not inputs.entries:
         return NothingToDo("no daily file has content", receipt=_receipt(inputs))
+    answer: Reply = yield _question(inputs)
+    parsed = dream_reply.parse(answer)
+    if isinstance(parsed, Rejected):
+        return parsed
+    count = sum(len(section.bullets) for section in parsed.sections)
+    if count > 2 * (len(inputs.earlier) + len(inputs.entries)) + _SPARE:
+        return Rejected("the reply has many times the bullets that there is material for")
+    offline = answer.backend == OFFLINE
+    planned = plan(parsed, inputs.earlier, inputs.entries, offline=offline)
+    days = {**{one.id: one.said_on for one in inputs.earlier}, **{one.id: one.day for one in inputs.entries}}
+    pieces = Pieces.of(material_of(inputs))
+    context = context_of(pieces, days, inputs.judges, offline=offline)
+    over = {one.id: end for one in planned.archived if (end := _end(inputs, pieces, one))}
+    texts = {one.id: one.memory.content for one in inputs.earlier}
+    others = (*(class_question(texts[one.id]) for one in planned.archived), *(asked for asked, _ in over.values()))
+    judging = yield from judge(Judging(context, planned.claims, others), _FORM, _repaired)
+    ended = {name: lane for name, (asked, lane) in over.items() if judging.is_ended(asked)}
+    return _done(inputs, parsed, answer, planned, judging, ended)
+
+
+def _question(inputs: DreamInputs) -> Ask:
     material = [_quoted(one) for one in inputs.earlier]
     material += [
         Quoted(one.id, "daily", one.origin, f"{one.day}T{one.clock}" if one.clock else f"{one.day}", one.text)
@@ -159,44 +181,11 @@ def _headings(earlier: Sequence[Earlier]) -> list[str]:
     return [f"{first}-{last} {heading}" if first != last else f"{first} {heading}" for first, last, heading in ends]
 
 
-def resume(inputs: DreamInputs, step: Step, answer: Reply | None) -> Step:
-    """Return the next question about the reply, or what is to be done with it.
-
-    Raises ValueError for a step or an answer that this job never asked for.
-    """
-    if not isinstance(step, Ask) or answer is None:
-        raise ValueError("not a step of a dream")
-    if not isinstance(step.state, _Reading):
-        return _read(inputs, answer)
-    reading = step.state
-    if step.job != REPAIR:
-        return _judged(inputs, replace(reading, judging=reading.judging.heard(answer)))
+def _repaired(answer: Reply) -> list[Claim]:
     back = dream_reply.parse(answer)
-    bullets = () if isinstance(back, Rejected) else [one for section in back.sections for one in section.bullets]
-    claims = paired(reading.judging.mendable(), [Claim("", one.text, one.cites) for one in bullets])
-    return _judged(inputs, replace(reading, judging=reading.judging.reworded(claims)))
-
-
-def _read(inputs: DreamInputs, answer: Reply) -> Step:
-    parsed = dream_reply.parse(answer)
-    if isinstance(parsed, Rejected):
-        return parsed
-    count = sum(len(section.bullets) for section in parsed.sections)
-    if count > 2 * (len(inputs.earlier) + len(inputs.entries)) + _SPARE:
-        return Rejected("the reply has many times the bullets that there is material for")
-    planned = plan(parsed, inputs.earlier, inputs.entries, offline=answer.backend == OFFLINE)
-    context = context_of(
-        Pieces.of(material_of(inputs.earlier, inputs.entries, inputs.behind_of)),
-        {**{one.id: one.said_on for one in inputs.earlier}, **{one.id: one.day for one in inputs.entries}},
-        inputs.judges.cues,
-        inputs.judges.verify,
-        offline=answer.backend == OFFLINE,
-        known=inputs.judges.known,
-    )
-    over = {one.id: end for one in planned.archived if (end := _end(inputs, context.pieces, one))}
-    texts = {one.id: one.memory.content for one in inputs.earlier}
-    others = (*(class_question(texts[one.id]) for one in planned.archived), *(asked for asked, _ in over.values()))
-    return _judged(inputs, _Reading(parsed, answer, planned, Judging(context, planned.claims, others), over))
+    if isinstance(back, Rejected):
+        return []
+    return [Claim("", one.text, one.cites) for section in back.sections for one in section.bullets]
 
 
 def _end(inputs: DreamInputs, pieces: Pieces, declared: Declared) -> tuple[Question, Lane] | None:
@@ -209,26 +198,21 @@ def _end(inputs: DreamInputs, pieces: Pieces, declared: Declared) -> tuple[Quest
     return end_question(cited, memory.memory.content), min(one.lane for one in cited)
 
 
-def _judged(inputs: DreamInputs, reading: _Reading) -> Step:
-    found = advance(reading.judging, lambda judging: replace(reading, judging=judging), inputs.judges, _FORM)
-    if isinstance(found, Ask):
-        return found
+def _done(
+    inputs: DreamInputs,
+    parsed: dream_reply.Parsed,
+    answer: Reply,
+    planned: Plan,
+    judging: Judging,
+    ended: Mapping[str, Lane],
+) -> Done | Rejected:
     # What may not enter the core stays in the daily file that it is from: nothing of it is written.
-    found = tuple(one if one.core else replace(one, outcome=Outcome.REFUSED) for one in found)
-    meant = consolidate(
-        reading.planned,
-        found,
-        [one for one in inputs.earlier if one.memory.id in inputs.context.memories],
-        inputs.entries,
-        inputs.judges.cues,
-        inputs.new_id,
-        inputs.sources_of,
-        reading.judging.kind_of,
-        {name: lane for name, (asked, lane) in reading.over.items() if reading.judging.is_ended(asked)},
-    )
-    if reading.parsed.sections and not meant.places and meant.faults:
+    found = tuple(one if one.core else replace(one, outcome=Outcome.REFUSED) for one in judging.judged)
+    meant = consolidate(planned, found, inputs, judging.kind_of, ended)
+    if parsed.sections and not meant.places and meant.faults:
         return Rejected("nothing in the reply stands in what it cites")
-    return _Dream(inputs, reading.parsed, meant, reading.answer, found).step()
+    done = _Dream(inputs, parsed, meant, answer, found).step()
+    return replace(done, anew=lambda fresh: _done(fresh, parsed, answer, planned, judging, ended))
 
 
 def _quoted(one: Earlier) -> Quoted:
@@ -253,19 +237,21 @@ def _receipt(inputs: DreamInputs, **more: Any) -> dict[str, Any]:
 # ── deciding ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@dataclass
 class _Dream:
     """One reply on its way to the core."""
 
-    def __init__(
-        self,
-        inputs: DreamInputs,
-        parsed: dream_reply.Parsed,
-        meant: Consolidated,
-        reply: Reply,
-        claims: Sequence[JudgedClaim],
-    ) -> None:
-        self.inputs, self.parsed, self.meant, self.reply, self.claims = inputs, parsed, meant, reply, claims
-        self.before = {one.id: one for one in inputs.context.memories.values() if one.kind is Kind.CORE and one.is_live}
+    inputs: DreamInputs
+    parsed: dream_reply.Parsed
+    meant: Consolidated
+    reply: Reply
+    claims: Sequence[JudgedClaim]
+
+    @cached_property
+    def before(self) -> dict[str, Memory]:
+        """Return the core as it is."""
+        known = self.inputs.context.memories.values()
+        return {one.id: one for one in known if one.kind is Kind.CORE and one.is_live}
 
     def step(self) -> Done:
         whole = self._whole()
@@ -361,14 +347,11 @@ class _Dream:
 
     def _refused_all(self, decided: _Decided) -> RefusedRun | None:
         """Why nothing of all this may be done, if it may not."""
-        if self.inputs.refuses_ungrounded:
-            made_up = [one for one in decided.refusals if one.guard is Guard.GROUNDING]
-            if made_up:
-                ids = tuple(dict.fromkeys(memory_id for one in made_up for memory_id in one.memory_ids))
-                return RefusedRun(
-                    Guard.GROUNDING, ids, "the reply says what its sources do not", {"bullets": len(made_up)}
-                )
-        return None
+        made_up = [one for one in decided.refusals if one.guard is Guard.GROUNDING]
+        if not (self.inputs.refuses_ungrounded and made_up):
+            return None
+        ids = tuple(dict.fromkeys(memory_id for one in made_up for memory_id in one.memory_ids))
+        return RefusedRun(Guard.GROUNDING, ids, "the reply says what its sources do not", {"bullets": len(made_up)})
 
     # --- telling ----------------------------------------------------------------------------------------------------
 

@@ -20,11 +20,12 @@ with the reply's length and no faster, whatever is in it.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from memoryd.jobs.job import Rejected, Reply
+from memoryd.jobs.parts import merged, unusable
 from memoryd.text.fences import open_after
 
 if TYPE_CHECKING:
@@ -94,21 +95,12 @@ _DECLARED = re.compile(
     rf"(?:\s+by\s+\**\[\s*(?P<by>{_IDS})\s*\]\**)?\s*[:–—-]*\s*(?P<reason>.*)$",  # noqa: RUF001
     re.IGNORECASE,
 )
-_WHY = {
-    "length": "the reply was cut off at its length limit",
-    "refusal": "the model refused to answer",
-    "error": "the backend failed to answer",
-}
 
 
 def parse(reply: Reply) -> Parsed | Rejected:
     """Return the parts of `reply`, or why it cannot be used; never raises."""
-    if reply.finish_reason != "stop":
-        return Rejected(_WHY.get(reply.finish_reason, "the reply did not end as it should"))
-    if not reply.text.strip():
-        return Rejected("the reply is empty")
-    if len(reply.text) > _LONGEST:
-        return Rejected("the reply is longer than any answer can be")
+    if rejected := unusable(reply, _LONGEST):
+        return rejected
     parts = _parts(reply.text.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
     is_nothing = "NOTHING" in parts and not _says(parts["NOTHING"])
     if "MEMORY" not in parts:
@@ -140,26 +132,20 @@ def render(
 def merge(replies: Sequence[Reply]) -> Reply | Rejected:
     """Return the reply to a question that was asked in parts: their sections, diaries and declarations in order.
 
-    One part that cannot be used makes the whole unusable: what it was asked about would be passed over. Where one says
-    that all it was asked about may stay, nothing ends for not being spoken of.
+    Where one says that all it was asked about may stay, nothing ends for not being spoken of.
     """
-    parts = [parse(reply) for reply in replies]
-    rejected = next((part for part in parts if isinstance(part, Rejected)), None)
-    if rejected is not None:
-        return rejected
-    if len(replies) == 1:
-        return replies[0]
-    read = [part for part in parts if isinstance(part, Parsed)]
+    return merged(replies, parse, _joined)
+
+
+def _joined(parts: Sequence[Parsed]) -> str:
     bullets: dict[str, list[Bullet]] = {}
-    for section in (section for part in read for section in part.sections):
+    for section in (section for part in parts for section in part.sections):
         bullets.setdefault(section.heading, []).extend(section.bullets)
     headings = sorted(bullets, key=bool)  # what has none comes first, the others as they came
     sections = [Section(heading, tuple(bullets[heading])) for heading in headings]
-    diary = "\n\n".join(part.diary for part in read if part.diary)
-    declared = [one for part in read for one in part.declared]
-    text = render(sections, diary, declared, keeps_rest=any(part.keeps_rest for part in read))
-    tokens_in, tokens_out = sum(reply.tokens_in for reply in replies), sum(reply.tokens_out for reply in replies)
-    return replace(replies[0], text=text, tokens_in=tokens_in, tokens_out=tokens_out)
+    diary = "\n\n".join(part.diary for part in parts if part.diary)
+    declared = [one for part in parts for one in part.declared]
+    return render(sections, diary, declared, keeps_rest=any(part.keeps_rest for part in parts))
 
 
 # ── sections ─────────────────────────────────────────────────────────────────────────────────────────────────────

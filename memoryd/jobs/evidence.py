@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 from typing import TYPE_CHECKING
 
 from memoryd.jobs.job import Quoted
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from memoryd.jobs.pieces import Piece
 
 REPORT = "report"  # the origin, in the material, of what only a tool or a subagent says
-_EARLIEST, _LATEST = 1970, 9000  # years; at the ends of the calendar a time has no other time zones
+# Years: an unset clock says the first; at the ends of the calendar a time has no other time zones.
+_EARLIEST, _LATEST = 1970, 9000
 LONGEST_TEXT = 12_000  # characters of one message shown to the model; the middle of a longer one is left out
 
 
@@ -80,6 +81,11 @@ def moment(at: str | None) -> datetime | None:
     if parsed is None or not _EARLIEST <= parsed.year <= _LATEST:
         return None
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+
+
+def days(material: Sequence[Quoted], today: date) -> dict[str, date]:
+    """Return the local day of each piece, by its id; what has no time counts as said today."""
+    return {one.id: date.fromisoformat(one.at[:10]) if one.at else today for one in material}
 
 
 def is_said(turn: StoredTurn) -> bool:

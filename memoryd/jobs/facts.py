@@ -23,12 +23,14 @@ from memoryd.jobs.exchanges import exchanges
 from memoryd.jobs.facts_reply import Offered, Removal, Rewritten
 from memoryd.jobs.footing import digest_of
 from memoryd.jobs.job import (
+    OFFLINE,
     AddMemories,
     AppendDaily,
     Ask,
     Done,
     Edit,
     EditFacts,
+    End,
     LearnedFact,
     LearnedSection,
     MemoryType,
@@ -38,13 +40,13 @@ from memoryd.jobs.job import (
     Quoted,
     Rejected,
     Reply,
-    Step,
+    Steps,
 )
 from memoryd.jobs.judging import Judging
 from memoryd.jobs.pieces import Cited, Pieces
-from memoryd.jobs.repair import REPAIR, Judges, advance, paired
-from memoryd.jobs.sleep import OFFLINE
-from memoryd.jobs.weighing import context_of, is_verbatim
+from memoryd.jobs.repair import Judges, judge
+from memoryd.jobs.sleep import block_of
+from memoryd.jobs.weighing import context_of, is_newer, is_verbatim
 from memoryd.ledger import forgetting
 from memoryd.ledger.facts import Category
 from memoryd.ledger.floor import Material
@@ -55,7 +57,6 @@ from memoryd.text import normal, prose
 from memoryd.text.content import stems
 from memoryd.text.neutral import neutral
 from memoryd.text.sentences import texts
-from memoryd.tiers import daily
 from memoryd.transcripts.turn import Origin
 
 if TYPE_CHECKING:
@@ -114,35 +115,24 @@ class _Gathered:
     receipt: dict[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """A reply while its claims are judged."""
-
-    gathered: _Gathered
-    answer: Reply
-    foreign: Foreign
-    judging: Judging
-    dropped: Counter[str]  # what was left out ahead of the judging
-
-
 @dataclass(slots=True)
 class _Kept:
     """What of a reply is kept, while its claims are gone through."""
 
     known: Known  # texts of facts, those that are learned now among them
     written: Known  # lines of the day's files and of the core
+    dropped: Counter[str]  # also what was left out ahead of the judging
     obeyed: set[str] = field(default_factory=set)  # words of the user that took back what goes
     learned: list[LearnedFact] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)
     memories: list[NewMemory] = field(default_factory=list)
     sections: dict[Section, list[Judged]] = field(default_factory=dict)
     lines: list[tuple[Judged, str]] = field(default_factory=list)  # for the day's file, with the claim each is of
-    dropped: Counter[str] = field(default_factory=Counter)
     rows: list[Mapping[str, Any]] = field(default_factory=list)
 
 
-def begin(inputs: FactsInputs) -> Step:
-    """Return the first step of an extraction."""
+def decide(inputs: FactsInputs) -> Steps:
+    """Return what an extraction comes to."""
     if not inputs.turns:
         return NothingToDo("no turns past the watermark")
     found = exchanges(inputs.turns)
@@ -154,22 +144,16 @@ def begin(inputs: FactsInputs) -> Step:
     if not any(quoted.origin == Origin.USER.value for quoted in gathered.material):
         why = "nothing was said that could be a fact"
         return NothingToDo(why, (gathered.watermark,), gathered.receipt)
-    return Ask(CONSUMER, inputs.instructions, gathered.material, _context(inputs, gathered), state=gathered)
-
-
-def resume(inputs: FactsInputs, step: Step, answer: Reply | None) -> Step:
-    """Return the step after `step`, with the reply to its question.
-
-    Raises ValueError for a step or an answer that this job never asked for.
-    """
-    if isinstance(step, Ask) and answer is not None and isinstance(step.state, _Gathered):
-        parsed = facts_reply.parse(answer)
-        if isinstance(parsed, Rejected):
-            return parsed
-        return _judged(inputs, _reading(inputs, step.state, parsed, answer))
-    if isinstance(step, Ask) and answer is not None and isinstance(step.state, _Reading):
-        return _judged(inputs, _heard(step.state, step, answer))
-    raise ValueError("not a step of facts")
+    answer: Reply = yield Ask(CONSUMER, inputs.instructions, gathered.material, _context(inputs, gathered))
+    parsed = facts_reply.parse(answer)
+    if isinstance(parsed, Rejected):
+        return parsed
+    foreign = Foreign((*inputs.earlier, *inputs.turns))
+    dropped = Counter({"unreadable": parsed.unreadable})
+    judging = _judging(inputs, gathered, parsed, foreign, dropped, offline=answer.backend == OFFLINE)
+    judging = yield from judge(judging, _FORM, _repaired)
+    kept = _kept(inputs, gathered, foreign, judging.judged, dropped)
+    return _ended(inputs, gathered, answer, judging.judged, kept)
 
 
 # Gathering
@@ -229,29 +213,26 @@ def _related(inputs: FactsInputs, gathered: _Gathered) -> list[Fact]:
 # Claims
 
 
-def _reading(inputs: FactsInputs, gathered: _Gathered, parsed: facts_reply.Parsed, answer: Reply) -> _Reading:
+def _judging(
+    inputs: FactsInputs,
+    gathered: _Gathered,
+    parsed: facts_reply.Parsed,
+    foreign: Foreign,
+    dropped: Counter[str],
+    *,
+    offline: bool,
+) -> Judging:
     today = inputs.now.astimezone(inputs.tz).date()
-    days = {one.id: date.fromisoformat(one.at[:10]) if one.at else today for one in gathered.material}
-    foreign = Foreign((*inputs.earlier, *inputs.turns))
-    made = context_of(
-        gathered.pieces,
-        days,
-        inputs.judges.cues,
-        inputs.judges.verify,
-        offline=answer.backend == OFFLINE,
-        foreign=foreign.outside,
-        known=inputs.judges.known,
-    )
+    days = evidence.days(gathered.material, today)
+    made = context_of(gathered.pieces, days, inputs.judges, offline=offline, foreign=foreign.outside)
     # A fact was shown, so that a claim may name it; no claim can cite it.
     named = {fact.id: Material(fact.content, today) for fact in inputs.known}
-    dropped = Counter({"unreadable": parsed.unreadable})
     found = [
-        *_new_claims(inputs, gathered, parsed.offered, dropped, offline=made.offline),
+        *_new_claims(inputs, gathered, parsed.offered, dropped, offline=offline),
         *_section_claims(inputs, parsed.sections),
         *_removal_claims(inputs, parsed),
     ]
-    judging = Judging(replace(made, materials={**made.materials, **named}), tuple(found))
-    return _Reading(gathered, answer, foreign, judging, dropped)
+    return Judging(replace(made, materials={**made.materials, **named}), tuple(found))
 
 
 def _new_claims(
@@ -322,22 +303,12 @@ def _said_of(inputs: FactsInputs, section: Section) -> set[str]:
 # Judging
 
 
-def _judged(inputs: FactsInputs, reading: _Reading) -> Step:
-    found = advance(reading.judging, lambda judging: replace(reading, judging=judging), inputs.judges, _FORM)
-    return found if isinstance(found, Ask) else _ended(inputs, reading, found)
-
-
-def _heard(reading: _Reading, step: Ask, answer: Reply) -> _Reading:
-    if step.job != REPAIR:
-        return replace(reading, judging=reading.judging.heard(answer))
+def _repaired(answer: Reply) -> list[Claim]:
     parsed = facts_reply.parse(answer)
-    offered = () if isinstance(parsed, Rejected) else parsed.offered
-    back = paired(reading.judging.mendable(), [Claim("", one.content, one.cites) for one in offered])
-    return replace(reading, judging=reading.judging.reworded(back))
+    return [] if isinstance(parsed, Rejected) else [Claim("", one.content, one.cites) for one in parsed.offered]
 
 
-def _ended(inputs: FactsInputs, reading: _Reading, found: Sequence[Judged]) -> Step:
-    kept = _kept(inputs, reading, found)
+def _ended(inputs: FactsInputs, gathered: _Gathered, answer: Reply, found: Sequence[Judged], kept: _Kept) -> End:
     sections = _sections(inputs, kept)
     edits: list[Edit] = []
     if kept.learned or kept.forgotten or sections:
@@ -348,15 +319,9 @@ def _ended(inputs: FactsInputs, reading: _Reading, found: Sequence[Judged]) -> S
     made_up = [one for one in found if one.outcome is Outcome.REFUSED and _is_made_up(one)]
     if not edits and made_up and len(made_up) == len(found) and not kept.dropped["duplicate"]:
         return Rejected("nothing in the reply stands in the turns it cites")
-    answer = reading.answer
     receipt = {
-        **reading.gathered.receipt,
-        "reply": {
-            "backend": answer.backend,
-            "model": answer.model,
-            "tokens_in": answer.tokens_in,
-            "tokens_out": answer.tokens_out,
-        },
+        **gathered.receipt,
+        "reply": answer.counts,
         "facts": dict(sorted(Counter(fact.category for fact in kept.learned).items())),
         "forgotten": len(kept.forgotten),
         "core": len(kept.memories),
@@ -367,42 +332,45 @@ def _ended(inputs: FactsInputs, reading: _Reading, found: Sequence[Judged]) -> S
     }
     rows = tuple(kept.rows)
     if not edits:
-        return NothingToDo("nothing new about the user", (reading.gathered.watermark,), receipt, rows)
-    receipt["cites"] = {digest_of(text): [line.id for line in one.lines] for one, text in kept.lines}
-    return Done((*edits, reading.gathered.watermark), receipt, claims=rows)
+        return NothingToDo("nothing new about the user", (gathered.watermark,), receipt, rows)
+    receipt["cites"] = {digest_of(text): list(one.ids) for one, text in kept.lines}
+    return Done((*edits, gathered.watermark), receipt, claims=rows)
 
 
 def _is_made_up(judged: Judged) -> bool:
     return (judged.step in _MADE_UP or judged.why == reasons.NOTHING_CITED) and not judged.user_words
 
 
-def _kept(inputs: FactsInputs, reading: _Reading, found: Sequence[Judged]) -> _Kept:
+def _kept(
+    inputs: FactsInputs, gathered: _Gathered, foreign: Foreign, found: Sequence[Judged], dropped: Counter[str]
+) -> _Kept:
     facts = Known(fact.content for fact in inputs.known)
-    kept = _Kept(facts, Known((*inputs.daily.splitlines(), *inputs.core)), dropped=Counter(reading.dropped))
+    kept = _Kept(facts, Known((*inputs.daily.splitlines(), *inputs.core)), dropped)
     for judged in found:
         match judged.claim.origin:
             case Offered():
-                _learn(inputs, reading, judged, kept)
+                _learn(inputs, gathered, judged, kept)
             case Rewritten():
                 _grow(judged, kept)
             case _:
                 _forget(inputs, judged, kept)
     # Last, when all is known that says the same.
     for judged, row in zip(found, kept.rows, strict=True):
-        _note(reading, inputs.session_id, judged, str(row["verdict"]), kept)
+        _note(foreign, inputs.session_id, judged, str(row["verdict"]), kept)
     return kept
 
 
-def _learn(inputs: FactsInputs, reading: _Reading, judged: Judged, kept: _Kept) -> None:
+def _learn(inputs: FactsInputs, gathered: _Gathered, judged: Judged, kept: _Kept) -> None:
     """Keep a new fact."""
     kept.rows.append(judged.row())
     if judged.outcome is Outcome.REFUSED or not judged.core:
         kept.dropped[judged.why] += 1
         return
-    offered, text, sources = judged.claim.origin, judged.text, _seqs(judged)
+    offered, text, sources = judged.claim.origin, judged.text, judged.seqs
     replaces = _replaced(inputs, judged)
     forgotten_at = forgetting.forgotten_since(text, inputs.tombstones)
-    anew = forgotten_at is not None and _is_after(judged, forgotten_at)
+    # Only what the user says after it was forgotten may come back.
+    anew = forgotten_at is not None and any(line.said_at > forgotten_at for line in judged.lines)
     if (kept.known.says(text) and not replaces) or (len(text) > LONGEST_FACT and kept.written.says(text)):
         kept.dropped["duplicate"] += 1
     elif forgotten_at is not None and not anew:
@@ -410,27 +378,15 @@ def _learn(inputs: FactsInputs, reading: _Reading, judged: Judged, kept: _Kept) 
     elif len(text) > LONGEST_FACT:
         kept.written.add(text)
         kind = _TYPES.get(offered.category, MemoryType.PREFERENCE)
-        cites = tuple(line.id for line in judged.lines)
         note = note_of(judged, inputs.folder)
-        kept.memories.append(NewMemory(kind, offered.confidence, text, sources, cites, note))
+        kept.memories.append(NewMemory(kind, offered.confidence, text, sources, judged.ids, note))
     else:
         kept.known.add(text)
-        category = _category(
-            offered.category, [hint for seq in sources for hint in reading.gathered.signals.get(seq, ())]
-        )
-        is_quoted = judged.step is Judgement.QUOTE or judged.outcome is Outcome.QUOTED
-        note = note_of(judged, inputs.folder) if is_quoted else None
+        hints = {hint for seq in sources for hint in gathered.signals.get(seq, ())}
+        is_no_correction = offered.category == "correction" and signals.Signal.CORRECTION not in hints
+        category = "context" if is_no_correction else offered.category
+        note = note_of(judged, inputs.folder) if judged.is_quoted else None
         kept.learned.append(LearnedFact(text, category, offered.confidence, sources, replaces, anew, note))
-
-
-def _category(category: str, hints: Sequence[signals.Signal]) -> str:
-    """Return the category; a correction needs words that correct."""
-    return "context" if category == "correction" and signals.Signal.CORRECTION not in hints else category
-
-
-def _is_after(judged: Judged, forgotten_at: str) -> bool:
-    """Return whether the user said it after it was forgotten: only then it may come back."""
-    return any(line.said_at > forgotten_at for line in judged.lines)
 
 
 def _replaced(inputs: FactsInputs, judged: Judged) -> tuple[str, ...]:
@@ -440,7 +396,7 @@ def _replaced(inputs: FactsInputs, judged: Judged) -> tuple[str, ...]:
         old.id
         for old in judged.claim.ends
         if judged.ends_why == reasons.NOT_READ
-        and _is_newer(judged, old)
+        and is_newer(judged.cited, old)
         and _gives_way(by_id[old.id], judged.cited, 0.0)
     ]
     return tuple(dict.fromkeys((*judged.changes, *by_cue)))
@@ -452,7 +408,7 @@ def _forget(inputs: FactsInputs, judged: Judged, kept: _Kept) -> None:
     fact = next(one for one in inputs.known if one.id == removal.id)
     goes = removal.id in judged.changes
     if not goes and judged.why not in _SAID_NO:  # nobody has read it
-        goes = _is_newer(judged, judged.claim.olds[0]) and _gives_way(fact, judged.cited, _HALF)
+        goes = is_newer(judged.cited, judged.claim.olds[0]) and _gives_way(fact, judged.cited, _HALF)
     row = judged.row() | {"repaired": False, "verdict": str(Outcome.KEPT if goes else Outcome.REFUSED)}
     kept.rows.append(row | {"why": "" if goes else judged.why or reasons.NOT_READ})
     if not goes:
@@ -472,7 +428,7 @@ def _grow(judged: Judged, kept: _Kept) -> None:
         kept.sections.setdefault(judged.claim.origin.section, []).append(judged)
 
 
-def _note(reading: _Reading, session_id: str, judged: Judged, verdict: str, kept: _Kept) -> None:
+def _note(foreign: Foreign, session_id: str, judged: Judged, verdict: str, kept: _Kept) -> None:
     """Keep the user's words for the day's file where a claim that cites them is refused, or not meant to last."""
     is_refused = verdict == Outcome.REFUSED
     if not is_refused and (judged.core or isinstance(judged.claim.origin, Removal)):
@@ -481,21 +437,13 @@ def _note(reading: _Reading, session_id: str, judged: Judged, verdict: str, kept
     is_removal = isinstance(judged.claim.origin, Removal)
     if not words or (is_removal and (words in kept.obeyed or not signals.retracts(words))):
         return
-    line = reading.foreign.without(f"User: {words}", session_id)
+    line = foreign.without(f"User: {words}", session_id)
     if not kept.known.says(words) and not kept.written.says(line):
         kept.written.add(line)
         kept.lines.append((judged, line))
 
 
-def _seqs(judged: Judged) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(one.piece.seq for one in judged.cited))
-
-
 # What ends a fact
-
-
-def _is_newer(judged: Judged, old: Old) -> bool:
-    return any(line.said_at > old.said_at for line in judged.lines)
 
 
 def _gives_way(fact: Fact, cited: Sequence[Cited], share: float) -> bool:
@@ -546,7 +494,7 @@ def _sections(inputs: FactsInputs, kept: _Kept) -> list[LearnedSection]:
         parts = [*(one for one in before if section not in PASSING or normal.same(one) in repeated), *new]
         while len(parts) > 1 and len(" ".join(parts)) > LONGEST:
             parts.pop(0)
-        sources = tuple(sorted({seq for one in judged for seq in _seqs(one)}))
+        sources = tuple(sorted({seq for one in judged for seq in one.seqs}))
         found.append(LearnedSection(section.value, " ".join(parts)[:LONGEST], sources))
     return found
 
@@ -557,12 +505,9 @@ def _blocks(inputs: FactsInputs, lines: Sequence[tuple[Judged, str]]) -> list[Ap
     for judged, text in lines:
         at = max((line.at for line in judged.lines), default="")
         at = at or inputs.now.astimezone(inputs.tz).isoformat(timespec="minutes")
-        by_day.setdefault(date.fromisoformat(at[:10]), []).append((at[11:16], f"- {text}"))
+        by_day.setdefault(date.fromisoformat(at[:10]), []).append((at[11:16], text))
     blocks = []
     for day, said in sorted(by_day.items()):
-        clocks = sorted(clock for clock, _ in said)
-        body = [text for _, text in said]
-        if inputs.program is not None:
-            body.insert(0, daily.attribution(inputs.program, clocks[0], clocks[-1], neutral(inputs.session_id)))
-        blocks.append(AppendDaily(day, REASON, clocks[-1], "\n".join(body)))
+        clocks = min(said)[0], max(said)[0]
+        blocks.append(block_of(day, REASON, [text for _, text in said], clocks, inputs.program, inputs.session_id))
     return blocks

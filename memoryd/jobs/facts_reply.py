@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from memoryd.jobs.job import Rejected, Reply
+from memoryd.jobs.parts import merged, unusable
 from memoryd.ledger.facts import Category
 from memoryd.ledger.profile import Section
+from memoryd.text.json_values import values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,16 +35,10 @@ _KEYS = {"new": list, "facts": list, "remove": list, "profile": dict}
 _NEW = ("new", "facts")  # keys of new facts
 _LONGEST = 400_000  # characters; no answer is longer
 _MOST_ITEMS = 200
-_MOST_TRIES = 2_000  # braces at which an object is looked for
 _THOUGHTS = re.compile(r"<(think|thinking|thought|reasoning)>.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL)
 _THOUGHTS_END = re.compile(r"\A.*</(?:think|thinking|thought|reasoning)\s*>", re.IGNORECASE | re.DOTALL)
 _CITE = re.compile(r"t\d{1,9}(?:\.\d{1,4})?", re.IGNORECASE)
 _ID = re.compile(r"fact_[0-9a-f]{8}")
-_WHY = {
-    "length": "the reply was cut off at its length limit",
-    "refusal": "the model refused to answer",
-    "error": "the backend failed to answer",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +81,8 @@ class Parsed:
 
 def parse(reply: Reply) -> Parsed | Rejected:
     """Return the parts of `reply`, or why it cannot be used; never raises."""
-    if reply.finish_reason != "stop":
-        return Rejected(_WHY.get(reply.finish_reason, "the reply did not end as it should"))
-    if not reply.text.strip():
-        return Rejected("the reply is empty")
-    if len(reply.text) > _LONGEST:
-        return Rejected("the reply is longer than any answer can be")
+    if rejected := unusable(reply, _LONGEST):
+        return rejected
     found = _answer(reply.text)
     if found is None:
         return Rejected("the reply holds no JSON object with the keys asked for")
@@ -116,53 +108,34 @@ def render(offered: Sequence[Offered], removals: Sequence[Removal] = ()) -> str:
 def merge(replies: Sequence[Reply]) -> Reply | Rejected:
     """Return the reply to a question that was asked in parts: what each offers, in order.
 
-    Of a section of the profile that several rewrite, the last holds. One part that cannot be used makes the whole
-    unusable: what it was asked about would be passed over.
+    Of a section of the profile that several rewrite, the last holds.
     """
-    rejected = next((part for part in map(parse, replies) if isinstance(part, Rejected)), None)
-    if rejected is not None:
-        return rejected
-    if len(replies) == 1:
-        return replies[0]
-    found = [one for one in (_answer(reply.text) for reply in replies) if one is not None]
-    whole = {
-        "new": [item for one in found for key in _NEW for item in _typed(one, key, list)],
-        "remove": [item for one in found for item in _typed(one, "remove", list)],
-        "profile": {name: text for one in found for name, text in _typed(one, "profile", dict).items()},
-    }
-    tokens_in, tokens_out = sum(reply.tokens_in for reply in replies), sum(reply.tokens_out for reply in replies)
-    text = json.dumps(whole, ensure_ascii=False)
-    return replace(replies[0], text=text, tokens_in=tokens_in, tokens_out=tokens_out)
+
+    def join(_parts: list[Parsed]) -> str:
+        found = [one for one in (_answer(reply.text) for reply in replies) if one is not None]
+        whole = {
+            "new": [item for one in found for key in _NEW for item in _typed(one, key, list)],
+            "remove": [item for one in found for item in _typed(one, "remove", list)],
+            "profile": {name: text for one in found for name, text in _typed(one, "profile", dict).items()},
+        }
+        return json.dumps(whole, ensure_ascii=False)
+
+    return merged(replies, parse, join)
 
 
 def _answer(text: str) -> dict[str, Any] | None:
     """Return the last object with the right keys, without thoughts if there is one there, else in the whole text."""
     spoken = _THOUGHTS.sub(" ", text)
     for part in dict.fromkeys((_THOUGHTS_END.sub("", spoken), spoken)):
-        found = [one for one in _objects(part) if any(isinstance(one.get(key), kind) for key, kind in _KEYS.items())]
+        objects = (value for value, _, _ in values(part, "{"))
+        found: list[dict[str, Any]] = [one for one in objects if _has_key(one)]
         if found:
             return found[-1]
     return None
 
 
-def _objects(text: str) -> list[dict[str, Any]]:
-    decoder = json.JSONDecoder(parse_constant=_no_constant)
-    found: list[dict[str, Any]] = []
-    at, tries = text.find("{"), 0
-    while at >= 0 and tries < _MOST_TRIES:
-        tries += 1
-        try:
-            value, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            end = at + 1
-        else:
-            found.append(value)
-        at = text.find("{", end)
-    return found
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+def _has_key(found: dict[str, Any]) -> bool:
+    return any(isinstance(found.get(key), kind) for key, kind in _KEYS.items())
 
 
 def _parts(found: dict[str, Any]) -> Parsed | Rejected:

@@ -1,19 +1,19 @@
-"""A job is a value: `begin(inputs)` and `resume(inputs, step, answer)` return steps; the runner carries them out.
+"""A job is a generator: `decide(inputs)` yields questions, gets their replies, and returns what is to be done.
 
-`resume` gets the step it returned last (with the `state` it put there) and the answer to it: the `Reply` to an `Ask`,
-`None` to an `Enter`. A refinement is a generator of its steps instead (`refine`).
+Who carries its steps out (`drive`) answers each `Ask` with a `Reply`. A refinement yields changes as well (`refine`).
 
 No job knows which model answers, and none touches a file, a database or a clock.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from datetime import date
 
     from memoryd.ledger.accounting import Rewrite
@@ -74,8 +74,10 @@ class Ask:
     tools: tuple[Tool, ...] = ()
     earlier: tuple[Exchange, ...] = ()  # the conversation so far; such a question cannot be asked in parts
     text: str = ""  # the user message, verbatim; then the instructions are the system message, verbatim
-    state: object = field(default=None, compare=False, repr=False)  # what the job wants back on resume
     about: object = field(default=None, compare=False, repr=False)  # the batch of a second reader's question
+
+
+OFFLINE = "offline"  # the backend that only quotes
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,16 @@ class Reply:
     instead: str | None = None  # why this backend answered and not the configured one; without content
     calls: tuple[ToolCall, ...] = ()
     in_text: bool = False  # its server has no way of its own to call tools: what it calls stands in the text
+
+    @property
+    def counts(self) -> dict[str, object]:
+        """Return whose it is and what it cost, for a run report."""
+        return {
+            "backend": self.backend,
+            "model": self.model,
+            "tokens_in": self.tokens_in,
+            "tokens_out": self.tokens_out,
+        }
 
 
 class MemoryType(StrEnum):
@@ -263,6 +275,7 @@ class Done:
     summary: str | None = None  # what the model says it did, for the agent's journal alone
     claims: tuple[Mapping[str, Any], ...] = ()  # what became of each claim of the reply, with its text
     made_from: str | None = None  # a digest of its input, where no question tells one input from another
+    anew: Callable[[Any], Done | Rejected] | None = field(default=None, compare=False, repr=False)  # on other inputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,10 +297,9 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Enter:
-    """A new phase begins; the runner notes its start and resumes at once, handing the step back."""
+    """A new phase begins; the runner notes its start."""
 
     phase: str
-    state: object = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,5 +311,34 @@ class Applied:
     core: tuple[Memory, ...]
 
 
-Step = Ask | Enter | Done | NothingToDo | Rejected
-Answer = Reply | None
+End = Done | NothingToDo | Rejected
+Steps = Generator[Ask | Enter, Any, End]  # it gets the `Reply` to an `Ask`
+T = TypeVar("T")
+
+
+def drive(
+    steps: Generator[Ask | Enter, Any, T],
+    answer: Callable[[Ask], Reply],
+    enter: Callable[[str], None] = lambda _phase: None,
+) -> T:
+    """Carry out the steps of a job, whose questions `answer` answers, and return what they come to."""
+    try:
+        step = next(steps)
+        while True:
+            if isinstance(step, Ask):
+                step = steps.send(answer(step))
+            else:
+                enter(step.phase)
+                step = next(steps)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+
+
+def first_of(steps: Generator[Ask | Enter, Any, T]) -> Ask | T:
+    """Return the first question of a job, or its end where it has none."""
+    try:
+        while not isinstance(step := next(steps), Ask):
+            pass
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+    return step

@@ -5,20 +5,19 @@ the core that stands on the user alone is *quoted*: the user's words are copied 
 *token floor*, and for the core a *second reader*, who sees nothing but the claim and the original sentences. Refused
 claims go back to their author once (`repair`). Without a fit reader only quotations and duplicates reach the core.
 
-A `Judging` is a value that a job keeps in the state of its questions. `step` returns the next question, or what became
-of each claim.
+A `Judging` is a value: `asked` is the same with the reader's answers, and `judged` what became of each claim then.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from memoryd.jobs import claims as reasons
 from memoryd.jobs import reader
 from memoryd.jobs.claims import REASONS, Claim, Judged, Outcome, Step
-from memoryd.jobs.reader import NOT_ASKED, POSITIVE, STANDING, Inquiry
-from memoryd.jobs.weighing import Weigher, class_question, is_newer, is_of_user, is_verbatim
+from memoryd.jobs.reader import POSITIVE, STANDING, Inquiry
+from memoryd.jobs.weighing import Weigher, brings, class_question, is_newer, is_of_user, is_verbatim
 from memoryd.ledger import steering
 from memoryd.ledger.lane import Lane, MemoryClass, may_change
 from memoryd.text import normal
@@ -26,11 +25,10 @@ from memoryd.text.content import overlap, unlabelled
 from memoryd.text.neutral import neutral
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
     from memoryd.jobs.claims import Old
     from memoryd.jobs.job import Ask, Reply
-    from memoryd.jobs.pieces import Line
     from memoryd.jobs.reader import Answer, Question
     from memoryd.jobs.weighing import JudgingContext, Weighed
 
@@ -46,30 +44,32 @@ class Judging:
         context: what they are judged with.
         claims: those that are judged.
         others: what the reader is asked besides, such as the class of a memory.
-        inquiry: what the reader was asked and answered.
+        inquiry: what the reader has answered.
         done: what became of claims that are judged already.
-        repairing: the claims are those that their author has worded anew.
     """
 
     context: JudgingContext
     claims: tuple[Claim, ...]
     others: tuple[Question, ...] = ()
-    inquiry: Inquiry = NOT_ASKED
+    inquiry: Inquiry = field(default_factory=Inquiry)
     done: tuple[Judged, ...] = ()
-    repairing: bool = False
 
-    def step(self) -> Ask | tuple[Judged, ...]:
-        """Return the next question to the second reader, or what became of each claim."""
-        if not self.context.offline:
-            inquiry = self.inquiry.prepared(self._questions, self.context.known, self.spare())
-            if inquiry.waiting:
-                return inquiry.waiting[0].ask(self.context.instructions, replace(self, inquiry=inquiry))
+    def asked(self) -> Generator[Ask, Reply, Judging]:
+        """Ask the second reader all that is open; return this with its answers."""
+        if self.context.offline:
+            return self
+        judges = self.context.judges
+        lines = (line for piece in self.context.pieces.by_id.values() for line in piece.lines)
+        spare = [line for line in lines if line.lane >= Lane.ASSISTANT][:_MOST_SPARE]
+        before = self.inquiry.answers
+        inquiry = yield from reader.inquire(self._questions, judges.known, spare, judges.verify, before)
+        return replace(self, inquiry=inquiry)
+
+    @property
+    def judged(self) -> tuple[Judged, ...]:
+        """Return what became of each claim."""
         weigher = Weigher(self.context)
         return (*self.done, *(self._settled(weigher.weigh(one)) for one in self.claims))
-
-    def heard(self, reply: Reply) -> Judging:
-        """Take the reader's reply to the batch that was asked last."""
-        return replace(self, inquiry=self.inquiry.heard(reply, self.spare()))
 
     def is_ended(self, question: Question) -> bool:
         """Return whether the reader says that the evidence gives a newer state of what a question replaces."""
@@ -102,31 +102,19 @@ class Judging:
         is_mixed = claim.core and not claim.olds and 0 < len(own) < len(cited)
         return Weigher(self.context).quoted(claim, neutral(claim.text), own) if is_mixed else None
 
-    def spare(self) -> list[Line]:
-        """Return lines of the material from which a decoy may get its evidence."""
-        lines = (line for piece in self.context.pieces.by_id.values() for line in piece.lines)
-        return [line for line in lines if line.lane >= Lane.ASSISTANT][:_MOST_SPARE]
-
     # ── repair ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def mendable(self) -> tuple[Judged, ...]:
         """Return the refused claims that their author may word anew: those meant for the core, once."""
-        if self.repairing or self.context.offline or self.inquiry.unread:
+        if self.context.offline or self.inquiry.unread:
             return ()
-        settled = self.step()
-        return tuple(one for one in settled if _is_mendable(one)) if isinstance(settled, tuple) else ()
+        return tuple(filter(_is_mendable, self.judged))
 
     def reworded(self, claims: Sequence[Claim]) -> Judging:
         """Return the judging of the claims that came back; all others stay as they were judged."""
-        settled = self.step()
-        was = settled if isinstance(settled, tuple) else ()
         back = {one.id for one in claims}
-        return replace(
-            self,
-            claims=tuple(replace(one, repaired=True) for one in claims),
-            done=tuple(one for one in was if one.claim.id not in back),
-            repairing=True,
-        )
+        done = tuple(one for one in self.judged if one.claim.id not in back)
+        return replace(self, claims=tuple(replace(one, repaired=True) for one in claims), done=done)
 
     # ── the reader's word ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -141,7 +129,9 @@ class Judging:
         return self._ended(judged, weighed)
 
     def _answer(self, question: Question | None) -> Answer | None:
-        return None if question is None else self.inquiry.answers.get(question.key) or self.context.known(question.key)
+        if question is None:
+            return None
+        return self.inquiry.answers.get(question.key) or self.context.judges.known(question.key)
 
     def _kind(self, question: Question | None) -> MemoryClass | None:
         answer = self._answer(question)
@@ -150,7 +140,7 @@ class Judging:
         return MemoryClass(answer.verdict) if answer.verdict in set(MemoryClass) else MemoryClass.RULE
 
     def _scoped(self, judged: Judged, asked: Question) -> Judged:
-        cues = self.context.cues
+        cues = self.context.judges.cues
         scope = self._answer(asked)
         judged = replace(judged, kind=judged.kind or cues.kind(judged.text))
         if scope is not None:
@@ -177,14 +167,15 @@ class Judging:
             if why:
                 return replace(_no(judged, why), step=Step.READER if why == reasons.LOSES else Step.LANE)
             changes.append(old.id)
-        found = self._kind(weighed.kind) or self.context.cues.kind(unlabelled(judged.text))
+        found = self._kind(weighed.kind) or self.context.judges.cues.kind(unlabelled(judged.text))
         if steering.instructs(unlabelled(judged.text)):
             found = MemoryClass.RULE  # evidence can make a reader say otherwise
-        if found is MemoryClass.RULE and not judged.claim.olds and not _brings(judged) and weighed.support is not None:
+        is_brought = brings(judged.cited)
+        if found is MemoryClass.RULE and not judged.claim.olds and not is_brought and weighed.support is not None:
             return replace(_no(judged, reasons.NOT_USER), step=Step.LANE)  # a part of a rule, in other words
         # The author's own label of a claim that is not the user's counts only together with what the text is.
         is_fit = all(may_change(judged.lane, kind) for kind in (found, judged.kind or found))
-        if not is_fit and (_brings(judged) or not changes):
+        if not is_fit and (is_brought or not changes):
             own = self._own_words(weighed)
             return self._settled(own) if own else replace(judged, core=False, why=reasons.NOT_USER, step=Step.LANE)
         return replace(judged, changes=tuple(changes), kind=judged.kind or found)
@@ -197,7 +188,7 @@ class Judging:
         """
         kind = self._class_of(old, weighed)
         is_rule = kind is MemoryClass.RULE
-        if not _brings(judged):
+        if not brings(judged.cited):
             lane = next((one.lane for one in judged.cited if one.piece.id == old.id), judged.lane)
             is_lowered = judged.lane < lane and not may_change(judged.lane, kind)
             if is_lowered or (is_rule and not _is_merge(judged)):
@@ -206,12 +197,12 @@ class Judging:
             return reasons.NOT_USER
         elif not is_newer(judged.cited, old) and (is_rule or judged.newer or overlap(old.text, judged.text) < 1):
             return reasons.OLDER
-        is_reworded = not _brings(judged) and (kind is MemoryClass.PERSON or not _is_merge(judged))
+        is_reworded = not brings(judged.cited) and (kind is MemoryClass.PERSON or not _is_merge(judged))
         return reasons.LOSES if judged.lost and (is_rule or is_reworded) else ""
 
     def _class_of(self, old: Old, weighed: Weighed) -> MemoryClass:
         asked = weighed.kinds.get(old.text, class_question(old.text))
-        return old.kind or self._kind(asked) or self.context.cues.kind(old.text)
+        return old.kind or self._kind(asked) or self.context.judges.cues.kind(old.text)
 
     def _unread(self, judged: Judged) -> Judged:
         """Return what may stand of a claim that no reader has read: duplicates, and the user's own words."""
@@ -243,11 +234,6 @@ class Judging:
             else:
                 ended.append(old.id)
         return replace(judged, changes=(*judged.changes, *ended), ends_why=why)
-
-
-def _brings(judged: Judged) -> bool:
-    """Return whether a claim stands on anything but memories."""
-    return any(not one.piece.id.startswith("m") for one in judged.cited)
 
 
 def _is_merge(judged: Judged) -> bool:

@@ -19,10 +19,11 @@ from memoryd.jobs.job import Tool, ToolCall
 from memoryd.ledger.guards import Guard
 from memoryd.ledger.memory import hash_of
 from memoryd.ledger.operation import Delete, Merge, Protect, Update
+from memoryd.text.json_values import values
 from memoryd.text.neutral import neutral
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Operation
@@ -43,7 +44,6 @@ _LONGEST_SUMMARY = 2_000  # characters
 _LONGEST_DETAIL = 200
 _MOST_DETAILS = 100
 _LONGEST_QUERY = 1_000
-_MOST_ACTIONS = 2_000  # in one text
 _SHOWN_ID = 60
 
 _ID = {"type": "string", "description": "Such as core_1a2b3c4d."}
@@ -298,7 +298,6 @@ def _shown(text: str) -> str:
 
 # --- calls in text ----------------------------------------------------------------------------------------------------
 
-_START = re.compile(r"[\[{]")
 # What may stand on a line beside a call: the mark of a list or of code, and the tags that some models put around it.
 _BEFORE = re.compile(r"\s*(?:[-*>]\s+|\d+[.)]\s+)?(?:`{1,3}(?:json)?\s*)?(?:<\|?\w+\|?>\s*)?")
 _BEHIND = re.compile(r"\s*(?:<[|/]{0,2}\w+\|?>\s*)?`{0,3}[,;.]?\s*")
@@ -313,9 +312,9 @@ def calls_in(text: str, shown: Iterable[str]) -> tuple[ToolCall, ...]:
         text: what it said.
         shown: the memories it was shown: what it repeats of them is no call, whatever it looks like.
     """
-    known = [value for one in shown for value, _, _ in _values(one)]
+    known = [value for one in shown for value, _, _ in values(one)]
     found: list[ToolCall] = []
-    for value, start, end in _values(text):
+    for value, start, end in values(text):
         before, behind = text[text.rfind("\n", 0, start) + 1 : start], text[end:].partition("\n")[0]
         if not (_BEFORE.fullmatch(before) and _BEHIND.fullmatch(behind)):
             continue
@@ -323,20 +322,6 @@ def calls_in(text: str, shown: Iterable[str]) -> tuple[ToolCall, ...]:
             if one not in known:
                 found += _action(one, len(found))
     return tuple(found)
-
-
-def _values(text: str) -> Iterator[tuple[Any, int, int]]:
-    """The JSON objects and lists of a text, with where each begins and ends."""
-    decoder = json.JSONDecoder()
-    at = found = 0
-    while found < _MOST_ACTIONS and (start := _START.search(text, at)):
-        try:
-            value, at = decoder.raw_decode(text, start.start())
-        except (ValueError, RecursionError):
-            at = start.end()
-            continue
-        found += 1
-        yield value, start.start(), at
 
 
 def _action(value: object, number: int) -> list[ToolCall]:

@@ -1,13 +1,26 @@
-"""Dividing a question whose material is more than a model can be asked at once."""
+"""Dividing a question whose material is more than a model can be asked at once, and putting its replies together."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from math import inf
+from typing import TYPE_CHECKING, TypeVar
+
+from memoryd.jobs.job import Rejected
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from memoryd.jobs.compress import CountTokens
-    from memoryd.jobs.job import Ask, Quoted
+    from memoryd.jobs.job import Ask, Quoted, Reply
+
+T = TypeVar("T")
+_WHY = {
+    "length": "the reply was cut off at its length limit",
+    "refusal": "the model refused to answer",
+    "error": "the backend failed to answer",
+}
+TOO_LONG = "the reply is longer than any answer can be"
 
 PIECE_OVERHEAD = 20  # tokens of the frame of one piece: its key, escapes, the numbers of its sentences
 _SHORTEST = 200  # characters; a piece is cut no further
@@ -55,6 +68,39 @@ def divide(ask: Ask, room: int, count_tokens: CountTokens) -> tuple[Ask, ...]:
         )
         for group in groups
     )
+
+
+def unusable(reply: Reply, most: float = inf) -> Rejected | None:
+    """Return why nothing of a reply can be read, as of one above `most` characters; None where that is to be tried."""
+    if reply.finish_reason != "stop":
+        return Rejected(_WHY.get(reply.finish_reason, "the reply did not end as it should"))
+    if not reply.text.strip():
+        return Rejected("the reply is empty")
+    return Rejected(TOO_LONG) if len(reply.text) > most else None
+
+
+def merged(
+    replies: Sequence[Reply], parse: Callable[[Reply], T | Rejected], join: Callable[[list[T]], str]
+) -> Reply | Rejected:
+    """Return the reply to a question that was asked in parts.
+
+    One part that cannot be used makes the whole unusable: what it was asked about would be passed over.
+
+    Args:
+        replies: of the parts, in order.
+        parse: reads one.
+        join: gives the text that says what several say.
+    """
+    parts: list[T] = []
+    for reply in replies:
+        part = parse(reply)
+        if isinstance(part, Rejected):
+            return part
+        parts.append(part)
+    if len(replies) == 1:
+        return replies[0]
+    tokens_in, tokens_out = sum(reply.tokens_in for reply in replies), sum(reply.tokens_out for reply in replies)
+    return replace(replies[0], text=join(parts), tokens_in=tokens_in, tokens_out=tokens_out)
 
 
 def _cut(piece: Quoted, room: int, count_tokens: CountTokens) -> list[Quoted]:

@@ -29,7 +29,7 @@ _BARE_WORDS = 4  # of an answer that says nothing without its question
 _OPTION = re.compile(r"^\W{0,3}(?:option |variante |opción )?([a-z]|\d{1,2})\W{0,3}$", re.IGNORECASE)
 _MARKED = re.compile(r"^\W{0,3}([a-z]|\d{1,2})\W{0,2}[).:\]]\W{0,3}\s*(?=\S)", re.IGNORECASE)
 _ASKS = re.compile(r"[?？؟]\W*$")  # noqa: RUF001
-_SPEAKERS = {Lane.USER: "user", Lane.ASSISTANT: "assistant"}
+SPEAKERS = {Lane.USER: "user", Lane.ASSISTANT: "assistant"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +118,6 @@ class Cited:
         said = max((line.said_at for line in self.evidence), default="")
         return said or max((line.said_at for line in self.lines), default="")
 
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """Return the ids of the sentences."""
-        return tuple(line.id for line in self.lines)
-
     def quotation(self) -> str:
         """Return the words of the user around what is cited, copied whole, or as the answer to what was asked.
 
@@ -188,17 +183,11 @@ class Pieces:
                     strange.append(piece_id)
         return [Cited(self.by_id[one], tuple(sorted(held))) for one, held in numbers.items()], strange
 
-    def before(self, piece: Piece, count: int) -> list[Piece]:
-        """Return up to `count` pieces right before one, in order."""
-        order = list(self.by_id)
-        at = order.index(piece.id) if piece.id in self.by_id else 0
-        return [self.by_id[one] for one in order[max(0, at - count) : at]]
-
-    def after(self, piece: Piece, count: int) -> list[Piece]:
-        """Return up to `count` pieces right behind one, in order."""
-        order = list(self.by_id)
-        at = order.index(piece.id) if piece.id in self.by_id else len(order)
-        return [self.by_id[one] for one in order[at + 1 : at + 1 + count]]
+    def around(self, piece: Piece) -> tuple[list[Piece], list[Piece]]:
+        """Return the pieces before one and those behind it, in order; none for a piece that is not among them."""
+        order = list(self.by_id.values())
+        at = list(self.by_id).index(piece.id) if piece.id in self.by_id else None
+        return ([], []) if at is None else (order[:at], order[at + 1 :])
 
 
 def _nearest(piece: Piece, text: str) -> set[int]:
@@ -236,7 +225,7 @@ def piece_of_turn(turn: StoredTurn, text: str, at: str, before: StoredTurn | Non
     lanes = lanes_of_text(text, parts, lane, turn.kind)
     is_choice = turn.kind is Kind.CHOICE
     lines = tuple(
-        Line(f"{name}.{number}", part.text, of_part, _SPEAKERS.get(lane, "tool"), at, turn.at or "")
+        Line(f"{name}.{number}", part.text, of_part, SPEAKERS.get(lane, "tool"), at, turn.at or "")
         for number, (part, of_part) in enumerate(zip(parts, lanes, strict=True), 1)
     )
     asked, options = _question(before.text) if before is not None and lane is Lane.USER else ("", ())

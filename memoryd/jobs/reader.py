@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +17,10 @@ from memoryd.jobs.job import Ask, Reply
 from memoryd.jobs.pieces import Line
 from memoryd.ledger.lane import Lane
 from memoryd.text.content import overlap
+from memoryd.text.json_values import values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
 
 JOB = "verify"
@@ -30,7 +30,6 @@ MOST_CHARACTERS = 6_000  # of the questions of one batch
 # What no claim is about: evidence of a decoy where the material has nothing else.
 _ELSEWHERE = Line("x1", "The ferry to Hvar leaves at a quarter past six.", Lane.USER, "memory")
 FIT = 0.9  # share of the calibration set, true and false claims apart, that a fit reader gets right
-_FENCED = re.compile(r"```[^\n`]*\n")
 
 
 class Subject(StrEnum):
@@ -100,11 +99,11 @@ class Batch:
     questions: tuple[tuple[str, Question], ...]
     decoy: str = ""
 
-    def ask(self, instructions: str, state: object = None) -> Ask:
+    def ask(self, instructions: str) -> Ask:
         """Return the question to the model."""
         items = ",\n".join(_compact(one.shown(name)) for name, one in self.questions)
         items = items.replace("```", "\\u0060\\u0060\\u0060")  # no text closes the fence
-        return Ask(JOB, instructions, (), text=f"```json\n[{items}]\n```", state=state, about=self)
+        return Ask(JOB, instructions, (), text=f"```json\n[{items}]\n```", about=self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,88 +217,61 @@ def _answer(value: dict[str, Any], question: Question) -> Answer | None:
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
     """Yield the JSON objects of a reply, of arrays and of lists inside an object too."""
-    decoder = json.JSONDecoder()
-    at = text.find("{")
-    while at >= 0:
-        try:
-            value, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            end = at + 1
-        else:
-            if isinstance(value, dict):
-                yield value
-                inner = (one for held in value.values() if isinstance(held, list) for one in held)
-                yield from (one for one in inner if isinstance(one, dict) and "verdict" not in value)
-        at = text.find("{", end)
+    for value, _, _ in values(text, "{"):
+        yield value
+        inner = (one for held in value.values() if isinstance(held, list) for one in held)
+        yield from (one for one in inner if isinstance(one, dict) and "verdict" not in value)
 
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """What was asked of a reader so far.
+    """What a reader has said.
 
     Attributes:
         answers: by the key of the question; None where there is no valid one, although it was asked twice.
-        missed: keys of questions that were left out once.
-        waiting: batches that are still to be asked.
         unread: there is no fit reader.
-        fooled: batches whose decoy the reader supported.
     """
 
     answers: Mapping[str, Answer | None] = field(default_factory=dict)
-    missed: frozenset[str] = frozenset()
-    waiting: tuple[Batch, ...] = ()
     unread: bool = False
-    fooled: int = 0
-
-    def prepared(
-        self,
-        questions: Callable[[Mapping[str, Answer | None]], Iterable[Question]],
-        known: Callable[[str], Answer | None],
-        spare: Sequence[Line],
-    ) -> Inquiry:
-        """Return this with the batches to ask next; it has none if nothing is open.
-
-        Args:
-            questions: gives all that is to be asked, as far as the answers so far tell.
-            known: gives the reader's answer of an earlier run to a question by its key.
-            spare: lines of the material, from which a decoy may get its evidence.
-        """
-        if self.waiting or self.unread:
-            return self
-        answers = dict(self.answers)
-        while opened := {one.key: one for one in questions(answers) if one.key not in answers}:
-            found: dict[str, Answer | None] = {}
-            found |= {key: answer for key in opened if (answer := known(key)) is not None}
-            if not found:
-                waiting = tuple(batches(opened.values(), spare))
-                if waiting:
-                    return replace(self, answers=answers, waiting=waiting)
-                found |= dict.fromkeys(opened)  # each is too long for a batch
-            answers |= found
-        return replace(self, answers=answers)
-
-    def unanswered(self) -> Inquiry:
-        """Return this where there is no fit reader to ask."""
-        return replace(self, waiting=(), unread=True)
-
-    def heard(self, reply: Reply, spare: Sequence[Line]) -> Inquiry:
-        """Take the reply to the batch that was asked last; what it leaves out is asked once more."""
-        if reply.backend == UNREAD:
-            return self.unanswered()
-        batch, *rest = self.waiting
-        found = read(batch, reply)
-        again = [one for one in found.missing if one.key not in self.missed]
-        over = {one.key for one in _asked(batch)} - {one.key for one in again}
-        return replace(
-            self,
-            answers={**self.answers, **dict.fromkeys(over), **found.answers},
-            missed=self.missed.union(one.key for one in again),
-            waiting=(*rest, *batches(again, spare)),
-            fooled=self.fooled + found.fooled,
-        )
 
 
-NOT_ASKED = Inquiry()
+def inquire(
+    questions: Callable[[Mapping[str, Answer | None]], Iterable[Question]],
+    known: Callable[[str], Answer | None],
+    spare: Sequence[Line],
+    instructions: str,
+    before: Mapping[str, Answer | None] | None = None,
+) -> Generator[Ask, Reply | None, Inquiry]:
+    """Ask a reader in batches until nothing is open; what a reply leaves out is asked once more.
+
+    Args:
+        questions: gives all that is to be asked, as far as the answers so far tell.
+        known: gives the reader's answer of an earlier run to a question by its key.
+        spare: lines of the material, from which a decoy may get its evidence.
+        instructions: of the reader.
+        before: answers that it has given already.
+    """
+    answers = dict(before or {})
+    missed: set[str] = set()
+    while opened := {one.key: one for one in questions(answers) if one.key not in answers}:
+        found = {key: answer for key in opened if (answer := known(key)) is not None}
+        waiting = [] if found else list(batches(opened.values(), spare))
+        # Where there is neither, each is too long for a batch.
+        answers |= found if found or waiting else dict.fromkeys(opened)
+        while waiting:
+            batch = waiting.pop(0)
+            reply = yield batch.ask(instructions)
+            if reply is None or reply.backend == UNREAD:
+                return Inquiry(answers, unread=True)
+            said = read(batch, reply)
+            again = {one.key: one for one in said.missing if one.key not in missed}
+            missed |= again.keys()
+            answers |= dict.fromkeys(one.key for one in _asked(batch) if one.key not in again)
+            answers |= said.answers
+            waiting += batches(again.values(), spare)
+    return Inquiry(answers)
+
 
 # ── calibration ──────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from memoryd.gauge.estimate import estimate
 from memoryd.jobs import consent, knife
-from memoryd.jobs.condensation import Reading
+from memoryd.jobs.condensation import read
 from memoryd.jobs.job import Ask, Exchange, Operate, Quoted, Rejected, Reply
 from memoryd.jobs.knife import Cut, Look
 from memoryd.jobs.refinement import COMPLETED, Session, described, first_said, ledger_line
@@ -144,13 +144,10 @@ class Talk:
 
     def take(self, calls: Sequence[ToolCall]) -> Steps[tuple[str, ...]]:
         """Have the second reader asked about the new texts of calls, carry them out, and return what came of each."""
-        reading = Reading(self.session.drafts(calls, self.core), tuple(self.core.values()))
-        while (reading := reading.prepared(self._judges.known)).waiting:
-            reply: Reply | None = yield reading.waiting[0].ask(self._judges.verify)
-            reading = reading.unanswered() if reply is None else reading.heard(reply)
+        answers = yield from read(self.session.drafts(calls, self.core), self.core.values(), self._judges)
         results = []
         for call in calls:
-            self.session, asked = self.session.call(call, self.core, reading, self._judges.cues)
+            self.session, asked = self.session.call(call, self.core, answers, self._judges.cues)
             if isinstance(asked, Look):
                 found: Sequence[str] = yield asked
                 self.session, asked = self.session.found(call.name, self.core, found)

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from memoryd.jobs.claims import Cues
-    from memoryd.jobs.condensation import Condensed, Draft, Reading
+    from memoryd.jobs.condensation import Condensed, Draft
     from memoryd.jobs.job import Applied, ToolCall
+    from memoryd.jobs.reader import Answer
     from memoryd.ledger.memory import Memory
 
 MOST_REPEATS = 3  # calls in a row that are the same to the letter end it: nothing new would come of a fourth
@@ -90,14 +91,14 @@ class Session:
         return tuple(one.draft for one in asked if isinstance(one, Cut) and one.draft is not None)
 
     def call(
-        self, call: ToolCall, core: Mapping[str, Memory], reading: Reading, cues: Cues
+        self, call: ToolCall, core: Mapping[str, Memory], answers: Mapping[str, Answer | None], cues: Cues
     ) -> tuple[Session, Look | Cut | str]:
         """Take a call: what it comes to, a look or a cut that is to be done, or the text to answer it with.
 
         Args:
             call: as it was made.
             core: the live core now, by id.
-            reading: what a second reader says about the texts of calls.
+            answers: what a second reader says about the texts of calls, by the key of the question.
             cues: decide about a class where no reader does.
         """
         if self.ended is not None:
@@ -125,7 +126,7 @@ class Session:
             done = replace(counted, ended=COMPLETED, summary=asked.summary)
             return done.noted(call.name, "done"), _told(ok=True)
         if isinstance(asked, Cut) and asked.draft is not None:
-            return counted.condensed(call.name, asked, condensation.judged(asked.draft, reading.answers, cues))
+            return counted.condensed(call.name, asked, condensation.judged(asked.draft, answers, cues))
         return counted, asked
 
     def condensed(self, name: str, cut: Cut, found: Condensed) -> tuple[Session, Cut | str]:

@@ -9,9 +9,10 @@ from memoryd.jobs.job import Ask, Quoted
 from memoryd.text.content import overlap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
 
     from memoryd.jobs.claims import Claim, Cues, Judged
+    from memoryd.jobs.job import Reply
     from memoryd.jobs.judging import Judging
     from memoryd.jobs.reader import Answer
 
@@ -35,22 +36,19 @@ class Judges:
     known: Callable[[str], Answer | None] = lambda _key: None
 
 
-def advance(
-    judging: Judging, state: Callable[[Judging], object], judges: Judges, form: str
-) -> Ask | tuple[Judged, ...]:
-    """Return the next question about claims, or what became of each.
+def judge(judging: Judging, form: str, read: Callable[[Reply], Iterable[Claim]]) -> Generator[Ask, Reply, Judging]:
+    """Ask what is to be asked about claims, refused ones of their author; return their judging with all answers.
 
     Args:
         judging: of the claims.
-        state: gives what the job wants back with the answer.
-        judges: of the job.
         form: an example of the job's grammar, for a repair.
+        read: gives the claims of a reply to a repair.
     """
-    step = judging.step()
-    if not isinstance(step, tuple):
-        return replace(step, state=state(step.state))  # type: ignore[arg-type]  # the judging, with its batches
-    refused = judging.mendable()
-    return replace(_question(refused, judges.repair, form), state=state(judging)) if refused else step
+    judging = yield from judging.asked()
+    if refused := judging.mendable():
+        answer = yield _question(refused, judging.context.judges.repair, form)
+        judging = yield from judging.reworded(paired(refused, read(answer))).asked()
+    return judging
 
 
 def _question(refused: Sequence[Judged], instructions: str, form: str) -> Ask:
@@ -66,7 +64,7 @@ def _question(refused: Sequence[Judged], instructions: str, form: str) -> Ask:
     return Ask(REPAIR, f"{instructions.strip()}\n\n{form}", tuple(shown.values()), (("refused", "\n".join(lines)),))
 
 
-def paired(refused: Sequence[Judged], claims: Sequence[Claim]) -> list[Claim]:
+def paired(refused: Sequence[Judged], claims: Iterable[Claim]) -> list[Claim]:
     """Return the claims that came back, each with the purpose of the refused one whose citations it shares."""
     left = list(refused)
     found = []

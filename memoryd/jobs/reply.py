@@ -13,10 +13,11 @@ refused as a whole when it was cut off, refused, empty, or holds no line that ca
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from memoryd.jobs.job import MemoryType, NewMemory, Rejected, Reply
+from memoryd.jobs.parts import TOO_LONG, merged, unusable
 from memoryd.text.fences import inside
 
 if TYPE_CHECKING:
@@ -56,15 +57,10 @@ NOTHING = "[NOTHING]"
 
 def parse(reply: Reply) -> Parsed | Rejected:
     """Return the parts of `reply`, or why it cannot be used; never raises."""
-    if reply.finish_reason != "stop":
-        return Rejected(_WHY.get(reply.finish_reason, "the reply did not end as it should"))
-    text = reply.text.replace("\r\n", "\n").replace("\r", "\n").strip()
-    if not text:
-        return Rejected("the reply is empty")
-    lines = inside(text).split("\n")
-    if len(lines) > _MOST_LINES:
-        return Rejected("the reply is longer than any answer can be")
-    return _sections(lines)
+    if rejected := unusable(reply):
+        return rejected
+    lines = inside(reply.text.replace("\r\n", "\n").replace("\r", "\n").strip()).split("\n")
+    return Rejected(TOO_LONG) if len(lines) > _MOST_LINES else _sections(lines)
 
 
 def render(summary: Iterable[Told], memories: Iterable[NewMemory]) -> str:
@@ -77,27 +73,12 @@ def render(summary: Iterable[Told], memories: Iterable[NewMemory]) -> str:
 
 
 def merge(replies: Sequence[Reply]) -> Reply | Rejected:
-    """Return the reply to a question that was asked in parts: their lines in order, under one heading each.
+    """Return the reply to a question that was asked in parts: their lines in order, under one heading each."""
 
-    One part that cannot be used makes the whole unusable: what it was asked about would be forgotten.
-    """
-    parts = [parse(reply) for reply in replies]
-    rejected = next((part for part in parts if isinstance(part, Rejected)), None)
-    if rejected is not None:
-        return rejected
-    if len(replies) == 1:
-        return replies[0]
-    read = [part for part in parts if isinstance(part, Parsed)]
-    text = render([one for part in read for one in part.summary], [one for part in read for one in part.memories])
-    tokens_in, tokens_out = sum(reply.tokens_in for reply in replies), sum(reply.tokens_out for reply in replies)
-    return replace(replies[0], text=text, tokens_in=tokens_in, tokens_out=tokens_out)
+    def join(parts: list[Parsed]) -> str:
+        return render([one for part in parts for one in part.summary], [one for part in parts for one in part.memories])
 
-
-_WHY = {
-    "length": "the reply was cut off at its length limit",
-    "refusal": "the model refused to answer",
-    "error": "the backend failed to answer",
-}
+    return merged(replies, parse, join)
 
 
 def _ids(one: Told | NewMemory) -> str:

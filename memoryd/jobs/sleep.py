@@ -9,25 +9,25 @@ edits, byte for byte.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
-from datetime import date
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from memoryd.jobs import claims as reasons
 from memoryd.jobs import compress, evidence, reply
 from memoryd.jobs.claims import Claim, Judged, Outcome, counts, note_of
-from memoryd.jobs.claims import Step as Judgement
 from memoryd.jobs.duplicates import Known
 from memoryd.jobs.evidence import REPORT, Evidence
 from memoryd.jobs.footing import digest_of
 from memoryd.jobs.job import (
+    OFFLINE,
     AddMemories,
     AppendDaily,
     Ask,
     CompressedMessage,
     Done,
     Edit,
+    End,
     Enter,
     KeepSummary,
     MemoryType,
@@ -36,11 +36,11 @@ from memoryd.jobs.job import (
     NothingToDo,
     Rejected,
     Reply,
-    Step,
+    Steps,
 )
 from memoryd.jobs.judging import Judging
 from memoryd.jobs.pieces import Pieces
-from memoryd.jobs.repair import REPAIR, Judges, advance, paired
+from memoryd.jobs.repair import Judges, judge
 from memoryd.jobs.weighing import context_of
 from memoryd.ledger.foreign import Foreign
 from memoryd.ledger.lane import Lane, MemoryClass
@@ -51,13 +51,12 @@ from memoryd.tiers import daily
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime, tzinfo
+    from datetime import date, datetime, tzinfo
 
     from memoryd.jobs.pieces import Piece
     from memoryd.transcripts.turn import StoredTurn
 
 CONSUMER = "sleep"
-OFFLINE = "offline"  # the backend that only quotes
 CORE_IMPORTANCE = 0.7  # a memory from this on is meant for the core; the rest stays in the daily file
 # The types that may go into the core, and the class that each has; of a fact the second reader says it.
 CORE_CLASSES = {
@@ -110,55 +109,44 @@ class SleepInputs:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
-    """A reply while its claims are judged."""
-
-    gathered: Evidence
-    parsed: reply.Parsed
-    answer: Reply
-    foreign: Foreign
-    judging: Judging
-
-
-@dataclass(frozen=True, slots=True)
 class _Told:
     """The claims that may be written, with the session compressed."""
 
-    gathered: Evidence
     lines: tuple[reply.Told, ...]
     memories: tuple[NewMemory, ...]
     summary: str
     messages: tuple[CompressedMessage, ...]
     receipt: dict[str, object]
-    dropped: Counter[str] = field(default_factory=Counter)
-    claims: tuple[Mapping[str, Any], ...] = ()
+    claims: tuple[Mapping[str, Any], ...]
 
 
-def begin(inputs: SleepInputs) -> Step:
-    """Return the first step of a sleep."""
+def decide(inputs: SleepInputs) -> Steps:
+    """Return what a sleep comes to, phase by phase."""
     if not inputs.turns:
         return NothingToDo("no turns past the watermark")
-    return Enter("process")
-
-
-def resume(inputs: SleepInputs, step: Step, answer: Reply | None) -> Step:
-    """Return the step after `step`: the reply to an `Ask` comes as `answer`, an `Enter` is handed back with None.
-
-    Raises ValueError for a step or an answer that this job never asked for.
-    """
-    if isinstance(step, Ask) and answer is not None and isinstance(step.state, Evidence):
-        return _summarized(inputs, step.state, answer)
-    if isinstance(step, Ask) and answer is not None and isinstance(step.state, _Reading):
-        return _heard(inputs, step.state, step, answer)
-    if isinstance(step, Enter) and step.phase == "process":
-        return _processed(inputs)
-    if isinstance(step, Enter) and step.phase == "summarize" and isinstance(step.state, Evidence):
-        return _question(inputs, step.state)
-    if isinstance(step, Enter) and step.phase == "consolidate" and isinstance(step.state, _Told):
-        return Enter("save", state=_consolidated(inputs, step.state))
-    if isinstance(step, Enter) and step.phase == "save" and isinstance(step.state, _Told):
-        return _saved(inputs, step.state)
-    raise ValueError("not a step of sleep")
+    yield Enter("process")
+    gathered = evidence.gather(inputs.turns, inputs.folder, inputs.tz)
+    if not any(quoted.origin != REPORT for quoted in gathered.material):
+        why = "nothing was said that may be remembered"
+        counted = {"unscanned": inputs.unscanned, **gathered.counts}
+        return NothingToDo(why, (_watermark(inputs),), {"process": counted})
+    yield Enter("summarize")
+    answer: Reply = yield _question(inputs, gathered)
+    parsed = reply.parse(answer)
+    if isinstance(parsed, Rejected):
+        return parsed
+    foreign = Foreign((*inputs.earlier, *inputs.turns))
+    judging = yield from judge(_judging(inputs, gathered, parsed, answer, foreign), _FORM, _repaired)
+    judged = judging.judged
+    if judged and all(one.outcome is Outcome.REFUSED and one.why in _MADE_UP for one in judged):
+        return Rejected("nothing in the reply stands in the turns it cites")
+    dropped = Counter(one.why for one in judged if one.outcome is Outcome.REFUSED)
+    dropped["unreadable"] = parsed.unreadable
+    told = _told(inputs, gathered, answer, foreign, judged)
+    yield Enter("consolidate")
+    told = _consolidated(inputs, gathered, told, dropped)
+    yield Enter("save")
+    return _saved(inputs, told, dropped)
 
 
 def word_limit(said_words: int, share: float, days: int = 1) -> int:
@@ -181,18 +169,7 @@ def _watermark(inputs: SleepInputs) -> MoveWatermark:
     return MoveWatermark(inputs.session_id, CONSUMER, inputs.turns[-1].seq)
 
 
-# Process
-
-
-def _processed(inputs: SleepInputs) -> Step:
-    gathered = evidence.gather(inputs.turns, inputs.folder, inputs.tz)
-    if not any(quoted.origin != REPORT for quoted in gathered.material):
-        return NothingToDo(
-            "nothing was said that may be remembered",
-            (_watermark(inputs),),
-            {"process": {"unscanned": inputs.unscanned, **gathered.counts}},
-        )
-    return Enter("summarize", state=gathered)
+# Summarize
 
 
 def _question(inputs: SleepInputs, gathered: Evidence) -> Ask:
@@ -202,34 +179,16 @@ def _question(inputs: SleepInputs, gathered: Evidence) -> Ask:
     context += [("the agent's own summary", text) for text in gathered.summaries]
     if inputs.core:
         context.append(("known", "\n".join(f"- {text}" for text in inputs.core)))
-    return Ask(CONSUMER, inputs.instructions, gathered.material, tuple(context), state=gathered)
+    return Ask(CONSUMER, inputs.instructions, gathered.material, tuple(context))
 
 
-# Summarize
-
-
-def _summarized(inputs: SleepInputs, gathered: Evidence, answer: Reply) -> Step:
-    parsed = reply.parse(answer)
-    if isinstance(parsed, Rejected):
-        return parsed
-    foreign = Foreign((*inputs.earlier, *inputs.turns))
-    judging = _judging(inputs, gathered, parsed, foreign, offline=answer.backend == OFFLINE)
-    return _judged(inputs, _Reading(gathered, parsed, answer, foreign, judging))
-
-
-def _judging(
-    inputs: SleepInputs, gathered: Evidence, parsed: reply.Parsed, foreign: Foreign, *, offline: bool
-) -> Judging:
-    today = inputs.now.astimezone(inputs.tz).date()
-    days = {one.id: date.fromisoformat(one.at[:10]) if one.at else today for one in gathered.material}
+def _judging(inputs: SleepInputs, gathered: Evidence, parsed: reply.Parsed, answer: Reply, foreign: Foreign) -> Judging:
     made = context_of(
         Pieces.of(_without_echoes(one, foreign) for one in gathered.pieces),
-        days,
-        inputs.judges.cues,
-        inputs.judges.verify,
-        offline=offline,
+        evidence.days(gathered.material, inputs.now.astimezone(inputs.tz).date()),
+        inputs.judges,
+        offline=answer.backend == OFFLINE,
         foreign=foreign.outside,
-        known=inputs.judges.known,
         about=PurePosixPath(inputs.folder).name if inputs.folder else "",
     )
     lines = (_claim(f"s{number}", told, None) for number, told in enumerate(parsed.summary, 1))
@@ -254,31 +213,16 @@ def _claim(name: str, told: reply.Told | NewMemory, memory: NewMemory | None) ->
     return Claim(name, told.text, cites, core=core, kind=kind, origin=memory)
 
 
-def _judged(inputs: SleepInputs, reading: _Reading) -> Step:
-    found = advance(reading.judging, lambda judging: replace(reading, judging=judging), inputs.judges, _FORM)
-    if isinstance(found, Ask):
-        return found
-    if found and all(one.outcome is Outcome.REFUSED and one.why in _MADE_UP for one in found):
-        return Rejected("nothing in the reply stands in the turns it cites")
-    return Enter("consolidate", state=_told(inputs, reading, found))
-
-
-def _heard(inputs: SleepInputs, reading: _Reading, step: Ask, answer: Reply) -> Step:
-    if step.job != REPAIR:
-        return _judged(inputs, replace(reading, judging=reading.judging.heard(answer)))
+def _repaired(answer: Reply) -> list[Claim]:
     parsed = reply.parse(answer)
-    back: list[reply.Told | NewMemory] = []
-    if not isinstance(parsed, Rejected):
-        back = [*parsed.memories, *parsed.summary]
-    claims = [Claim("", one.text, one.cites) for one in back]
-    reworded = reading.judging.reworded(paired(reading.judging.mendable(), claims))
-    return _judged(inputs, replace(reading, judging=reworded))
+    if isinstance(parsed, Rejected):
+        return []
+    back: list[reply.Told | NewMemory] = [*parsed.memories, *parsed.summary]
+    return [Claim("", one.text, one.cites) for one in back]
 
 
-def _told(inputs: SleepInputs, reading: _Reading, judged: Sequence[Judged]) -> _Told:
-    dropped = Counter(one.why for one in judged if one.outcome is Outcome.REFUSED)
-    dropped["unreadable"] = reading.parsed.unreadable
-    lines = tuple(line for one in judged if (line := _line(inputs, one, reading.foreign)))
+def _told(inputs: SleepInputs, gathered: Evidence, answer: Reply, foreign: Foreign, judged: Sequence[Judged]) -> _Told:
+    lines = tuple(line for one in judged if (line := _line(inputs, one, foreign)))
     memories = tuple(memory for one in judged if (memory := _memory(inputs, one)))
     summary = _running(inputs, lines, memories)
     messages = compress.compress(
@@ -289,10 +233,10 @@ def _told(inputs: SleepInputs, reading: _Reading, judged: Sequence[Judged]) -> _
         summary or None,
         inputs.count_tokens,
     )
-    receipt = _receipt(inputs, reading.gathered, reading.answer, messages)
+    receipt = _receipt(inputs, gathered, answer, messages)
     receipt["claims"] = counts(judged)
     rows = tuple(one.row() for one in judged)
-    return _Told(reading.gathered, lines, memories, summary, messages, receipt, dropped, rows)
+    return _Told(lines, memories, summary, messages, receipt, rows)
 
 
 def _memory(inputs: SleepInputs, judged: Judged) -> NewMemory | None:
@@ -300,9 +244,8 @@ def _memory(inputs: SleepInputs, judged: Judged) -> NewMemory | None:
     memory = judged.claim.origin
     if judged.outcome is Outcome.REFUSED or not judged.core or not isinstance(memory, NewMemory):
         return None
-    is_quoted = judged.step is Judgement.QUOTE or judged.outcome is Outcome.QUOTED
-    note = note_of(judged, inputs.folder) if is_quoted else None
-    return replace(memory, text=judged.text, sources=_seqs(judged), cites=_ids(judged), note=note)
+    note = note_of(judged, inputs.folder) if judged.is_quoted else None
+    return replace(memory, text=judged.text, sources=judged.seqs, cites=judged.ids, note=note)
 
 
 def _line(inputs: SleepInputs, judged: Judged, foreign: Foreign) -> reply.Told | None:
@@ -310,7 +253,7 @@ def _line(inputs: SleepInputs, judged: Judged, foreign: Foreign) -> reply.Told |
 
     Of a refused claim that was meant for the core the user's own words stay, so that no requirement is lost.
     """
-    seqs, ids = _seqs(judged), _ids(judged)
+    seqs, ids = judged.seqs, judged.ids
     if judged.outcome is Outcome.REFUSED:
         words = neutral(judged.user_words) if judged.claim.core else ""
         return reply.Told(seqs, f"User: {words}", ids, required=True) if words else None
@@ -339,14 +282,6 @@ def _by_speaker(text: str, judged: Judged) -> str:
     return f"Assistant: {said}" if label in {"", "user"} and nearest.lane is Lane.ASSISTANT else text
 
 
-def _seqs(judged: Judged) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(one.piece.seq for one in judged.cited))
-
-
-def _ids(judged: Judged) -> tuple[str, ...]:
-    return tuple(line.id for line in judged.lines)
-
-
 def _running(inputs: SleepInputs, lines: Sequence[reply.Told], memories: Sequence[NewMemory]) -> str:
     earlier = [line for line in (inputs.previous_summary or "").splitlines() if line.strip()]
     known = Known(earlier)
@@ -370,10 +305,7 @@ def _receipt(
             **gathered.counts,
         },
         "summarize": {
-            "backend": answer.backend,
-            "model": answer.model,
-            "tokens_in": answer.tokens_in,
-            "tokens_out": answer.tokens_out,
+            **answer.counts,
             "strategy": inputs.strategy,
             "live_turns": len(inputs.live),
             "messages": len(messages),
@@ -387,8 +319,7 @@ def _receipt(
 # Consolidate
 
 
-def _consolidated(inputs: SleepInputs, told: _Told) -> _Told:
-    dropped = Counter(told.dropped)
+def _consolidated(inputs: SleepInputs, gathered: Evidence, told: _Told, dropped: Counter[str]) -> _Told:
     core, chosen = Known(inputs.core), Known()
     memories = []
     for memory in sorted(told.memories, key=lambda one: (-one.importance, one.sources, one.text)):
@@ -398,14 +329,14 @@ def _consolidated(inputs: SleepInputs, told: _Told) -> _Told:
         chosen.add(memory.text)
         memories.append(memory)
     minor = [memory for memory in told.memories if memory not in memories]
-    lines = _news(inputs, told, minor, core, dropped)
+    lines = _within(inputs, gathered, _news(inputs, told, minor, core, dropped), dropped)
     kept = tuple(sorted(memories, key=lambda one: (one.sources, one.text)))
-    return replace(told, lines=lines, memories=kept, dropped=dropped)
+    return replace(told, lines=lines, memories=kept)
 
 
 def _news(
     inputs: SleepInputs, told: _Told, minor: Sequence[NewMemory], core: Known, dropped: Counter[str]
-) -> tuple[reply.Told, ...]:
+) -> list[reply.Told]:
     """Return the lines for the daily file: the summary's, then minor memories that neither a line nor the core says."""
     known = Known([*inputs.daily.splitlines(), *(inputs.previous_summary or "").splitlines()])
     lines = []
@@ -415,11 +346,13 @@ def _news(
             continue
         known.add(one.text)
         lines.append(one)
-    return _within(inputs, told, lines, dropped)
+    return lines
 
 
-def _within(inputs: SleepInputs, told: _Told, lines: list[reply.Told], dropped: Counter[str]) -> tuple[reply.Told, ...]:
-    limit = int(_limit(inputs, told.gathered) * LENGTH_TOLERANCE)
+def _within(
+    inputs: SleepInputs, gathered: Evidence, lines: list[reply.Told], dropped: Counter[str]
+) -> tuple[reply.Told, ...]:
+    limit = int(_limit(inputs, gathered) * LENGTH_TOLERANCE)
     required = {f"- {line.text}" for line in lines if line.required}
     limit -= sum(map(prose.words, required))
     texts = [f"- {line.text}" for line in lines]
@@ -434,14 +367,14 @@ def _within(inputs: SleepInputs, told: _Told, lines: list[reply.Told], dropped: 
 # Save
 
 
-def _saved(inputs: SleepInputs, told: _Told) -> Step:
+def _saved(inputs: SleepInputs, told: _Told, dropped: Counter[str]) -> End:
     types = Counter(memory.type.value for memory in told.memories)
     receipt = {
         **told.receipt,
         "consolidate": {
             "lines": len(told.lines),
             "core": dict(sorted(types.items())),
-            "dropped": dict(sorted((+told.dropped).items())),
+            "dropped": dict(sorted((+dropped).items())),
         },
     }
     if not told.lines and not told.memories:
@@ -457,22 +390,26 @@ def _saved(inputs: SleepInputs, told: _Told) -> Step:
 
 def _daily(inputs: SleepInputs, lines: Sequence[reply.Told]) -> list[AppendDaily]:
     moments = _moments(inputs)
-    first_of_day = {moments[turn.seq].date(): _clock(moments[turn.seq]) for turn in reversed(inputs.turns)}
-    last_of_day = {moments[turn.seq].date(): _clock(moments[turn.seq]) for turn in inputs.turns}
+    clocks: dict[date, list[str]] = {}
+    for turn in inputs.turns:
+        clocks.setdefault(moments[turn.seq].date(), []).append(moments[turn.seq].strftime("%H:%M"))
     by_day: dict[date, list[str]] = {}
     for line in lines:
-        by_day.setdefault(moments[max(line.sources)].date(), []).append(f"- {line.text}")
-    blocks = []
-    for day, body in sorted(by_day.items()):
-        if inputs.program is not None:
-            session = neutral(inputs.session_id)
-            body.insert(0, daily.attribution(inputs.program, first_of_day[day], last_of_day[day], session))
-        blocks.append(AppendDaily(day, inputs.reason, last_of_day[day], "\n".join(body)))
-    return blocks
+        by_day.setdefault(moments[max(line.sources)].date(), []).append(line.text)
+    return [
+        block_of(day, inputs.reason, said, (clocks[day][0], clocks[day][-1]), inputs.program, inputs.session_id)
+        for day, said in sorted(by_day.items())
+    ]
 
 
-def _clock(moment: datetime) -> str:
-    return moment.strftime("%H:%M")
+def block_of(
+    day: date, reason: str, lines: Sequence[str], clocks: tuple[str, str], program: str | None, session_id: str
+) -> AppendDaily:
+    """Return lines of a session as a block for the file of a day; `clocks` say when they begin and end."""
+    body = [f"- {line}" for line in lines]
+    if program is not None:
+        body.insert(0, daily.attribution(program, *clocks, neutral(session_id)))
+    return AppendDaily(day, reason, clocks[-1], "\n".join(body))
 
 
 def _moments(inputs: SleepInputs) -> dict[int, datetime]:

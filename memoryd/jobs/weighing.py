@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import date
 
-    from memoryd.jobs.claims import Cues, Old
+    from memoryd.jobs.claims import Old
     from memoryd.jobs.pieces import Piece, Pieces
-    from memoryd.jobs.reader import Answer
+    from memoryd.jobs.repair import Judges
 
 _LATER = 6  # pieces behind a quotation among which the next two of the user are shown to the reader
 _MOST_LATER = 2
@@ -42,31 +42,25 @@ class JudgingContext:
     Attributes:
         pieces: the material shown.
         materials: the same, by id, for the token floor.
-        cues: decide where no reader does.
-        instructions: of the second reader.
+        judges: of the job.
         offline: the reply is the offline backend's, which quotes and words nothing itself.
         foreign: gives the tokens of a text that only outside text names.
-        known: gives a reader's answer of an earlier run by the key of its question.
     """
 
     pieces: Pieces
     materials: Mapping[str, Material]
-    cues: Cues
-    instructions: str
+    judges: Judges
     offline: bool
     foreign: Callable[[str], Sequence[str]]
-    known: Callable[[str], Answer | None]
 
 
 def context_of(
     pieces: Pieces,
     days: Mapping[str, date],
-    cues: Cues,
-    instructions: str,
+    judges: Judges,
     *,
     offline: bool,
     foreign: Callable[[str], Sequence[str]] = lambda _text: (),
-    known: Callable[[str], Answer | None] = lambda _key: None,
     about: str = "",
 ) -> JudgingContext:
     """Return what claims about these pieces are judged with.
@@ -77,7 +71,7 @@ def context_of(
         name: Material("\n".join((piece.text, piece.asked, about, *(line.text for line in piece.evidence))), days[name])
         for name, piece in pieces.by_id.items()
     }
-    return JudgingContext(pieces, shown, cues, instructions, offline, foreign, known)
+    return JudgingContext(pieces, shown, judges, offline, foreign)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,12 +212,12 @@ class Weigher:
 
         The entries of a daily file are no talk: of those only what is about the same is near.
         """
-        pieces = self._context.pieces
+        before, behind = self._context.pieces.around(piece)
         if not piece.seq:
-            later = [one for one in pieces.after(piece, len(pieces.by_id)) if overlap(piece.text, one.text) >= _ALIKE]
+            later = [one for one in behind if overlap(piece.text, one.text) >= _ALIKE]
             return [piece, *later[:_MOST_LATER]]
-        later = [one for one in pieces.after(piece, _LATER) if one.lines and one.lines[0].speaker == "user"]
-        return [piece, *later[:_MOST_LATER], *pieces.before(piece, 1)]
+        later = [one for one in behind[:_LATER] if one.lines and one.lines[0].speaker == "user"]
+        return [piece, *later[:_MOST_LATER], *before[-1:]]
 
     # ── wordings of the author's own ─────────────────────────────────────────────────────────────────────────────
 
@@ -247,10 +241,10 @@ class Weigher:
             return Weighed(judged)
         asks_support = claim.olds or not verbatim
         replaced = tuple(old.text for old in claim.olds)
-        brings = _brings(completed)
+        is_brought = brings(completed)
         # The user's newer word may change any memory, so its class matters only where there is none.
-        is_open = any(not is_newer(completed, old) for old in claim.olds) if brings else len(claim.olds) == 1
-        is_derived = not (brings or claim.olds)
+        is_open = any(not is_newer(completed, old) for old in claim.olds) if is_brought else len(claim.olds) == 1
+        is_derived = not (is_brought or claim.olds)
         return Weighed(
             judged,
             support=Question(Subject.SUPPORT, said, _evidence(completed, replaced), replaced) if asks_support else None,
@@ -316,7 +310,7 @@ def is_verbatim(text: str, cited: Sequence[Cited]) -> bool:
     return False
 
 
-def _brings(cited: Sequence[Cited]) -> bool:
+def brings(cited: Sequence[Cited]) -> bool:
     """Return whether something is cited besides memories."""
     return any(not one.piece.id.startswith("m") for one in cited)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memoryd.jobs.claims import FOREIGN, NOT_USER
 from memoryd.jobs.evidence import is_said
@@ -54,11 +54,7 @@ class Weighed:
     changed: int = 0
 
 
-class _Place(NamedTuple):
-    """Turns of a session."""
-
-    session: str
-    seqs: tuple[int, ...]
+_Place = tuple[str, tuple[int, ...]]  # a session, and turns of it
 
 
 @dataclass
@@ -92,14 +88,14 @@ class Witness:
         """Weigh what would last, under a heading of `MEMORY.md`."""
         own = self._own(text, whole=steering.instructs(text) or steering.prefers(text))
         if own is not None:
-            return Weighed(text, True, True, own.session, own.seqs)  # noqa: FBT003 - see the class
+            return Weighed(text, True, True, *own)  # noqa: FBT003 - see the class
         shown = self._without(text)
         if shown != text:
             return Weighed(_bare(shown), why=FOREIGN, changed=1)
         if not may_change(Lane.ASSISTANT, self._cues.kind(text, heading)):
             return Weighed(_bare(text), why=NOT_USER, changed=1)
-        near = self._nearest(text)
-        return Weighed(text, core=True, session=near.session if near else None, seqs=near.seqs if near else ())
+        session, seqs = self._nearest(text) or (None, ())
+        return Weighed(text, core=True, session=session, seqs=seqs)
 
     def note(self, text: str) -> Weighed:
         """Weigh a note for the day's file, line by line."""
@@ -126,14 +122,14 @@ class Witness:
         for heard in self._heard:
             for piece in heard.pieces if any(wanted) else ():
                 if _types(piece, normal.verbatim(text), wanted, whole=whole):
-                    return _Place(heard.id, (piece.seq,))
+                    return heard.id, (piece.seq,)
         return None
 
     def _nearest(self, text: str) -> _Place | None:
         """Return the turn that has most of a text's words; None where none has many."""
         shares = ((overlap(text, piece.text), heard.id, piece.seq) for heard in self._heard for piece in heard.pieces)
         share, session, seq = max(shares, key=lambda one: one[0], default=(0.0, "", 0))
-        return _Place(session, (seq,)) if share >= _LEAST else None
+        return (session, (seq,)) if share >= _LEAST else None
 
     def _without(self, text: str) -> str:
         """Return a text without what only outside text brought up in any of the sessions: it may stem from each."""

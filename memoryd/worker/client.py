@@ -372,7 +372,7 @@ def _digest(text: str) -> bytes:
 
 def _sendable(ask: Ask) -> Ask:
     """A question without what its job keeps with it, which is no concern of a backend."""
-    return replace(ask, state=None, about=None)
+    return replace(ask, about=None)
 
 
 def _drain(child: subprocess.Popen[bytes]) -> None:

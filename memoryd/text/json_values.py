@@ -1,0 +1,33 @@
+"""JSON that stands somewhere in a text, as in what a model says."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MOST_TRIES = 2_000  # places at which a value is looked for
+
+
+def values(text: str, begins: str = "[{") -> Iterator[tuple[Any, int, int]]:
+    """Yield the JSON values of `text` that begin with one of these characters, with where each begins and ends."""
+    decoder = json.JSONDecoder(parse_constant=_refuse)
+    start = re.compile(f"[{re.escape(begins)}]")
+    at = 0
+    for _ in range(_MOST_TRIES):
+        found = start.search(text, at)
+        if found is None:
+            return
+        try:
+            value, at = decoder.raw_decode(text, found.start())
+        except (ValueError, RecursionError):
+            at = found.end()
+        else:
+            yield value, found.start(), at
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
