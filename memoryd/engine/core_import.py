@@ -12,7 +12,6 @@ then, where it can, and the ledger catches up when the file has settled.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from memoryd.files.open_folder import OpenFolder
     from memoryd.ledger.memory import Memory, Source
     from memoryd.ledger.operation import Change
-    from memoryd.ledger.projection import Standing
 
 CORE_FILE = "MEMORY.md"
 SHORTENED = 0.5  # of the characters the ledger knows: a file with less looks half-saved
@@ -167,7 +165,7 @@ def agree(
     """Record, and audit, that the file with these bytes and the ledger agree."""
     memories.set_agreed(connection, agent_id, sha256, now)
     state = chain.state(path=CORE_FILE, sha256=sha256)
-    states = [(operation, chain.file(CORE_FILE), state)]
+    states = [(operation, chain.FILE + CORE_FILE, state)]
     audit.note(connection, states, at=now, agent_id=agent_id, actor=actor, run_id=run_id)
 
 
@@ -179,29 +177,3 @@ def bullets_of(file: core.CoreFile, redact: Callable[[Sequence[str]], list[str]]
         bullet._replace(text=text, heading=heading)
         for bullet, text, heading in zip(found, clean[::2], clean[1::2], strict=True)
     ]
-
-
-def places(live: Sequence[Standing], bullets: Sequence[core.Bullet]) -> dict[str, int]:
-    """Where each memory stands among the bullets of a file; those not there are left out.
-
-    Of equal texts, one under the memory's own heading comes first, then the first in the file.
-    """
-    by_both: dict[tuple[str, str], list[int]] = defaultdict(list)
-    by_text: dict[str, list[int]] = defaultdict(list)
-    for bullet in reversed(bullets):
-        by_both[core.normal(bullet.text), core.normal(bullet.heading)].append(bullet.position)
-        by_text[core.normal(bullet.text)].append(bullet.position)
-    found: dict[str, int] = {}
-    used: set[int] = set()
-    for is_exact in (True, False):
-        for memory in live:
-            if memory.id in found:
-                continue
-            text = core.normal(memory.content)
-            waiting = by_both[text, core.normal(memory.heading or "")] if is_exact else by_text[text]
-            while waiting and waiting[-1] in used:
-                waiting.pop()
-            if waiting:
-                found[memory.id] = waiting.pop()
-                used.add(found[memory.id])
-    return found
