@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import IntEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -170,13 +170,7 @@ class Cut:
 
     def row(self) -> dict[str, Any]:
         """As an intent holds it."""
-        return {
-            "texts": list(self.texts),
-            "blocks": [list(one) for one in self.blocks],
-            "others": [list(one) for one in self.others],
-            "lines": list(self.lines),
-            "spared": list(self.spared),
-        }
+        return asdict(self)
 
 
 def cut_of_row(row: Mapping[str, Any]) -> Cut:
