@@ -38,12 +38,12 @@ from offline_memory import _sessions as sessions_of
 from offline_memory import _turns as turns_of
 from offline_memory import _Workspace as Workspace
 
-from memoryd.ledger.matching import places
 from memoryd.jobs import dream as job
 from memoryd.jobs.consolidation import Earlier, Entry
 from memoryd.jobs.job import HEADINGS, Ask, Done, RewriteCore
 from memoryd.ledger.accounting import Unmentioned
 from memoryd.ledger.guards import Context, Door
+from memoryd.ledger.matching import places
 from memoryd.ledger.memory import Kind, Memory, Source
 from memoryd.ledger.operation import Add, Operation, apply
 from memoryd.llm import offline, words
