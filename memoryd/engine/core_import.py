@@ -116,19 +116,15 @@ def _is_own(change: Change, own: Mapping[str, tuple[Source, ...]]) -> bool:
     return _is_new(change) and core.normal(change.after.content) in own
 
 
-def _dated(change: Change, now: str) -> Change:
-    """Return a change with when its text was said: what is edited by hand is dated by when memoryd saw it.
+def _cited(change: Change, own: Mapping[str, tuple[Source, ...]], said_at: str | None) -> Change:
+    """Return a change of a text with its sources, and when it was said: an edit by hand when memoryd saw it.
 
     What a file held when it was first imported stays undated, which is older than all that is dated.
     """
-    return replace(change, after=replace(change.after, origin_at=now)) if _is_new(change) else change
-
-
-def _cited(change: Change, own: Mapping[str, tuple[Source, ...]]) -> Change:
-    if not _is_own(change, own):
+    if not _is_new(change):
         return change
-    sources = united(change.after.sources, own[core.normal(change.after.content)])
-    return replace(change, after=replace(change.after, sources=sources))
+    sources = united(change.after.sources, own.get(core.normal(change.after.content), ()))
+    return replace(change, after=replace(change.after, sources=sources, origin_at=said_at or change.after.origin_at))
 
 
 def _import(writer: Writer, agent_id: str, data: bytes | None, path: Path) -> Brought:
@@ -150,7 +146,7 @@ def _import(writer: Writer, agent_id: str, data: bytes | None, path: Path) -> Br
         texts = {core.normal(change.after.content) for change in changes if change.after.is_live}
         own = authorship.own_bullets(connection, agent_id, path, texts) if texts else {}
         is_first = memories.agreed(connection, agent_id) is None
-        changes = [_cited(change if is_first else _dated(change, now), own) for change in changes]
+        changes = [_cited(change, own, None if is_first else now) for change in changes]
         for actor, group in groupby(changes, lambda change: authorship.TOOL if _is_own(change, own) else HUMAN):
             audit.record(connection, list(group), at=now, agent_id=agent_id, actor=actor, run_id=None)
         if not found.put_back:

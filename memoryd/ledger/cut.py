@@ -117,24 +117,16 @@ class Cut:
             if at is not None:
                 new = new[:at] + new[at + block.size :]
         inside = replace(self, texts=(*self.texts, *self.lines), lines=())
-        kept: list[bytes] = []
-        end = 0
-        for first, last in self._left(path, data, new):
-            kept += [self.of_part(path, new[end:first]), inside.of_part(path, new[first:last])]
-            end = last
-        cut = b"".join((*kept, self.of_part(path, new[end:])))
+        parts = _parted(new, self._left(path, data, new))
+        cut = b"".join((inside if is_left else self).of_part(path, part) for part, is_left in parts)
         return new if cut == new else _without_empty(new, cut)
 
     def of_part(self, path: str, data: bytes) -> bytes:
         """A part of a daily file without it; what others' blocks say stays."""
         if self._of_bytes(data) == data:
             return data
-        kept: list[bytes] = []
-        end = 0
-        for first, last in self._spans(path, data):
-            kept += [self._of_bytes(data[end:first]), data[first:last]]
-            end = last
-        return b"".join((*kept, self._of_bytes(data[end:])))
+        parts = _parted(data, self._spans(path, data))
+        return b"".join(part if is_others else self._of_bytes(part) for part, is_others in parts)
 
     def _left(self, path: str, data: bytes, new: bytes) -> list[tuple[int, int]]:
         """Where what is left of `blocks` stands that somebody has changed: what holds most of the lines."""
@@ -171,6 +163,16 @@ class Cut:
     def row(self) -> dict[str, Any]:
         """As an intent holds it."""
         return asdict(self)
+
+
+def _parted(data: bytes, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[bytes, bool]]:
+    """The parts of bytes in order, each with whether it is one of the spans."""
+    end = 0
+    for first, last in spans:
+        yield data[end:first], False
+        yield data[first:last], True
+        end = last
+    yield data[end:], False
 
 
 def cut_of_row(row: Mapping[str, Any]) -> Cut:
