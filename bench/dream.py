@@ -38,12 +38,12 @@ from offline_memory import _sessions as sessions_of
 from offline_memory import _turns as turns_of
 from offline_memory import _Workspace as Workspace
 
-from memoryd.engine.core_import import places
 from memoryd.jobs import dream as job
 from memoryd.jobs.consolidation import Earlier, Entry
 from memoryd.jobs.job import HEADINGS, Ask, Done, Reply, RewriteCore, drive
 from memoryd.ledger.accounting import Unmentioned
 from memoryd.ledger.guards import Context, Door
+from memoryd.ledger.matching import places
 from memoryd.ledger.memory import Kind, Memory, Source
 from memoryd.ledger.operation import Add, Operation, apply
 from memoryd.llm import offline, words
@@ -87,7 +87,14 @@ class Core:
         """Add memories as sleep does: (type, heading, text, importance)."""
         at = f"{day}T12:00:00Z"
         adds = [
-            Add(Kind.CORE, text, (self._source(day, origin, at),), kind, importance=weight, heading=heading)
+            Add(
+                Kind.CORE,
+                text,
+                cites=(self._source(day, origin, at),),
+                category=kind,
+                importance=weight,
+                heading=heading,
+            )
             for kind, heading, text, weight in lines
         ]
         self.file = core.add(core.parse(self.file), [(one.heading or "", one.content) for one in adds])
@@ -96,7 +103,19 @@ class Core:
     def hold(self, text: str, day: date, position: int) -> None:
         """Take in a memory that the file has already."""
         at = f"{day}T12:00:00Z"
-        self._apply([Add(Kind.CORE, text, (self._source(day, "user", at),), "fact", None, 0.7, position=position)], at)
+        self._apply(
+            [
+                Add(
+                    Kind.CORE,
+                    text,
+                    cites=(self._source(day, "user", at),),
+                    category="fact",
+                    importance=0.7,
+                    position=position,
+                )
+            ],
+            at,
+        )
 
     def __str__(self) -> str:
         times = f"{self.offline:.2f} s offline, {self.whole:.2f} s with the job"

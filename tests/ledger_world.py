@@ -99,17 +99,11 @@ class World:
             self._step(run_id, step, rollback.OPERATION)
 
     def _step(self, run_id, step, operation):
-        event, texts = audit.event_of(
-            at=time_of(next(self.minutes)),
-            agent_id=AGENT,
-            actor="job",
-            run_id=run_id,
-            operation=operation,
-            memory_id=step.memory_id,
-            before=step.before,
-            after=step.after,
-        )
-        self.texts |= texts
+        states = [step.before, step.after]
+        sides = [None if one is None else audit.digest(one) for one in states]
+        self.texts |= {audit.digest(one): one for one in states if one is not None}
+        at = time_of(next(self.minutes))
+        event = audit.Event(at, AGENT, "job", run_id, operation, step.memory_id, *sides)
         self._write([event])
         if ":" in step.memory_id:
             self.other[step.memory_id] = step.after
@@ -152,14 +146,14 @@ def operations(draw, memories, max_size=4):
             Add,
             st.sampled_from(Kind),
             TEXTS,
-            SOURCES,
+            cites=SOURCES,
             confidence=SHARES,
             tags=st.just(("a", "a")),
             heading=st.just("H"),
         ),
         st.builds(Update, anyone, content=TEXTS, cites=SOURCES, importance=SHARES),
         st.builds(Update, anyone, heading=TEXTS, position=st.integers(-5, 5), tags=st.just(("b",))),
-        st.builds(Merge, st.lists(anyone, min_size=1, max_size=3).map(tuple), TEXTS, SOURCES),
+        st.builds(Merge, st.lists(anyone, min_size=1, max_size=3).map(tuple), TEXTS, cites=SOURCES),
         st.builds(Delete, anyone, st.sampled_from(Ending), st.lists(anyone, max_size=1).map(tuple)),
         st.builds(Delete, anyone),
         st.builds(Protect, anyone),

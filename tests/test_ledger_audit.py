@@ -112,5 +112,5 @@ def test_a_kept_text_that_was_altered_is_named():
 
 def test_states_of_no_memory_come_back():
     assert audit.values_of(audit.state(seq=3, run=None)) == {"seq": 3, "run": None}
-    names = audit.watermark("sess_1", "sleep"), audit.file("MEMORY.md"), audit.rolled_back("run_1")
+    names = audit.watermark("sess_1", "sleep"), audit.FILE + "MEMORY.md", audit.RUN + "run_1"
     assert names == ("watermark:sess_1:sleep", "file:MEMORY.md", "run:run_1")

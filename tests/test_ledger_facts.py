@@ -60,7 +60,14 @@ def test_a_fact_is_trimmed_and_says_where_it_comes_from():
     assert outcome.created
     assert outcome.fact == Fact("fact_00000001", "Lives in Oslo.", "knowledge", 0.8, NOW, "sess_1")
     assert made.operations == (
-        Add(Kind.FACT, "Lives in Oslo.", (source("sess_1"),), "knowledge", 0.8, id="fact_00000001"),
+        Add(
+            Kind.FACT,
+            "Lives in Oslo.",
+            cites=(source("sess_1"),),
+            category="knowledge",
+            confidence=0.8,
+            id="fact_00000001",
+        ),
     )
     assert list(applied(Store(), made).values()) == [outcome.fact]
 

@@ -56,7 +56,7 @@ def test_with_a_memory_goes_what_it_was_and_what_says_the_same():
 def test_what_was_merged_from_it_stays_where_the_others_say_it_and_else_they_come_back():
     world = World()
     one, two = (
-        world.do("r", Add(Kind.CORE, text, (at,)))[0].after for text, at in (("uses tabs", A), ("likes tea", B))
+        world.do("r", Add(Kind.CORE, text, cites=(at,)))[0].after for text, at in (("uses tabs", A), ("likes tea", B))
     )
     merged = world.do("m", Merge((one.id, two.id), "a developer who likes tea"))[0].after
     stays = forgetting.of_memory(world.memories, one.id, {}, says("tea"))
@@ -137,7 +137,7 @@ def played(done):
         live = [one.id for one in world.memories.values() if one.is_live]
         cites = (source(first, session="ab"[first % 2]),)
         if verb == "a" or len(live) < 2:
-            world.do("r", Add(Kind.CORE, f"memory number {next(names)} here", cites))
+            world.do("r", Add(Kind.CORE, f"memory number {next(names)} here", cites=cites))
         elif verb == "c":
             world.do("r", Update(live[first % len(live)], cites=cites))
         elif verb == "u":

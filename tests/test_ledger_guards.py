@@ -54,6 +54,8 @@ def ended(memory, ended_as, *successors):
 def judged(guards, door, rows, *operations, checks=(), **values):
     """(accepted, {guard: ids}) of operations; tokens are characters."""
     limits = guards.Limits(**{key: values.pop(key) for key in list(values) if key in LIMITS})
+    if (done := values.pop("mutations", None)) is not None:
+        values["begun"] = guards.Begun(guards.core_tokens(rows.values(), len), frozenset(rows), done)
     context = guards.Context(guards.Door(door), AGENT, rows, len, limits, **values)
     found = guards.judge(context, operations, checks)
     return list(found.accepted), {str(one.guard): one.memory_ids for one in found.refusals}
@@ -164,9 +166,10 @@ def retention(guards):
     padded = (Add(Kind.JOURNAL, "y" * 50), Add(Kind.FACT, "z" * 50), Merge((A, C), "x" * 4))
     assert judged(guards, "rewrite", rows, *padded, **free)[0] == []
     assert judged(guards, "rewrite", rows, Add(Kind.CORE, "y"), Merge((A, C), "x" * 4), **free)[1] == {}
-    assert judged(guards, "refinement", rows, half, start_tokens=21, **free)[1] == {"retention": (A, C)}
+    begun = {"begun": guards.Begun(21, frozenset({A, B, C}))}
+    assert judged(guards, "refinement", rows, half, **begun, **free)[1] == {"retention": (A, C)}
     # What came since the start by other ways, such as a journal entry that was promoted, is no part of what is left.
-    begun = {"start_tokens": 20, "start_ids": frozenset({A, B, C})}
+    begun = {"begun": guards.Begun(20, frozenset({A, B, C}))}
     promoted = rows | {"core_00000005": core_memory(5, "p" * 50)}
     assert judged(guards, "refinement", promoted, less, **begun, **free)[1] == {"retention": (A, C)}
     made = rows | {"core_00000005": core_memory(5, "p" * 50, derived_from=(A,))}

@@ -95,7 +95,7 @@ def test_sources_are_read_as_they_were_written_before_the_ledger():
 
 def test_an_addition_takes_its_time_from_what_it_cites():
     world = World()
-    (change,) = world.do("r", Add(Kind.FACT, "tea", (source(1), source(2), source(1)), tags=("a", "a")))
+    (change,) = world.do("r", Add(Kind.FACT, "tea", cites=(source(1), source(2), source(1)), tags=("a", "a")))
     memory = change.after
     assert memory.id.startswith("fact_")
     assert memory.sources == (source(1), source(2))
@@ -136,7 +136,7 @@ def test_a_merge_keeps_the_earliest_origin_and_all_sources():
         A: core_memory(0, "tea", origin_at=time_of(9), sources=(source(1),), tags=("a",), importance=0.2),
         B: core_memory(1, "green", origin_at=time_of(3), sources=(source(2),), tags=("b",), derived_from=(C,)),
     }
-    new, one, two = world.do("r", Merge((A, B, A), "green tea", (source(3),)))
+    new, one, two = world.do("r", Merge((A, B, A), "green tea", cites=(source(3),)))
     assert new.after.origin_at == time_of(3)
     assert new.after.sources == (source(1), source(2), source(3))
     assert new.after.derived_from == (A, B, C)

@@ -249,7 +249,7 @@ def test_what_is_in_the_way_is_named_with_and_without_a_run():
 def test_back_to_an_entry_is_back_to_what_was_written_at_once_with_it():
     world = World()
     world.do("run_1", Add(Kind.CORE, "tea"), Add(Kind.CORE, "coffee"))
-    world.move("run_1", audit.file("MEMORY.md"), audit.state(path="MEMORY.md", sha256="1"))
+    world.move("run_1", audit.FILE + "MEMORY.md", audit.state(path="MEMORY.md", sha256="1"))
     world.do(None, Add(Kind.CORE, "by hand"))
     world.do(None, Add(Kind.CORE, "by hand, later"))
     assert [rollback.last_of_change(world.entries, number) for number in range(1, 6)] == [3, 3, 3, 4, 5]
@@ -259,7 +259,7 @@ def test_back_to_an_entry_is_back_to_what_was_written_at_once_with_it():
 
 
 def test_a_section_of_the_profile_that_a_later_run_rewrote_refuses_by_name_and_goes_back_by_entry():
-    world, name = World(), audit.profile("work")
+    world, name = World(), audit.PROFILE + "work"
     world.move("run_0", name, audit.state(text="nurse"))
     for number, text in enumerate(("nurse in Leeds", "nurse in York"), 1):
         world.move(f"run_{number}", name, audit.state(text=text))

@@ -35,9 +35,9 @@ SOURCES = st.lists(SOURCE, max_size=2).map(tuple)
 NAMES = st.lists(TEXT, max_size=3).map(tuple)
 SHARE = st.none() | st.floats(0, 1)
 OPERATION = st.one_of(
-    st.builds(Add, st.sampled_from(Kind), TEXT, SOURCES, importance=SHARE, tags=NAMES),
-    st.builds(Update, TEXT, TEXT, SOURCES, tags=st.none() | NAMES),
-    st.builds(Merge, NAMES, TEXT, SOURCES),
+    st.builds(Add, st.sampled_from(Kind), TEXT, cites=SOURCES, importance=SHARE, tags=NAMES),
+    st.builds(Update, TEXT, TEXT, cites=SOURCES, tags=st.none() | NAMES),
+    st.builds(Merge, NAMES, TEXT, cites=SOURCES),
     st.builds(Delete, TEXT, st.sampled_from(Ending), NAMES),
     st.builds(Protect, TEXT),
 )

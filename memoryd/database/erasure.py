@@ -91,7 +91,7 @@ def _appended(
     )
     for run_id, session_id, witnesses, files, last in runs:
         owners = set(json.loads(witnesses or "[]")) if session_id is None else {session_id}
-        gone = {one for one in owners if one in sessions or forgotten_at.get(chain.session(one), 0) > (last or 0)}
+        gone = {one for one in owners if one in sessions or forgotten_at.get(chain.SESSION + one, 0) > (last or 0)}
         yield run_id, owners, gone, json.loads(files)
 
 

@@ -58,5 +58,5 @@ def note_read(connection: Connection, grant: Grant, what: str, now: str) -> None
 
 
 def _note(connection: Connection, grant: Grant, operation: str, actor: str, now: str, state: str) -> None:
-    name = chain.grant(grant.id)
+    name = chain.GRANT + grant.id
     audit.note(connection, [(operation, name, state)], at=now, agent_id=grant.agent_id, actor=actor, run_id=None)

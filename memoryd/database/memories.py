@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from memoryd.database import query
 from memoryd.ledger.memory import TOMBSTONES, Ending, Kind, Memory, canonical, sources_from_json, sources_to_json
+from memoryd.ledger.projection import Stood
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from sqlalchemy import Connection, RowMapping
+
+    from memoryd.ledger.projection import Standing
 
 COLUMNS = tuple(one.name for one in fields(Memory))
 _LISTS = ("tags", "derived_from", "successors")
@@ -40,16 +43,7 @@ def _values(memory: Memory) -> tuple[Any, ...]:
     return tuple((values | {"sources": sources_to_json(memory.sources)}).values())
 
 
-class Stood(NamedTuple):
-    """A live core memory as far as its place in the file goes."""
-
-    id: str
-    content: str
-    heading: str | None
-    position: int | None
-
-
-def standing(connection: Connection, agent_id: str) -> list[Stood]:
+def standing(connection: Connection, agent_id: str) -> list[Standing]:
     """Read where an agent's live core memories stand, in the order of the file: `live` without what they stand on."""
     sql = (
         f"SELECT {', '.join(Stood._fields)} FROM memory WHERE agent_id = ? AND kind = ? AND deleted_at IS NULL"  # noqa: S608

@@ -44,7 +44,7 @@ def write(
     """Give a section another text; returns its name and its state for the audit."""
     row = values(section, entry, sources=sources, run_id=run_id, new_hex=new_hex)
     put(connection, agent_id, section.value, row)
-    return chain.profile(section.value), chain.state(**row)
+    return chain.PROFILE + section.value, chain.state(**row)
 
 
 def values(

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd.database import audit, erasure, memories, profile, runs, sqlite, summaries, turns
 from memoryd.engine import dedup, gate, learned
-from memoryd.engine.core_import import CORE_FILE, agree, bring, bullets_of, digest_of, places
+from memoryd.engine.core_import import CORE_FILE, agree, bring, bullets_of, digest_of
 from memoryd.engine.gate import ACTOR
 from memoryd.engine.retry import AwayError
 from memoryd.engine.time_machine import encoded
@@ -47,6 +47,7 @@ from memoryd.ledger import guards
 from memoryd.ledger.cut import cut_of_row
 from memoryd.ledger.facts import Limits as FactLimits
 from memoryd.ledger.guards import Door, Limits
+from memoryd.ledger.matching import places
 from memoryd.ledger.memory import Kind, from_json, to_json
 from memoryd.ledger.operation import Add, Change, Delete
 from memoryd.ledger.places import placed
@@ -739,7 +740,7 @@ def _write_ledger(connection: Connection, writer: Writer, run: Run, intent: Mapp
     here = memories.by_ids(connection, run.agent_id, intent["put_back"])
     states = [("put back", memory_id, to_json(here[memory_id])) for memory_id in intent["put_back"]]
     states += [
-        ("append", chain.file(item["path"]), chain.state(path=item["path"], appended=item["sha256"], run_id=run.id))
+        ("append", chain.FILE + item["path"], chain.state(path=item["path"], appended=item["sha256"], run_id=run.id))
         for item in intent["appends"]
     ]
     audit.note(connection, states, at=now, agent_id=run.agent_id, actor=actor, run_id=run.id)
@@ -807,7 +808,7 @@ def _finish_row(
         if not answered and not settling:
             raise StaleRunError("the proposal is answered already", where=run.options["run"])
         if answered and run.kind == runs.REJECT:  # audited, so that it can be rolled back
-            rejected = ("reject", chain.rejection(run.options["run"]), chain.state(rejected_by=run.id))
+            rejected = ("reject", chain.PROPOSAL + run.options["run"], chain.state(rejected_by=run.id))
             audit.note(connection, [rejected], at=writer.now(), agent_id=run.agent_id, actor=gate.HUMAN, run_id=run.id)
     is_sleep = SLEEP in {run.kind, run.options.get("of") if run.kind == runs.ACCEPT else None}
     if outcome["state"] == "succeeded" and run.session_id is not None and is_sleep:

@@ -12,7 +12,6 @@ then, where it can, and the ledger catches up when the file has settled.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from memoryd.files.open_folder import OpenFolder
     from memoryd.ledger.memory import Memory, Source
     from memoryd.ledger.operation import Change
-    from memoryd.ledger.projection import Standing
 
 CORE_FILE = "MEMORY.md"
 SHORTENED = 0.5  # of the characters the ledger knows: a file with less looks half-saved
@@ -118,19 +116,15 @@ def _is_own(change: Change, own: Mapping[str, tuple[Source, ...]]) -> bool:
     return _is_new(change) and core.normal(change.after.content) in own
 
 
-def _dated(change: Change, now: str) -> Change:
-    """Return a change with when its text was said: what is edited by hand is dated by when memoryd saw it.
+def _cited(change: Change, own: Mapping[str, tuple[Source, ...]], said_at: str | None) -> Change:
+    """Return a change of a text with its sources, and when it was said: an edit by hand when memoryd saw it.
 
     What a file held when it was first imported stays undated, which is older than all that is dated.
     """
-    return replace(change, after=replace(change.after, origin_at=now)) if _is_new(change) else change
-
-
-def _cited(change: Change, own: Mapping[str, tuple[Source, ...]]) -> Change:
-    if not _is_own(change, own):
+    if not _is_new(change):
         return change
-    sources = united(change.after.sources, own[core.normal(change.after.content)])
-    return replace(change, after=replace(change.after, sources=sources))
+    sources = united(change.after.sources, own.get(core.normal(change.after.content), ()))
+    return replace(change, after=replace(change.after, sources=sources, origin_at=said_at or change.after.origin_at))
 
 
 def _import(writer: Writer, agent_id: str, data: bytes | None, path: Path) -> Brought:
@@ -152,7 +146,7 @@ def _import(writer: Writer, agent_id: str, data: bytes | None, path: Path) -> Br
         texts = {core.normal(change.after.content) for change in changes if change.after.is_live}
         own = authorship.own_bullets(connection, agent_id, path, texts) if texts else {}
         is_first = memories.agreed(connection, agent_id) is None
-        changes = [_cited(change if is_first else _dated(change, now), own) for change in changes]
+        changes = [_cited(change, own, None if is_first else now) for change in changes]
         for actor, group in groupby(changes, lambda change: authorship.TOOL if _is_own(change, own) else HUMAN):
             audit.record(connection, list(group), at=now, agent_id=agent_id, actor=actor, run_id=None)
         if not found.put_back:
@@ -167,7 +161,7 @@ def agree(
     """Record, and audit, that the file with these bytes and the ledger agree."""
     memories.set_agreed(connection, agent_id, sha256, now)
     state = chain.state(path=CORE_FILE, sha256=sha256)
-    states = [(operation, chain.file(CORE_FILE), state)]
+    states = [(operation, chain.FILE + CORE_FILE, state)]
     audit.note(connection, states, at=now, agent_id=agent_id, actor=actor, run_id=run_id)
 
 
@@ -179,29 +173,3 @@ def bullets_of(file: core.CoreFile, redact: Callable[[Sequence[str]], list[str]]
         bullet._replace(text=text, heading=heading)
         for bullet, text, heading in zip(found, clean[::2], clean[1::2], strict=True)
     ]
-
-
-def places(live: Sequence[Standing], bullets: Sequence[core.Bullet]) -> dict[str, int]:
-    """Where each memory stands among the bullets of a file; those not there are left out.
-
-    Of equal texts, one under the memory's own heading comes first, then the first in the file.
-    """
-    by_both: dict[tuple[str, str], list[int]] = defaultdict(list)
-    by_text: dict[str, list[int]] = defaultdict(list)
-    for bullet in reversed(bullets):
-        by_both[core.normal(bullet.text), core.normal(bullet.heading)].append(bullet.position)
-        by_text[core.normal(bullet.text)].append(bullet.position)
-    found: dict[str, int] = {}
-    used: set[int] = set()
-    for is_exact in (True, False):
-        for memory in live:
-            if memory.id in found:
-                continue
-            text = core.normal(memory.content)
-            waiting = by_both[text, core.normal(memory.heading or "")] if is_exact else by_text[text]
-            while waiting and waiting[-1] in used:
-                waiting.pop()
-            if waiting:
-                found[memory.id] = waiting.pop()
-                used.add(found[memory.id])
-    return found

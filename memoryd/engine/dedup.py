@@ -7,15 +7,14 @@ the bullet with the row.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from itertools import groupby, islice
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from memoryd.database import audit, memories, sqlite
 from memoryd.engine.gate import ACTOR
 from memoryd.jobs.job import Done, NothingToDo, Operate
-from memoryd.ledger.duplicates import Copy, redundant
 from memoryd.ledger.guards import Door
 from memoryd.ledger.memory import Ending, Kind
 from memoryd.ledger.operation import Delete
@@ -27,32 +26,26 @@ if TYPE_CHECKING:
 
     from memoryd.database.runs import Run
     from memoryd.engine.commit import Writer
-    from memoryd.ledger.duplicates import Redundant
 
 BATCH = 1000
-_MIDDLE = 1 << 62
 _NONE = "no memory says what another says"
 
-# Texts are looked at only where another has the same hash of its normalised form.
+# Texts are looked at only where another has the same hash of its normalised form. The one that stays comes first: a
+# protected one before all, else the oldest; of those that came at once, as the bullets of a new file do, the first.
 _CANDIDATES = (
-    "SELECT m.content_hash, m.content, m.constitutional, m.created_at, m.id, m.position FROM memory m"
+    "SELECT m.content_hash, m.content, m.constitutional, m.id FROM memory m"
     " WHERE m.agent_id = :agent AND m.kind = :kind AND m.deleted_at IS NULL"
     " AND m.content_hash IN (SELECT content_hash FROM memory"
     " WHERE agent_id = :agent AND kind = :kind AND deleted_at IS NULL GROUP BY content_hash HAVING count(*) > 1)"
-    " ORDER BY m.content_hash"
+    " ORDER BY m.content_hash, m.content, m.constitutional DESC, m.created_at, coalesce(m.position, 0), m.id"
 )
 
 
-def duplicates(connection: Connection, agent_id: str, kind: Kind) -> Iterator[Redundant]:
-    """The memories of a kind that may go, each with the one that stays."""
+def duplicates(connection: Connection, agent_id: str, kind: Kind) -> Iterator[tuple[str, str]]:
+    """The memories of a kind that may go, each with the one that stays; protected ones all stay."""
     rows = connection.exec_driver_sql(_CANDIDATES, {"agent": agent_id, "kind": str(kind)})
-    for _, group in groupby(rows, key=lambda row: row[0]):
-        # Of those that came at once, as the bullets of a new file do, the first is oldest.
-        aged = ((f"{row[3]} {_MIDDLE + (row[5] or 0):020d}", row) for row in group)
-        copies = (
-            Copy(str(kind), hashlib.sha256(row[1].encode()).hexdigest(), bool(row[2]), age, row[4]) for age, row in aged
-        )
-        yield from redundant(sorted(copies, key=lambda one: (one.digest, not one.constitutional, one[3], one.id)))
+    for _, (kept, *copies) in groupby(rows, key=itemgetter(0, 1)):
+        yield from ((copy.id, kept.id) for copy in copies if not copy.constitutional)
 
 
 def run(writer: Writer, run: Run) -> Done | NothingToDo:
@@ -60,7 +53,7 @@ def run(writer: Writer, run: Run) -> Done | NothingToDo:
     ended = {}
     for kind in (Kind.FACT, Kind.JOURNAL):
         with sqlite.reading(writer.engine) as connection:
-            pairs = [(one.id, one.kept) for one in duplicates(connection, run.agent_id, kind)]
+            pairs = list(duplicates(connection, run.agent_id, kind))
         ended[str(kind)] = len(pairs)
         waiting = iter(pairs)
         while batch := list(islice(waiting, BATCH)):
@@ -77,7 +70,7 @@ def run(writer: Writer, run: Run) -> Done | NothingToDo:
 def found(engine: Engine, agent_id: str, kinds: Iterable[Kind] = Kind) -> Done | NothingToDo:
     """All duplicates of these kinds as one decision, of which nothing is carried out yet."""
     with sqlite.reading(engine) as connection:
-        pairs = {str(kind): [(one.id, one.kept) for one in duplicates(connection, agent_id, kind)] for kind in kinds}
+        pairs = {str(kind): list(duplicates(connection, agent_id, kind)) for kind in kinds}
     receipt = {"dedup": {kind: len(some) for kind, some in pairs.items()}}
     deletes = tuple(_deletes([pair for some in pairs.values() for pair in some]))
     return Done((Operate(deletes, Door.DEDUP),), receipt) if deletes else NothingToDo(_NONE, receipt=receipt)

@@ -20,7 +20,7 @@ from memoryd.database import memories, runs, sqlite, turns
 from memoryd.engine import authorship, gate, modes, queueing, rejection, saving, sleeping
 from memoryd.engine.clock import moment_of, text_of
 from memoryd.engine.commit import Writer
-from memoryd.engine.core_import import bullets_of, places
+from memoryd.engine.core_import import bullets_of
 from memoryd.engine.queueing import candidates
 from memoryd.files import regular
 from memoryd.jobs.consolidation import UNKNOWN_ORIGIN, Earlier, Entry
@@ -32,6 +32,7 @@ from memoryd.ledger import audit as chain
 from memoryd.ledger.accounting import Unmentioned
 from memoryd.ledger.guards import Door, Limits
 from memoryd.ledger.lane import Lane
+from memoryd.ledger.matching import places
 from memoryd.ledger.memory import Kind, Source, draw_id
 from memoryd.scrub.hidden import masked
 from memoryd.tiers import core, daily
@@ -151,7 +152,7 @@ def dreamt(connection: Connection, agent_id: str) -> list[Dreamt]:
     found = []
     for run_id, text, accepted_by, is_stopgap in rows:
         told = json.loads(text or "{}")
-        if chain.rolled_back(accepted_by or run_id) not in gone and "from" in told:
+        if chain.RUN + (accepted_by or run_id) not in gone and "from" in told:
             days = date.fromisoformat(told["from"]), date.fromisoformat(told["to"])
             found.append(Dreamt(run_id, *days, told.get("dailies", {}), told.get("again", 0), bool(is_stopgap)))
     return found
@@ -398,7 +399,7 @@ def _written(connection: Connection, agent_id: str, path: str, data: bytes, whic
         'SELECT r.id, r.session_id, r.receipt, c.text FROM audit a JOIN content c ON c.sha256 = a."after"'  # noqa: S608
         f" JOIN job_run r ON r.id = a.run_id WHERE a.agent_id = ? AND a.memory_id = ? AND a.operation = 'append'"
         f" AND {which} AND c.text IS NOT NULL",
-        (agent_id, chain.file(path)),
+        (agent_id, chain.FILE + path),
     )
     found = []
     for run_id, session_id, receipt, state in rows:

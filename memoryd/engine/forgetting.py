@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 KIND = "forget"
 _MOST_OF = 0.5  # share of the words of a memory that lines must have for it to be of them
 _MEMORY = tuple(PREFIXES.values())
-_PROFILE = chain.profile("")
 _DAILIES = "memory"
 _ALWAYS = "9999-12-31"
 _DAILY = re.compile(r"\d{4}-\d\d-\d\d\.md(?=\Z|[.~-])")  # also of what is kept of one, under a longer name
@@ -171,10 +170,10 @@ def _known(connection: Connection, agent_id: str) -> _Known:
         if name.startswith(_MEMORY):
             states[digest] = _said_in(name, text)
             versions.setdefault(name, set()).add(states[digest])
-        elif name.startswith(_PROFILE):
+        elif name.startswith(chain.PROFILE):
             states[digest] = _said_in(name, text)
             version = Version(states[digest], sources_from_json(str(chain.values_of(text)["sources"])))
-            sections.setdefault(Section(name.removeprefix(_PROFILE)), []).append(version)
+            sections.setdefault(Section(name.removeprefix(chain.PROFILE)), []).append(version)
         else:
             continue
         lasts[name] = digest
@@ -375,9 +374,9 @@ class Forgetter:
         now = self.now()
         changes = forgetting.changes_of(found.memories, found.verdict, now, lambda: draw_salt(self.new_hex))
         sections = [(section, self._section(section, *left, now)) for section, left in found.sections.items()]
-        states = [(chain.profile(section), None if row is None else chain.state(**row)) for section, row in sections]
-        states += [(chain.session(one), chain.state(session=one, forgotten_at=now)) for one in found.sessions]
-        names = [change.memory_id for change in changes] + [chain.profile(section) for section, _ in sections]
+        states = [(chain.PROFILE + section, None if row is None else chain.state(**row)) for section, row in sections]
+        states += [(chain.SESSION + one, chain.state(session=one, forgotten_at=now)) for one in found.sessions]
+        names = [change.memory_id for change in changes] + [chain.PROFILE + section for section, _ in sections]
         return Revision(
             changes=changes,
             sections=tuple((str(section), row) for section, row in sections),
@@ -507,4 +506,4 @@ def _said_in(name: str, state: str) -> str:
     """The text in a state of the audit; empty where it holds none."""
     if name.startswith(_MEMORY):
         return str(json.loads(state)["content"])  # not `from_json`: it is asked of all that the audit has kept
-    return str(chain.values_of(state)["text"]) if name.startswith(_PROFILE) else ""
+    return str(chain.values_of(state)["text"]) if name.startswith(chain.PROFILE) else ""

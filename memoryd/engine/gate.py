@@ -75,9 +75,7 @@ def judge(
         context,
         said_anew=forgetting.said_anew(operations, graves).union(said_anew),
         rewrite=rewrite,
-        start_tokens=None if begun is None else begun.tokens,
-        start_ids=None if begun is None else begun.ids,
-        mutations=0 if begun is None else begun.mutations,
+        begun=begun,
         seen=seen or {},
     )
     judged = guards.judge(context, operations)

@@ -103,7 +103,7 @@ def _note(run: Run, text: str) -> AppendDaily:
 
 
 def _lasting(text: str, cites: tuple[Source, ...] = (), tags: tuple[str, ...] = ()) -> Operate:
-    return Operate((Add(Kind.CORE, text, cites, tags=tags),), Door.TOOL)
+    return Operate((Add(Kind.CORE, text, cites=cites, tags=tags),), Door.TOOL)
 
 
 def _tags(weighed: Weighed) -> tuple[str, ...]:

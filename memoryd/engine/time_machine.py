@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from memoryd.ledger.cut import Cut
     from memoryd.ledger.rollback import Plan, Step
 
-_PROFILE, _WATERMARK = chain.profile(""), "watermark:"
 _MEMORY = tuple(PREFIXES.values())
 
 
@@ -126,7 +125,7 @@ def revise(
     """What the rows and files are to become."""
     workspace, continuum = folders
     steps = [step for step in found.steps if step.memory_id.startswith(_MEMORY)]
-    core_name = chain.file(CORE_FILE)
+    core_name = chain.FILE + CORE_FILE
     others = [step for step in found.steps if not step.memory_id.startswith(_MEMORY) and step.memory_id != core_name]
     core_step = next((step for step in found.steps if step.memory_id == core_name), None)
     undone = _receipts(connection, agent_id, target) if target.memory_id is None else []
@@ -142,14 +141,14 @@ def revise(
     return Revision(
         changes=tuple(_changes(connection, agent_id, steps)),
         marks=tuple(
-            Mark(*step.memory_id.removeprefix(_WATERMARK).rpartition(":")[::2], values(step))
+            Mark(*step.memory_id.removeprefix(chain.WATERMARK).rpartition(":")[::2], values(step))
             for step in others
-            if step.memory_id.startswith(_WATERMARK)
+            if step.memory_id.startswith(chain.WATERMARK)
         ),
         sections=tuple(
-            (step.memory_id.removeprefix(_PROFILE), values(step))
+            (step.memory_id.removeprefix(chain.PROFILE), values(step))
             for step in others
-            if step.memory_id.startswith(_PROFILE)
+            if step.memory_id.startswith(chain.PROFILE)
         ),
         notes=tuple((rollback.OPERATION, step.memory_id, step.after) for step in others),
         core=back,

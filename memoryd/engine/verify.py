@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _REDACTED = b"[REDACTED:"
 _PLACEHOLDER = "[redacted:"  # as the normalised form of a text has it
-_PROFILE = chain.profile("")
 MOST = 100  # of one sort are told one by one; a hundred say what a million would
 
 Problem = dict[str, str]
@@ -96,7 +95,8 @@ def _rows(reader: Reader, agent_id: str) -> Iterator[Problem]:
     for memory_id, state in told.items():
         if state is not None:
             yield _problem("the audit knows a memory that has no row", f"memory {memory_id}", "restore a backup")
-    yield from _profile(reader, agent_id, {name: state for name, state in states.items() if name.startswith(_PROFILE)})
+    sections = {name: state for name, state in states.items() if name.startswith(chain.PROFILE)}
+    yield from _profile(reader, agent_id, sections)
 
 
 def _profile(reader: Reader, agent_id: str, told: dict[str, str | Erased | None]) -> Iterator[Problem]:
@@ -104,7 +104,7 @@ def _profile(reader: Reader, agent_id: str, told: dict[str, str | Erased | None]
     names = ", ".join(profile.COLUMNS)
     for values in reader.stream(f"SELECT {names} FROM profile_section WHERE agent_id = ?", agent_id):  # noqa: S608
         row = dict(zip(profile.COLUMNS, values, strict=True))
-        state = told.pop(chain.profile(row["section"]), None)
+        state = told.pop(chain.PROFILE + row["section"], None)
         if not isinstance(state, Erased) and state != chain.state(**row):
             yield _problem("the row is not what the audit leads to", f"profile {row['section']}", "restore a backup")
     for name, state in told.items():

@@ -460,17 +460,17 @@ class Consolidated:
         is_newer = judged.newer and bool(sources)
         if len(held) == 1 and not is_newer:
             memory = held[0].memory
-            self.operations.append(Update(memory.id, judged.text, sources, tags=tags if mark else None))
+            self.operations.append(Update(memory.id, judged.text, cites=sources, tags=tags if mark else None))
             return memory.id
         new = self._inputs.new_id()
         if held and not is_newer:
             ids = tuple(one.memory.id for one in held)
-            self.operations.append(Merge(ids, judged.text, sources, tags=tags, id=new))
+            self.operations.append(Merge(ids, judged.text, cites=sources, tags=tags, id=new))
             return new
         add = Add(
             Kind.CORE,
             judged.text,
-            sources,
+            cites=sources,
             category=held[0].memory.category if held else None,
             importance=max((one.memory.importance for one in held if one.memory.importance is not None), default=None),
             tags=tags,

@@ -74,18 +74,10 @@ def unaccounted(rewrite: Rewrite, operations: Sequence[Operation]) -> list[str]:
     counts = Counter(memory_id for memory_id, _ in claims)
     odd = {memory_id for memory_id, disposition in claims if disposition is None}
     archived = {memory_id for memory_id, disposition in claims if disposition is Disposition.ARCHIVED}
-    return [
-        memory_id
-        for memory_id in rewrite.earlier
-        if memory_id in odd
-        or counts[memory_id] > 1
-        or (memory_id not in rewrite.mentioned and _is_against(rewrite, memory_id in archived, counts[memory_id]))
-    ]
-
-
-def _is_against(rewrite: Rewrite, archived: bool, count: int) -> bool:  # noqa: FBT001
-    """Whether what was done to a memory that is not mentioned is against what is to be done to such."""
-    return not archived if rewrite.unmentioned is Unmentioned.ARCHIVE else count > 0
+    silent = [one for one in rewrite.earlier if one not in rewrite.mentioned]
+    archives = rewrite.unmentioned is Unmentioned.ARCHIVE
+    odd |= {one for one in silent if (one not in archived if archives else counts[one] > 0)}
+    return [one for one in rewrite.earlier if one in odd or counts[one] > 1]
 
 
 def _claims(operation: Operation) -> list[tuple[str, Disposition | None]]:

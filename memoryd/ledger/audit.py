@@ -4,9 +4,7 @@ An entry holds digests only; the states they are of lie elsewhere and may be era
 hash of an entry covers the hash of the one before it, so that no entry can be changed, dropped, put in or moved
 without the next one telling (the linked time-stamps of Haber and Stornetta, 1991).
 
-What is changed is named by `memory_id`: a memory by its id, a watermark as `watermark:SESSION:CONSUMER`, a file as
-`file:PATH`, a section of the profile as `profile:SECTION`, a permission to read as `grant:ID`, a run that was rolled
-back as `run:ID`, a proposal that was rejected as `proposal:RUN`, a session that was forgotten as `session:ID`.
+What is changed is named by `memory_id`: a memory by its id, anything else by one of the prefixes below.
 """
 
 from __future__ import annotations
@@ -23,6 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from memoryd.ledger.operation import Change
+
+# How names begin of what is no memory.
+WATERMARK = "watermark:"  # SESSION:CONSUMER
+FILE = "file:"  # its path in the workspace
+PROFILE = "profile:"  # a section of it
+GRANT = "grant:"  # a person's permission to read, by its id
+SESSION = "session:"  # that was forgotten
+PROPOSAL = "proposal:"  # of a run, that was rejected
+RUN = "run:"  # that was rolled back
 
 
 class Event(NamedTuple):
@@ -94,54 +101,7 @@ def digest(text: str) -> str:
 
 def watermark(session_id: str, consumer: str) -> str:
     """How the audit names a watermark."""
-    return f"watermark:{session_id}:{consumer}"
-
-
-def file(path: str) -> str:
-    """How the audit names a file; the path is relative to the workspace."""
-    return f"file:{path}"
-
-
-def profile(section: str) -> str:
-    """How the audit names a section of the profile."""
-    return f"profile:{section}"
-
-
-def grant(grant_id: str) -> str:
-    """How the audit names a person's permission to read."""
-    return f"grant:{grant_id}"
-
-
-def session(session_id: str) -> str:
-    """How the audit names a session that was forgotten."""
-    return f"session:{session_id}"
-
-
-def rejection(run_id: str) -> str:
-    """How the audit names the fact that what a run proposed was rejected."""
-    return f"proposal:{run_id}"
-
-
-def rolled_back(run_id: str) -> str:
-    """How the audit names the fact that a run was rolled back."""
-    return f"run:{run_id}"
-
-
-def event_of(
-    *,
-    at: str,
-    agent_id: str,
-    actor: str,
-    run_id: str | None,
-    operation: str,
-    memory_id: str,
-    before: str | None,
-    after: str | None,
-) -> tuple[Event, dict[str, str]]:
-    """The event of a change between two states, and the states by their digests, to be kept."""
-    texts = {digest(text): text for text in (before, after) if text is not None}
-    sides = [None if text is None else digest(text) for text in (before, after)]
-    return Event(at, agent_id, actor, run_id, operation, memory_id, sides[0], sides[1]), texts
+    return f"{WATERMARK}{session_id}:{consumer}"
 
 
 def events_of(
@@ -151,18 +111,10 @@ def events_of(
     events: list[Event] = []
     texts: dict[str, str] = {}
     for change in changes:
-        event, states = event_of(
-            at=at,
-            agent_id=agent_id,
-            actor=actor,
-            run_id=run_id,
-            operation=change.operation,
-            memory_id=change.memory_id,
-            before=None if change.before is None else to_json(change.before),
-            after=to_json(change.after),
-        )
-        events.append(event)
-        texts.update(states)
+        states = [None if one is None else to_json(one) for one in (change.before, change.after)]
+        sides = [None if one is None else digest(one) for one in states]
+        texts |= {side: one for side, one in zip(sides, states, strict=True) if side is not None and one is not None}
+        events.append(Event(at, agent_id, actor, run_id, change.operation, change.memory_id, *sides))
     return events, texts
 
 

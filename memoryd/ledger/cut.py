@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import IntEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -117,24 +117,16 @@ class Cut:
             if at is not None:
                 new = new[:at] + new[at + block.size :]
         inside = replace(self, texts=(*self.texts, *self.lines), lines=())
-        kept: list[bytes] = []
-        end = 0
-        for first, last in self._left(path, data, new):
-            kept += [self.of_part(path, new[end:first]), inside.of_part(path, new[first:last])]
-            end = last
-        cut = b"".join((*kept, self.of_part(path, new[end:])))
+        parts = _parted(new, self._left(path, data, new))
+        cut = b"".join((inside if is_left else self).of_part(path, part) for part, is_left in parts)
         return new if cut == new else _without_empty(new, cut)
 
     def of_part(self, path: str, data: bytes) -> bytes:
         """A part of a daily file without it; what others' blocks say stays."""
         if self._of_bytes(data) == data:
             return data
-        kept: list[bytes] = []
-        end = 0
-        for first, last in self._spans(path, data):
-            kept += [self._of_bytes(data[end:first]), data[first:last]]
-            end = last
-        return b"".join((*kept, self._of_bytes(data[end:])))
+        parts = _parted(data, self._spans(path, data))
+        return b"".join(part if is_others else self._of_bytes(part) for part, is_others in parts)
 
     def _left(self, path: str, data: bytes, new: bytes) -> list[tuple[int, int]]:
         """Where what is left of `blocks` stands that somebody has changed: what holds most of the lines."""
@@ -170,13 +162,17 @@ class Cut:
 
     def row(self) -> dict[str, Any]:
         """As an intent holds it."""
-        return {
-            "texts": list(self.texts),
-            "blocks": [list(one) for one in self.blocks],
-            "others": [list(one) for one in self.others],
-            "lines": list(self.lines),
-            "spared": list(self.spared),
-        }
+        return asdict(self)
+
+
+def _parted(data: bytes, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[bytes, bool]]:
+    """The parts of bytes in order, each with whether it is one of the spans."""
+    end = 0
+    for first, last in spans:
+        yield data[end:first], False
+        yield data[first:last], True
+        end = last
+    yield data[end:], False
 
 
 def cut_of_row(row: Mapping[str, Any]) -> Cut:

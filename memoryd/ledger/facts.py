@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from memoryd.ledger.memory import Ending, Kind, Memory, Source
-from memoryd.ledger.operation import Add, Delete, Operation, Update
+from memoryd.ledger.operation import Add, Delete, Either, Operation, Update
 from memoryd.text.neutral import neutral
 from memoryd.tiers.core import normal
 
@@ -186,14 +186,9 @@ class Store:
         same = self.same(after.content)
         if content is not None and same is not None and same.id != fact_id:
             raise ValueError(f"{same.id} says that already")
-        if after == before:
-            return None, before
-        changed = {
-            name: getattr(after, name)
-            for name in ("content", "category", "confidence")
-            if getattr(after, name) != getattr(before, name)
-        }
-        return Update(fact_id, **changed), after
+        names = ("content", "category", "confidence")
+        changed = {name: value for name in names if (value := getattr(after, name)) != getattr(before, name)}
+        return Update(fact_id, **changed) if changed else None, after
 
     def delete(self, fact_id: str) -> Delete:
         """Return the operation that deletes a fact.
@@ -204,12 +199,11 @@ class Store:
         return Delete(self.get(fact_id).id, Ending.DELETED)
 
 
-class _Growing:
+class _Growing(Store):
     """A store while a batch goes in."""
 
     def __init__(self, store: Store, max_facts: int, protected: Container[str]) -> None:
-        self._facts = {fact.id: fact for fact in store.all()}
-        self._ids = {normal(fact.content): fact.id for fact in self._facts.values()}
+        super().__init__(store.all())
         self._used = set(self._facts)  # evicted ones among them
         self._max = max(1, max_facts)
         self._protected = protected
@@ -218,12 +212,8 @@ class _Growing:
         self.operations: list[Operation] = []
         self.evicted: list[Fact] = []
 
-    def same(self, content: str) -> Fact | None:
-        found = self._ids.get(normal(content))
-        return self._facts[found] if found is not None else None
-
     def add(self, new: NewFact, now: str, new_id: Callable[[Container[str]], str], taken: Container[str]) -> Fact:
-        used = _Either(self._used, taken)
+        used = Either(self._used, taken)
         fact_id = new.id if new.id and new.id not in used else new_id(used)
         while len(self._facts) >= self._max and self._evict():
             pass
@@ -232,9 +222,9 @@ class _Growing:
             Add(
                 Kind.FACT,
                 new.content,
-                new.cites,
-                new.category,
-                new.confidence,
+                cites=new.cites,
+                category=new.category,
+                confidence=new.confidence,
                 tags=tags,
                 origin_at=new.created_at,
                 id=fact_id,
@@ -259,23 +249,13 @@ class _Growing:
         if not self._least:
             return False
         fact = self._facts.pop(heapq.heappop(self._least)[-1])
-        del self._ids[normal(fact.content)]
+        self._ids.pop(normal(fact.content), None)
         self.operations.append(Delete(fact.id, Ending.EVICTED))
         self.evicted.append(fact)
         return True
 
     def _rank(self, fact: Fact, order: int) -> tuple[float, str, int, str]:
         return fact.confidence, fact.created_at, order, fact.id
-
-
-class _Either:
-    """What is in one of two."""
-
-    def __init__(self, one: Container[str], other: Container[str]) -> None:
-        self._both = (one, other)
-
-    def __contains__(self, item: object) -> bool:
-        return any(item in one for one in self._both)
 
 
 def line(fact: Fact) -> str:

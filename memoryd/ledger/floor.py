@@ -261,19 +261,10 @@ class Material:
         return self._occurs(word) or (loosely and self._shares_part(word))
 
     def _shares_part(self, word: str) -> bool:
-        """Return whether a word is made of words that occur, or is a part of one: "Neukauf" of "neu kaufen"."""
-        if any(
+        """Return whether a word holds one that occurs, or is a part of one: "Fräskopf" of "Kopf"."""
+        return any(
             len(other) >= _PART and (other in word or (len(word) >= _PART and word in other)) for other in self._words
-        ):
-            return True
-        halves = ((word[:at], word[at:]) for at in range(3, len(word) - 2))
-        return any(_begins(self._stems, one) and _begins(self._stems, other) for one, other in halves)
-
-
-def _begins(stems: frozenset[str], part: str) -> bool:
-    return stem(part) in stems or any(
-        len(one) >= 3 and part.startswith(one) and len(part) - len(one) <= 2 for one in stems
-    )
+        )
 
 
 def _bare(text: str) -> str:

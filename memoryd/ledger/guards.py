@@ -122,7 +122,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A refinement as the guards see it."""
+    """A refinement as the guards see it.
+
+    What came since it began by other ways, such as a journal entry that was promoted, is no part of what is left.
+    """
 
     tokens: int  # of the live core when it began
     ids: frozenset[str]  # of the core memories that were live then
@@ -140,11 +143,8 @@ class Context:
             add, nothing can be lost and the live ones may be left out.
         count_tokens: tokens of a text.
         limits: the configured ones.
-        start_tokens: of the live core when the run began; None where that is now.
-        start_ids: of the core memories that were live then: what came since by other ways, such as a journal entry
-            that was promoted, is no part of what is left; None where all that is live counts.
+        begun: the refinement they are part of; None where the core is measured as it is now.
         drops: what was let go within the window of erosion before these operations, in order.
-        mutations: operations this refinement has done already.
         tombstones: hashes of the texts that were forgotten on purpose.
         buried: texts that were forgotten on purpose and are known still, each with when: a rewrite may not bring back
             either what one of them says in other words.
@@ -159,10 +159,8 @@ class Context:
     memories: Mapping[str, Memory]
     count_tokens: Callable[[str], int]
     limits: Limits = Limits()
-    start_tokens: int | None = None
-    start_ids: frozenset[str] | None = None
+    begun: Begun | None = None
     drops: Sequence[Drop] = ()
-    mutations: int = 0
     tombstones: AbstractSet[str] = frozenset()
     buried: Mapping[str, str] = field(default_factory=dict)
     said_anew: Collection[str] = frozenset()
@@ -365,9 +363,8 @@ def _refused_runs(context: Context, operations: Sequence[Operation]) -> Iterable
 
 
 def _retention(context: Context, after: Mapping[str, Memory]) -> Iterable[RefusedRun]:
-    start = context.start_tokens
-    if start is None:
-        start = core_tokens(context.memories.values(), context.count_tokens)
+    begun = context.begun
+    start = begun.tokens if begun else core_tokens(context.memories.values(), context.count_tokens)
     left = core_tokens(_stemming(context, after), context.count_tokens)
     floor = _exact(context.limits.retention_floor)
     if left < floor * start:
@@ -377,9 +374,9 @@ def _retention(context: Context, after: Mapping[str, Memory]) -> Iterable[Refuse
 
 def _stemming(context: Context, after: Mapping[str, Memory]) -> Iterable[Memory]:
     """The memories that were there at the start, and what was made of them."""
-    start = context.start_ids
-    if start is None:
+    if context.begun is None:
         return after.values()
+    start = context.begun.ids
     return [one for one in after.values() if one.id in start or not start.isdisjoint(one.derived_from)]
 
 
@@ -455,7 +452,7 @@ def _erosion(context: Context, changes: Sequence[Change]) -> Iterable[RefusedRun
 
 
 def _cap(context: Context, operations: Sequence[Operation]) -> Iterable[RefusedRun]:
-    done = context.mutations + len(operations)
+    done = (context.begun.mutations if context.begun else 0) + len(operations)
     if operations and done > context.limits.max_mutations:
         ids = tuple(dict.fromkeys(memory_id for operation in operations for memory_id in ids_of(operation)))
         numbers = {"operations": done, "max": context.limits.max_mutations}

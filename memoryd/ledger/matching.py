@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Operation
+    from memoryd.ledger.projection import Standing
     from memoryd.tiers.core import Bullet
 
 SIMILAR = 60.0  # of 100: a text changed by less than that is the same memory in other words …
@@ -95,7 +96,17 @@ def match(old: Sequence[Memory], new: Sequence[Bullet], new_id: Callable[[], str
     pairing.pair_equal()
     pairing.pair_similar()
     pairing.pair_parts()
-    return _Import(pairing, new_id).result()
+    return _Import(pairing, old, new_id).result()
+
+
+def places(live: Sequence[Standing], bullets: Sequence[Bullet]) -> dict[str, int]:
+    """Where each memory stands among the bullets of a file, by equal texts; those not there are left out.
+
+    Of equal texts, one under the memory's own heading comes first, then the first in the file.
+    """
+    pairing = _Pairing(live, bullets)
+    pairing.pair_equal()
+    return {live[old].id: bullets[new].position for old, new in pairing.new_of.items()}
 
 
 # ── pairing ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -104,7 +115,7 @@ def match(old: Sequence[Memory], new: Sequence[Bullet], new_id: Callable[[], str
 class _Pairing:
     """Old memories and new bullets by index, as far as they are known to be the same."""
 
-    def __init__(self, old: Sequence[Memory], new: Sequence[Bullet]) -> None:
+    def __init__(self, old: Sequence[Standing], new: Sequence[Bullet]) -> None:
         self.old = old
         self.new = new
         self.old_texts = [core.normal(memory.content) for memory in old]
@@ -235,6 +246,7 @@ def _whole_of(part: frozenset[str], wholes: dict[int, frozenset[str]]) -> int | 
 @dataclass(slots=True)
 class _Import:
     pairing: _Pairing
+    old: Sequence[Memory]
     new_id: Callable[[], str]
     operations: list[Operation] = field(default_factory=list)
     put_back: list[PutBack] = field(default_factory=list)
@@ -243,14 +255,14 @@ class _Import:
         self._release()
         pairing = self.pairing
         numbers = placed([self._number(index) for index in range(len(pairing.new))])
-        ids = {new: pairing.old[old].id for new, old in pairing.old_of.items()}
+        ids = {new: self.old[old].id for new, old in pairing.old_of.items()}
         for index, bullet in enumerate(pairing.new):
             if index in ids:
                 self._update(index, bullet, numbers[index])
             else:
                 ids[index] = self.new_id()
                 self._add(index, bullet, numbers[index], ids[index])
-        for index, memory in enumerate(pairing.old):
+        for index, memory in enumerate(self.old):
             if index in pairing.new_of:
                 continue
             if memory.constitutional:
@@ -265,19 +277,19 @@ class _Import:
         """A protected memory is put back as it was, so what others were joined with it to is the others' bullet."""
         pairing = self.pairing
         joined = pairing.joined_to
-        pairing.joined_to = {old: new for old, new in joined.items() if not pairing.old[old].constitutional}
+        pairing.joined_to = {old: new for old, new in joined.items() if not self.old[old].constitutional}
         for old, new in list(pairing.joined_to.items()):
-            if pairing.old[pairing.old_of[new]].constitutional:
+            if self.old[pairing.old_of[new]].constitutional:
                 del pairing.new_of[pairing.old_of[new]], pairing.joined_to[old]
                 pairing.pair(old, new)
 
     def _number(self, index: int) -> int | None:
         old = self.pairing.old_of.get(index)
-        return None if old is None else self.pairing.old[old].position
+        return None if old is None else self.old[old].position
 
     def _update(self, index: int, bullet: Bullet, number: int) -> None:
         pairing = self.pairing
-        memory = pairing.old[pairing.old_of[index]]
+        memory = self.old[pairing.old_of[index]]
         text = core.unescaped(bullet.text)
         content = None if _same(text, memory.content) else text
         if memory.constitutional and content is not None:
@@ -285,7 +297,7 @@ class _Import:
                 PutBack(memory.id, "changed", core.Replace(bullet.position, memory.content, keeps=True))
             )
             content = None
-        joined = tuple(pairing.old[old].id for old, new in pairing.joined_to.items() if new == index)
+        joined = tuple(self.old[old].id for old, new in pairing.joined_to.items() if new == index)
         update = Update(
             memory.id,
             content=content,
@@ -304,7 +316,7 @@ class _Import:
                 core.unescaped(bullet.text),
                 heading=bullet.heading,
                 position=number,
-                derived_from=() if whole is None else (self.pairing.old[whole].id,),
+                derived_from=() if whole is None else (self.old[whole].id,),
                 id=memory_id,
             )
         )
@@ -313,7 +325,7 @@ class _Import:
         """Back ahead of the bullet it stood ahead of, if that is there and under its heading still; else at the end."""
         pairing = self.pairing
         below = index + 1
-        while below < len(pairing.old) and below not in pairing.new_of:
+        while below < len(self.old) and below not in pairing.new_of:
             below += 1
         before = pairing.new_of.get(below)
         if before is not None and core.normal(pairing.new[before].heading) != core.normal(memory.heading or ""):

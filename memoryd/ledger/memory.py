@@ -100,6 +100,7 @@ class Memory:
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 _LISTS = frozenset({"tags", "derived_from", "successors"})
 _FIELDS = frozenset(field.name for field in fields(Memory))
+_OF_SOURCE = tuple(field.name for field in fields(Source))[:-2]  # all but the two that may be missing
 _LATER = ("note", "lost")  # fields that states of earlier versions do not have: left out where they say nothing
 
 
@@ -212,18 +213,7 @@ def source_of(state: Mapping[str, Any]) -> Source:
     Raises:
         KeyError: a key is missing.
     """
-    return Source(
-        session=state["session"],
-        transcript=state["transcript"],
-        record_id=state["record_id"],
-        part=state["part"],
-        first_byte=state["first_byte"],
-        last_byte=state["last_byte"],
-        sha256=state["sha256"],
-        origin=state["origin"],
-        at=state.get("at"),
-        seq=state.get("seq"),
-    )
+    return Source(**{name: state[name] for name in _OF_SOURCE}, at=state.get("at"), seq=state.get("seq"))
 
 
 def sources_from_json(text: str) -> tuple[Source, ...]:

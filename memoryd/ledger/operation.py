@@ -5,9 +5,9 @@ Nothing is ever removed: an ended memory keeps its row, when and how it ended, a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from memoryd.errors import MemorydError
 from memoryd.ledger.memory import (
@@ -25,9 +25,7 @@ from memoryd.ledger.memory import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-
-_T = TypeVar("_T")
+    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
 
 class Disposition(StrEnum):
@@ -53,27 +51,44 @@ class OperationError(MemorydError):
         self.memory_ids = tuple(memory_ids)
 
 
-@dataclass(frozen=True, slots=True)
-class Add:
-    """A new memory. With `id` given ahead, other operations of the list can name it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Values:
+    """What an operation may give a memory besides its text; None leaves it as it is, or as it is by default."""
 
-    kind: Kind
-    content: str
     cites: tuple[Source, ...] = ()
     category: str | None = None
     confidence: float | None = None
     importance: float | None = None
-    tags: tuple[str, ...] = ()
+    tags: tuple[str, ...] | None = None
     heading: str | None = None
     position: int | None = None
-    origin_at: str | None = None  # default: the latest time of what it cites
-    derived_from: tuple[str, ...] = ()
-    id: str | None = None
     note: str | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Return what is given, by name, as it is stored."""
+        values = {name: getattr(self, name) for name in _PLAIN if getattr(self, name) is not None}
+        values |= {name: _storable(value) for name, value in values.items() if isinstance(value, str)}
+        return values if self.tags is None else values | {"tags": united(map(_storable, self.tags))}
+
+
+_PLAIN = ("category", "confidence", "importance", "heading", "position", "note")
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
+class Add(_Values):
+    """A new memory. With `id` given ahead, other operations of the list can name it."""
+
+    kind: Kind
+    content: str
+    _: KW_ONLY
+    tags: tuple[str, ...] | None = ()
+    origin_at: str | None = None  # default: the latest time of what it cites
+    derived_from: tuple[str, ...] = ()
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Update(_Values):
     """Other values for a live memory; None leaves a value as it is, what is cited is added to its sources.
 
     The note of a text goes with the text: another one has the note given, or none. `lost` are the tokens that count as
@@ -82,21 +97,14 @@ class Update:
 
     id: str
     content: str | None = None
-    cites: tuple[Source, ...] = ()
-    category: str | None = None
-    confidence: float | None = None
-    importance: float | None = None
-    tags: tuple[str, ...] | None = None
-    heading: str | None = None
-    position: int | None = None
+    _: KW_ONLY
     derived_from: tuple[str, ...] = ()  # added to what it derives from
     origin_at: str | None = None  # when the new text was said
-    note: str | None = None
     lost: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Merge:
+class Merge(_Values):
     """One new memory for two or more of one kind; values not given are taken from them.
 
     `lost` holds, by id, the tokens that count as lost by the end of a memory, where a second reader has said what is
@@ -105,15 +113,8 @@ class Merge:
 
     ids: tuple[str, ...]
     content: str
-    cites: tuple[Source, ...] = ()
-    category: str | None = None
-    confidence: float | None = None
-    importance: float | None = None
-    tags: tuple[str, ...] | None = None
-    heading: str | None = None
-    position: int | None = None
+    _: KW_ONLY
     id: str | None = None
-    note: str | None = None
     lost: Mapping[str, int] | None = None
 
 
@@ -252,16 +253,10 @@ class _Ledger:
             created_at=self.now,
             updated_at=self.now,
             salt=draw_salt(self.new_hex),
-            category=_storable(add.category),
-            confidence=add.confidence,
-            importance=add.importance,
-            tags=_tags(add.tags),
             origin_at=add.origin_at or max((source.at for source in add.cites if source.at), default=None),
             derived_from=united(add.derived_from),
             sources=united(add.cites),
-            heading=_storable(add.heading),
-            position=add.position,
-            note=_storable(add.note),
+            **add.given(),
         )
 
     def _updated(self, update: Update) -> Memory:
@@ -270,16 +265,10 @@ class _Ledger:
             memory = replace(reworded(memory, _said(update.content, update.id)), note=None, lost=update.lost)
         return replace(
             memory,
-            category=_or(_storable(update.category), memory.category),
-            confidence=_or(update.confidence, memory.confidence),
-            importance=_or(update.importance, memory.importance),
-            tags=memory.tags if update.tags is None else _tags(update.tags),
-            heading=_or(_storable(update.heading), memory.heading),
-            position=_or(update.position, memory.position),
             sources=united(memory.sources, update.cites),
             derived_from=united(memory.derived_from, update.derived_from),
-            origin_at=_or(update.origin_at, memory.origin_at),
-            note=_or(_storable(update.note), memory.note),
+            origin_at=memory.origin_at if update.origin_at is None else update.origin_at,
+            **update.given(),
         )
 
     def _merged(self, merge: Merge) -> list[Memory]:
@@ -290,21 +279,22 @@ class _Ledger:
         first = parts[0]
         if any(part.kind is not first.kind for part in parts):
             raise OperationError("memories of different kinds cannot be merged", ids)
-        tags = united(*(part.tags for part in parts)) if merge.tags is None else merge.tags
+        values = {
+            "category": first.category,
+            "confidence": _most(part.confidence for part in parts),
+            "importance": _most(part.importance for part in parts),
+            "tags": united(*(part.tags for part in parts)),
+            "heading": first.heading,
+            "position": first.position,
+        }
         add = Add(
-            kind=first.kind,
-            content=merge.content,
+            first.kind,
+            merge.content,
             cites=united(*(part.sources for part in parts), merge.cites),
-            category=_or(merge.category, first.category),
-            confidence=_or(merge.confidence, _most(part.confidence for part in parts)),
-            importance=_or(merge.importance, _most(part.importance for part in parts)),
-            tags=tags,
-            heading=_or(merge.heading, first.heading),
-            position=_or(merge.position, first.position),
             origin_at=min((part.origin_at for part in parts if part.origin_at), default=None),
             derived_from=united(ids, *(part.derived_from for part in parts)),
             id=merge.id,
-            note=merge.note,
+            **values | merge.given(),
         )
         new, lost = self._added(add), merge.lost or {}
         ended = (replace(self._ended(part, Ending.MERGED, (new.id,)), lost=lost.get(part.id)) for part in parts)
@@ -353,7 +343,7 @@ class _Ledger:
 
     def _new_id(self, kind: Kind, given: str | None) -> str:
         if given is None:
-            return draw_id(kind, self.new_hex, _Either(self.memories, self.taken))
+            return draw_id(kind, self.new_hex, Either(self.memories, self.taken))
         if not given.startswith(PREFIXES[kind]):
             raise OperationError(f"the id of a {kind} begins with {PREFIXES[kind]}", (given,))
         if given in self.memories or given in self.taken:
@@ -374,7 +364,9 @@ class _Ledger:
 
 
 @dataclass(frozen=True, slots=True)
-class _Either:
+class Either:
+    """What is in one of two."""
+
     one: Container[str]
     other: Container[str]
 
@@ -391,14 +383,6 @@ def _said(content: str, memory_id: str | None) -> str:
 def _storable(text: str | None) -> str | None:
     # Half a surrogate pair can be neither stored nor hashed.
     return None if text is None else text.encode(errors="replace").decode()
-
-
-def _tags(tags: Iterable[str]) -> tuple[str, ...]:
-    return united(_storable(tag) for tag in tags)
-
-
-def _or(value: _T | None, otherwise: _T | None) -> _T | None:
-    return otherwise if value is None else value
 
 
 def _most(values: Iterator[float | None]) -> float | None:

@@ -40,12 +40,10 @@ def placed(numbers: Sequence[int | None]) -> list[int]:
 
 def _between(low: int | None, high: int | None, count: int) -> list[int] | None:
     """That many growing numbers between two; None where there are not so many."""
-    if low is None and high is None:
-        low = 0
     if low is None:
-        return [] if high is None else [high - STEP * (count - index) for index in range(count)]
+        low = 0 if high is None else high - STEP * (count + 1)
     if high is None:
-        return [low + STEP * (index + 1) for index in range(count)]
+        high = low + STEP * (count + 1)
     if high - low <= count:
         return None
     return [low + (high - low) * (index + 1) // (count + 1) for index in range(count)]

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.ledger.memory import Kind
+from memoryd.ledger.memory import Kind, Memory
 from memoryd.tiers import core
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from memoryd.ledger.memory import Memory
     from memoryd.ledger.operation import Change
 
 
-class Standing(Protocol):
-    """A live core memory as far as its place in the file goes; a `Memory` is one."""
+class Stood(NamedTuple):
+    """A live core memory as far as its place in the file goes."""
 
-    @property
-    def id(self) -> str: ...
-    @property
-    def content(self) -> str: ...
-    @property
-    def heading(self) -> str | None: ...
-    @property
-    def position(self) -> int | None: ...
+    id: str
+    content: str
+    heading: str | None
+    position: int | None
+
+
+Standing = Stood | Memory
 
 
 def edits_of(order: Sequence[Standing], changes: Iterable[Change]) -> list[core.Edit]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from memoryd.errors import NotFoundError, RefusedError
 from memoryd.ledger import forgetting
-from memoryd.ledger.audit import rolled_back, state
+from memoryd.ledger.audit import FILE, GRANT, PROFILE, PROPOSAL, RUN, SESSION, WATERMARK, state
 from memoryd.ledger.memory import Ending, from_json, to_json
 
 if TYPE_CHECKING:
@@ -26,11 +26,9 @@ if TYPE_CHECKING:
 OPERATION = "rollback"  # as the audit names it
 
 _TELLS_MORE = "memoryd job show tells what that was, without its text"
-_FILE = "file:"
-_MOVING = ("watermark:", _FILE)
-_SESSION = "session:"
-_STAYS = ("grant:", _SESSION)  # who was let in, and what they read, cannot be taken back; nor what was forgotten
-_NO_MEMORY = (*_MOVING, *_STAYS, "run:", "proposal:", "profile:")
+_MOVING = (WATERMARK, FILE)
+_STAYS = (GRANT, SESSION)  # who was let in, and what they read, cannot be taken back; nor what was forgotten
+_NO_MEMORY = (*_MOVING, *_STAYS, RUN, PROPOSAL, PROFILE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +127,7 @@ def plan(
     """
     traces: dict[str, _Trace] = {}
     ends: dict[str, Entry] = {}
-    mark, marked = rolled_back(run_id), None
+    mark, marked = RUN + run_id, None
     for entry in entries:
         if entry.run_id == run_id and entry.operation == forgetting.OPERATION:
             raise RefusedError("what a run has forgotten cannot be brought back", where=run_id, hint=_TELLS_MORE)
@@ -210,7 +208,7 @@ def last_of_change(entries: Iterable[Entry], audit_id: int) -> int:
 
 
 def _is_one_edit(entry: Entry, following: Entry) -> bool:
-    return entry.at == following.at and not entry.memory_id.startswith(_FILE)
+    return entry.at == following.at and not entry.memory_id.startswith(FILE)
 
 
 def plan_to(entries: Sequence[Entry], texts: Callable[[str], str | None], *, audit_id: int, now: str) -> Plan:
@@ -246,10 +244,10 @@ def plan_to(entries: Sequence[Entry], texts: Callable[[str], str | None], *, aud
 
 
 def _note(traces: dict[str, _Trace], entry: Entry, texts: Callable[[str], str | None], *, of_run: bool) -> None:
-    if entry.memory_id.startswith(_SESSION) and entry.operation == forgetting.OPERATION:
+    if entry.memory_id.startswith(SESSION) and entry.operation == forgetting.OPERATION:
         # Nothing of it is left to be consumed: its watermarks stay like those that others have moved on.
         for name, marked in traces.items():
-            if name.rpartition(":")[0] == f"watermark:{entry.memory_id.removeprefix(_SESSION)}":
+            if name.rpartition(":")[0] == f"{WATERMARK}{entry.memory_id.removeprefix(SESSION)}":
                 marked.later.append((entry.id, entry.run_id))
     if entry.memory_id.startswith(_STAYS):
         return

@@ -32,8 +32,6 @@ _USER = str(Origin.USER)
 _SPOKEN = frozenset(map(str, SPOKEN | {Kind.SUMMARY}))
 _SPEAKERS = frozenset({str(Role.USER), str(Role.ASSISTANT)})
 _SILENT = frozenset({str(Origin.TOOL), str(Origin.SYSTEM), str(Origin.INJECTED)})
-_MONTHS = "January February March April May June July August September October November December".split()  # noqa: SIM905
-_DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()  # noqa: SIM905
 _TAG = re.compile(r"(?<![\w#&/])#([^\W\d_][\w/-]*)")
 
 
@@ -130,7 +128,7 @@ def of_fact(content: str, about: str, day: str | None) -> Document:
 @lru_cache(maxsize=1024)
 def day_words(day: date) -> str:
     """A day in the words people ask for it."""
-    return f"{day.day} {_MONTHS[day.month - 1]} {day.year} {_DAYS[day.weekday()]} {day.isoformat()}"
+    return f"{day.day} {day:%B} {day.year} {day:%A} {day.isoformat()}"
 
 
 def tags_in(text: str) -> frozenset[str]:
