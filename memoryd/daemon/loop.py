@@ -338,8 +338,7 @@ class Loop:
             self._launch(self.clock.monotonic())
 
     def _probe(self) -> None:
-        with sqlite.reading(self.app.engine) as connection:
-            query.exists(connection, "SELECT 1 FROM daemon")
+        sqlite.read(self.app.engine, query.exists, "SELECT 1 FROM daemon")
 
     def _tell_manager(self) -> None:
         if self.stop_asked or not self.readiness.is_heard:
@@ -453,8 +452,7 @@ class Loop:
         if not self.queue.is_due(now) and not any(worked):
             return
         runner = self.app.runner
-        with sqlite.reading(self.app.engine) as connection:
-            due = runs.count_takeable(connection, self.clock.text(), runner.takeable_agents())
+        due = sqlite.read(self.app.engine, runs.count_takeable, self.clock.text(), runner.takeable_agents())
         for _ in range(min(due, self.app.settings.jobs.workers - len(self.running))):
             future = self.pool.submit(runner.run_next)
             future.add_done_callback(lambda _: self.wake.set())
@@ -544,9 +542,8 @@ class Loop:
 
     def _note_watching(self) -> None:
         self._set_scan()
-        with sqlite.writing(self.app.engine) as connection:
-            sql = "UPDATE daemon SET watching = ?, watching_note = ?"
-            query.run(connection, sql, self.watcher.watching, self.watcher.polling_why)
+        sql = "UPDATE daemon SET watching = ?, watching_note = ?"
+        sqlite.write(self.app.engine, query.run, sql, self.watcher.watching, self.watcher.polling_why)
 
     def _check_database_file(self) -> None:
         try:
@@ -603,11 +600,9 @@ class Loop:
             trust.require(fresh)
         except MemorydError as error:
             app.log.error("configuration not reloaded", why=str(error))  # noqa: TRY400 - the error says where
-            with sqlite.writing(app.engine) as connection:
-                alarms.raise_alarm(connection, kind=alarming.CONFIG, text=str(error), now=self.clock.text())
+            sqlite.write(app.engine, alarms.raise_alarm, kind=alarming.CONFIG, text=str(error), now=self.clock.text())
             return
-        with sqlite.writing(app.engine) as connection:
-            alarms.clear_alarm(connection, kind=alarming.CONFIG, now=self.clock.text())
+        sqlite.write(app.engine, alarms.clear_alarm, kind=alarming.CONFIG, now=self.clock.text())
         app.settings = app.runner.settings = fresh
         app.recall = replace(
             app.recall,

@@ -44,8 +44,7 @@ def keep_test(connection: Connection, endpoint: str, model: str, version: str, r
 
 def share(source: Engine, target: Engine) -> None:
     """Copy the tests that one installation has made to another, so that no model is tested twice."""
-    with sqlite.reading(source) as connection:
-        rows = [tuple(row) for row in query.rows(connection, "SELECT * FROM reader")]
+    rows = [tuple(row) for row in sqlite.read(source, query.rows, "SELECT * FROM reader")]
     if rows:
         with sqlite.writing(target) as connection:
             marks = ", ".join("?" * len(rows[0]))

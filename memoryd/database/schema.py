@@ -58,8 +58,7 @@ def migrate(engine: Engine) -> int:
     """
     steps = migrations()
     newest = steps[-1].number
-    with sqlite.reading(engine) as connection:
-        number = _number(connection)
+    number = sqlite.read(engine, _number)
     if number > newest:
         engine.dispose()
         raise StateError(

@@ -126,8 +126,7 @@ class Teller:
                 self.failed[one.id] = tries, self.runner.clock.monotonic() + AGAIN_SECONDS * tries
                 continue
             self.told.add(one.id)
-            with sqlite.writing(self.runner.engine) as connection:
-                alarms.note_told(connection, one.id, "ok" if result.ok else f"failed: {result.why}")
+            sqlite.write(self.runner.engine, alarms.note_told, one.id, "ok" if result.ok else f"failed: {result.why}")
 
     def _run(self, kind: str, agent_id: str, text: str) -> HookResult:
         result = run_hook(

@@ -115,9 +115,8 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datet
         asked.add(model)
         due = clock.text(ahead=timedelta(seconds=1))
         name = f"{KIND}:{agent.id}:{slot}"
-        with sqlite.writing(engine) as connection:
-            row = queueing.row_of(clock, KIND, agent.id, trigger, slot=name, scheduled_for=due)
-            queued += runs.enqueue(connection, row)
+        row = queueing.row_of(clock, KIND, agent.id, trigger, slot=name, scheduled_for=due)
+        queued += sqlite.write(engine, runs.enqueue, row)
     return queued
 
 
@@ -241,8 +240,7 @@ def _sleep(shadow: Shadow, fact: Fact) -> None:
 def _dream(shadow: Shadow, fact: Fact) -> None:
     agent_id, options = shadow.settings.agents[0].id, {"force": True, "lookback_days": _DAYS}
     row = queueing.row_of(shadow.clock, dreaming.KIND, agent_id, "manual", actor="human", options=options)
-    with sqlite.writing(shadow.engine) as connection:
-        runs.enqueue(connection, row)
+    sqlite.write(shadow.engine, runs.enqueue, row)
     _carry_out(shadow, "dream", row["id"])
     if fact.name not in _text(shadow, CORE_FILE):
         raise FallenError("dream", f"{CORE_FILE} does not hold it")
@@ -291,5 +289,4 @@ def _settle(runner: Runner, shadow: Shadow, reserved: int) -> None:
         spent = connection.exec_driver_sql(
             "SELECT coalesce(sum(coalesce(tokens_in, reserved)), 0), coalesce(sum(tokens_out), 0) FROM spend"
         ).one()
-    with sqlite.writing(runner.engine) as connection:
-        spend.settle(connection, reserved, spend.Spent(spent[0], spent[1]), "usage")
+    sqlite.write(runner.engine, spend.settle, reserved, spend.Spent(spent[0], spent[1]), "usage")

@@ -218,9 +218,8 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str) -> int:
             continue
         due = clock.text(ahead=timedelta(seconds=2))
         name = f"{KIND}:{agent.id}:{slot}"
-        with sqlite.writing(engine) as connection:
-            row = queueing.row_of(clock, KIND, agent.id, "schedule", slot=name, scheduled_for=due)
-            queued += runs.enqueue(connection, row)
+        row = queueing.row_of(clock, KIND, agent.id, "schedule", slot=name, scheduled_for=due)
+        queued += sqlite.write(engine, runs.enqueue, row)
     return queued
 
 

@@ -121,8 +121,7 @@ class Ingest:
         self._poison: dict[tuple[str, str], tuple[ranges.Stat, float]] = {}
         # Whose ids could not be scanned: until when it is left alone, and for how long that is.
         self._held: dict[tuple[str, str], tuple[float, float]] = {}
-        with sqlite.reading(engine) as connection:
-            self.unreadable.load(connection)
+        sqlite.read(engine, self.unreadable.load)
         self.configure(settings)
         self._stale = False  # nothing is remembered yet
 

@@ -61,8 +61,7 @@ def is_barren(state: str, receipt: Mapping[str, Any]) -> bool:
 def review(runner: Runner) -> None:
     """Raise the alarm of each agent whose last nights were barren, and clear it where one was not."""
     for agent in runner.settings.agents:
-        with sqlite.reading(runner.engine) as connection:
-            found = barren(connection, agent.id)
+        found = sqlite.read(runner.engine, barren, agent.id)
         text = f"{MOST} nights had something to dream of and changed nothing: {', '.join(found)}; see job show"
         if alarms.set_alarm(runner.engine, ALARM, text if len(found) >= MOST else None, runner.clock.text(), agent.id):
             runner.log.error("alarm", kind=ALARM, agent=agent.id, runs=found)

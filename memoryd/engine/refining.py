@@ -149,8 +149,7 @@ class Refiner:
         """Why nobody wants it: a person has rejected what came of this very core, and does not ask for it again."""
         if not self.proposes or self.run.options.get("force"):
             return None
-        with sqlite.reading(self.writer.engine) as connection:
-            found = runs.rejected_like(connection, self.run.agent_id, self.run.kind, self._made_from())
+        found = sqlite.read(self.writer.engine, runs.rejected_like, self.run.agent_id, self.run.kind, self._made_from())
         return None if found is None else rejection.told(found)
 
     def _made_from(self, seen: Collection[str] | None = None) -> str:
@@ -177,14 +176,12 @@ class Refiner:
         return self.shadow.on(self._live())
 
     def _live(self) -> list[Memory]:
-        with sqlite.reading(self.writer.engine) as connection:
-            return memories.live(connection, self.run.agent_id, Kind.CORE)
+        return sqlite.read(self.writer.engine, memories.live, self.run.agent_id, Kind.CORE)
 
     def gather(self) -> RefineInputs:
         """What the refinement depends on, as it is now."""
         core, settings = self.core(), self.source.settings
-        with sqlite.reading(self.writer.engine) as connection:
-            lost = gate.eroded(connection, self.run.agent_id, self.writer.now())
+        lost = sqlite.read(self.writer.engine, gate.eroded, self.run.agent_id, self.writer.now())
         return RefineInputs(
             core=tuple(core),
             session=self._fresh(core),
@@ -365,8 +362,7 @@ class Refiner:
 
     def receipt(self) -> dict[str, Any]:
         """The run's receipt so far."""
-        with sqlite.reading(self.writer.engine) as connection:
-            return runs.receipt(connection, self.run.id)
+        return sqlite.read(self.writer.engine, runs.receipt, self.run.id)
 
     def keep(self) -> None:
         """Go on telling what an earlier part of the run has told of duplicates, and of its second reader."""
@@ -385,8 +381,7 @@ class Refiner:
         """What was done so far, or would be."""
         if self.proposes:
             return tally.of_changes(self.shadow.changes)
-        with sqlite.reading(self.writer.engine) as connection:
-            return counted(connection, self.run)
+        return sqlite.read(self.writer.engine, counted, self.run)
 
     def finish(self, session: Session) -> None:
         """Count what was done, take it back or propose it where that is due, tell the agent, end the run."""

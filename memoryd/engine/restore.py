@@ -72,8 +72,7 @@ def forgotten_in(entries: Sequence[Mapping[str, Any]]) -> Forgotten:
 def tell_forgotten(engine: Engine, journal: Journal) -> None:
     """Write into the journal what was forgotten since it was told last."""
     told = forgotten_in(journal.entries())
-    with sqlite.reading(engine) as connection:
-        stored = erasure.forgotten(connection)
+    stored = sqlite.read(engine, erasure.forgotten)
     for (agent, session_id), keys in stored.items():
         known = told.get((agent, session_id), {})
         new = {key: times for key, times in keys.items() if known.get(key) != times}
@@ -98,8 +97,7 @@ def reconcile(engine: Engine, journal: Journal, now: str) -> None:
     entries = journal.entries()
     told = set(marks_of(entries))
     if forgotten := forgotten_in(entries):
-        with sqlite.writing(engine) as connection:
-            erasure.know(connection, forgotten)
+        sqlite.write(engine, erasure.know, forgotten)
     with sqlite.reading(engine) as connection:
         stored = {(row[0], row[1], row[2], row[3]) for row in connection.exec_driver_sql(
             "SELECT t.agent_id, w.consumer, t.record_id, t.part FROM watermark w"

@@ -399,8 +399,7 @@ class Runner:
             told = canary.fly(self, run, self.opened, lambda: self.go_on(run))
         except canary.SpentError as error:
             self._end(run, "skipped", why=error.what, receipt={canary.KIND: {"model": model}})
-            with sqlite.reading(self.engine) as connection:
-                is_grounded = canary.is_grounded(connection, model)
+            is_grounded = sqlite.read(self.engine, canary.is_grounded, model)
             if is_grounded:
                 text = f"{canary.MOST_GROUNDED} in a row could not fly: {error.what}; {error.hint}"
                 self.set_alarm(canary.KIND, text, "", model)
@@ -452,8 +451,7 @@ class Runner:
         """Nothing, where the same job, about no session, has proposed something that waits for an answer."""
         if run.session_id is not None or not self._proposes(run):
             return None
-        with sqlite.reading(self.engine) as connection:
-            waiting = runs.proposal_of(connection, run.agent_id, run.kind)
+        waiting = sqlite.read(self.engine, runs.proposal_of, run.agent_id, run.kind)
         why = f"{waiting} waits for an answer: memoryd job accept, or reject"
         return None if waiting is None else NothingToDo(why, receipt={"waits_for": waiting})
 
@@ -463,8 +461,7 @@ class Runner:
         reader = SecondReader(run, self.settings, self.worker, self.answerer, self._unless_stopping, self.step)
         proposes = self._proposes(run) if given is None else proposed_refining.PENDING in given
         if proposes and given is None:  # one that has written changes ends as what it began as
-            with sqlite.reading(self.engine) as connection:
-                proposes = not refining.counted(connection, run).changes
+            proposes = not sqlite.read(self.engine, refining.counted, run).changes
 
         mode = refining.mode_of(run, self.settings.refine)
         writer = replace(self.writer(workspace), limits=refining.limits_of(mode, self.settings))
@@ -482,8 +479,7 @@ class Runner:
             raise CancelledError("cancelled", where=run.id)
 
     def _forget(self, run: Run, workspace: Path) -> None:
-        with sqlite.reading(self.engine) as connection:
-            receipt = runs.receipt(connection, run.id)
+        receipt = sqlite.read(self.engine, runs.receipt, run.id)
         if forgetting.KIND not in receipt:  # else it was stopped behind its commit
             receipt = self._take_out(run, workspace)
         self.erase_index(run.agent_id)
@@ -493,8 +489,7 @@ class Runner:
         self.step("after:vacuum")
         self._end(run, "succeeded", receipt=receipt)
         self._clear_alarms_of(run)
-        with sqlite.writing(self.engine) as connection:
-            alarms.clear_of_sessions(connection, receipt[forgetting.KIND]["sessions"], self.clock.text())
+        sqlite.write(self.engine, alarms.clear_of_sessions, receipt[forgetting.KIND]["sessions"], self.clock.text())
 
     def _take_out(self, run: Run, workspace: Path) -> dict[str, Any]:
         writer = self.writer(workspace)
@@ -525,8 +520,7 @@ class Runner:
         done = committing.commit(writer, run, planned.edits(), outcome, revise=forgetter.revise)
         self._record_watermarks(run)
         self.log.info("forgotten", run=run.id, agent=run.agent_id, files=list(done.files), counts=told["counts"])
-        with sqlite.reading(self.engine) as connection:
-            return runs.receipt(connection, run.id)
+        return sqlite.read(self.engine, runs.receipt, run.id)
 
     def _scrub_again(self, run: Run) -> None:
         wanted = run.options.get("agents")
@@ -718,8 +712,7 @@ class Runner:
 
     def tell_pending(self) -> None:
         """Tell the hook of summaries whose run was stopped between its commit and the hook."""
-        with sqlite.reading(self.engine) as connection:
-            rows = runs.untold(connection, UNTOLD_MAX)
+        rows = sqlite.read(self.engine, runs.untold, UNTOLD_MAX)
         for run_id, agent_id, session_id, files in rows:
             if self.stopping or run_id in self.active:
                 continue

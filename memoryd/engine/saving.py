@@ -93,8 +93,7 @@ def decide(writer: Writer, run: Run) -> Decided:
         receipt: dict[str, Any] = {"witnesses": list(witness.sessions)}
         receipt |= {"unsupported": {"why": weighed.why, "lines": weighed.changed}} if weighed.why else {}
         return Decided(Done((_note(run, weighed.text),), receipt))
-    with sqlite.reading(writer.engine) as connection:
-        cites = turns.sources(connection, weighed.session or "", weighed.seqs)
+    cites = sqlite.read(writer.engine, turns.sources, weighed.session or "", weighed.seqs)
     return Decided(Done((_lasting(weighed.text, cites, tags=_tags(weighed)),)))
 
 

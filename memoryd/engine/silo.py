@@ -69,8 +69,7 @@ class Silo:
         told = duration_text(timedelta(seconds=grant.seconds))
         line = f"- [ ] {grant.id}: a person (uid {self.uid}) asks to read this memory for {told}: {clean}\n"
         with held(self.agent.workspace) as place:
-            with sqlite.writing(self.engine) as connection:
-                grants.write(connection, grant, "grant request", "human", grant.requested_at)
+            sqlite.write(self.engine, grants.write, grant, "grant request", "human", grant.requested_at)
             entry = place.continuum / CONSENT_FILE
             old = regular.read(entry) or b""
             lead = "\n" if old and not old.endswith(b"\n") else ""
@@ -79,8 +78,7 @@ class Silo:
 
     def all(self) -> list[Grant]:
         """Return the grants with what the agent has answered by now, the newest first."""
-        with sqlite.reading(self.engine) as connection:
-            found = grants.of_agent(connection, self.agent.id)
+        found = sqlite.read(self.engine, grants.of_agent, self.agent.id)
         data = (regular.read_in(self.agent.workspace, PATH) or b"") if found else b""
         answers = {match[2]: match[1].lower() for match in _LINE.finditer(data.decode("utf-8", "replace"))}
         if any(self._state(grant, answers) != grant.state for grant in found):
@@ -118,8 +116,7 @@ class Silo:
         active = next((grant for grant in self.all() if grant.is_active(self.uid, now)), None)
         if active is None:
             return False
-        with sqlite.writing(self.engine) as connection:
-            grants.note_read(connection, active, what, now)
+        sqlite.write(self.engine, grants.note_read, active, what, now)
         return True
 
     def _take(self, connection: Connection, answers: dict[str, str]) -> None:

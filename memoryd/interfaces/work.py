@@ -155,8 +155,7 @@ def require_mode(kind: str, mode: str | None) -> None:
 
 
 def _refine(engine: Engine, clock: Clock, agent_id: str, mode: str | None, *, force: bool) -> str:
-    with sqlite.reading(engine) as connection:
-        waiting = runs.open_by_key(connection, refining.key_of(agent_id))
+    waiting = sqlite.read(engine, runs.open_by_key, refining.key_of(agent_id))
     if waiting is not None and refining.is_called(runs.get_run(engine, waiting)):
         hint = "wait until it is over, or end it: memoryd job cancel"
         raise RefusedError("the agent refines its core itself at the moment", waiting, hint)
@@ -368,8 +367,7 @@ def catch_up(settings: Settings, agent: Agent) -> None:
     try:
         with open_app(settings) as app:
             CoreWatch(app.runner).take(agent, settled=False)
-            with sqlite.reading(app.engine) as connection:
-                waiting = runs.open_by_key(connection, ledger_runs.import_key(agent.id))
+            waiting = sqlite.read(app.engine, runs.open_by_key, ledger_runs.import_key(agent.id))
             if waiting is not None:
                 app.runner.run_next(only=waiting)
     except LockedError:
@@ -446,8 +444,7 @@ def call_knife(
 
     def queue(engine: Engine, clock: Clock) -> list[str]:
         since = text_of(slots.refinement_slot(settings, clock.now()))
-        with sqlite.writing(engine) as connection:
-            return [called_refining.hand_over(connection, clock, settings, agent.id, tool, clean, since)]
+        return [sqlite.write(engine, called_refining.hand_over, clock, settings, agent.id, tool, clean, since)]
 
     row = run_now(settings, agent.id, queue)[0]
     with _reading(settings) as connection:
@@ -508,9 +505,8 @@ def planned_rollback(settings: Settings, agent_id: str, options: dict[str, Any])
 
 
 def _require_known(engine: Engine, agent_id: str) -> None:
-    with sqlite.reading(engine) as connection:
-        if not runs.knows_agent(connection, agent_id):
-            raise NotFoundError(f"the daemon does not know the agent {agent_id!r} yet", hint=RELOAD)
+    if not sqlite.read(engine, runs.knows_agent, agent_id):
+        raise NotFoundError(f"the daemon does not know the agent {agent_id!r} yet", hint=RELOAD)
 
 
 def _queue_beside(settings: Settings, agent_id: str, queue: Callable[[Engine, Clock], list[str]]) -> list[str]:
@@ -558,8 +554,7 @@ def _nothing(engine: Engine, clock: Clock, agent_id: str, session_id: str | None
     why = f"no {live}session has turns past its watermark"
     if over:
         why += f"; --force takes {counted(over, 'session')} that {'is' if over == 1 else 'are'} over"
-    with sqlite.writing(engine) as connection:
-        runs.skip(connection, run_id, agent_id, "manual", clock.text(), why, actor="human", kind=kind)
+    sqlite.write(engine, runs.skip, run_id, agent_id, "manual", clock.text(), why, actor="human", kind=kind)
     return run_id
 
 
