@@ -200,13 +200,9 @@ def unblock(engine: Engine, now: str, *, due_only: bool) -> int:
 
 def heartbeat(engine: Engine, run_ids: Sequence[str], now: str) -> None:
     """Record that these running runs are alive."""
-    if not run_ids:
-        return
-    with sqlite.writing(engine) as connection:
-        connection.exec_driver_sql(
-            "UPDATE job_run SET heartbeat_at = ? WHERE id = ? AND state = 'running'",
-            [(now, run_id) for run_id in run_ids],
-        )
+    if run_ids:
+        sql = "UPDATE job_run SET heartbeat_at = ? WHERE id = ? AND state = 'running'"
+        sqlite.write(engine, query.each, sql, [(now, run_id) for run_id in run_ids])
 
 
 def release_lost(engine: Engine, *, owner: str, active: Sequence[str], now: str) -> list[str]:
@@ -214,12 +210,12 @@ def release_lost(engine: Engine, *, owner: str, active: Sequence[str], now: str)
     lost = "state = 'running' AND owner = ? AND id NOT IN (SELECT value FROM json_each(?))"
     ids = sqlite.read(engine, query.column, f"SELECT id FROM job_run WHERE {lost}", owner, active)  # noqa: S608
     if ids:
-        with sqlite.writing(engine) as connection:
-            connection.exec_driver_sql(
-                "UPDATE job_run SET state = 'interrupted', owner = NULL, scheduled_for = ?, error = ?"
-                " WHERE id = ? AND state = 'running' AND owner = ?",
-                [(now, "how it ended could not be recorded", run_id, owner) for run_id in ids],
-            )
+        sql = (
+            "UPDATE job_run SET state = 'interrupted', owner = NULL, scheduled_for = ?, error = ?"
+            " WHERE id = ? AND state = 'running' AND owner = ?"
+        )
+        why = "how it ended could not be recorded"
+        sqlite.write(engine, query.each, sql, [(now, why, run_id, owner) for run_id in ids])
     return ids
 
 

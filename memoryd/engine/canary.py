@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
-from memoryd.database import readers, runs, spend, sqlite, turns
+from memoryd.database import query, readers, runs, spend, sqlite, turns
 from memoryd.engine import dreaming, queueing, recording, sleeping
 from memoryd.engine.answering import OFFLINE, endpoint_of
 from memoryd.engine.clock import text_of
@@ -140,15 +140,11 @@ def models(settings: Settings) -> set[str]:
 
 def is_grounded(connection: Connection, model: str) -> bool:
     """Whether none of the last canaries of a model has flown, for want of tokens."""
-    states = (
-        connection.exec_driver_sql(
-            "SELECT state FROM job_run WHERE kind = ? AND json_extract(receipt, '$.canary.model') = ?"
-            " ORDER BY finished_at DESC, id DESC LIMIT ?",
-            (KIND, model, MOST_GROUNDED),
-        )
-        .scalars()
-        .all()
+    sql = (
+        "SELECT state FROM job_run WHERE kind = ? AND json_extract(receipt, '$.canary.model') = ?"
+        " ORDER BY finished_at DESC, id DESC LIMIT ?"
     )
+    states = query.column(connection, sql, KIND, model, MOST_GROUNDED)
     return len(states) == MOST_GROUNDED and set(states) == {"skipped"}
 
 
@@ -220,8 +216,7 @@ def _write(shadow: Shadow, fact: Fact) -> None:
 def _ingest(shadow: Shadow, fact: Fact) -> None:
     shadow.ingest.scan()
     shadow.ingest.flush()
-    with sqlite.reading(shadow.engine) as connection:
-        texts = connection.exec_driver_sql("SELECT text FROM turn").scalars().all()
+    texts = sqlite.read(shadow.engine, query.column, "SELECT text FROM turn")
     if not {one["content"] for one in fact.messages} <= set(texts):
         raise FallenError("ingest", f"{len(texts)} turns were read, and not those of the session")
 
@@ -256,8 +251,7 @@ def _carry_out(shadow: Shadow, stage: str, run_id: str | None) -> None:
     if run_id is None:
         raise FallenError(stage, "no run was queued")
     run = shadow.runner.run_next(only=run_id)
-    with sqlite.reading(shadow.engine) as connection:
-        row = connection.exec_driver_sql("SELECT state, why, error FROM job_run WHERE id = ?", (run_id,)).one()
+    (row,) = sqlite.read(shadow.engine, query.rows, "SELECT state, why, error FROM job_run WHERE id = ?", run_id)
     if run is None or row[0] != "succeeded":
         raise FallenError(stage, f"its run ended as {row[0]}: {row[2] or row[1] or 'nobody says why'}")
 
@@ -285,8 +279,6 @@ def _reserve(runner: Runner, run: Run) -> int:
 
 
 def _settle(runner: Runner, shadow: Shadow, reserved: int) -> None:
-    with sqlite.reading(shadow.engine) as connection:
-        spent = connection.exec_driver_sql(
-            "SELECT coalesce(sum(coalesce(tokens_in, reserved)), 0), coalesce(sum(tokens_out), 0) FROM spend"
-        ).one()
-    sqlite.write(runner.engine, spend.settle, reserved, spend.Spent(spent[0], spent[1]), "usage")
+    sql = "SELECT coalesce(sum(coalesce(tokens_in, reserved)), 0), coalesce(sum(tokens_out), 0) FROM spend"
+    (spent,) = sqlite.read(shadow.engine, query.rows, sql)
+    sqlite.write(runner.engine, spend.settle, reserved, spend.Spent(*spent), "usage")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from memoryd.database import alarms, runs, sqlite
+from memoryd.database import alarms, query, runs, sqlite
 from memoryd.engine.dreaming import KIND, PAUSED
 from memoryd.ledger.operation import Disposition
 
@@ -30,13 +30,12 @@ _CHANGED = frozenset(Disposition) - {Disposition.KEPT}
 
 def barren(connection: Connection, agent_id: str) -> list[str]:
     """The runs of the newest nights in a row that had input and no outcome, the newest first; `MOST` at most."""
-    rows = connection.exec_driver_sql(
+    sql = (
         "SELECT id, state, why, receipt FROM job_run WHERE agent_id = ? AND kind = ? AND slot IS NOT NULL"
-        " AND state NOT IN ('queued', 'running', 'interrupted') ORDER BY slot DESC LIMIT ?",
-        (agent_id, KIND, MOST),
+        " AND state NOT IN ('queued', 'running', 'interrupted') ORDER BY slot DESC LIMIT ?"
     )
     found: list[str] = []
-    for run_id, state, why, receipt in rows:
+    for run_id, state, why, receipt in query.rows(connection, sql, agent_id, KIND, MOST):
         if why == PAUSED or not is_barren(state, json.loads(receipt)):
             break
         found.append(run_id)

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from memoryd.database import audit, memories, runs, spend, sqlite
+from memoryd.database import audit, memories, query, runs, spend, sqlite
 from memoryd.engine import commit as committing
 from memoryd.engine import dedup, gate, ledger_runs, rejection, sleeping, time_machine
 from memoryd.engine.answering import OFFLINE, Asked
@@ -531,14 +531,13 @@ def key_of(agent_id: str) -> str:
 def counted(connection: Connection, run: Run) -> Tally:
     """What the audit says a run has done, but for what was taken back of it."""
     texts = audit.texts(connection)
-    rows = connection.exec_driver_sql(
+    sql = (
         'SELECT operation, "before", "after" FROM audit WHERE agent_id = ? AND run_id = ? AND memory_id LIKE ?'
-        " ORDER BY id",
-        (run.agent_id, run.id, f"{PREFIXES[Kind.CORE]}%"),
+        " ORDER BY id"
     )
     return tally.tally(
-        Audited(row[0], None if row[1] is None else texts(row[1]), None if row[2] is None else texts(row[2]))
-        for row in rows.all()
+        Audited(operation, *(None if one is None else texts(one) for one in states))
+        for operation, *states in query.rows(connection, sql, run.agent_id, run.id, f"{PREFIXES[Kind.CORE]}%")
     )
 
 

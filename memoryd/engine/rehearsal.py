@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from memoryd.database import runs, sqlite
+from memoryd.database import query, runs, sqlite
 from memoryd.engine import refining
 from memoryd.engine.answering import OFFLINE, Asked, endpoint_of, measure
 from memoryd.engine.runner import KINDS, daily_blocks
@@ -34,8 +34,7 @@ def rehearse(runner: Runner, run_id: str, workspace: Path) -> dict[str, Any]:
     if run.kind in {*KINDS, refining.KIND} and runner.settings.llm.provider != OFFLINE:
         return told | _question(runner, run, workspace)
     runner.run_next(only=run_id)
-    with sqlite.reading(runner.engine) as connection:
-        row = connection.exec_driver_sql("SELECT * FROM job_run WHERE id = ?", (run_id,)).mappings().one()
+    (row,) = sqlite.read(runner.engine, query.mappings, "SELECT * FROM job_run WHERE id = ?", run_id)
     done = runs.get_run(runner.engine, run_id)
     would = [*_memories(runner, run_id), *_blocks(row["receipt"], workspace)]
     return told | {"state": done.state, "why": row["why"] or row["error"], "would": would}
@@ -72,14 +71,13 @@ def _first_step(runner: Runner, run: Run, workspace: Path) -> tuple[object, Call
 def _memories(runner: Runner, run_id: str) -> list[dict[str, Any]]:
     """What would happen to memories and the profile, in order."""
     with sqlite.reading(runner.engine) as connection:
-        rows = connection.exec_driver_sql(
+        sql = (
             "SELECT a.operation, m.kind, m.content FROM audit a JOIN memory m ON m.id = a.memory_id"
-            " WHERE a.run_id = ? ORDER BY a.id",
-            (run_id,),
-        ).all()
-        sections = connection.exec_driver_sql(
-            "SELECT section, text FROM profile_section WHERE run_id = ? ORDER BY section", (run_id,)
-        ).all()
+            " WHERE a.run_id = ? ORDER BY a.id"
+        )
+        rows = query.rows(connection, sql, run_id)
+        sql = "SELECT section, text FROM profile_section WHERE run_id = ? ORDER BY section"
+        sections = query.rows(connection, sql, run_id)
     told = [{"what": operation, "where": kind, "content": content} for operation, kind, content in rows]
     return [*told, *({"what": "rewrite", "where": f"profile {name}", "content": text} for name, text in sections)]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from memoryd.database import alarms, runs, spend, sqlite, texts
+from memoryd.database import alarms, query, runs, spend, sqlite, texts
 from memoryd.engine import (
     called_refining,
     canary,
@@ -696,15 +696,13 @@ class Runner:
         return [{"phase": name, "seconds": round(end - began, 4)} for (name, _), began, end in spans]
 
     def _record_watermarks(self, run: Run) -> None:
-        with sqlite.reading(self.engine) as connection:
-            rows = connection.exec_driver_sql(
-                "SELECT w.consumer, t.record_id, t.part FROM watermark w"
-                " JOIN turn t ON t.session_id = w.session_id AND t.seq = w.seq WHERE w.run_id = ?",
-                (run.id,),
-            ).all()
+        sql = (
+            "SELECT w.consumer, t.record_id, t.part FROM watermark w"
+            " JOIN turn t ON t.session_id = w.session_id AND t.seq = w.seq WHERE w.run_id = ?"
+        )
         try:
-            for row in rows:
-                self.journal.append(restore.entry_of((run.agent_id, row[0], row[1], row[2])))
+            for row in sqlite.read(self.engine, query.rows, sql, run.id):
+                self.journal.append(restore.entry_of((run.agent_id, *row)))
         except OSError as error:  # the run is done all the same; the next start writes what is missing
             self.log.warning("watermark not in the journal", run=run.id, agent=run.agent_id, why=error_text(error))
 

@@ -12,7 +12,7 @@ from memoryd.app import DATABASE, LOCK, open_app
 from memoryd.counted import counted
 from memoryd.daemon import slots
 from memoryd.daemon.once import await_settled, read_all
-from memoryd.database import reads, runs, snapshot, sqlite
+from memoryd.database import query, reads, runs, snapshot, sqlite
 from memoryd.engine import (
     called_refining,
     dreaming,
@@ -339,8 +339,7 @@ def request(
 
 def _require_same(connection: Connection, run_id: str, options: Mapping[str, Any]) -> None:
     """Make a run that waits what is asked for; one that is under way must be that already, if anything is asked."""
-    text = connection.exec_driver_sql("SELECT options FROM job_run WHERE id = ?", (run_id,)).scalar_one_or_none()
-    waiting = {} if text is None else json.loads(text)
+    waiting = json.loads(query.text(connection, "SELECT options FROM job_run WHERE id = ?", run_id) or "{}")
     if {name: one for name, one in waiting.items() if one} == {name: one for name, one in options.items() if one}:
         return
     asked = [name for name, one in options.items() if one and name != "flushed"]  # done ahead of it, not asked of it
@@ -533,12 +532,11 @@ def queue_sleeps(engine: Engine, clock: Clock, agent_id: str, session_id: str | 
 
 def _session_id(engine: Engine, agent_id: str, wanted: str) -> str:
     """Complete a session's id of an agent; a unique beginning is enough."""
-    with sqlite.reading(engine) as connection:
-        rows = connection.exec_driver_sql(
-            "SELECT id FROM session WHERE agent_id = ? AND (id = ? OR substr(id, 1, length(?)) = ?)"
-            " ORDER BY id <> ?, id LIMIT 2",
-            (agent_id, wanted, wanted, wanted, wanted),
-        ).all()
+    sql = (
+        "SELECT id FROM session WHERE agent_id = ?1 AND (id = ?2 OR substr(id, 1, length(?2)) = ?2)"
+        " ORDER BY id <> ?2, id LIMIT 2"
+    )
+    rows = sqlite.read(engine, query.rows, sql, agent_id, wanted)
     if not rows or (len(rows) > 1 and rows[0][0] != wanted):
         what = f"{wanted!r} begins several sessions' ids" if rows else f"there is no session {wanted!r}"
         raise NotFoundError(what, hint="memoryd session list shows them")
