@@ -329,16 +329,13 @@ class Loop:
 
     def _feed(self) -> None:
         """Feed the watchdog: called after each look at a transcript or session, and where a turn has done all."""
-        self.readiness.progress(self._probe)
+        self.readiness.progress(lambda: sqlite.read(self.app.engine, query.exists, "SELECT 1 FROM daemon"))
 
     def _go_on(self) -> None:
         """Between two looks: a turn with a thousand of them takes long, and no run waits for its end."""
         self._feed()
         if not self.stop_asked:
             self._launch(self.clock.monotonic())
-
-    def _probe(self) -> None:
-        sqlite.read(self.app.engine, query.exists, "SELECT 1 FROM daemon")
 
     def _tell_manager(self) -> None:
         if self.stop_asked or not self.readiness.is_heard:
@@ -561,17 +558,12 @@ class Loop:
         """Ingest pauses over a full or failing disk and says so; nothing is lost, the transcripts wait."""
         if well == self.disk_is_well:
             return
-        now = self.clock.text()
         if not well:
             self.app.log.error("ingest paused", why="the state folder cannot be written")
             self.scan.at = self.clock.monotonic() + TICK_SECONDS
         text = "the state folder cannot be written; ingest waits"
         try:
-            with sqlite.writing(self.app.engine) as connection:
-                if well:
-                    alarms.clear_alarm(connection, kind=alarming.DISK, now=now)
-                else:
-                    alarms.raise_alarm(connection, kind=alarming.DISK, text=text, now=now)
+            alarms.set_alarm(self.app.engine, alarming.DISK, None if well else text, self.clock.text())
         except Exception as error:  # noqa: BLE001 - a disk that takes no alarm is what it would be about
             self.app.log.warning("alarm not stored", kind=alarming.DISK, error_type=type(error).__name__)
             if well:
@@ -600,9 +592,9 @@ class Loop:
             trust.require(fresh)
         except MemorydError as error:
             app.log.error("configuration not reloaded", why=str(error))  # noqa: TRY400 - the error says where
-            sqlite.write(app.engine, alarms.raise_alarm, kind=alarming.CONFIG, text=str(error), now=self.clock.text())
+            alarms.set_alarm(app.engine, alarming.CONFIG, str(error), self.clock.text())
             return
-        sqlite.write(app.engine, alarms.clear_alarm, kind=alarming.CONFIG, now=self.clock.text())
+        alarms.set_alarm(app.engine, alarming.CONFIG, None, self.clock.text())
         app.settings = app.runner.settings = fresh
         app.recall = replace(
             app.recall,

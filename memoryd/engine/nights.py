@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from memoryd.database import alarms, query, runs, sqlite
+from memoryd.database import query, runs, sqlite
 from memoryd.engine.dreaming import KIND, PAUSED
 from memoryd.ledger.operation import Disposition
 
@@ -62,5 +62,4 @@ def review(runner: Runner) -> None:
     for agent in runner.settings.agents:
         found = sqlite.read(runner.engine, barren, agent.id)
         text = f"{MOST} nights had something to dream of and changed nothing: {', '.join(found)}; see job show"
-        if alarms.set_alarm(runner.engine, ALARM, text if len(found) >= MOST else None, runner.clock.text(), agent.id):
-            runner.log.error("alarm", kind=ALARM, agent=agent.id, runs=found)
+        runner.set_alarm(ALARM, text if len(found) >= MOST else None, agent.id)
