@@ -32,8 +32,8 @@ ANSWERS = {ACCEPT: "succeeded", REJECT: "declined"}  # … and what it ends as
 _TAKEABLE = (
     "job_run r JOIN agent a ON a.id = r.agent_id"
     " WHERE r.state IN ('queued', 'interrupted')"
-    " AND (r.scheduled_for <= :now OR coalesce(r.started_at, r.created_at) > :now)"
-    " AND r.agent_id IN (SELECT value FROM json_each(:agents))"
+    " AND (r.scheduled_for <= ?1 OR coalesce(r.started_at, r.created_at) > ?1)"
+    " AND r.agent_id IN (SELECT value FROM json_each(?2))"
     " AND (r.actor IN ('human', 'agent-tool') OR (a.paused = 0 AND a.enabled = 1))"
     " AND NOT EXISTS (SELECT 1 FROM intent i WHERE i.run_id = r.id)"
     " AND NOT EXISTS (SELECT 1 FROM job_run b WHERE b.agent_id = r.agent_id AND b.state = 'running')"
@@ -104,28 +104,19 @@ def claim(engine: Engine, *, owner: str, now: str, agents: Sequence[str], only: 
 
     `agents` are those that are configured and whose files can be written; `only` is the one run of a command.
     """
-    with sqlite.writing(engine) as connection:
-        row = (
-            connection.exec_driver_sql(
-                "UPDATE job_run SET state = 'running', owner = :owner, fence = fence + 1, attempt = attempt + 1,"  # noqa: S608
-                " started_at = :now, heartbeat_at = :now, error = NULL, why = NULL WHERE id = ("
-                f" SELECT r.id FROM {_TAKEABLE} AND (:only IS NULL OR r.id = :only)"
-                " ORDER BY r.scheduled_for, r.created_at, r.id LIMIT 1) RETURNING *",
-                {"owner": owner, "now": now, "agents": json.dumps(list(agents)), "only": only},
-            )
-            .mappings()
-            .first()
-        )
-    return None if row is None else _run(row)
+    sql = (
+        "UPDATE job_run SET state = 'running', owner = ?3, fence = fence + 1, attempt = attempt + 1,"  # noqa: S608
+        " started_at = ?1, heartbeat_at = ?1, error = NULL, why = NULL WHERE id = ("
+        f" SELECT r.id FROM {_TAKEABLE} AND (?4 IS NULL OR r.id = ?4)"
+        " ORDER BY r.scheduled_for, r.created_at, r.id LIMIT 1) RETURNING *"
+    )
+    rows = sqlite.write(engine, query.mappings, sql, now, tuple(agents), owner, only)
+    return next(map(_run, rows), None)
 
 
 def count_takeable(connection: Connection, now: str, agents: Sequence[str]) -> int:
     """Count the agents that have a run `claim` would take."""
-    total = connection.exec_driver_sql(
-        f"SELECT count(DISTINCT r.agent_id) FROM {_TAKEABLE}",  # noqa: S608
-        {"now": now, "agents": json.dumps(list(agents))},
-    ).scalar_one()
-    return int(total)
+    return query.number(connection, f"SELECT count(DISTINCT r.agent_id) FROM {_TAKEABLE}", now, tuple(agents))  # noqa: S608
 
 
 def finish(

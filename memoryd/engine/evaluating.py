@@ -220,7 +220,11 @@ def conclude(runner: Runner, run: Run, agent: Agent) -> dict[str, Any]:
     told = as_row(of_agent(runner.engine, runner.settings, agent, runner.clock.now(), DAYS))
     now = runner.clock.text()
     with sqlite.writing(runner.engine) as connection:
-        verdicts = [told["verdict"], *_earlier(connection, run)]
+        sql = (
+            "SELECT json_extract(receipt, '$.eval.verdict') FROM job_run WHERE agent_id = ? AND kind = ?"
+            " AND state = 'succeeded' AND id <> ? ORDER BY finished_at DESC, id DESC LIMIT ?"
+        )
+        verdicts = [told["verdict"], *query.column(connection, sql, run.agent_id, KIND, run.id, IN_A_ROW)]
         if verdicts[:IN_A_ROW] == [LOSES] * IN_A_ROW:
             mode = OFF if agent.privacy == "silo" else PROPOSE
             why = f"it has lost {IN_A_ROW} evaluations in a row"
@@ -230,14 +234,6 @@ def conclude(runner: Runner, run: Run, agent: Agent) -> dict[str, Any]:
         elif told["verdict"] != LOSES and told["counted"]:
             let_go(connection, agent.id, dreaming.KIND, now)
     return told
-
-
-def _earlier(connection: Connection, run: Run) -> list[str]:
-    sql = (
-        "SELECT json_extract(receipt, '$.eval.verdict') FROM job_run WHERE agent_id = ? AND kind = ?"
-        " AND state = 'succeeded' AND id <> ? ORDER BY finished_at DESC, id DESC LIMIT ?"
-    )
-    return query.column(connection, sql, run.agent_id, KIND, run.id, IN_A_ROW)
 
 
 def let_go(connection: Connection, agent_id: str, kind: str, now: str) -> bool:

@@ -35,9 +35,8 @@ def rehearse(runner: Runner, run_id: str, workspace: Path) -> dict[str, Any]:
         return told | _question(runner, run, workspace)
     runner.run_next(only=run_id)
     (row,) = sqlite.read(runner.engine, query.mappings, "SELECT * FROM job_run WHERE id = ?", run_id)
-    done = runs.get_run(runner.engine, run_id)
     would = [*_memories(runner, run_id), *_blocks(row["receipt"], workspace)]
-    return told | {"state": done.state, "why": row["why"] or row["error"], "would": would}
+    return told | {"state": row["state"], "why": row["why"] or row["error"], "would": would}
 
 
 def _question(runner: Runner, run: Run, workspace: Path) -> dict[str, Any]:

@@ -21,6 +21,16 @@ if TYPE_CHECKING:
 
 Mark = tuple[str, str, str, int]  # agent, consumer, record id, part
 
+_MARKS = (
+    "SELECT t.agent_id, w.consumer, t.record_id, t.part FROM watermark w"
+    " JOIN turn t ON t.session_id = w.session_id AND t.seq = w.seq"
+)
+# The watermark that a mark asks for, as (session, consumer, seq), where it does not stand there yet.
+_BEHIND = (
+    "SELECT t.session_id, ?2, t.seq FROM turn t"
+    " LEFT JOIN watermark w ON w.session_id = t.session_id AND w.consumer = ?2"
+    " WHERE t.agent_id = ?1 AND t.record_id = ?3 AND t.part = ?4 AND coalesce(w.seq, 0) < t.seq LIMIT 1"
+)
 _RAISE = (
     "INSERT INTO watermark (session_id, consumer, seq, moved_at) VALUES (?, ?, ?, ?)"
     " ON CONFLICT (session_id, consumer) DO UPDATE SET seq = max(seq, excluded.seq)"
@@ -97,29 +107,12 @@ def reconcile(engine: Engine, journal: Journal, now: str) -> None:
     if forgotten := forgotten_in(entries):
         sqlite.write(engine, erasure.know, forgotten)
     with sqlite.reading(engine) as connection:
-        sql = (
-            "SELECT t.agent_id, w.consumer, t.record_id, t.part FROM watermark w"
-            " JOIN turn t ON t.session_id = w.session_id AND t.seq = w.seq"
-        )
-        stored = set(map(tuple, query.rows(connection, sql)))
-        ahead = [row for mark in told - stored if (row := _behind(connection, mark)) is not None]
+        stored = set(map(tuple, query.rows(connection, _MARKS)))
+        ahead = [(*row, now) for mark in told - stored for row in query.rows(connection, _BEHIND, *mark)]
     if ahead:
-        sqlite.write(engine, query.each, _RAISE, [(*row, now) for row in ahead])
+        sqlite.write(engine, query.each, _RAISE, ahead)
     for mark in sorted(stored - told):
         journal.append(entry_of(mark))
-
-
-def _behind(connection: Connection, mark: Mark) -> tuple[str, str, int] | None:
-    """The watermark a journal's entry asks for, as (session, consumer, seq), where it does not stand there yet."""
-    agent, consumer, record_id, part = mark
-    sql = (
-        "SELECT t.session_id, t.seq FROM turn t"
-        " LEFT JOIN watermark w ON w.session_id = t.session_id AND w.consumer = ?"
-        " WHERE t.agent_id = ? AND t.record_id = ? AND t.part = ? AND coalesce(w.seq, 0) < t.seq"
-    )
-    return next(
-        ((row[0], consumer, row[1]) for row in query.rows(connection, sql, consumer, agent, record_id, part)), None
-    )
 
 
 def entry_of(mark: Mark) -> dict[str, Any]:
