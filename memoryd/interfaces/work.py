@@ -358,8 +358,7 @@ def catch_up(settings: Settings, agent: Agent) -> None:
     path = database(settings)
     if not path.exists():
         return
-    with reads.open_reader(path) as reader:
-        known = reads.agreed(reader, agent.id)
+    known = reads.ask(path, reads.agreed, agent.id)
     data = regular.read_in(agent.workspace, CORE_FILE)
     if known == digest_of(data) or (known is None and not data):
         return
@@ -461,8 +460,7 @@ def core_size_if_due(settings: Settings, agent: Agent) -> int | None:
 
 def feedback(settings: Settings, agent: Agent, memory_id: str, verdict: str) -> str:
     """Record a word on a memory; a unique beginning of its id is enough. Returns the id."""
-    with reads.open_reader(database(settings)) as reader:
-        full = str(reads.find_memory(reader, agent.id, memory_id)["id"])
+    full = str(reads.ask(database(settings), reads.find_memory, agent.id, memory_id)["id"])
     with state(settings, agent) as (engine, _):
         feedbacks.give(engine, agent.id, full, verdict, actor=HUMAN, now=Clock().text())
     return full
@@ -545,11 +543,9 @@ def _session_id(engine: Engine, agent_id: str, wanted: str) -> str:
 
 def _nothing(engine: Engine, clock: Clock, agent_id: str, session_id: str | None, kind: str = SLEEP) -> str:
     run_id = queueing.new_run_id(clock)
-    over = 0
-    if session_id is None and kind == SLEEP:
-        over = len(queueing.candidates(engine, agent_id, ended=True))
-    live = "live " if session_id is None and kind == SLEEP else ""
-    why = f"no {live}session has turns past its watermark"
+    is_of_all = session_id is None and kind == SLEEP
+    over = len(queueing.candidates(engine, agent_id, ended=True)) if is_of_all else 0
+    why = f"no {'live ' if is_of_all else ''}session has turns past its watermark"
     if over:
         why += f"; --force takes {counted(over, 'session')} that {'is' if over == 1 else 'are'} over"
     sqlite.write(engine, runs.skip, run_id, agent_id, "manual", clock.text(), why, actor="human", kind=kind)
@@ -578,8 +574,7 @@ def await_read(settings: Settings, agent_id: str, path: str, size: int, until: f
     lock = Lock(settings.state_dir / LOCK)
     while True:
         holder = lock.holder()
-        with reads.open_reader(database(settings)) as reader:
-            read = reads.read_until(reader, agent_id, path)
+        read = reads.ask(database(settings), reads.read_until, agent_id, path)
         if read is not None and read[1] >= size:
             return read[0]
         if holder is None or time.monotonic() >= until:
@@ -613,8 +608,7 @@ def cancel(settings: Settings, run_id: str) -> dict[str, Any]:
 
 def end_session(settings: Settings, session_id: str) -> dict[str, Any]:
     """End a session by hand; what it said since its last sleep is flushed. Returns the run's row, empty if none."""
-    with reads.open_reader(database(settings)) as reader:
-        row = reads.find_session(reader, session_id)
+    row = reads.ask(database(settings), reads.find_session, session_id)
     with _changing(settings) as (engine, _):
         sleeping.end(engine, row["id"])
     if row["parent_id"] is not None:
