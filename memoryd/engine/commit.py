@@ -220,15 +220,12 @@ def _facts_in(edits: Sequence[Edit]) -> list[EditFacts]:
 
 def _learn(connection: Connection, writer: Writer, run: Run, edits: Sequence[EditFacts]) -> learned.Carried:
     """Write what the edits say of facts and the profile."""
-    changes: list[Change] = []
-    refusals: list[Refusal] = []
-    evicted: list[str] = []
-    for edit in edits:
-        done = learned.carry_out(connection, writer, run, edit)
-        changes += done.changes
-        refusals += done.refusals
-        evicted += done.evicted
-    return learned.Carried(tuple(changes), tuple(refusals), tuple(evicted))
+    done = [learned.carry_out(connection, writer, run, edit) for edit in edits]
+    return learned.Carried(
+        tuple(change for one in done for change in one.changes),
+        tuple(refusal for one in done for refusal in one.refusals),
+        tuple(fact_id for one in done for fact_id in one.evicted),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,14 +379,8 @@ def _outcome_json(outcome: Outcome, planned: Preview, appends: Sequence[Mapping[
     receipt["memories_added"] = sum(change.before is None for change in planned.changes)
     if planned.refusals:
         receipt["refused"] = guards.rows(planned.refusals)
-    return {
-        "state": outcome.state,
-        "why": outcome.why,
-        "tokens_in": outcome.tokens_in,
-        "tokens_out": outcome.tokens_out,
-        "receipt": receipt,
-        **outcome.row,
-    }
+    told = {name: getattr(outcome, name) for name in ("state", "why", "tokens_in", "tokens_out")}
+    return {**told, "receipt": receipt, **outcome.row}
 
 
 # --- planning ---------------------------------------------------------------------------------------------------------

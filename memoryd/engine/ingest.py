@@ -511,13 +511,8 @@ class Ingest:
 
     def flush(self) -> None:
         """Store everything read so far."""
+        self.pass_on()
         self.finish()
-        batch, self.batch = self.batch, Batch()
-        if batch.is_empty():
-            return
-        batch.freeze()
-        with self._losing_place(batch):
-            self._store_scanned(batch, self.scrubber.scan(batch.texts(), self.progress))
 
     def pass_on(self) -> None:
         """Hand what was read to the scanner and read on meanwhile; what it was handed before is stored first."""

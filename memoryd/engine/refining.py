@@ -461,8 +461,7 @@ class Refiner:
         """Write what is left to write, and end the run."""
         outcome = self._outcome(state, why, receipt, claims)
         self.runner.note_guards(self.run, committing.commit(self.writer, self.run, edits, outcome, revise=revise))
-        run = self.run
-        self.runner.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=state, why=why)
+        self.runner.log_end(self.run, state, why)
 
     def note(self, session: Session, done: Tally, after: int, how: str | None) -> Operate:
         """The entry of the journal that tells the agent of it."""

@@ -642,16 +642,7 @@ class Runner:
         self._clear_alarms_of(run)
         if run.kind == ledger_runs.ROLLBACK and outcome.state == "succeeded":
             self.set_alarm(EMPTIED, None, run.agent_id)
-        self.log.info(
-            "run finished",
-            run=run.id,
-            kind=run.kind,
-            agent=run.agent_id,
-            state=outcome.state,
-            why=outcome.why,
-            files=list(done.files),
-            memories=done.memories,
-        )
+        self.log_end(run, outcome.state, outcome.why, files=list(done.files), memories=done.memories)
         if receipt.get("on_summary"):
             self._tell(run.id, run.agent_id, run.session_id, "\n".join(block.body for block in blocks))
 
@@ -679,7 +670,7 @@ class Runner:
         why = "; ".join(part for part in ("waits for an answer", outcome.why) if part)
         proposing.store(writer, run, drafted, replace(outcome, why=why, receipt=receipt), notes)
         self._clear_alarms_of(run)
-        self.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=runs.PROPOSED)
+        self.log_end(run, runs.PROPOSED)
         return True
 
     def note_guards(self, run: Run, done: committing.Committed) -> None:
@@ -746,20 +737,18 @@ class Runner:
         error: str | None = None,
         receipt: Mapping[str, Any] | None = None,
     ) -> bool:
-        spent = spend.spent_by_run(self.engine, run.id)
-        values: dict[str, Any] = {
-            "why": why,
-            "error": error,
-            "tokens_in": spent.tokens_in,
-            "tokens_out": spent.tokens_out,
-        }
+        values: dict[str, Any] = {"why": why, "error": error} | spend.spent_by_run(self.engine, run.id)._asdict()
         with sqlite.writing(self.engine) as connection:
             # What a run did before it failed stays told.
             values["receipt"] = dict(receipt) if receipt is not None else runs.receipt(connection, run.id)
             ended = runs.finish(connection, run, state=state, now=self.clock.text(), values=values)
         if ended:
-            self.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=state, why=why)
+            self.log_end(run, state, why)
         return ended
+
+    def log_end(self, run: Run, state: str, why: str | None = None, **more: object) -> None:
+        """Write to the log how a run ended."""
+        self.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=state, why=why, **more)
 
     def _failed(self, run: Run, error: Exception) -> None:
         text = error_text(error)
