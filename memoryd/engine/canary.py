@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 KIND = "canary"
 TOKENS = 30_000  # reserved for one: a session of two messages asked about twice, with room for a model that thinks
 MOST_GROUNDED = 3  # in a row that the models' budget leaves nothing for
+QUESTION = "when was the northern warehouse bought"  # what a later session would look for
 _DAYS = 2  # it may be said before midnight and dreamt of after it
 
 
@@ -70,7 +71,7 @@ class SpentError(MemorydError):
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What is said, what is asked, and the name that tells that it was found."""
+    """What is said, and the name that tells that it was found."""
 
     name: str
     day: date
@@ -81,11 +82,6 @@ class Fact:
         user = f"The northern warehouse {self.name} was bought on {self.day}."
         assistant = f"Noted: the northern warehouse {self.name} was bought on {self.day}."
         return [{"role": "user", "content": user}, {"role": "assistant", "content": assistant}]
-
-    @property
-    def question(self) -> str:
-        """What a later session would look for."""
-        return "when was the northern warehouse bought"
 
 
 def fact_of(run_id: str, day: date) -> Fact:
@@ -242,7 +238,7 @@ def _dream(shadow: Shadow, fact: Fact) -> None:
 
 
 def _search(shadow: Shadow, fact: Fact) -> None:
-    hits = shadow.recall.search(shadow.settings.agents[0], fact.question)
+    hits = shadow.recall.search(shadow.settings.agents[0], QUESTION)
     if not any(fact.name in hit.snippet for hit in hits if hit.path == CORE_FILE):
         raise FallenError("search", f"it is not among {len(hits)} hits")
 
