@@ -234,11 +234,10 @@ def recover_orphans(engine: Engine, *, alive: Callable[[str], bool], attempts: i
 
 def get_run(engine: Engine, run_id: str) -> Run:
     """Read one run."""
-    with sqlite.reading(engine) as connection:
-        row = query.run(connection, "SELECT * FROM job_run WHERE id = ?", run_id).mappings().first()
-    if row is None:
+    rows = sqlite.read(engine, query.mappings, "SELECT * FROM job_run WHERE id = ?", run_id)
+    if not rows:
         raise LookupError(run_id)
-    return _run(row)
+    return _run(rows[0])
 
 
 def has_intent(connection: Connection, run_id: str) -> bool:

@@ -69,16 +69,16 @@ def _first_step(runner: Runner, run: Run, workspace: Path) -> tuple[object, Call
 
 def _memories(runner: Runner, run_id: str) -> list[dict[str, Any]]:
     """What would happen to memories and the profile, in order."""
-    with sqlite.reading(runner.engine) as connection:
-        sql = (
-            "SELECT a.operation, m.kind, m.content FROM audit a JOIN memory m ON m.id = a.memory_id"
-            " WHERE a.run_id = ? ORDER BY a.id"
-        )
-        rows = query.rows(connection, sql, run_id)
-        sql = "SELECT section, text FROM profile_section WHERE run_id = ? ORDER BY section"
-        sections = query.rows(connection, sql, run_id)
-    told = [{"what": operation, "where": kind, "content": content} for operation, kind, content in rows]
-    return [*told, *({"what": "rewrite", "where": f"profile {name}", "content": text} for name, text in sections)]
+    memories = (
+        'SELECT a.operation AS what, m.kind AS "where", m.content FROM audit a JOIN memory m ON m.id = a.memory_id'
+        " WHERE a.run_id = ? ORDER BY a.id"
+    )
+    sections = (
+        "SELECT 'rewrite' AS what, 'profile ' || section AS \"where\", text AS content FROM profile_section"
+        " WHERE run_id = ? ORDER BY section"
+    )
+    found = [row for sql in (memories, sections) for row in sqlite.read(runner.engine, query.mappings, sql, run_id)]
+    return [dict(row) for row in found]
 
 
 def _blocks(receipt: str, workspace: Path) -> list[dict[str, Any]]:

@@ -264,8 +264,8 @@ class Runner:
 
     def abandon(self) -> list[str]:
         """Give runs that are still going back to the queue, for the next start; their late results are refused."""
-        given = [run for run in list(self.active.values()) if runs.interrupt(self.engine, run, self.clock.text())]
-        return [run.id for run in given]
+        active = list(self.active.values())
+        return [run.id for run in active if runs.interrupt(self.engine, run, self.clock.text())]
 
     def run_next(self, only: str | None = None) -> Run | None:
         """Take one due run and carry it out; None where nothing is due."""
@@ -660,8 +660,8 @@ class Runner:
             return False
         self.go_on(run)
         if run.session_id is None and not run.options.get("force"):
-            with sqlite.reading(self.engine) as connection:
-                rejected = runs.rejected_like(connection, run.agent_id, run.kind, drafted.row["input_hash"] or "")
+            made_from = drafted.row["input_hash"] or ""
+            rejected = sqlite.read(self.engine, runs.rejected_like, run.agent_id, run.kind, made_from)
             if rejected is not None:  # what came of the same input, and nobody has asked for it again
                 self._end(run, "skipped", why=rejection.told(rejected))
                 return True

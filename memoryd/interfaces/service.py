@@ -84,14 +84,9 @@ def program() -> list[str]:
     """The `memoryd` command, by absolute paths, closed against modules of the current folder and the environment."""
     if not Path(sys.executable or "").is_absolute():
         raise StateError("this interpreter does not say where it is", hint="call memoryd by its absolute path")
-    return [sys.executable, *_isolation(), "-m", "memoryd"]
-
-
-def _isolation() -> list[str]:
-    """-I leaves out the user's site folder; an installation that lies in it gets the rest of -I."""
-    own = Path(memoryd.__file__)
-    is_users = bool(site.ENABLE_USER_SITE) and own.is_relative_to(site.getusersitepackages())
-    return ["-E", "-P"] if is_users else ["-I"]
+    # -I leaves out the user's site folder; an installation that lies in it gets the rest of -I.
+    is_users = bool(site.ENABLE_USER_SITE) and Path(memoryd.__file__).is_relative_to(site.getusersitepackages())
+    return [sys.executable, *(["-E", "-P"] if is_users else ["-I"]), "-m", "memoryd"]
 
 
 # --- systemd ----------------------------------------------------------------------------------------------------------
