@@ -75,8 +75,8 @@ def own_bullets(
 
 def own_texts(connection: Connection, agent_id: str, since: str, texts: Collection[str]) -> set[str]:
     """Return those of some texts, in normal form, that a tool call of the agent's holds."""
-    calls = query.column(connection, _ABOUT_MEMORY, agent_id, since)
-    return {text for call in calls for text in _holds(_given(call), texts)}
+    calls = query.run(connection, _ABOUT_MEMORY, agent_id, since)  # one at a time: a busy day has many
+    return {text for (call,) in calls for text in _holds(_given(call), texts)}
 
 
 def was_working(connection: Connection, agent_id: str, since: str, until: str) -> bool:
