@@ -329,17 +329,13 @@ class Loop:
 
     def _feed(self) -> None:
         """Feed the watchdog: called after each look at a transcript or session, and where a turn has done all."""
-        self.readiness.progress(self._probe)
+        self.readiness.progress(lambda: sqlite.read(self.app.engine, query.exists, "SELECT 1 FROM daemon"))
 
     def _go_on(self) -> None:
         """Between two looks: a turn with a thousand of them takes long, and no run waits for its end."""
         self._feed()
         if not self.stop_asked:
             self._launch(self.clock.monotonic())
-
-    def _probe(self) -> None:
-        with sqlite.reading(self.app.engine) as connection:
-            query.exists(connection, "SELECT 1 FROM daemon")
 
     def _tell_manager(self) -> None:
         if self.stop_asked or not self.readiness.is_heard:
@@ -453,8 +449,7 @@ class Loop:
         if not self.queue.is_due(now) and not any(worked):
             return
         runner = self.app.runner
-        with sqlite.reading(self.app.engine) as connection:
-            due = runs.count_takeable(connection, self.clock.text(), runner.takeable_agents())
+        due = sqlite.read(self.app.engine, runs.count_takeable, self.clock.text(), runner.takeable_agents())
         for _ in range(min(due, self.app.settings.jobs.workers - len(self.running))):
             future = self.pool.submit(runner.run_next)
             future.add_done_callback(lambda _: self.wake.set())
@@ -544,9 +539,8 @@ class Loop:
 
     def _note_watching(self) -> None:
         self._set_scan()
-        with sqlite.writing(self.app.engine) as connection:
-            sql = "UPDATE daemon SET watching = ?, watching_note = ?"
-            query.run(connection, sql, self.watcher.watching, self.watcher.polling_why)
+        sql = "UPDATE daemon SET watching = ?, watching_note = ?"
+        sqlite.write(self.app.engine, query.run, sql, self.watcher.watching, self.watcher.polling_why)
 
     def _check_database_file(self) -> None:
         try:
@@ -564,17 +558,12 @@ class Loop:
         """Ingest pauses over a full or failing disk and says so; nothing is lost, the transcripts wait."""
         if well == self.disk_is_well:
             return
-        now = self.clock.text()
         if not well:
             self.app.log.error("ingest paused", why="the state folder cannot be written")
             self.scan.at = self.clock.monotonic() + TICK_SECONDS
         text = "the state folder cannot be written; ingest waits"
         try:
-            with sqlite.writing(self.app.engine) as connection:
-                if well:
-                    alarms.clear_alarm(connection, kind=alarming.DISK, now=now)
-                else:
-                    alarms.raise_alarm(connection, kind=alarming.DISK, text=text, now=now)
+            alarms.set_alarm(self.app.engine, alarming.DISK, None if well else text, self.clock.text())
         except Exception as error:  # noqa: BLE001 - a disk that takes no alarm is what it would be about
             self.app.log.warning("alarm not stored", kind=alarming.DISK, error_type=type(error).__name__)
             if well:
@@ -603,11 +592,9 @@ class Loop:
             trust.require(fresh)
         except MemorydError as error:
             app.log.error("configuration not reloaded", why=str(error))  # noqa: TRY400 - the error says where
-            with sqlite.writing(app.engine) as connection:
-                alarms.raise_alarm(connection, kind=alarming.CONFIG, text=str(error), now=self.clock.text())
+            alarms.set_alarm(app.engine, alarming.CONFIG, str(error), self.clock.text())
             return
-        with sqlite.writing(app.engine) as connection:
-            alarms.clear_alarm(connection, kind=alarming.CONFIG, now=self.clock.text())
+        alarms.set_alarm(app.engine, alarming.CONFIG, None, self.clock.text())
         app.settings = app.runner.settings = fresh
         app.recall = replace(
             app.recall,

@@ -67,8 +67,7 @@ def clear_alarm(connection: Connection, *, kind: str, now: str, agent_id: str = 
 
 def set_alarm(engine: Engine, kind: str, text: str | None, now: str, agent_id: str = "", subject: str = "") -> bool:
     """Keep an alarm open with this text, or closed without one; True where it was opened. Only a change is written."""
-    with sqlite.reading(engine) as connection:
-        was = query.text(connection, f"SELECT text FROM alarm {_OPEN}", kind, agent_id, subject)  # noqa: S608
+    was = sqlite.read(engine, query.text, f"SELECT text FROM alarm {_OPEN}", kind, agent_id, subject)  # noqa: S608
     if was == text:
         return False
     with sqlite.writing(engine) as connection:

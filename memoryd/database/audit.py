@@ -36,9 +36,8 @@ def append(connection: Connection, events: Sequence[Event], texts: Mapping[str, 
     last = query.text(connection, "SELECT hash FROM audit WHERE agent_id = ? ORDER BY id DESC LIMIT 1", agent_id)
     last_id = query.number(connection, "SELECT max(id) FROM audit")
     linked = audit.link(events, last_hash=last, first_id=last_id + 1)
-    connection.exec_driver_sql(_INSERT, [tuple(one) for one in linked])
-    if texts:
-        connection.exec_driver_sql("INSERT OR IGNORE INTO content (sha256, text) VALUES (?, ?)", list(texts.items()))
+    query.each(connection, _INSERT, linked)
+    query.each(connection, "INSERT OR IGNORE INTO content (sha256, text) VALUES (?, ?)", texts.items())
 
 
 def record(

@@ -171,10 +171,8 @@ def _keep_keys(connection: Connection, cuts: Iterable[tuple[RowMapping, str, str
             lines = Counter(old.split("\n")) - Counter(new.split("\n"))
             keys = [now_file.line_key(Role(row["role"]), line) for line in lines.elements() if line.strip()]
         found.update((row["session_id"], key, row["agent_id"]) for key in keys)
-    if found:
-        connection.exec_driver_sql(
-            f"{_KEEP} DO UPDATE SET times = times + excluded.times", [(*key, times) for key, times in found.items()]
-        )
+    rows = ((*key, times) for key, times in found.items())
+    query.each(connection, f"{_KEEP} DO UPDATE SET times = times + excluded.times", rows)
 
 
 def text_key(role: str, at: str | None, text: str) -> str:
@@ -199,8 +197,7 @@ def forgotten(connection: Connection) -> Forgotten:
 def know(connection: Connection, told: Forgotten) -> None:
     """Learn what another database had forgotten; what is known already stays as it is."""
     rows = [(session, key, agent, times) for (agent, session), keys in told.items() for key, times in keys.items()]
-    if rows:
-        connection.exec_driver_sql(f"{_KEEP} DO NOTHING", rows)
+    query.each(connection, f"{_KEEP} DO NOTHING", rows)
 
 
 def forgotten_of(connection: Connection, session_id: str) -> Counter[str]:

@@ -108,9 +108,7 @@ def buried(connection: Connection, agent_id: str) -> dict[str, str]:
 def write(connection: Connection, states: Iterable[Memory]) -> None:
     """Make rows what these memories are; of one named twice the last state stands."""
     last = {memory.id: memory for memory in states}.values()
-    values = [_values(memory) for memory in last]
-    if values:
-        connection.exec_driver_sql(_WRITE, values)
+    query.each(connection, _WRITE, map(_values, last))
 
 
 class Taken:

@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from sqlalchemy import Connection, CursorResult, RowMapping
 
@@ -49,6 +49,12 @@ def text(connection: Connection, sql: str, *values: object) -> str | None:
     """Return the first column of the first row as a text; None where there is none."""
     found: str | None = run(connection, sql, *values).scalar()
     return found
+
+
+def each(connection: Connection, sql: str, values: Iterable[tuple[object, ...]]) -> None:
+    """Run a statement once for each group of values."""
+    if listed := list(values):
+        connection.exec_driver_sql(sql, listed)
 
 
 def changed(connection: Connection, sql: str, *values: object) -> bool:

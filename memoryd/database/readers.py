@@ -44,12 +44,10 @@ def keep_test(connection: Connection, endpoint: str, model: str, version: str, r
 
 def share(source: Engine, target: Engine) -> None:
     """Copy the tests that one installation has made to another, so that no model is tested twice."""
-    with sqlite.reading(source) as connection:
-        rows = [tuple(row) for row in query.rows(connection, "SELECT * FROM reader")]
+    rows = [tuple(row) for row in sqlite.read(source, query.rows, "SELECT * FROM reader")]
     if rows:
-        with sqlite.writing(target) as connection:
-            marks = ", ".join("?" * len(rows[0]))
-            connection.exec_driver_sql(f"INSERT OR REPLACE INTO reader VALUES ({marks})", rows)  # noqa: S608
+        sql = f"INSERT OR REPLACE INTO reader VALUES ({', '.join('?' * len(rows[0]))})"  # noqa: S608
+        sqlite.write(target, query.each, sql, rows)
 
 
 def verdicts(connection: Connection, agent_id: str, keys: Sequence[str]) -> dict[str, str]:
@@ -60,8 +58,5 @@ def verdicts(connection: Connection, agent_id: str, keys: Sequence[str]) -> dict
 
 def keep_verdicts(connection: Connection, agent_id: str, found: Mapping[str, str], at: str) -> None:
     """Store the verdicts on an agent's questions, by key."""
-    if found:
-        connection.exec_driver_sql(
-            'INSERT OR REPLACE INTO verdict (agent_id, "key", verdict, read_at) VALUES (?, ?, ?, ?)',
-            [(agent_id, key, verdict, at) for key, verdict in found.items()],
-        )
+    sql = 'INSERT OR REPLACE INTO verdict (agent_id, "key", verdict, read_at) VALUES (?, ?, ?, ?)'
+    query.each(connection, sql, ((agent_id, key, verdict, at) for key, verdict in found.items()))

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import cache
 from hashlib import sha256
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from memoryd.database.library import BUSY_TIMEOUT_MS, file_id, file_uri, library
 from memoryd.errors import NotFoundError, StateError
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import RowMapping
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Row = dict[str, Any]
 
 
@@ -73,6 +75,12 @@ def open_reader(path: Path) -> AbstractContextManager[Reader]:
         StateError: it cannot be read, or another version of memoryd wrote it; NotMadeError where there is none yet.
     """
     return KeptReader(path).reading()
+
+
+def ask(path: Path, question: Callable[Concatenate[Reader, P], T], *args: P.args, **named: P.kwargs) -> T:
+    """Return the answer to one question, in a read transaction of its own; raises as `open_reader`."""
+    with open_reader(path) as reader:
+        return question(reader, *args, **named)
 
 
 class KeptReader:
@@ -447,9 +455,9 @@ def audit_upto(reader: Reader, audit_id: int, agent_id: str | None) -> tuple[int
 
 
 def states_of_run(reader: Reader, run_id: str) -> list[Row]:
-    """What a run has changed, in order: `memory_id`, and its states `before` and `after`; None for none or erased."""
+    """What a run has changed, in order, and its states `before` and `after`; None for none or erased."""
     return reader.rows(
-        'SELECT a.memory_id, b.text AS "before", c.text AS "after" FROM audit a'
+        'SELECT a.memory_id, a.operation, b.text AS "before", c.text AS "after" FROM audit a'
         ' LEFT JOIN content b ON b.sha256 = a."before" LEFT JOIN content c ON c.sha256 = a."after"'
         " WHERE a.run_id = ? ORDER BY a.id",
         run_id,

@@ -32,8 +32,8 @@ ANSWERS = {ACCEPT: "succeeded", REJECT: "declined"}  # … and what it ends as
 _TAKEABLE = (
     "job_run r JOIN agent a ON a.id = r.agent_id"
     " WHERE r.state IN ('queued', 'interrupted')"
-    " AND (r.scheduled_for <= :now OR coalesce(r.started_at, r.created_at) > :now)"
-    " AND r.agent_id IN (SELECT value FROM json_each(:agents))"
+    " AND (r.scheduled_for <= ?1 OR coalesce(r.started_at, r.created_at) > ?1)"
+    " AND r.agent_id IN (SELECT value FROM json_each(?2))"
     " AND (r.actor IN ('human', 'agent-tool') OR (a.paused = 0 AND a.enabled = 1))"
     " AND NOT EXISTS (SELECT 1 FROM intent i WHERE i.run_id = r.id)"
     " AND NOT EXISTS (SELECT 1 FROM job_run b WHERE b.agent_id = r.agent_id AND b.state = 'running')"
@@ -104,28 +104,19 @@ def claim(engine: Engine, *, owner: str, now: str, agents: Sequence[str], only: 
 
     `agents` are those that are configured and whose files can be written; `only` is the one run of a command.
     """
-    with sqlite.writing(engine) as connection:
-        row = (
-            connection.exec_driver_sql(
-                "UPDATE job_run SET state = 'running', owner = :owner, fence = fence + 1, attempt = attempt + 1,"  # noqa: S608
-                " started_at = :now, heartbeat_at = :now, error = NULL, why = NULL WHERE id = ("
-                f" SELECT r.id FROM {_TAKEABLE} AND (:only IS NULL OR r.id = :only)"
-                " ORDER BY r.scheduled_for, r.created_at, r.id LIMIT 1) RETURNING *",
-                {"owner": owner, "now": now, "agents": json.dumps(list(agents)), "only": only},
-            )
-            .mappings()
-            .first()
-        )
-    return None if row is None else _run(row)
+    sql = (
+        "UPDATE job_run SET state = 'running', owner = ?3, fence = fence + 1, attempt = attempt + 1,"  # noqa: S608
+        " started_at = ?1, heartbeat_at = ?1, error = NULL, why = NULL WHERE id = ("
+        f" SELECT r.id FROM {_TAKEABLE} AND (?4 IS NULL OR r.id = ?4)"
+        " ORDER BY r.scheduled_for, r.created_at, r.id LIMIT 1) RETURNING *"
+    )
+    rows = sqlite.write(engine, query.mappings, sql, now, tuple(agents), owner, only)
+    return next(map(_run, rows), None)
 
 
 def count_takeable(connection: Connection, now: str, agents: Sequence[str]) -> int:
     """Count the agents that have a run `claim` would take."""
-    total = connection.exec_driver_sql(
-        f"SELECT count(DISTINCT r.agent_id) FROM {_TAKEABLE}",  # noqa: S608
-        {"now": now, "agents": json.dumps(list(agents))},
-    ).scalar_one()
-    return int(total)
+    return query.number(connection, f"SELECT count(DISTINCT r.agent_id) FROM {_TAKEABLE}", now, tuple(agents))  # noqa: S608
 
 
 def finish(
@@ -179,23 +170,20 @@ def receipt(connection: Connection, run_id: str) -> dict[str, Any]:
 def put_back(engine: Engine, run: Run, *, state: str, due: str, error: str, refund: bool) -> bool:
     """Give a run back to the queue after a failure; `refund` where the attempt does not count."""
     sets = "state = ?, scheduled_for = ?, error = ?, owner = NULL, attempt = attempt - ?"
-    with sqlite.writing(engine) as connection:
-        return _change(connection, run, sets, state, due, error, int(refund))
+    return sqlite.write(engine, _change, run, sets, state, due, error, int(refund))
 
 
 def block(engine: Engine, run: Run, *, due: str, why: str) -> bool:
     """Set a running run aside, uncounted, until somebody has mended what it needs; it is looked at again at `due`."""
     sets = "state = 'blocked', scheduled_for = ?, why = ?, owner = NULL, attempt = attempt - 1"
-    with sqlite.writing(engine) as connection:
-        return _change(connection, run, sets, due, why)
+    return sqlite.write(engine, _change, run, sets, due, why)
 
 
 def unblock(engine: Engine, now: str, *, due_only: bool) -> int:
     """Queue blocked runs again: those whose time has come, or all where there is reason to hope. Returns how many."""
     which, limit = "state = 'blocked' AND scheduled_for <= ?", now if due_only else "9999"
-    with sqlite.reading(engine) as connection:
-        if not query.exists(connection, f"SELECT 1 FROM job_run WHERE {which} LIMIT 1", limit):  # noqa: S608
-            return 0
+    if not sqlite.read(engine, query.exists, f"SELECT 1 FROM job_run WHERE {which} LIMIT 1", limit):  # noqa: S608
+        return 0
     with sqlite.writing(engine) as connection:
         sql = f"UPDATE job_run SET state = 'queued', scheduled_for = ? WHERE {which}"  # noqa: S608
         return query.run(connection, sql, now, limit).rowcount
@@ -203,27 +191,22 @@ def unblock(engine: Engine, now: str, *, due_only: bool) -> int:
 
 def heartbeat(engine: Engine, run_ids: Sequence[str], now: str) -> None:
     """Record that these running runs are alive."""
-    if not run_ids:
-        return
-    with sqlite.writing(engine) as connection:
-        connection.exec_driver_sql(
-            "UPDATE job_run SET heartbeat_at = ? WHERE id = ? AND state = 'running'",
-            [(now, run_id) for run_id in run_ids],
-        )
+    if run_ids:
+        sql = "UPDATE job_run SET heartbeat_at = ? WHERE id = ? AND state = 'running'"
+        sqlite.write(engine, query.each, sql, [(now, run_id) for run_id in run_ids])
 
 
 def release_lost(engine: Engine, *, owner: str, active: Sequence[str], now: str) -> list[str]:
     """Give back rows that say this process runs them though it does not; returns their ids."""
     lost = "state = 'running' AND owner = ? AND id NOT IN (SELECT value FROM json_each(?))"
-    with sqlite.reading(engine) as connection:
-        ids = query.column(connection, f"SELECT id FROM job_run WHERE {lost}", owner, active)  # noqa: S608
+    ids = sqlite.read(engine, query.column, f"SELECT id FROM job_run WHERE {lost}", owner, active)  # noqa: S608
     if ids:
-        with sqlite.writing(engine) as connection:
-            connection.exec_driver_sql(
-                "UPDATE job_run SET state = 'interrupted', owner = NULL, scheduled_for = ?, error = ?"
-                " WHERE id = ? AND state = 'running' AND owner = ?",
-                [(now, "how it ended could not be recorded", run_id, owner) for run_id in ids],
-            )
+        sql = (
+            "UPDATE job_run SET state = 'interrupted', owner = NULL, scheduled_for = ?, error = ?"
+            " WHERE id = ? AND state = 'running' AND owner = ?"
+        )
+        why = "how it ended could not be recorded"
+        sqlite.write(engine, query.each, sql, [(now, why, run_id, owner) for run_id in ids])
     return ids
 
 
@@ -251,11 +234,10 @@ def recover_orphans(engine: Engine, *, alive: Callable[[str], bool], attempts: i
 
 def get_run(engine: Engine, run_id: str) -> Run:
     """Read one run."""
-    with sqlite.reading(engine) as connection:
-        row = query.run(connection, "SELECT * FROM job_run WHERE id = ?", run_id).mappings().first()
-    if row is None:
+    rows = sqlite.read(engine, query.mappings, "SELECT * FROM job_run WHERE id = ?", run_id)
+    if not rows:
         raise LookupError(run_id)
-    return _run(row)
+    return _run(rows[0])
 
 
 def has_intent(connection: Connection, run_id: str) -> bool:
@@ -322,8 +304,7 @@ def withdraw(connection: Connection, run_id: str, now: str, why: str) -> None:
 def is_cancelled(engine: Engine, run: Run) -> bool:
     """Say whether a person asked this running run to stop."""
     sql = "SELECT 1 FROM job_run WHERE id = ? AND fence = ? AND NOT cancel_requested"
-    with sqlite.reading(engine) as connection:
-        return not query.exists(connection, sql, run.id, run.fence)
+    return not sqlite.read(engine, query.exists, sql, run.id, run.fence)
 
 
 def gave_up_at(connection: Connection, key: str, since: str) -> str | None:
@@ -357,20 +338,17 @@ def wait_for_more(
 
 def heed_cancel(engine: Engine, run: Run) -> bool:
     """Take it that a person asked this run to stop: it ends what it does in good order; False where nobody did."""
-    with sqlite.writing(engine) as connection:
-        return _change(connection, run, "cancel_requested = 0", also=" AND cancel_requested = 1")
+    return sqlite.write(engine, _change, run, "cancel_requested = 0", also=" AND cancel_requested = 1")
 
 
 def forget_reply(engine: Engine, run: Run) -> None:
     """Forget an answer that cannot be used, so that the next attempt asks anew."""
-    with sqlite.writing(engine) as connection:
-        _change(connection, run, "reply = NULL")
+    sqlite.write(engine, _change, run, "reply = NULL")
 
 
 def pin(engine: Engine, run: Run, options: Mapping[str, Any]) -> None:
     """Settle what a run is about, so that a later attempt asks the same question."""
-    with sqlite.writing(engine) as connection:
-        _change(connection, run, "options = ?", _json({**run.options, **options}), states=STATES)
+    sqlite.write(engine, _change, run, "options = ?", _json({**run.options, **options}), states=STATES)
 
 
 def prune(connection: Connection, before: str) -> int:
@@ -399,8 +377,7 @@ def prune(connection: Connection, before: str) -> int:
 def keep_refused(engine: Engine, run: Run, text: str) -> None:
     """Keep a reply that was refused, for a person who looks why: the newest one, its first 64 Ki characters."""
     storable = text[:REFUSED_CHARACTERS].encode("utf-8", "replace").decode()  # a lone surrogate is no text to SQLite
-    with sqlite.writing(engine) as connection:
-        _change(connection, run, "refused = ?", storable, states=STATES)
+    sqlite.write(engine, _change, run, "refused = ?", storable, states=STATES)
 
 
 def hurry(engine: Engine, run_id: str, now: str) -> None:
@@ -410,8 +387,7 @@ def hurry(engine: Engine, run_id: str, now: str) -> None:
         " state = CASE state WHEN 'blocked' THEN 'queued' ELSE state END"
         " WHERE id = ? AND state IN ('queued', 'interrupted', 'blocked')"
     )
-    with sqlite.writing(engine) as connection:
-        query.run(connection, sql, now, run_id)
+    sqlite.write(engine, query.run, sql, now, run_id)
 
 
 def put_off(engine: Engine, run_id: str, due: str, *, longest: float) -> None:
@@ -420,8 +396,7 @@ def put_off(engine: Engine, run_id: str, due: str, *, longest: float) -> None:
         "UPDATE job_run SET scheduled_for = min(?, strftime('%Y-%m-%dT%H:%M:%fZ', created_at, ? || ' seconds'))"
         " WHERE id = ? AND state = 'queued' AND attempt = 0 AND actor <> 'human'"
     )
-    with sqlite.writing(engine) as connection:
-        query.run(connection, sql, due, longest, run_id)
+    sqlite.write(engine, query.run, sql, due, longest, run_id)
 
 
 def make_due(connection: Connection, kind: str, now: str) -> list[str]:
@@ -448,8 +423,7 @@ def give_text(connection: Connection, run_id: str, text: str) -> None:
 
 def given_text(engine: Engine, run: Run) -> str | None:
     """Read what is kept for a run: what it is to write, or the answers it got, in whichever attempt."""
-    with sqlite.reading(engine) as connection:
-        return query.text(connection, "SELECT reply FROM job_run WHERE id = ?", run.id)
+    return sqlite.read(engine, query.text, "SELECT reply FROM job_run WHERE id = ?", run.id)
 
 
 def untold(connection: Connection, limit: int) -> list[tuple[str, str, str | None, list[dict[str, Any]]]]:
@@ -465,8 +439,7 @@ def untold(connection: Connection, limit: int) -> list[tuple[str, str, str | Non
 def note_on_receipt(engine: Engine, run_id: str, key: str, value: str) -> None:
     """Add what is known only after the commit to a finished run's receipt."""
     sql = "UPDATE job_run SET receipt = json_set(receipt, '$.' || ?, ?) WHERE id = ?"
-    with sqlite.writing(engine) as connection:
-        query.run(connection, sql, key, value, run_id)
+    sqlite.write(engine, query.run, sql, key, value, run_id)
 
 
 def slot_is_used(connection: Connection, slot: str) -> bool:

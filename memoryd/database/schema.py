@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import secrets
+from dataclasses import dataclass, replace
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from memoryd.database import first_entries, sqlite
+from memoryd.database import audit, memories, query, sqlite
 from memoryd.database.library import library
 from memoryd.errors import StateError
+from memoryd.ledger.audit import events_of
+from memoryd.ledger.memory import draw_salt
+from memoryd.ledger.operation import Change
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,8 +25,27 @@ _SIDE_FILES = ("", "-wal", "-shm")
 # PERM BUSY LOCKED NOMEM READONLY IOERR FULL CANTOPEN PROTOCOL AUTH. Such a file is not moved from under its user.
 _NOT_DAMAGE = frozenset({3, 5, 6, 7, 8, 10, 13, 14, 15, 23})
 _READONLY = 8
+_LATER = {"note": None, "lost": None}  # columns that the table of memories gets by later migrations
+
+
+def _write_first_entries(connection: Connection) -> None:
+    """Give each memory its salt and the audit entry that says how it began; part of the migration's transaction.
+
+    The entry's time is that of the memory, so that the audit of a day shows what was remembered on it.
+    """
+    for row in query.mappings(connection, "SELECT * FROM memory ORDER BY agent_id, created_at, id"):
+        try:
+            memory = replace(memories.of_row({**_LATER, **row}), salt=draw_salt(lambda: secrets.token_hex(4)))
+        except (ValueError, StateError):
+            continue  # no memory that any version wrote: it is left alone, and verify names it
+        change, at = Change("add", memory.id, None, memory), memory.created_at
+        # The table has no later column yet, so that the row is not written as memories are now.
+        query.run(connection, "UPDATE memory SET salt = ? WHERE id = ?", memory.salt, memory.id)
+        audit.append(connection, *events_of([change], at=at, agent_id=memory.agent_id, actor="memoryd", run_id=None))
+
+
 # What a migration needs besides its SQL, in the same transaction: the audit's hashes cannot be made there.
-_FILLS = {5: first_entries.write}
+_FILLS = {5: _write_first_entries}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +81,7 @@ def migrate(engine: Engine) -> int:
     """
     steps = migrations()
     newest = steps[-1].number
-    with sqlite.reading(engine) as connection:
-        number = _number(connection)
+    number = sqlite.read(engine, query.number, "PRAGMA user_version")
     if number > newest:
         engine.dispose()
         raise StateError(
@@ -69,7 +91,7 @@ def migrate(engine: Engine) -> int:
         )
     for step in steps:
         with sqlite.writing(engine) as connection:
-            if _number(connection) >= step.number:
+            if query.number(connection, "PRAGMA user_version") >= step.number:
                 continue
             for statement in step.statements:
                 connection.exec_driver_sql(statement)
@@ -77,10 +99,6 @@ def migrate(engine: Engine) -> int:
                 _FILLS[step.number](connection)
             connection.exec_driver_sql(f"PRAGMA user_version = {step.number}")
     return newest
-
-
-def _number(connection: Connection) -> int:
-    return int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,5 +72,5 @@ def of_day(connection: Connection, day: str) -> int:
 def spent_by_run(engine: Engine, run_id: str) -> Spent:
     """Sum the settled calls of a run, of all of its attempts."""
     sql = "SELECT coalesce(sum(tokens_in), 0), coalesce(sum(tokens_out), 0) FROM spend WHERE run_id = ?"
-    with sqlite.reading(engine) as connection:
-        return Spent(*query.run(connection, sql, run_id).one())
+    (row,) = sqlite.read(engine, query.rows, sql, run_id)
+    return Spent(*row)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import URL, create_engine, event
 
@@ -13,12 +13,14 @@ from memoryd.database.library import BUSY_TIMEOUT_MS, file_uri, library
 from memoryd.errors import StateError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from sqlalchemy import Connection, Engine
 
 LOG_PATIENCE_MS = 100
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def connect(path: Path) -> Engine:
@@ -123,3 +125,15 @@ def reading(engine: Engine) -> Iterator[Connection]:
     """Open one read transaction: every query in it sees the same state."""
     with engine.connect() as connection, connection.begin():
         yield connection
+
+
+def read(engine: Engine, query: Callable[Concatenate[Connection, P], T], *args: P.args, **named: P.kwargs) -> T:
+    """Return what one function finds in a read transaction of its own; what it returns must not need the connection."""
+    with reading(engine) as connection:
+        return query(connection, *args, **named)
+
+
+def write(engine: Engine, change: Callable[Concatenate[Connection, P], T], *args: P.args, **named: P.kwargs) -> T:
+    """Return what one function says of a change it makes in a write transaction of its own."""
+    with writing(engine) as connection:
+        return change(connection, *args, **named)

@@ -106,8 +106,7 @@ def _own(there: set[str]) -> str:
 
 def rows(engine: Engine, table: str, rowids: Sequence[int]) -> list[dict[str, Any]]:
     """Read the columns of a table that are to be looked at, of those of these rows that are there."""
-    with sqlite.reading(engine) as connection:
-        return _read(connection, table, "rowid IN (SELECT value FROM json_each(?))", (list(rowids),))
+    return sqlite.read(engine, _read, table, "rowid IN (SELECT value FROM json_each(?))", (list(rowids),))
 
 
 def _read(connection: Connection, table: str, which: str, values: tuple[Any, ...]) -> list[dict[str, Any]]:
@@ -154,16 +153,14 @@ def change(connection: Connection, table: str, row: Mapping[str, Any], new: Mapp
 def session_ids(engine: Engine, agents: Sequence[str] | None) -> list[str]:
     """List the ids of the sessions of these agents; None: of all."""
     sql = "SELECT id FROM session WHERE ?1 IS NULL OR agent_id IN (SELECT value FROM json_each(?1))"
-    with sqlite.reading(engine) as connection:
-        return query.column(connection, sql, None if agents is None else tuple(agents))
+    return sqlite.read(engine, query.column, sql, None if agents is None else tuple(agents))
 
 
 def intents(engine: Engine) -> list[str]:
     """List the ids of the runs whose intents are there."""
     if "intent" not in tables(engine):
         return []
-    with sqlite.reading(engine) as connection:
-        return query.column(connection, "SELECT run_id FROM intent ORDER BY run_id")
+    return sqlite.read(engine, query.column, "SELECT run_id FROM intent ORDER BY run_id")
 
 
 def rename_session(engine: Engine, old: str, new: str) -> None:
@@ -202,6 +199,5 @@ def rewrite_file(engine: Engine) -> None:
 
 def tables(engine: Engine) -> Sequence[str]:
     """List the known tables that are there."""
-    with sqlite.reading(engine) as connection:
-        there = query.column(connection, "SELECT name FROM sqlite_master WHERE type = 'table'")
+    there = sqlite.read(engine, query.column, "SELECT name FROM sqlite_master WHERE type = 'table'")
     return [name for name in COLUMNS if name in there]

@@ -43,12 +43,11 @@ class Seen:
         for start in range(0, len(record_ids), LOOKUP_CHUNK):
             chunk = record_ids[start : start + LOOKUP_CHUNK]
             marks = ", ".join("?" * len(chunk))
-            result = connection.exec_driver_sql(
+            sql = (
                 "SELECT record_id, part, transcript_id, generation, sha256, withheld FROM turn"  # noqa: S608
-                f" WHERE agent_id = ? AND record_id IN ({marks})",
-                (agent_id, *chunk),
+                f" WHERE agent_id = ? AND record_id IN ({marks})"
             )
-            for record_id, part, *known in result:
+            for record_id, part, *known in query.rows(connection, sql, agent_id, *chunk):
                 self.rows[record_id, part] = Known(*known)
 
 
@@ -81,12 +80,11 @@ def versions_of(connection: Connection, agent_id: str, record_id: str, part: int
 
 def confirm_spans(connection: Connection, rows: Sequence[tuple[int, int, int, bytes, str, str, int]]) -> None:
     """Record where turns lie in their rewritten file: first and last byte, generation, hash; then which turn."""
-    if rows:
-        connection.exec_driver_sql(
-            "UPDATE turn SET first_byte = ?, last_byte = ?, generation = ?, sha256 = ?"
-            " WHERE agent_id = ? AND record_id = ? AND part = ?",
-            list(rows),
-        )
+    sql = (
+        "UPDATE turn SET first_byte = ?, last_byte = ?, generation = ?, sha256 = ?"
+        " WHERE agent_id = ? AND record_id = ? AND part = ?"
+    )
+    query.each(connection, sql, rows)
 
 
 def withheld_turn(connection: Connection, agent_id: str, record_id: str, part: int) -> RowMapping | None:
@@ -113,9 +111,7 @@ def with_places(connection: Connection, turn_ids: Sequence[int]) -> Sequence[Row
 
 def set_withheld(connection: Connection, turn_ids: Iterable[int], why: str) -> None:
     """Record why turns are kept without their text."""
-    rows = [(why, turn_id) for turn_id in turn_ids]
-    if rows:
-        connection.exec_driver_sql("UPDATE turn SET withheld = ? WHERE id = ?", rows)
+    query.each(connection, "UPDATE turn SET withheld = ? WHERE id = ?", ((why, turn_id) for turn_id in turn_ids))
 
 
 def give_text(connection: Connection, turn_id: int, seq: int, text: str) -> None:
@@ -165,10 +161,8 @@ def uncounted(connection: Connection, session_id: str, *, after: int, limit: int
 def fill_tokens(engine: Engine, counts: Sequence[tuple[int, int]]) -> None:
     """Store counted tokens, given as (turn id, tokens)."""
     if counts:
-        with sqlite.writing(engine) as connection:
-            connection.exec_driver_sql(
-                "UPDATE turn SET tokens = ? WHERE id = ?", [(tokens, turn_id) for turn_id, tokens in counts]
-            )
+        swapped = [(tokens, turn_id) for turn_id, tokens in counts]
+        sqlite.write(engine, query.each, "UPDATE turn SET tokens = ? WHERE id = ?", swapped)
 
 
 def unslept(connection: Connection, session_id: str, *, after: int, upto: int = LAST) -> int:

@@ -34,9 +34,7 @@ MOST = 20  # told at one go
 
 def started(runner: Runner) -> None:
     """Clear what a start proves to be over: its configuration was read, and its disk written."""
-    with sqlite.reading(runner.engine) as connection:
-        found = [one for one in alarms.opened(connection) if one.kind in {CONFIG, DISK}]
-    _clear(runner, found)
+    _clear(runner, [one for one in sqlite.read(runner.engine, alarms.opened) if one.kind in {CONFIG, DISK}])
 
 
 def review(runner: Runner) -> None:
@@ -44,10 +42,8 @@ def review(runner: Runner) -> None:
 
     Proposals that could not be taken back are tried again.
     """
-    with sqlite.reading(runner.engine) as connection:
-        found = alarms.opened(connection)
-    if found:
-        _clear(runner, list(_over(runner, found)))
+    found = sqlite.read(runner.engine, alarms.opened)
+    _clear(runner, list(_over(runner, found)))
     if any(one.kind == proposing.ALARM for one in found):
         runner.tend_proposals()
     nights.review(runner)
@@ -112,8 +108,8 @@ class Teller:
         """Tell what was not told yet; one that the command fails at is tried again, a few times."""
         for kind in list(self.unstored):
             self._run(kind, "", self.unstored.pop(kind))
-        with sqlite.reading(self.runner.engine) as connection:
-            waiting = [one for one in alarms.opened(connection) if one.told is None and one.id not in self.told]
+        opened = sqlite.read(self.runner.engine, alarms.opened)
+        waiting = [one for one in opened if one.told is None and one.id not in self.told]
         now = self.runner.clock.monotonic()
         for one in [one for one in waiting if self.failed.get(one.id, (0, 0.0))[1] <= now][:MOST]:
             if self.runner.stopping or not self.is_wanted():
@@ -126,8 +122,7 @@ class Teller:
                 self.failed[one.id] = tries, self.runner.clock.monotonic() + AGAIN_SECONDS * tries
                 continue
             self.told.add(one.id)
-            with sqlite.writing(self.runner.engine) as connection:
-                alarms.note_told(connection, one.id, "ok" if result.ok else f"failed: {result.why}")
+            sqlite.write(self.runner.engine, alarms.note_told, one.id, "ok" if result.ok else f"failed: {result.why}")
 
     def _run(self, kind: str, agent_id: str, text: str) -> HookResult:
         result = run_hook(

@@ -10,7 +10,7 @@ import os
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.database import sqlite
+from memoryd.database import query, sqlite
 from memoryd.engine import sleeping
 
 if TYPE_CHECKING:
@@ -48,12 +48,11 @@ def session_of(engine: Engine, agent_id: str, transcript: str | None, session: s
     """Find the session that an agent names: of the transcript, else of the id; None where it was not read yet."""
     path = transcript or ""
     queries = (
-        (_BY_PATH, (agent_id, path, os.path.realpath(path))),
-        ("SELECT id FROM session WHERE agent_id = ? AND id = ?", (agent_id, session or "")),
+        (_BY_PATH, agent_id, path, os.path.realpath(path)),
+        ("SELECT id FROM session WHERE agent_id = ? AND id = ?", agent_id, session or ""),
     )
     with sqlite.reading(engine) as connection:
-        found = (connection.exec_driver_sql(sql, values).scalar() for sql, values in queries)
-        return next((str(one) for one in found if one is not None), None)
+        return next((found for sql, *values in queries if (found := query.text(connection, sql, *values))), None)
 
 
 def carry_out(

@@ -15,7 +15,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memoryd.database import turns
+from memoryd.database import query, turns
 from memoryd.engine.scrubbing import strings_of
 from memoryd.tiers import core
 from memoryd.transcripts import fields
@@ -51,9 +51,9 @@ _ABOUT_MEMORY = (
 
 # A format without times says no more than when its session was first and last read.
 _WORKING = (
-    "SELECT EXISTS (SELECT 1 FROM session s JOIN turn t ON t.session_id = s.id WHERE s.agent_id = ?"
+    "SELECT 1 FROM session s JOIN turn t ON t.session_id = s.id WHERE s.agent_id = ?"
     " AND s.last_turn_at >= ? AND t.kind = 'tool_call'"
-    " AND (t.at BETWEEN ? AND ? OR (t.at IS NULL AND s.seen_at <= ?)))"
+    " AND (t.at BETWEEN ? AND ? OR (t.at IS NULL AND s.seen_at <= ?)) LIMIT 1"
 )
 
 
@@ -61,13 +61,11 @@ def own_bullets(
     connection: Connection, agent_id: str, path: Path, texts: Collection[str]
 ) -> dict[str, tuple[Source, ...]]:
     """Return those of some bullets that the agent's tools wrote since file and ledger agreed."""
-    since = connection.exec_driver_sql(
-        "SELECT agreed_at FROM core_file WHERE agent_id = ?", (agent_id,)
-    ).scalar_one_or_none()
+    since = query.text(connection, "SELECT agreed_at FROM core_file WHERE agent_id = ?", agent_id)
     found: dict[str, tuple[Source, ...]] = {}
     if since is None:  # what was there before memoryd came is a person's
         return found
-    for session_id, seq, text, folder, result in connection.exec_driver_sql(_CALLS, (agent_id, NEWEST, since)).all():
+    for session_id, seq, text, folder, result in query.rows(connection, _CALLS, agent_id, NEWEST, since):
         if result is not None and _UNDONE.match(result):
             continue
         for bullet in _said(text, texts, folder or str(path.parent), path):
@@ -77,16 +75,13 @@ def own_bullets(
 
 def own_texts(connection: Connection, agent_id: str, since: str, texts: Collection[str]) -> set[str]:
     """Return those of some texts, in normal form, that a tool call of the agent's holds."""
-    found: set[str] = set()
-    for (call,) in connection.exec_driver_sql(_ABOUT_MEMORY, (agent_id, since)):
-        found.update(_holds(_given(call), texts))
-    return found
+    calls = query.run(connection, _ABOUT_MEMORY, agent_id, since)  # one at a time: a busy day has many
+    return {text for (call,) in calls for text in _holds(_given(call), texts)}
 
 
 def was_working(connection: Connection, agent_id: str, since: str, until: str) -> bool:
     """Say whether a session of the agent, or one of its subagents, called tools between two times, UTC."""
-    row = connection.exec_driver_sql(_WORKING, (agent_id, since, since, until, until)).scalar_one()
-    return bool(row)
+    return query.exists(connection, _WORKING, agent_id, since, since, until, until)
 
 
 def _said(call: str, texts: Collection[str], folder: str, path: Path) -> Iterable[str]:

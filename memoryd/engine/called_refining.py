@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from memoryd.database import memories, runs, sqlite
+from memoryd.database import memories, query, runs, sqlite
 from memoryd.engine import queueing, refining
 from memoryd.engine.clock import moment_of, text_of
 from memoryd.engine.commit import StaleRunError
@@ -75,12 +75,11 @@ def size_if_due(connection: Connection, settings: Settings, agent_id: str, since
 
 def _left_by_last(connection: Connection, agent_id: str, since: str) -> int | None:
     """Return the tokens that the agent's own last refinement since then has left; None where there was none."""
-    row = connection.exec_driver_sql(
+    sql = (
         'SELECT receipt FROM job_run WHERE agent_id = ? AND kind = ? AND "trigger" = ? AND created_at >= ?'
-        " AND receipt IS NOT NULL ORDER BY created_at DESC, rowid DESC LIMIT 1",
-        (agent_id, KIND, AGENT, since),
-    ).first()
-    end = json.loads(row[0]).get(KIND, {}).get("end") if row is not None else None
+        " AND receipt IS NOT NULL ORDER BY created_at DESC, rowid DESC LIMIT 1"
+    )
+    end = json.loads(query.text(connection, sql, agent_id, KIND, AGENT, since) or "{}").get(KIND, {}).get("end")
     return None if end is None else int(end["tokens"])
 
 
@@ -102,11 +101,9 @@ def found_in(connection: Connection, agent_id: str, arguments: str) -> dict[str,
 
 def goes_on(connection: Connection, agent_id: str) -> bool:
     """Return True while an agent's own refinement waits for its next call or carries one out."""
-    found = connection.exec_driver_sql(
-        'SELECT 1 FROM job_run WHERE id = ? AND "trigger" = ? AND state <> ?',
-        (runs.open_by_key(connection, refining.key_of(agent_id)), AGENT, runs.PROPOSED),
-    )
-    return found.first() is not None
+    sql = 'SELECT 1 FROM job_run WHERE id = ? AND "trigger" = ? AND state <> ?'
+    run_id = runs.open_by_key(connection, refining.key_of(agent_id))
+    return query.exists(connection, sql, run_id, AGENT, runs.PROPOSED)
 
 
 def hand_over(
@@ -169,17 +166,15 @@ def give_up(engine: Engine, agent_id: str, now: str, why: str) -> int:
 
 
 def _given(connection: Connection, run_id: str) -> dict[str, Any]:
-    text = connection.exec_driver_sql("SELECT reply FROM job_run WHERE id = ?", (run_id,)).scalar_one()
+    text = query.text(connection, "SELECT reply FROM job_run WHERE id = ?", run_id)
     found: dict[str, Any] = json.loads(text or "{}")
     return found
 
 
 def answer_of(connection: Connection, run_id: str) -> dict[str, Any] | None:
     """What came of the last call, where its refinement goes on."""
-    text = connection.exec_driver_sql(
-        "SELECT reply FROM job_run WHERE id = ? AND state = 'queued' AND why = ?", (run_id, WAITS)
-    ).scalar_one_or_none()
-    found: dict[str, Any] | None = None if text is None else json.loads(text)["answer"]
+    sql = "SELECT reply FROM job_run WHERE id = ? AND state = 'queued' AND why = ?"
+    found: dict[str, Any] | None = json.loads(query.text(connection, sql, run_id, WAITS) or "{}").get("answer")
     return found
 
 

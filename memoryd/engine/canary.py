@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
-from memoryd.database import readers, runs, spend, sqlite, turns
+from memoryd.database import query, readers, runs, spend, sqlite, turns
 from memoryd.engine import dreaming, queueing, recording, sleeping
 from memoryd.engine.answering import OFFLINE, endpoint_of
 from memoryd.engine.clock import text_of
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 KIND = "canary"
 TOKENS = 30_000  # reserved for one: a session of two messages asked about twice, with room for a model that thinks
 MOST_GROUNDED = 3  # in a row that the models' budget leaves nothing for
+QUESTION = "when was the northern warehouse bought"  # what a later session would look for
 _DAYS = 2  # it may be said before midnight and dreamt of after it
 
 
@@ -70,7 +71,7 @@ class SpentError(MemorydError):
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What is said, what is asked, and the name that tells that it was found."""
+    """What is said, and the name that tells that it was found."""
 
     name: str
     day: date
@@ -81,11 +82,6 @@ class Fact:
         user = f"The northern warehouse {self.name} was bought on {self.day}."
         assistant = f"Noted: the northern warehouse {self.name} was bought on {self.day}."
         return [{"role": "user", "content": user}, {"role": "assistant", "content": assistant}]
-
-    @property
-    def question(self) -> str:
-        """What a later session would look for."""
-        return "when was the northern warehouse bought"
 
 
 def fact_of(run_id: str, day: date) -> Fact:
@@ -115,9 +111,8 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datet
         asked.add(model)
         due = clock.text(ahead=timedelta(seconds=1))
         name = f"{KIND}:{agent.id}:{slot}"
-        with sqlite.writing(engine) as connection:
-            row = queueing.row_of(clock, KIND, agent.id, trigger, slot=name, scheduled_for=due)
-            queued += runs.enqueue(connection, row)
+        row = queueing.row_of(clock, KIND, agent.id, trigger, slot=name, scheduled_for=due)
+        queued += sqlite.write(engine, runs.enqueue, row)
     return queued
 
 
@@ -141,15 +136,11 @@ def models(settings: Settings) -> set[str]:
 
 def is_grounded(connection: Connection, model: str) -> bool:
     """Whether none of the last canaries of a model has flown, for want of tokens."""
-    states = (
-        connection.exec_driver_sql(
-            "SELECT state FROM job_run WHERE kind = ? AND json_extract(receipt, '$.canary.model') = ?"
-            " ORDER BY finished_at DESC, id DESC LIMIT ?",
-            (KIND, model, MOST_GROUNDED),
-        )
-        .scalars()
-        .all()
+    sql = (
+        "SELECT state FROM job_run WHERE kind = ? AND json_extract(receipt, '$.canary.model') = ?"
+        " ORDER BY finished_at DESC, id DESC LIMIT ?"
     )
+    states = query.column(connection, sql, KIND, model, MOST_GROUNDED)
     return len(states) == MOST_GROUNDED and set(states) == {"skipped"}
 
 
@@ -221,8 +212,7 @@ def _write(shadow: Shadow, fact: Fact) -> None:
 def _ingest(shadow: Shadow, fact: Fact) -> None:
     shadow.ingest.scan()
     shadow.ingest.flush()
-    with sqlite.reading(shadow.engine) as connection:
-        texts = connection.exec_driver_sql("SELECT text FROM turn").scalars().all()
+    texts = sqlite.read(shadow.engine, query.column, "SELECT text FROM turn")
     if not {one["content"] for one in fact.messages} <= set(texts):
         raise FallenError("ingest", f"{len(texts)} turns were read, and not those of the session")
 
@@ -241,15 +231,14 @@ def _sleep(shadow: Shadow, fact: Fact) -> None:
 def _dream(shadow: Shadow, fact: Fact) -> None:
     agent_id, options = shadow.settings.agents[0].id, {"force": True, "lookback_days": _DAYS}
     row = queueing.row_of(shadow.clock, dreaming.KIND, agent_id, "manual", actor="human", options=options)
-    with sqlite.writing(shadow.engine) as connection:
-        runs.enqueue(connection, row)
+    sqlite.write(shadow.engine, runs.enqueue, row)
     _carry_out(shadow, "dream", row["id"])
     if fact.name not in _text(shadow, CORE_FILE):
         raise FallenError("dream", f"{CORE_FILE} does not hold it")
 
 
 def _search(shadow: Shadow, fact: Fact) -> None:
-    hits = shadow.recall.search(shadow.settings.agents[0], fact.question)
+    hits = shadow.recall.search(shadow.settings.agents[0], QUESTION)
     if not any(fact.name in hit.snippet for hit in hits if hit.path == CORE_FILE):
         raise FallenError("search", f"it is not among {len(hits)} hits")
 
@@ -258,8 +247,7 @@ def _carry_out(shadow: Shadow, stage: str, run_id: str | None) -> None:
     if run_id is None:
         raise FallenError(stage, "no run was queued")
     run = shadow.runner.run_next(only=run_id)
-    with sqlite.reading(shadow.engine) as connection:
-        row = connection.exec_driver_sql("SELECT state, why, error FROM job_run WHERE id = ?", (run_id,)).one()
+    (row,) = sqlite.read(shadow.engine, query.rows, "SELECT state, why, error FROM job_run WHERE id = ?", run_id)
     if run is None or row[0] != "succeeded":
         raise FallenError(stage, f"its run ended as {row[0]}: {row[2] or row[1] or 'nobody says why'}")
 
@@ -287,9 +275,6 @@ def _reserve(runner: Runner, run: Run) -> int:
 
 
 def _settle(runner: Runner, shadow: Shadow, reserved: int) -> None:
-    with sqlite.reading(shadow.engine) as connection:
-        spent = connection.exec_driver_sql(
-            "SELECT coalesce(sum(coalesce(tokens_in, reserved)), 0), coalesce(sum(tokens_out), 0) FROM spend"
-        ).one()
-    with sqlite.writing(runner.engine) as connection:
-        spend.settle(connection, reserved, spend.Spent(spent[0], spent[1]), "usage")
+    sql = "SELECT coalesce(sum(coalesce(tokens_in, reserved)), 0), coalesce(sum(tokens_out), 0) FROM spend"
+    (spent,) = sqlite.read(shadow.engine, query.rows, sql)
+    sqlite.write(runner.engine, spend.settle, reserved, spend.Spent(*spent), "usage")

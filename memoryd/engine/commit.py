@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memoryd.database import audit, erasure, memories, profile, runs, sqlite, summaries, turns
+from memoryd.database import audit, erasure, memories, profile, query, runs, sqlite, summaries, turns
 from memoryd.engine import dedup, gate, learned
 from memoryd.engine.core_import import CORE_FILE, agree, bring, bullets_of, digest_of
 from memoryd.engine.gate import ACTOR
@@ -74,6 +74,7 @@ SLEEP = "sleep"
 RUNNING = "running"
 REPLANS = 50
 LOCK_TIMEOUT = timedelta(seconds=30)
+_WATERMARK = ("session_id", "consumer", "seq", "moved_at", "run_id")
 _TO_FILES = AppendDaily | AppendDiary | AddMemories | Operate | RewriteCore
 
 
@@ -183,8 +184,7 @@ def commit(
             try:
                 _apply_files(writer, place, run.id, intent, settling=False)
             except durable.MovedError:
-                with sqlite.writing(writer.engine) as connection:
-                    connection.exec_driver_sql("DELETE FROM intent WHERE run_id = ?", (run.id,))
+                sqlite.write(writer.engine, query.run, "DELETE FROM intent WHERE run_id = ?", run.id)
                 continue
             return _complete(writer, run, intent, outcome, ("running", "interrupted"))
     raise StateError(
@@ -221,15 +221,12 @@ def _facts_in(edits: Sequence[Edit]) -> list[EditFacts]:
 
 def _learn(connection: Connection, writer: Writer, run: Run, edits: Sequence[EditFacts]) -> learned.Carried:
     """Write what the edits say of facts and the profile."""
-    changes: list[Change] = []
-    refusals: list[Refusal] = []
-    evicted: list[str] = []
-    for edit in edits:
-        done = learned.carry_out(connection, writer, run, edit)
-        changes += done.changes
-        refusals += done.refusals
-        evicted += done.evicted
-    return learned.Carried(tuple(changes), tuple(refusals), tuple(evicted))
+    done = [learned.carry_out(connection, writer, run, edit) for edit in edits]
+    return learned.Carried(
+        tuple(change for one in done for change in one.changes),
+        tuple(refusal for one in done for refusal in one.refusals),
+        tuple(fact_id for one in done for fact_id in one.evicted),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,14 +346,12 @@ def _make_intent(
             "outcome": _outcome_json(outcome, planned, appends),
         }
         owns = "SELECT 1 FROM job_run WHERE id = ? AND fence = ? AND state = 'running' AND cancel_requested = 0"
-        if connection.exec_driver_sql(owns, (run.id, run.fence)).first() is None:
+        if not query.exists(connection, owns, run.id, run.fence):
             raise StaleRunError("the run belongs to another claim by now", where=run.id)
         if run.kind in runs.ANSWERS and runs.proposal(connection, run.options["run"]) is None:
             raise RefusedError("it was answered, or taken back, meanwhile", run.options["run"])
-        connection.exec_driver_sql(
-            "INSERT INTO intent (run_id, agent_id, made_at, plan) VALUES (?, ?, ?, ?)",
-            (run.id, run.agent_id, writer.now(), json.dumps(intent, sort_keys=True)),
-        )
+        sql = "INSERT INTO intent (run_id, agent_id, made_at, plan) VALUES (?, ?, ?, ?)"
+        query.run(connection, sql, run.id, run.agent_id, writer.now(), json.dumps(intent, sort_keys=True))
         writer.step("before:intent")
     writer.step("after:intent")
     return intent
@@ -385,14 +380,8 @@ def _outcome_json(outcome: Outcome, planned: Preview, appends: Sequence[Mapping[
     receipt["memories_added"] = sum(change.before is None for change in planned.changes)
     if planned.refusals:
         receipt["refused"] = guards.rows(planned.refusals)
-    return {
-        "state": outcome.state,
-        "why": outcome.why,
-        "tokens_in": outcome.tokens_in,
-        "tokens_out": outcome.tokens_out,
-        "receipt": receipt,
-        **outcome.row,
-    }
+    told = {name: getattr(outcome, name) for name in ("state", "why", "tokens_in", "tokens_out")}
+    return {**told, "receipt": receipt, **outcome.row}
 
 
 # --- planning ---------------------------------------------------------------------------------------------------------
@@ -721,7 +710,7 @@ def _complete(
             receipt["evicted"] = list(done.evicted)
         _write_rows(connection, writer, intent["rows"], run, intent["actor"])
         _finish_row(connection, writer, run, intent["outcome"], states)
-        connection.exec_driver_sql("DELETE FROM intent WHERE run_id = ?", (run.id,))
+        query.run(connection, "DELETE FROM intent WHERE run_id = ?", run.id)
         writer.step("before:rows")
     writer.step("after:rows")
     files = [item["path"] for item in (*intent["rewrites"], *intent["appends"])]
@@ -762,32 +751,24 @@ def _write_rows(connection: Connection, writer: Writer, rows: Mapping[str, Any],
         summaries.keep(connection, row, run.id)
     if rows.get("undone"):
         summaries.take_back(connection, rows["undone"], run.id, writer.now())
-    for row in rows["watermarks"]:
-        connection.exec_driver_sql(
-            "INSERT INTO watermark (session_id, consumer, seq, moved_at, run_id) VALUES (?, ?, ?, ?, ?)"
-            " ON CONFLICT (session_id, consumer) DO UPDATE SET seq = max(seq, excluded.seq),"
-            " moved_at = excluded.moved_at, run_id = excluded.run_id",
-            (row["session_id"], row["consumer"], row["seq"], row["moved_at"], run.id),
-        )
+    insert = f"INSERT INTO watermark ({', '.join(_WATERMARK)}) VALUES (?, ?, ?, ?, ?)"  # noqa: S608
+    raised = (
+        f"{insert} ON CONFLICT (session_id, consumer) DO UPDATE SET seq = max(seq, excluded.seq),"
+        " moved_at = excluded.moved_at, run_id = excluded.run_id"
+    )
+    marks = [row | {"run_id": run.id} for row in rows["watermarks"]]
+    query.each(connection, raised, (tuple(row[name] for name in _WATERMARK) for row in marks))
     for session_id, consumer, values in rows.get("reverted", ()):
-        connection.exec_driver_sql(
-            "DELETE FROM watermark WHERE session_id = ? AND consumer = ?", (session_id, consumer)
-        )
+        query.run(connection, "DELETE FROM watermark WHERE session_id = ? AND consumer = ?", session_id, consumer)
         if values is not None:
-            connection.exec_driver_sql(
-                "INSERT INTO watermark (session_id, consumer, seq, moved_at, run_id) VALUES (?, ?, ?, ?, ?)",
-                tuple(values[name] for name in ("session_id", "consumer", "seq", "moved_at", "run_id")),
-            )
+            query.run(connection, insert, *(values[name] for name in _WATERMARK))
     for section, values in rows.get("sections", ()):
         profile.put(connection, run.agent_id, section, values)
     states: list[tuple[str, str, str | None]] = [tuple(note) for note in rows.get("notes", ())]
     for row in rows["watermarks"]:
-        found = connection.exec_driver_sql(
-            "SELECT session_id, consumer, seq, moved_at, run_id FROM watermark WHERE session_id = ? AND consumer = ?",
-            (row["session_id"], row["consumer"]),
-        )
-        name = chain.watermark(row["session_id"], row["consumer"])
-        states.append(("watermark", name, chain.state(**dict(found.mappings().one()))))
+        sql = f"SELECT {', '.join(_WATERMARK)} FROM watermark WHERE session_id = ? AND consumer = ?"  # noqa: S608
+        (found,) = query.mappings(connection, sql, row["session_id"], row["consumer"])
+        states.append(("watermark", chain.watermark(row["session_id"], row["consumer"]), chain.state(**found)))
     audit.note(connection, states, at=writer.now(), agent_id=run.agent_id, actor=actor, run_id=run.id)
     if "erasure" in rows:
         erasure.erase(connection, run.agent_id, rows["erasure"], writer.now())
@@ -812,7 +793,7 @@ def _finish_row(
             audit.note(connection, [rejected], at=writer.now(), agent_id=run.agent_id, actor=gate.HUMAN, run_id=run.id)
     is_sleep = SLEEP in {run.kind, run.options.get("of") if run.kind == runs.ACCEPT else None}
     if outcome["state"] == "succeeded" and run.session_id is not None and is_sleep:
-        connection.exec_driver_sql("UPDATE session SET slept_at = ? WHERE id = ?", (writer.now(), run.session_id))
+        query.run(connection, "UPDATE session SET slept_at = ? WHERE id = ?", writer.now(), run.session_id)
 
 
 # --- after a crash ----------------------------------------------------------------------------------------------------
@@ -820,9 +801,8 @@ def _finish_row(
 
 def open_intents(engine: Engine) -> list[tuple[str, str]]:
     """List leftover intents as (run id, agent id), oldest first."""
-    with sqlite.reading(engine) as connection:
-        rows = connection.exec_driver_sql("SELECT run_id, agent_id FROM intent ORDER BY made_at, run_id")
-        return [(row[0], row[1]) for row in rows]
+    sql = "SELECT run_id, agent_id FROM intent ORDER BY made_at, run_id"
+    return [(row[0], row[1]) for row in sqlite.read(engine, query.rows, sql)]
 
 
 def settle(writer: Writer, run_id: str) -> Committed:
@@ -834,11 +814,10 @@ def settle(writer: Writer, run_id: str) -> Committed:
     """
     with held(writer.workspace) as place:
         # Read inside the lock: a process on its way out may just have completed it.
-        with sqlite.reading(writer.engine) as connection:
-            row = connection.exec_driver_sql("SELECT plan FROM intent WHERE run_id = ?", (run_id,)).first()
-        if row is None:
+        plan = sqlite.read(writer.engine, query.text, "SELECT plan FROM intent WHERE run_id = ?", run_id)
+        if plan is None:
             return Committed()
-        intent = _of_this_version(json.loads(row[0]))
+        intent = _of_this_version(json.loads(plan))
         run = runs.get_run(writer.engine, run_id)
         kept = _clear_leftovers(place.workspace, intent)
         for _ in range(REPLANS):

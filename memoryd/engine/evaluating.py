@@ -16,7 +16,7 @@ from datetime import time as wall_time
 from typing import TYPE_CHECKING, Any
 
 from memoryd.counted import counted
-from memoryd.database import alarms, audit, job_modes, runs, sqlite, turns
+from memoryd.database import alarms, audit, job_modes, query, runs, sqlite, turns
 from memoryd.engine import dreaming, queueing
 from memoryd.engine.clock import text_of
 from memoryd.engine.modes import OFF, PROPOSE
@@ -62,11 +62,8 @@ def of_agent(engine: Engine, settings: Settings, agent: Agent, now: datetime, da
 
 def _asked(connection: Connection, agent_id: str, since: str) -> Iterator[Asked]:
     """The questions that were answered and whose answer the user let stand."""
-    rows = connection.exec_driver_sql(
-        "SELECT id, started_at, seen_at FROM session WHERE agent_id = ? AND parent_id IS NULL AND last_turn_at >= ?",
-        (agent_id, since),
-    ).all()
-    for session_id, started_at, seen_at in rows:
+    sql = "SELECT id, started_at, seen_at FROM session WHERE agent_id = ? AND parent_id IS NULL AND last_turn_at >= ?"
+    for session_id, started_at, seen_at in query.rows(connection, sql, agent_id, since):
         found = exchanges(turns.stored_turns(connection, session_id, main_only=True))
         for number, one in enumerate(found):
             question = "\n".join(turn.text for turn in one.asked)
@@ -205,22 +202,16 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str) -> int:
     queued = 0
     for agent in settings.agents:
         with sqlite.reading(engine) as connection:
-            last: str = connection.exec_driver_sql(
-                "SELECT coalesce(max(created_at), '') FROM job_run"
-                " WHERE agent_id = ? AND kind = ? AND slot IS NOT NULL",
-                (agent.id, KIND),
-            ).scalar_one()
-            dreamt = connection.exec_driver_sql(
-                "SELECT 1 FROM job_run WHERE agent_id = ? AND kind = ? AND state = 'succeeded' AND finished_at > ?",
-                (agent.id, dreaming.KIND, last),
-            ).first()
-        if not agent.enabled or last > since or dreamt is None:
+            sql = "SELECT max(created_at) FROM job_run WHERE agent_id = ? AND kind = ? AND slot IS NOT NULL"
+            last = query.text(connection, sql, agent.id, KIND) or ""
+            sql = "SELECT 1 FROM job_run WHERE agent_id = ? AND kind = ? AND state = 'succeeded' AND finished_at > ?"
+            has_dreamt = query.exists(connection, sql, agent.id, dreaming.KIND, last)
+        if not agent.enabled or last > since or not has_dreamt:
             continue
         due = clock.text(ahead=timedelta(seconds=2))
         name = f"{KIND}:{agent.id}:{slot}"
-        with sqlite.writing(engine) as connection:
-            row = queueing.row_of(clock, KIND, agent.id, "schedule", slot=name, scheduled_for=due)
-            queued += runs.enqueue(connection, row)
+        row = queueing.row_of(clock, KIND, agent.id, "schedule", slot=name, scheduled_for=due)
+        queued += sqlite.write(engine, runs.enqueue, row)
     return queued
 
 
@@ -229,7 +220,11 @@ def conclude(runner: Runner, run: Run, agent: Agent) -> dict[str, Any]:
     told = as_row(of_agent(runner.engine, runner.settings, agent, runner.clock.now(), DAYS))
     now = runner.clock.text()
     with sqlite.writing(runner.engine) as connection:
-        verdicts = [told["verdict"], *_earlier(connection, run)]
+        sql = (
+            "SELECT json_extract(receipt, '$.eval.verdict') FROM job_run WHERE agent_id = ? AND kind = ?"
+            " AND state = 'succeeded' AND id <> ? ORDER BY finished_at DESC, id DESC LIMIT ?"
+        )
+        verdicts = [told["verdict"], *query.column(connection, sql, run.agent_id, KIND, run.id, IN_A_ROW)]
         if verdicts[:IN_A_ROW] == [LOSES] * IN_A_ROW:
             mode = OFF if agent.privacy == "silo" else PROPOSE
             why = f"it has lost {IN_A_ROW} evaluations in a row"
@@ -239,15 +234,6 @@ def conclude(runner: Runner, run: Run, agent: Agent) -> dict[str, Any]:
         elif told["verdict"] != LOSES and told["counted"]:
             let_go(connection, agent.id, dreaming.KIND, now)
     return told
-
-
-def _earlier(connection: Connection, run: Run) -> list[str]:
-    rows = connection.exec_driver_sql(
-        "SELECT json_extract(receipt, '$.eval.verdict') FROM job_run WHERE agent_id = ? AND kind = ?"
-        " AND state = 'succeeded' AND id <> ? ORDER BY finished_at DESC, id DESC LIMIT ?",
-        (run.agent_id, KIND, run.id, IN_A_ROW),
-    )
-    return [str(row[0]) for row in rows]
 
 
 def let_go(connection: Connection, agent_id: str, kind: str, now: str) -> bool:

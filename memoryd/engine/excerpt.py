@@ -147,8 +147,7 @@ def _of_session(agent_id: str, session_id: str, span: Span, database: Path) -> E
 
 
 def _of_fact(agent_id: str, path: str, fact_id: str, database: Path) -> Excerpt:
-    with reads.open_reader(database) as reader:
-        found = reads.find_memory(reader, agent_id, fact_id)
+    found = reads.ask(database, reads.find_memory, agent_id, fact_id)
     if found["kind"] != FACT or found["deleted_at"] is not None:
         raise NotFoundError("there is no such fact", path, "memoryd facts list shows them")
     return Excerpt(f"{FACT}:{found['id']}", 1, 1, 1, str(found["content"]))
@@ -158,8 +157,7 @@ def _of_core(
     agent: Agent, memory_id: str, span: Span, database: Path, redact: Callable[[Sequence[str]], list[str]]
 ) -> Excerpt:
     """The lines of `MEMORY.md` where a memory stands now, counted from the first of them."""
-    with reads.open_reader(database) as reader:
-        found = reads.find_memory(reader, agent.id, memory_id)
+    found = reads.ask(database, reads.find_memory, agent.id, memory_id)
     data = regular.read_in(agent.workspace, CORE_FILE) or b""
     place = None if found["deleted_at"] is not None else _place(data, found["content_hash"], found["heading"] or "")
     if place is None:

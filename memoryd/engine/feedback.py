@@ -11,19 +11,14 @@ from memoryd.ledger.memory import to_json
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-GOOD, BAD = "good", "bad"
-VERDICTS = (GOOD, BAD)
-
 
 def give(engine: Engine, agent_id: str, memory_id: str, verdict: str, *, actor: str, now: str) -> None:
-    """Record what somebody said of a memory.
+    """Record what somebody said of a memory: `good` or `bad`.
 
     Raises:
         NotFoundError: the agent has no such memory.
-        RefusedError: the memory has ended, or there is no such verdict.
+        RefusedError: the memory has ended.
     """
-    if verdict not in VERDICTS:
-        raise RefusedError(f"there is no feedback {verdict!r}", memory_id, "say good or bad")
     with sqlite.writing(engine) as connection:
         memory = memories.by_ids(connection, agent_id, [memory_id]).get(memory_id)
         if memory is None:

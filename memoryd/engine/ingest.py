@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.exc import OperationalError
 
-from memoryd.database import sqlite
+from memoryd.database import query, sqlite
 from memoryd.engine import cursor as reading
 from memoryd.engine import recording, retry, store, unreadable
 from memoryd.engine.cursor import Cursor
@@ -55,6 +55,10 @@ POISON_SECONDS = 600.0
 HELD_SECONDS = 60.0
 CLOCK_TICK_SECONDS = 0.05  # file times are no finer than this on older kernels
 QUIET_FATES = frozenset({"appended", "touched", "unfinished"})
+_KNOW = (
+    "INSERT INTO agent (id, workspace, enabled, paused, seen_at) VALUES (?, ?, ?, 0, ?)"
+    " ON CONFLICT (id) DO UPDATE SET workspace = excluded.workspace, enabled = excluded.enabled"
+)
 NOW_PATTERN = ".continuum/memory/NOW-*.md"
 
 
@@ -121,8 +125,7 @@ class Ingest:
         self._poison: dict[tuple[str, str], tuple[ranges.Stat, float]] = {}
         # Whose ids could not be scanned: until when it is left alone, and for how long that is.
         self._held: dict[tuple[str, str], tuple[float, float]] = {}
-        with sqlite.reading(engine) as connection:
-            self.unreadable.load(connection)
+        sqlite.read(engine, self.unreadable.load)
         self.configure(settings)
         self._stale = False  # nothing is remembered yet
 
@@ -135,11 +138,7 @@ class Ingest:
         now = self.clock.text()
         with sqlite.writing(self.engine) as connection:
             for agent in settings.agents:
-                connection.exec_driver_sql(
-                    "INSERT INTO agent (id, workspace, enabled, paused, seen_at) VALUES (?, ?, ?, 0, ?)"
-                    " ON CONFLICT (id) DO UPDATE SET workspace = excluded.workspace, enabled = excluded.enabled",
-                    (agent.id, str(agent.workspace), agent.enabled, now),
-                )
+                query.run(connection, _KNOW, agent.id, str(agent.workspace), agent.enabled, now)
                 self.cursors.load(connection, agent.id)
         for cursor in self.cursors.all():
             if cursor.note is not None:
@@ -512,13 +511,8 @@ class Ingest:
 
     def flush(self) -> None:
         """Store everything read so far."""
+        self.pass_on()
         self.finish()
-        batch, self.batch = self.batch, Batch()
-        if batch.is_empty():
-            return
-        batch.freeze()
-        with self._losing_place(batch):
-            self._store_scanned(batch, self.scrubber.scan(batch.texts(), self.progress))
 
     def pass_on(self) -> None:
         """Hand what was read to the scanner and read on meanwhile; what it was handed before is stored first."""

@@ -20,7 +20,6 @@ KINDS = tuple(key.name for key in fields(Modes))
 def mode_of(engine: Engine, settings: Settings, agent_id: str, kind: str) -> str:
     """`off`, `propose` or `auto` for one kind of job of one agent; what was held back is never more than configured."""
     configured = str(getattr(settings.modes, kind))
-    with sqlite.reading(engine) as connection:
-        held = job_modes.held(connection, agent_id, kind)
+    held = sqlite.read(engine, job_modes.held, agent_id, kind)
     order = (OFF, PROPOSE, AUTO)
     return configured if held is None else min(configured, held, key=order.index)

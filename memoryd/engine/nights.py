@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from memoryd.database import alarms, runs, sqlite
+from memoryd.database import query, runs, sqlite
 from memoryd.engine.dreaming import KIND, PAUSED
 from memoryd.ledger.operation import Disposition
 
@@ -30,13 +30,12 @@ _CHANGED = frozenset(Disposition) - {Disposition.KEPT}
 
 def barren(connection: Connection, agent_id: str) -> list[str]:
     """The runs of the newest nights in a row that had input and no outcome, the newest first; `MOST` at most."""
-    rows = connection.exec_driver_sql(
+    sql = (
         "SELECT id, state, why, receipt FROM job_run WHERE agent_id = ? AND kind = ? AND slot IS NOT NULL"
-        " AND state NOT IN ('queued', 'running', 'interrupted') ORDER BY slot DESC LIMIT ?",
-        (agent_id, KIND, MOST),
+        " AND state NOT IN ('queued', 'running', 'interrupted') ORDER BY slot DESC LIMIT ?"
     )
     found: list[str] = []
-    for run_id, state, why, receipt in rows:
+    for run_id, state, why, receipt in query.rows(connection, sql, agent_id, KIND, MOST):
         if why == PAUSED or not is_barren(state, json.loads(receipt)):
             break
         found.append(run_id)
@@ -61,8 +60,6 @@ def is_barren(state: str, receipt: Mapping[str, Any]) -> bool:
 def review(runner: Runner) -> None:
     """Raise the alarm of each agent whose last nights were barren, and clear it where one was not."""
     for agent in runner.settings.agents:
-        with sqlite.reading(runner.engine) as connection:
-            found = barren(connection, agent.id)
+        found = sqlite.read(runner.engine, barren, agent.id)
         text = f"{MOST} nights had something to dream of and changed nothing: {', '.join(found)}; see job show"
-        if alarms.set_alarm(runner.engine, ALARM, text if len(found) >= MOST else None, runner.clock.text(), agent.id):
-            runner.log.error("alarm", kind=ALARM, agent=agent.id, runs=found)
+        runner.set_alarm(ALARM, text if len(found) >= MOST else None, agent.id)

@@ -178,8 +178,7 @@ def decide(engine: Engine, run: Run, now: str) -> Done:
 def weighed(writer: Writer, run: Run, step: Done, tz: tzinfo) -> tuple[Done, Preview]:
     """What accepting comes to as things are now, and the decision as it is to be carried out and told."""
     if refining.KIND in step.receipt:
-        with sqlite.reading(writer.engine) as connection:
-            step = proposed_refining.on(step, memories.live(connection, run.agent_id, Kind.CORE))
+        step = proposed_refining.on(step, sqlite.read(writer.engine, memories.live, run.agent_id, Kind.CORE))
         planned = preview(writer, run, step.edits)
         now, how = writer.now(), f"it was proposed as {step.receipt['accepts']} and is accepted"
         return proposed_refining.as_passed(step, planned, today(writer, tz), now, how), planned
@@ -190,8 +189,7 @@ def weighed(writer: Writer, run: Run, step: Done, tz: tzinfo) -> tuple[Done, Pre
     planned = preview(writer, run, step.edits)
     if dream.JOB not in step.receipt:
         return step, planned
-    with sqlite.reading(writer.engine) as connection:
-        before = {one.id: one for one in memories.live(connection, run.agent_id, Kind.CORE)}
+    before = {one.id: one for one in sqlite.read(writer.engine, memories.live, run.agent_id, Kind.CORE)}
     return dream.as_passed(step, before, planned.changes, planned.refusals), planned
 
 
@@ -246,8 +244,7 @@ def tidy(engine: Engine, workspace: Path, agent_id: str) -> None:
         return
     if not names:
         return
-    with sqlite.reading(engine) as connection:
-        known = runs.states(connection, agent_id, names)
+    known = sqlite.read(engine, runs.states, agent_id, names)
     for run_id in names:
         if run_id in known and known[run_id] not in {runs.PROPOSED, *runs.OPEN}:
             _clear_away(workspace, run_id)

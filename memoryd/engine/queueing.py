@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from memoryd.database import runs, sqlite, turns
+from memoryd.database import query, runs, sqlite, turns
 from memoryd.engine.clock import text_of
 
 if TYPE_CHECKING:
@@ -93,11 +93,9 @@ def open_run(engine: Engine, kind: str, session_id: str) -> str | None:
 
 def candidates(engine: Engine, agent_id: str, kind: str = "sleep", *, ended: bool = False) -> list[RowMapping]:
     """List an agent's own sessions with turns past the watermark of a kind, the newest first."""
-    with sqlite.reading(engine) as connection:
-        rows = connection.exec_driver_sql(
-            "SELECT s.* FROM session s LEFT JOIN watermark w ON w.session_id = s.id AND w.consumer = ?"
-            " WHERE s.agent_id = ? AND s.parent_id IS NULL AND s.last_seq > coalesce(w.seq, 0)"
-            " AND (s.state = 'active' OR ?) ORDER BY s.last_turn_at DESC, s.id",
-            (kind, agent_id, ended),
-        )
-        return list(rows.mappings())
+    sql = (
+        "SELECT s.* FROM session s LEFT JOIN watermark w ON w.session_id = s.id AND w.consumer = ?"
+        " WHERE s.agent_id = ? AND s.parent_id IS NULL AND s.last_seq > coalesce(w.seq, 0)"
+        " AND (s.state = 'active' OR ?) ORDER BY s.last_turn_at DESC, s.id"
+    )
+    return list(sqlite.read(engine, query.mappings, sql, kind, agent_id, ended))

@@ -249,14 +249,10 @@ def _is_wanted(candidate: Candidate, known: Known | None, sources: SourceTexts, 
 
 def _each_once(ranked: Sequence[Ranked]) -> list[Ranked]:
     """Of a turn that is several documents, only the best."""
-    seen: set[tuple[str, int]] = set()
-    found = []
+    found: dict[tuple[str, int], Ranked] = {}
     for one in ranked:
-        place = (one.candidate.path, one.candidate.first_line)
-        if place not in seen:
-            seen.add(place)
-            found.append(one)
-    return found
+        found.setdefault((one.candidate.path, one.candidate.first_line), one)
+    return list(found.values())
 
 
 def _hits(

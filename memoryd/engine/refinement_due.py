@@ -35,8 +35,7 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datet
     queued = 0
     for agent, name in queueing.agents_of_slot(engine, settings, refining.KIND, slot, at):
         if modes.mode_of(engine, settings, agent.id, refining.KIND) != modes.OFF:
-            with sqlite.writing(engine) as connection:
-                queued += _enqueue(connection, agent, clock, trigger, name)
+            queued += sqlite.write(engine, _enqueue, agent, clock, trigger, name)
     return queued
 
 
@@ -82,8 +81,7 @@ def _queue_over(engine: Engine, agent: Agent, clock: Clock, since: str) -> int:
     if paused or asked:
         return 0
     row = queueing.row_of(clock, refining.KIND, agent.id, "threshold", key=refining.key_of(agent.id))
-    with sqlite.writing(engine) as connection:
-        return int(runs.enqueue(connection, row))
+    return int(sqlite.write(engine, runs.enqueue, row))
 
 
 def _why(settings: Settings, tokens: int, last: tuple[str, str, str] | None, *, is_on: bool) -> str | None:

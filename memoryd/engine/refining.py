@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from memoryd.database import audit, memories, runs, spend, sqlite
+from memoryd.database import audit, memories, query, runs, spend, sqlite
 from memoryd.engine import commit as committing
 from memoryd.engine import dedup, gate, ledger_runs, rejection, sleeping, time_machine
 from memoryd.engine.answering import OFFLINE, Asked
@@ -149,8 +149,7 @@ class Refiner:
         """Why nobody wants it: a person has rejected what came of this very core, and does not ask for it again."""
         if not self.proposes or self.run.options.get("force"):
             return None
-        with sqlite.reading(self.writer.engine) as connection:
-            found = runs.rejected_like(connection, self.run.agent_id, self.run.kind, self._made_from())
+        found = sqlite.read(self.writer.engine, runs.rejected_like, self.run.agent_id, self.run.kind, self._made_from())
         return None if found is None else rejection.told(found)
 
     def _made_from(self, seen: Collection[str] | None = None) -> str:
@@ -177,14 +176,12 @@ class Refiner:
         return self.shadow.on(self._live())
 
     def _live(self) -> list[Memory]:
-        with sqlite.reading(self.writer.engine) as connection:
-            return memories.live(connection, self.run.agent_id, Kind.CORE)
+        return sqlite.read(self.writer.engine, memories.live, self.run.agent_id, Kind.CORE)
 
     def gather(self) -> RefineInputs:
         """What the refinement depends on, as it is now."""
         core, settings = self.core(), self.source.settings
-        with sqlite.reading(self.writer.engine) as connection:
-            lost = gate.eroded(connection, self.run.agent_id, self.writer.now())
+        lost = sqlite.read(self.writer.engine, gate.eroded, self.run.agent_id, self.writer.now())
         return RefineInputs(
             core=tuple(core),
             session=self._fresh(core),
@@ -365,8 +362,7 @@ class Refiner:
 
     def receipt(self) -> dict[str, Any]:
         """The run's receipt so far."""
-        with sqlite.reading(self.writer.engine) as connection:
-            return runs.receipt(connection, self.run.id)
+        return sqlite.read(self.writer.engine, runs.receipt, self.run.id)
 
     def keep(self) -> None:
         """Go on telling what an earlier part of the run has told of duplicates, and of its second reader."""
@@ -385,8 +381,7 @@ class Refiner:
         """What was done so far, or would be."""
         if self.proposes:
             return tally.of_changes(self.shadow.changes)
-        with sqlite.reading(self.writer.engine) as connection:
-            return counted(connection, self.run)
+        return sqlite.read(self.writer.engine, counted, self.run)
 
     def finish(self, session: Session) -> None:
         """Count what was done, take it back or propose it where that is due, tell the agent, end the run."""
@@ -466,8 +461,7 @@ class Refiner:
         """Write what is left to write, and end the run."""
         outcome = self._outcome(state, why, receipt, claims)
         self.runner.note_guards(self.run, committing.commit(self.writer, self.run, edits, outcome, revise=revise))
-        run = self.run
-        self.runner.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=state, why=why)
+        self.runner.log_end(self.run, state, why)
 
     def note(self, session: Session, done: Tally, after: int, how: str | None) -> Operate:
         """The entry of the journal that tells the agent of it."""
@@ -536,14 +530,13 @@ def key_of(agent_id: str) -> str:
 def counted(connection: Connection, run: Run) -> Tally:
     """What the audit says a run has done, but for what was taken back of it."""
     texts = audit.texts(connection)
-    rows = connection.exec_driver_sql(
+    sql = (
         'SELECT operation, "before", "after" FROM audit WHERE agent_id = ? AND run_id = ? AND memory_id LIKE ?'
-        " ORDER BY id",
-        (run.agent_id, run.id, f"{PREFIXES[Kind.CORE]}%"),
+        " ORDER BY id"
     )
     return tally.tally(
-        Audited(row[0], None if row[1] is None else texts(row[1]), None if row[2] is None else texts(row[2]))
-        for row in rows.all()
+        Audited(operation, *(None if one is None else texts(one) for one in states))
+        for operation, *states in query.rows(connection, sql, run.agent_id, run.id, f"{PREFIXES[Kind.CORE]}%")
     )
 
 

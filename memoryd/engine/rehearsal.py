@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from memoryd.database import runs, sqlite
+from memoryd.database import query, runs, sqlite
 from memoryd.engine import refining
 from memoryd.engine.answering import OFFLINE, Asked, endpoint_of, measure
 from memoryd.engine.runner import KINDS, daily_blocks
@@ -34,11 +34,9 @@ def rehearse(runner: Runner, run_id: str, workspace: Path) -> dict[str, Any]:
     if run.kind in {*KINDS, refining.KIND} and runner.settings.llm.provider != OFFLINE:
         return told | _question(runner, run, workspace)
     runner.run_next(only=run_id)
-    with sqlite.reading(runner.engine) as connection:
-        row = connection.exec_driver_sql("SELECT * FROM job_run WHERE id = ?", (run_id,)).mappings().one()
-    done = runs.get_run(runner.engine, run_id)
+    (row,) = sqlite.read(runner.engine, query.mappings, "SELECT * FROM job_run WHERE id = ?", run_id)
     would = [*_memories(runner, run_id), *_blocks(row["receipt"], workspace)]
-    return told | {"state": done.state, "why": row["why"] or row["error"], "would": would}
+    return told | {"state": row["state"], "why": row["why"] or row["error"], "would": would}
 
 
 def _question(runner: Runner, run: Run, workspace: Path) -> dict[str, Any]:
@@ -68,17 +66,16 @@ def _first_step(runner: Runner, run: Run, workspace: Path) -> tuple[object, Call
 
 def _memories(runner: Runner, run_id: str) -> list[dict[str, Any]]:
     """What would happen to memories and the profile, in order."""
-    with sqlite.reading(runner.engine) as connection:
-        rows = connection.exec_driver_sql(
-            "SELECT a.operation, m.kind, m.content FROM audit a JOIN memory m ON m.id = a.memory_id"
-            " WHERE a.run_id = ? ORDER BY a.id",
-            (run_id,),
-        ).all()
-        sections = connection.exec_driver_sql(
-            "SELECT section, text FROM profile_section WHERE run_id = ? ORDER BY section", (run_id,)
-        ).all()
-    told = [{"what": operation, "where": kind, "content": content} for operation, kind, content in rows]
-    return [*told, *({"what": "rewrite", "where": f"profile {name}", "content": text} for name, text in sections)]
+    memories = (
+        'SELECT a.operation AS what, m.kind AS "where", m.content FROM audit a JOIN memory m ON m.id = a.memory_id'
+        " WHERE a.run_id = ? ORDER BY a.id"
+    )
+    sections = (
+        "SELECT 'rewrite' AS what, 'profile ' || section AS \"where\", text AS content FROM profile_section"
+        " WHERE run_id = ? ORDER BY section"
+    )
+    found = [row for sql in (memories, sections) for row in sqlite.read(runner.engine, query.mappings, sql, run_id)]
+    return [dict(row) for row in found]
 
 
 def _blocks(receipt: str, workspace: Path) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from memoryd.database import erasure, sqlite
+from memoryd.database import erasure, query, sqlite
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,6 +21,16 @@ if TYPE_CHECKING:
 
 Mark = tuple[str, str, str, int]  # agent, consumer, record id, part
 
+_MARKS = (
+    "SELECT t.agent_id, w.consumer, t.record_id, t.part FROM watermark w"
+    " JOIN turn t ON t.session_id = w.session_id AND t.seq = w.seq"
+)
+# The watermark that a mark asks for, as (session, consumer, seq), where it does not stand there yet.
+_BEHIND = (
+    "SELECT t.session_id, ?2, t.seq FROM turn t"
+    " LEFT JOIN watermark w ON w.session_id = t.session_id AND w.consumer = ?2"
+    " WHERE t.agent_id = ?1 AND t.record_id = ?3 AND t.part = ?4 AND coalesce(w.seq, 0) < t.seq LIMIT 1"
+)
 _RAISE = (
     "INSERT INTO watermark (session_id, consumer, seq, moved_at) VALUES (?, ?, ?, ?)"
     " ON CONFLICT (session_id, consumer) DO UPDATE SET seq = max(seq, excluded.seq)"
@@ -40,7 +50,7 @@ class Restorer:
         """Set the watermarks that stood on these turns; part of the transaction that stores them."""
         for found, seq in zip(new, seqs, strict=True):
             for consumer in self.consumers.get((agent_id, found.turn.record_id, found.turn.part), ()):
-                connection.exec_driver_sql(_RAISE, (found.cursor.session_id, consumer, seq, self.now))
+                query.run(connection, _RAISE, found.cursor.session_id, consumer, seq, self.now)
 
 
 def marks_of(entries: Sequence[Mapping[str, Any]]) -> list[Mark]:
@@ -72,8 +82,7 @@ def forgotten_in(entries: Sequence[Mapping[str, Any]]) -> Forgotten:
 def tell_forgotten(engine: Engine, journal: Journal) -> None:
     """Write into the journal what was forgotten since it was told last."""
     told = forgotten_in(journal.entries())
-    with sqlite.reading(engine) as connection:
-        stored = erasure.forgotten(connection)
+    stored = sqlite.read(engine, erasure.forgotten)
     for (agent, session_id), keys in stored.items():
         known = told.get((agent, session_id), {})
         new = {key: times for key, times in keys.items() if known.get(key) != times}
@@ -84,10 +93,8 @@ def tell_forgotten(engine: Engine, journal: Journal) -> None:
 def retract(connection: Connection, journal: Journal, agent_id: str, session_id: str, consumer: str, seq: int) -> None:
     """Take back what the journal says a consumer has consumed of a session behind `seq`."""
     told = set(marks_of(journal.entries()))
-    rows = connection.exec_driver_sql(
-        "SELECT record_id, part FROM turn WHERE session_id = ? AND seq > ? ORDER BY seq", (session_id, seq)
-    )
-    for record_id, part in rows:
+    sql = "SELECT record_id, part FROM turn WHERE session_id = ? AND seq > ? ORDER BY seq"
+    for record_id, part in query.rows(connection, sql, session_id, seq):
         mark = (agent_id, consumer, record_id, part)
         if mark in told:
             journal.append(entry_of(mark) | {"undone": True})
@@ -98,31 +105,14 @@ def reconcile(engine: Engine, journal: Journal, now: str) -> None:
     entries = journal.entries()
     told = set(marks_of(entries))
     if forgotten := forgotten_in(entries):
-        with sqlite.writing(engine) as connection:
-            erasure.know(connection, forgotten)
+        sqlite.write(engine, erasure.know, forgotten)
     with sqlite.reading(engine) as connection:
-        stored = {(row[0], row[1], row[2], row[3]) for row in connection.exec_driver_sql(
-            "SELECT t.agent_id, w.consumer, t.record_id, t.part FROM watermark w"
-            " JOIN turn t ON t.session_id = w.session_id AND t.seq = w.seq"
-        )}  # fmt: skip
-        ahead = [row for mark in told - stored if (row := _behind(connection, mark)) is not None]
+        stored = set(map(tuple, query.rows(connection, _MARKS)))
+        ahead = [(*row, now) for mark in told - stored for row in query.rows(connection, _BEHIND, *mark)]
     if ahead:
-        with sqlite.writing(engine) as connection:
-            connection.exec_driver_sql(_RAISE, [(*row, now) for row in ahead])
+        sqlite.write(engine, query.each, _RAISE, ahead)
     for mark in sorted(stored - told):
         journal.append(entry_of(mark))
-
-
-def _behind(connection: Connection, mark: Mark) -> tuple[str, str, int] | None:
-    """The watermark a journal's entry asks for, as (session, consumer, seq), where it does not stand there yet."""
-    agent, consumer, record_id, part = mark
-    row = connection.exec_driver_sql(
-        "SELECT t.session_id, t.seq FROM turn t"
-        " LEFT JOIN watermark w ON w.session_id = t.session_id AND w.consumer = ?"
-        " WHERE t.agent_id = ? AND t.record_id = ? AND t.part = ? AND coalesce(w.seq, 0) < t.seq",
-        (consumer, agent, record_id, part),
-    ).first()
-    return None if row is None else (row[0], consumer, row[1])
 
 
 def entry_of(mark: Mark) -> dict[str, Any]:

@@ -30,7 +30,6 @@ def prune(engine: Engine, settings: Settings, clock: Clock, log: Log) -> None:
         gone += state_files.remove(state_files.old_copies(settings.state_dir, now - wanted.copies))
     rows = 0
     if wanted.runs is not None:
-        with sqlite.writing(engine) as connection:
-            rows = runs.prune(connection, text_of(now - wanted.runs))
+        rows = sqlite.write(engine, runs.prune, text_of(now - wanted.runs))
     if gone or rows:
         log.info("old state deleted", files=gone, runs=rows)

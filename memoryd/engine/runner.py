@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from memoryd.database import alarms, runs, spend, sqlite, texts
+from memoryd.database import alarms, query, runs, spend, sqlite, texts
 from memoryd.engine import (
     called_refining,
     canary,
@@ -253,8 +253,8 @@ class Runner:
 
     def abandon(self) -> list[str]:
         """Give runs that are still going back to the queue, for the next start; their late results are refused."""
-        given = [run for run in list(self.active.values()) if runs.interrupt(self.engine, run, self.clock.text())]
-        return [run.id for run in given]
+        active = list(self.active.values())
+        return [run.id for run in active if runs.interrupt(self.engine, run, self.clock.text())]
 
     def run_next(self, only: str | None = None) -> Run | None:
         """Take one due run and carry it out; None where nothing is due."""
@@ -389,8 +389,7 @@ class Runner:
             told = canary.fly(self, run, self.opened, lambda: self.go_on(run))
         except canary.SpentError as error:
             self._end(run, "skipped", why=error.what, receipt={canary.KIND: {"model": model}})
-            with sqlite.reading(self.engine) as connection:
-                is_grounded = canary.is_grounded(connection, model)
+            is_grounded = sqlite.read(self.engine, canary.is_grounded, model)
             if is_grounded:
                 text = f"{canary.MOST_GROUNDED} in a row could not fly: {error.what}; {error.hint}"
                 self.set_alarm(canary.KIND, text, "", model)
@@ -442,8 +441,7 @@ class Runner:
         """Nothing, where the same job, about no session, has proposed something that waits for an answer."""
         if run.session_id is not None or not self._proposes(run):
             return None
-        with sqlite.reading(self.engine) as connection:
-            waiting = runs.proposal_of(connection, run.agent_id, run.kind)
+        waiting = sqlite.read(self.engine, runs.proposal_of, run.agent_id, run.kind)
         why = f"{waiting} waits for an answer: memoryd job accept, or reject"
         return None if waiting is None else NothingToDo(why, receipt={"waits_for": waiting})
 
@@ -453,8 +451,7 @@ class Runner:
         reader = SecondReader(run, self.settings, self.worker, self.answerer, self._unless_stopping, self.step)
         proposes = self._proposes(run) if given is None else proposed_refining.PENDING in given
         if proposes and given is None:  # one that has written changes ends as what it began as
-            with sqlite.reading(self.engine) as connection:
-                proposes = not refining.counted(connection, run).changes
+            proposes = not sqlite.read(self.engine, refining.counted, run).changes
 
         mode = refining.mode_of(run, self.settings.refine)
         writer = replace(self.writer(workspace), limits=refining.limits_of(mode, self.settings))
@@ -472,8 +469,7 @@ class Runner:
             raise CancelledError("cancelled", where=run.id)
 
     def _forget(self, run: Run, workspace: Path) -> None:
-        with sqlite.reading(self.engine) as connection:
-            receipt = runs.receipt(connection, run.id)
+        receipt = sqlite.read(self.engine, runs.receipt, run.id)
         if forgetting.KIND not in receipt:  # else it was stopped behind its commit
             receipt = self._take_out(run, workspace)
         self.erase_index(run.agent_id)
@@ -483,8 +479,7 @@ class Runner:
         self.step("after:vacuum")
         self._end(run, "succeeded", receipt=receipt)
         self._clear_alarms_of(run)
-        with sqlite.writing(self.engine) as connection:
-            alarms.clear_of_sessions(connection, receipt[forgetting.KIND]["sessions"], self.clock.text())
+        sqlite.write(self.engine, alarms.clear_of_sessions, receipt[forgetting.KIND]["sessions"], self.clock.text())
 
     def _take_out(self, run: Run, workspace: Path) -> dict[str, Any]:
         writer = self.writer(workspace)
@@ -515,8 +510,7 @@ class Runner:
         done = committing.commit(writer, run, planned.edits(), outcome, revise=forgetter.revise)
         self._record_watermarks(run)
         self.log.info("forgotten", run=run.id, agent=run.agent_id, files=list(done.files), counts=told["counts"])
-        with sqlite.reading(self.engine) as connection:
-            return runs.receipt(connection, run.id)
+        return sqlite.read(self.engine, runs.receipt, run.id)
 
     def _scrub_again(self, run: Run) -> None:
         wanted = run.options.get("agents")
@@ -636,16 +630,7 @@ class Runner:
         self._clear_alarms_of(run)
         if run.kind == ledger_runs.ROLLBACK and outcome.state == "succeeded":
             self.set_alarm(EMPTIED, None, run.agent_id)
-        self.log.info(
-            "run finished",
-            run=run.id,
-            kind=run.kind,
-            agent=run.agent_id,
-            state=outcome.state,
-            why=outcome.why,
-            files=list(done.files),
-            memories=done.memories,
-        )
+        self.log_end(run, outcome.state, outcome.why, files=list(done.files), memories=done.memories)
         if receipt.get("on_summary"):
             self._tell(run.id, run.agent_id, run.session_id, "\n".join(block.body for block in blocks))
 
@@ -663,8 +648,8 @@ class Runner:
             return False
         self.go_on(run)
         if run.session_id is None and not run.options.get("force"):
-            with sqlite.reading(self.engine) as connection:
-                rejected = runs.rejected_like(connection, run.agent_id, run.kind, drafted.row["input_hash"] or "")
+            made_from = drafted.row["input_hash"] or ""
+            rejected = sqlite.read(self.engine, runs.rejected_like, run.agent_id, run.kind, made_from)
             if rejected is not None:  # what came of the same input, and nobody has asked for it again
                 self._end(run, "skipped", why=rejection.told(rejected))
                 return True
@@ -673,7 +658,7 @@ class Runner:
         why = "; ".join(part for part in ("waits for an answer", outcome.why) if part)
         proposing.store(writer, run, drafted, replace(outcome, why=why, receipt=receipt), notes)
         self._clear_alarms_of(run)
-        self.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=runs.PROPOSED)
+        self.log_end(run, runs.PROPOSED)
         return True
 
     def note_guards(self, run: Run, done: committing.Committed) -> None:
@@ -689,15 +674,13 @@ class Runner:
         return [{"phase": name, "seconds": round(end - began, 4)} for (name, began), end in spans]
 
     def _record_watermarks(self, run: Run) -> None:
-        with sqlite.reading(self.engine) as connection:
-            rows = connection.exec_driver_sql(
-                "SELECT w.consumer, t.record_id, t.part FROM watermark w"
-                " JOIN turn t ON t.session_id = w.session_id AND t.seq = w.seq WHERE w.run_id = ?",
-                (run.id,),
-            ).all()
+        sql = (
+            "SELECT w.consumer, t.record_id, t.part FROM watermark w"
+            " JOIN turn t ON t.session_id = w.session_id AND t.seq = w.seq WHERE w.run_id = ?"
+        )
         try:
-            for row in rows:
-                self.journal.append(restore.entry_of((run.agent_id, row[0], row[1], row[2])))
+            for row in sqlite.read(self.engine, query.rows, sql, run.id):
+                self.journal.append(restore.entry_of((run.agent_id, *row)))
         except OSError as error:  # the run is done all the same; the next start writes what is missing
             self.log.warning("watermark not in the journal", run=run.id, agent=run.agent_id, why=error_text(error))
 
@@ -705,8 +688,7 @@ class Runner:
 
     def tell_pending(self) -> None:
         """Tell the hook of summaries whose run was stopped between its commit and the hook."""
-        with sqlite.reading(self.engine) as connection:
-            rows = runs.untold(connection, UNTOLD_MAX)
+        rows = sqlite.read(self.engine, runs.untold, UNTOLD_MAX)
         for run_id, agent_id, session_id, files in rows:
             if self.stopping or run_id in self.active:
                 continue
@@ -742,20 +724,18 @@ class Runner:
         error: str | None = None,
         receipt: Mapping[str, Any] | None = None,
     ) -> bool:
-        spent = spend.spent_by_run(self.engine, run.id)
-        values: dict[str, Any] = {
-            "why": why,
-            "error": error,
-            "tokens_in": spent.tokens_in,
-            "tokens_out": spent.tokens_out,
-        }
+        values: dict[str, Any] = {"why": why, "error": error} | spend.spent_by_run(self.engine, run.id)._asdict()
         with sqlite.writing(self.engine) as connection:
             # What a run did before it failed stays told.
             values["receipt"] = dict(receipt) if receipt is not None else runs.receipt(connection, run.id)
             ended = runs.finish(connection, run, state=state, now=self.clock.text(), values=values)
         if ended:
-            self.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=state, why=why)
+            self.log_end(run, state, why)
         return ended
+
+    def log_end(self, run: Run, state: str, why: str | None = None, **more: object) -> None:
+        """Write to the log how a run ended."""
+        self.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=state, why=why, **more)
 
     def _failed(self, run: Run, error: Exception) -> None:
         text = error_text(error)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from memoryd.database import memories, runs, sqlite, turns
+from memoryd.database import memories, query, runs, sqlite, turns
 from memoryd.engine import gate
 from memoryd.engine.core_import import bullets_of
 from memoryd.engine.retry import AwayError
@@ -93,8 +93,7 @@ def decide(writer: Writer, run: Run) -> Decided:
         receipt: dict[str, Any] = {"witnesses": list(witness.sessions)}
         receipt |= {"unsupported": {"why": weighed.why, "lines": weighed.changed}} if weighed.why else {}
         return Decided(Done((_note(run, weighed.text),), receipt))
-    with sqlite.reading(writer.engine) as connection:
-        cites = turns.sources(connection, weighed.session or "", weighed.seqs)
+    cites = sqlite.read(writer.engine, turns.sources, weighed.session or "", weighed.seqs)
     return Decided(Done((_lasting(weighed.text, cites, tags=_tags(weighed)),)))
 
 
@@ -115,14 +114,13 @@ def _witness(connection: Connection, run: Run) -> Witness | None:
     asked = run.options.get("witness")
     if not asked:
         return None
-    rows = connection.exec_driver_sql(
+    sql = (
         "SELECT id, last_seq FROM session WHERE agent_id = ? AND parent_id IS NULL AND state <> 'ended'"
-        " AND last_turn_at >= ? ORDER BY last_turn_at DESC, id LIMIT ?",
-        (run.agent_id, asked["since"], SESSIONS),
+        " AND last_turn_at >= ? ORDER BY last_turn_at DESC, id LIMIT ?"
     )
     heard = [
-        Heard(row["id"], turns.stored_turns(connection, row["id"], after=row["last_seq"] - TURNS))
-        for row in rows.mappings().all()
+        Heard(session_id, turns.stored_turns(connection, session_id, after=last_seq - TURNS))
+        for session_id, last_seq in query.rows(connection, sql, run.agent_id, asked["since"], SESSIONS)
     ]
     return Witness(heard, CueJudge())
 

@@ -69,8 +69,7 @@ class Silo:
         told = duration_text(timedelta(seconds=grant.seconds))
         line = f"- [ ] {grant.id}: a person (uid {self.uid}) asks to read this memory for {told}: {clean}\n"
         with held(self.agent.workspace) as place:
-            with sqlite.writing(self.engine) as connection:
-                grants.write(connection, grant, "grant request", "human", grant.requested_at)
+            sqlite.write(self.engine, grants.write, grant, "grant request", "human", grant.requested_at)
             entry = place.continuum / CONSENT_FILE
             old = regular.read(entry) or b""
             lead = "\n" if old and not old.endswith(b"\n") else ""
@@ -79,14 +78,11 @@ class Silo:
 
     def all(self) -> list[Grant]:
         """Return the grants with what the agent has answered by now, the newest first."""
-        with sqlite.reading(self.engine) as connection:
-            found = grants.of_agent(connection, self.agent.id)
+        found = sqlite.read(self.engine, grants.of_agent, self.agent.id)
         data = (regular.read_in(self.agent.workspace, PATH) or b"") if found else b""
         answers = {match[2]: match[1].lower() for match in _LINE.finditer(data.decode("utf-8", "replace"))}
         if any(self._state(grant, answers) != grant.state for grant in found):
-            with sqlite.writing(self.engine) as connection:
-                self._take(connection, answers)
-                found = grants.of_agent(connection, self.agent.id)
+            found = sqlite.write(self.engine, self._take, answers)
         return found
 
     def revoke(self, grant_id: str) -> Grant:
@@ -106,9 +102,8 @@ class Silo:
         state = None if found is None else self._state(found, {grant_id: "x" if consents else "-"})
         if found is None or state == found.state:
             raise NotFoundError(f"nothing is asked for as {grant_id!r}", hint="without an id, the tool lists what is")
-        with sqlite.writing(self.engine) as connection:
-            self._take(connection, {grant_id: "x" if consents else "-"})
-            return next(one for one in grants.of_agent(connection, self.agent.id) if one.id == grant_id)
+        answered = sqlite.write(self.engine, self._take, {grant_id: "x" if consents else "-"})
+        return next(one for one in answered if one.id == grant_id)
 
     def may_read(self, what: str) -> bool:
         """Say whether the person may see content now; a read under a grant is audited."""
@@ -118,11 +113,11 @@ class Silo:
         active = next((grant for grant in self.all() if grant.is_active(self.uid, now)), None)
         if active is None:
             return False
-        with sqlite.writing(self.engine) as connection:
-            grants.note_read(connection, active, what, now)
+        sqlite.write(self.engine, grants.note_read, active, what, now)
         return True
 
-    def _take(self, connection: Connection, answers: dict[str, str]) -> None:
+    def _take(self, connection: Connection, answers: dict[str, str]) -> list[Grant]:
+        """Take the agent's answers; returns the grants as they are then."""
         now = self.clock.text()
         for grant in grants.of_agent(connection, self.agent.id):
             state = self._state(grant, answers)
@@ -130,6 +125,7 @@ class Silo:
                 ends = self.clock.text(ahead=timedelta(seconds=grant.seconds)) if state == "given" else grant.expires_at
                 answered = replace(grant, state=state, decided_at=now, expires_at=ends)
                 grants.write(connection, answered, f"grant {state}", "agent", now)
+        return grants.of_agent(connection, self.agent.id)
 
     def _state(self, grant: Grant, answers: dict[str, str]) -> str:
         """The state that the agent's answer puts a grant into; one that is given can only be revoked."""

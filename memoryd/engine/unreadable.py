@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memoryd.database import alarms, sqlite
+from memoryd.database import alarms
 from memoryd.engine.scrubbing import UnscannedError, hashed
 
 if TYPE_CHECKING:
@@ -41,10 +41,7 @@ class Unreadable:
         why = printable(why).replace(printable(path), subject)
         if self._reported.get((agent_id, subject)) == why:
             return
-        with sqlite.writing(self.engine) as connection:
-            alarms.raise_alarm(
-                connection, kind=KIND, text=why, now=self.clock.text(), agent_id=agent_id, subject=subject
-            )
+        alarms.set_alarm(self.engine, KIND, why, self.clock.text(), agent_id, subject)
         self._reported[agent_id, subject] = why
         self.log.warning("transcript cannot be read", agent=agent_id, path=subject, why=why)
 
@@ -53,8 +50,7 @@ class Unreadable:
         key = agent_id, self._shown(path)
         if key not in self._reported:
             return
-        with sqlite.writing(self.engine) as connection:
-            alarms.clear_alarm(connection, kind=KIND, now=self.clock.text(), agent_id=agent_id, subject=key[1])
+        alarms.set_alarm(self.engine, KIND, None, self.clock.text(), *key)
         del self._reported[key]
 
     def review(self, met: AbstractSet[tuple[str, str]]) -> None:

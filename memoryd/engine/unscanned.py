@@ -168,8 +168,7 @@ class Unscanned:
 
     def _tell(self) -> None:
         ingest = self.ingest
-        with sqlite.reading(ingest.engine) as connection:
-            count = len(turns.unscanned(connection))
+        count = len(sqlite.read(ingest.engine, turns.unscanned))
         text = (
             f"{counted(count, 'turn')} could not be scanned for secrets; no text of these is stored, it is tried again"
         )

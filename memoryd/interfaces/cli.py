@@ -114,13 +114,16 @@ def demo(call: Call, keep: Path | None) -> None:
 @passed
 def status(call: Call, everything: bool, agent_id: str | None) -> None:  # noqa: FBT001
     """Show agents, gauges, runs and alarms."""
+    from memoryd import config
     from memoryd.interfaces import asking
     from memoryd.interfaces import status as shown
 
     try:
         settings = call.settings()
     except ConfigError as error:
-        error.data = shown.of_agent(_status_of_running(call.config_path()), agent_id)
+        # A daemon may run on with its old settings while this file is broken.
+        state_dir = config.state_dir_of(call.config_path())
+        error.data = shown.of_agent({} if state_dir is None else asking.data(state_dir, "status"), agent_id)
         if error.data and not call.output.json:
             with contextlib.suppress(KeyError, TypeError, AttributeError):  # one of another version tells otherwise
                 call.output.result(error.data, shown.as_text(error.data))
@@ -131,15 +134,6 @@ def status(call: Call, everything: bool, agent_id: str | None) -> None:  # noqa:
     with call.reader(settings) as reader:
         data = shown.of_agent(shown.status(settings, reader, everything=everything, waits=waits), agent_id)
     call.output.result(data, shown.as_text(data))
-
-
-def _status_of_running(path: Path) -> dict[str, Any]:
-    """What a daemon says that runs on with its old settings while this configuration file is broken."""
-    from memoryd import config
-    from memoryd.interfaces import asking
-
-    state_dir = config.state_dir_of(path)
-    return {} if state_dir is None else asking.data(state_dir, "status")
 
 
 def _pausing(verb: str, does: str) -> None:
@@ -208,10 +202,8 @@ def scrub(call: Call, again: bool, agent_id: str | None) -> None:  # noqa: FBT00
     settings = call.settings()
     agent = call.agent(settings, agent_id).id if agent_id else None
     with _logging(settings):
-        row = work.scrub_again(settings, agent)
+        row = work.require_done(work.scrub_again(settings, agent))
     done = row["receipt"]
-    if row["state"] != "succeeded":
-        raise MemorydError(f"the run ended as {row['state']}: {row['error'] or row['why']}", where=row["id"])
     texts, rows, files = (counted(done[f"{noun}s"], noun) for noun in ("text", "row", "file"))
     text = f"redacted {texts} in {rows}, and {files}"
     if done["unscanned"]:
@@ -254,8 +246,7 @@ def job_list(call: Call, agent_id: str | None, kind: str | None, limit: int) -> 
     from memoryd.database import reads
 
     state_dir, broken = call.state_dir(agent_id)
-    with reads.open_reader(state_dir / "memoryd.db") as reader:
-        rows = reads.job_runs(reader, agent_id=agent_id, kind=kind, limit=limit)
+    rows = reads.ask(state_dir / "memoryd.db", reads.job_runs, agent_id=agent_id, kind=kind, limit=limit)
     columns = ("id", "kind", "agent_id", "trigger", "state", "attempt", "finished_at", "why")
     call.output.shown(rows, table(rows, columns) if rows else "no runs yet", broken)
 

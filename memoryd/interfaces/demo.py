@@ -308,8 +308,7 @@ class Demo:
         return None if waits else row
 
     def _runs(self) -> list[Row]:
-        with reads.open_reader(self.database) as reader:
-            return reads.job_runs(reader, kind="sleep")
+        return reads.ask(self.database, reads.job_runs, kind="sleep")
 
     def show_sleep(self) -> None:
         """Print the run's phases, files, and its row of the job table."""
@@ -329,8 +328,7 @@ class Demo:
 
     def show_compressed(self) -> None:
         """Print how the compressed session begins."""
-        with reads.open_reader(self.database) as reader:
-            messages = reads.compressed(reader, self.session_id)
+        messages = reads.ask(self.database, reads.compressed, self.session_id)
         made = self.run["receipt"]["summarize"]
         self.output.say(
             f"\nThe session in short, for an agent to go on with: {made['messages']} messages of"

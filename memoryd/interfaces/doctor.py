@@ -10,7 +10,7 @@ import os
 import re
 import stat
 import sys
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,6 +35,7 @@ from memoryd.worker import embedder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from memoryd.config import Settings
     from memoryd.errors import ConfigError
@@ -113,12 +114,9 @@ def _daemon(settings: Settings, _now: datetime) -> Iterator[Check]:
         yield Check("daemon", OK, f"process {holder} holds the state folder" if holder else "the state folder is held")
 
 
-@contextmanager
-def _opened(settings: Settings) -> Iterator[reads.Reader | None]:
+def _opened(settings: Settings) -> AbstractContextManager[reads.Reader | None]:
     """The state database; None before the first start."""
-    path = settings.state_dir / DATABASE
-    with reads.open_reader(path) if path.exists() else nullcontext() as reader:
-        yield reader
+    return reads.KeptReader(settings.state_dir / DATABASE).reading_any()
 
 
 def _database(settings: Settings, now: datetime) -> Iterator[Check]:
@@ -233,7 +231,8 @@ def _watches(settings: Settings, _now: datetime) -> Iterator[Check]:
 
 
 def _space(settings: Settings, _now: datetime) -> Iterator[Check]:
-    places = {"the state folder": _there(settings.state_dir)}
+    state_dir = settings.state_dir
+    places = {"the state folder": next(one for one in (state_dir, *state_dir.parents) if one.exists())}
     places |= {f"the workspace of {agent.id}": agent.workspace for agent in settings.agents}
     for name, path in places.items():
         disk = os.statvfs(path)
@@ -243,10 +242,6 @@ def _space(settings: Settings, _now: datetime) -> Iterator[Check]:
         counted = f", {inodes} files" if disk.f_files else ""
         hint = "" if level == OK else "free some space: ingest pauses on a full disk and goes on by itself"
         yield Check("space", level, f"{free // MIB:,} MiB{counted} free for {name}", hint)
-
-
-def _there(path: Path) -> Path:
-    return next(one for one in (path, *path.parents) if one.exists())
 
 
 # --- what it was given and what it left -------------------------------------------------------------------------------

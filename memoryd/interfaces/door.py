@@ -307,8 +307,8 @@ class Facts:
 
     def _store(self, what: str) -> Store:
         grants.require(self._settings, self._agent, f"python: {what}")
-        with reads.open_reader(work.database(self._settings)) as reader:
-            return Store(fact_of(memories.of_row(row)) for row in reads.fact_rows(reader, self._agent.id))
+        rows = reads.ask(work.database(self._settings), reads.fact_rows, self._agent.id)
+        return Store(fact_of(memories.of_row(row)) for row in rows)
 
 
 class Core:
@@ -323,5 +323,4 @@ class Core:
         """Return the live core memories in the order of the file, as `memoryd core list --json` does."""
         grants.require(self._settings, self._agent, "python: core")
         work.catch_up(self._settings, self._agent)
-        with reads.open_reader(work.database(self._settings)) as reader:
-            return reads.core_memories(reader, self._agent.id)
+        return reads.ask(work.database(self._settings), reads.core_memories, self._agent.id)

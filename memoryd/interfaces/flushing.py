@@ -60,8 +60,8 @@ def flush(
     with work.state(settings, agent) as (_engine, scrubber):
         recorded = recording.record(settings.state_dir, agent.id, messages, scrubber, Clock())
     path = str(recorded.path)
-    with reads.open_reader(work.database(settings)) as reader:
-        before = {run["id"] for run in reads.runs_over(reader, agent.id, path, work.SLEEP)}
+    database = work.database(settings)
+    before = {run["id"] for run in reads.ask(database, reads.runs_over, agent.id, path, work.SLEEP)}
     rows: list[dict[str, Any]] = []
 
     def queue(engine: Engine, clock: Clock, patience: float = 0.0) -> list[str]:
@@ -72,7 +72,7 @@ def flush(
         rows = work.run_now(
             settings, agent.id, queue, fresh=True, beside=partial(queue, patience=READ_PATIENCE_SECONDS)
         )
-    with reads.open_reader(work.database(settings)) as reader:
+    with reads.open_reader(database) as reader:
         read = reads.read_until(reader, agent.id, path)
         runs_since = [run for run in reads.runs_over(reader, agent.id, path, work.SLEEP) if run["id"] not in before]
     bodies = [body for run in runs_since for body in block_bodies(agent.workspace, run["receipt"].get("files", ()))]

@@ -31,10 +31,8 @@ def forgettable(settings: Settings, name: str, agent: Callable[[str | None], Age
     if name.startswith(tuple(PREFIXES.values())):
         chosen = agent(None)
         work.catch_up(settings, chosen)
-        with reads.open_reader(work.database(settings)) as reader:
-            return chosen, {"memory": reads.find_memory(reader, chosen.id, name)["id"]}
-    with reads.open_reader(work.database(settings)) as reader:
-        row = reads.find_session(reader, name)
+        return chosen, {"memory": reads.ask(work.database(settings), reads.find_memory, chosen.id, name)["id"]}
+    row = reads.ask(work.database(settings), reads.find_session, name)
     chosen = agent(row["agent_id"])
     if chosen.id != row["agent_id"]:
         raise NotFoundError(f"this is not the agent {chosen.id!r}'s", where=row["id"])

@@ -239,17 +239,14 @@ def _from_files(hook: Hook) -> str:
                 data = read_below(folder, name)
                 if data:
                     newest_last = name != "MEMORY.md"
-                    shown = _masked(data) if may_hide(data) else data
-                    text = _looked_through(shown.decode("utf-8", "replace"), hook.files, end=newest_last)
+                    if may_hide(data):
+                        from memoryd.scrub.hidden import masked  # takes as long to load as all else
+
+                        data = masked(data)
+                    text = _looked_through(data.decode("utf-8", "replace"), hook.files, end=newest_last)
                     parts.append(Part(name, text, newest_last=newest_last))
     budget = Budget(hook.files, hook.files, hook.files, hook.dialect.units)
     return render([], [], parts, budget, lambda texts: [len(text.encode("utf-8", "replace")) for text in texts]).text
-
-
-def _masked(data: bytes) -> bytes:
-    from memoryd.scrub.hidden import masked  # takes as long to load as all else
-
-    return masked(data)
 
 
 def _looked_through(text: str, most: int, *, end: bool) -> str:

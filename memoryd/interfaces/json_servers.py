@@ -17,8 +17,6 @@ from memoryd.interfaces import json_settings
 from memoryd.interfaces.json_settings import JsonEdit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from memoryd.interfaces.mcp_server import McpServer
 
 OPENCODE = "mcp"
@@ -62,14 +60,11 @@ class JsonServers(JsonEdit):
         servers = document
         for key in self.key.split("."):
             servers = servers.setdefault(key, {})
-        if self.key == OPENCODE and _is_list(servers.get("servers")):
-            servers = servers["servers"]  # as OpenCode 2 has them; it reads those of OpenCode 1 as well
+        listed = servers.get("servers")
+        if self.key == OPENCODE and isinstance(listed, dict) and "type" not in listed:
+            servers = listed  # as OpenCode 2 has them; it reads those of OpenCode 1 as well
         return servers
 
     def by_hand(self) -> str:
         entry = json.dumps({"memoryd": self._entry()}, ensure_ascii=False)
         return f'put this in by hand: "{self.key}": {entry}'
-
-
-def _is_list(value: Mapping[str, Any] | None) -> bool:
-    return isinstance(value, dict) and "type" not in value

@@ -22,8 +22,6 @@ from memoryd.files import unit
 from memoryd.files.folders import make_private_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from memoryd.config import Settings
 
 PATIENCE = "30s"  # longer than a daemon that is told to stop may take
@@ -42,9 +40,8 @@ class Service:
     stop: str
 
 
-def service(settings: Settings, *, launchd: bool, system: bool, environ: Mapping[str, str] | None = None) -> Service:
+def service(settings: Settings, *, launchd: bool, system: bool) -> Service:
     """Work out the file for this configuration, this interpreter and this installation."""
-    known = os.environ if environ is None else environ
     if launchd and system:
         raise ConfigError("there is no launchd service for the whole machine", hint="leave out --system or --launchd")
     if launchd:
@@ -54,7 +51,7 @@ def service(settings: Settings, *, launchd: bool, system: bool, environ: Mapping
         return Service(path, _plist(settings), f"launchctl bootstrap {target} {path}", stop)
     folder, command = SYSTEM_FOLDER, "systemctl"
     if not system:
-        folder = Path(known.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user"
+        folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user"
         command = "systemctl --user"
     start, stop = f"{command} daemon-reload && {command} enable --now memoryd", f"{command} disable --now memoryd"
     return Service(folder / "memoryd.service", _unit(settings, system=system), start, stop)
@@ -87,14 +84,9 @@ def program() -> list[str]:
     """The `memoryd` command, by absolute paths, closed against modules of the current folder and the environment."""
     if not Path(sys.executable or "").is_absolute():
         raise StateError("this interpreter does not say where it is", hint="call memoryd by its absolute path")
-    return [sys.executable, *_isolation(), "-m", "memoryd"]
-
-
-def _isolation() -> list[str]:
-    """-I leaves out the user's site folder; an installation that lies in it gets the rest of -I."""
-    own = Path(memoryd.__file__)
-    is_users = bool(site.ENABLE_USER_SITE) and own.is_relative_to(site.getusersitepackages())
-    return ["-E", "-P"] if is_users else ["-I"]
+    # -I leaves out the user's site folder; an installation that lies in it gets the rest of -I.
+    is_users = bool(site.ENABLE_USER_SITE) and Path(memoryd.__file__).is_relative_to(site.getusersitepackages())
+    return [sys.executable, *(["-E", "-P"] if is_users else ["-I"]), "-m", "memoryd"]
 
 
 # --- systemd ----------------------------------------------------------------------------------------------------------

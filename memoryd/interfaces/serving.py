@@ -54,8 +54,7 @@ def _verbs(app: App, loop: Loop) -> dict[str, Callable[[Mapping[str, Any]], Any]
         return {}
 
     def session_end(request: Mapping[str, Any]) -> dict[str, Any]:
-        with reads.open_reader(app.database) as reader:
-            row = reads.find_session(reader, str(request.get("id")))
+        row = reads.ask(app.database, reads.find_session, str(request.get("id")))
         sleeping.end(app.engine, row["id"])
         loop.look_now(row["id"])
         return {"session": row["id"]}

@@ -24,17 +24,11 @@ _CORE = PREFIXES[Kind.CORE]
 
 def contents(settings: Settings, agent: Agent, reader: Reader, run_id: str) -> list[dict[str, Any]]:
     """What the memories that a run has changed said before and after, as far as the person may see it."""
-    rows = reader.rows(
-        'SELECT a.memory_id AS id, b.text AS was, n.text AS "is" FROM audit a'
-        ' LEFT JOIN content b ON b.sha256 = a."before" LEFT JOIN content n ON n.sha256 = a."after"'
-        " WHERE a.run_id = ? AND a.agent_id = ? AND substr(a.memory_id, 1, ?) = ? AND a.operation <> 'rollback'"
-        " ORDER BY a.id",
-        run_id,
-        agent.id,
-        len(_CORE),
-        _CORE,
-    )
-    told = [{"id": row["id"], "content": _said(row["is"]), "was": _said(row["was"])} for row in rows]
+    told = [
+        {"id": row["memory_id"], "content": _said(row["after"]), "was": _said(row["before"])}
+        for row in reads.states_of_run(reader, run_id)
+        if row["memory_id"].startswith(_CORE) and row["operation"] != "rollback"
+    ]
     return grants.shown(settings, agent, "job show --content", told, "content", "was")
 
 

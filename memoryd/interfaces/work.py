@@ -13,7 +13,7 @@ from memoryd.app import DATABASE, LOCK, open_app
 from memoryd.counted import counted
 from memoryd.daemon import slots
 from memoryd.daemon.once import await_settled, read_all
-from memoryd.database import reads, runs, snapshot, sqlite
+from memoryd.database import query, reads, runs, snapshot, sqlite
 from memoryd.engine import (
     called_refining,
     dreaming,
@@ -156,8 +156,7 @@ def require_mode(kind: str, mode: str | None) -> None:
 
 
 def _refine(engine: Engine, clock: Clock, agent_id: str, mode: str | None, *, force: bool) -> str:
-    with sqlite.reading(engine) as connection:
-        waiting = runs.open_by_key(connection, refining.key_of(agent_id))
+    waiting = sqlite.read(engine, runs.open_by_key, refining.key_of(agent_id))
     if waiting is not None and refining.is_called(runs.get_run(engine, waiting)):
         hint = "wait until it is over, or end it: memoryd job cancel"
         raise RefusedError("the agent refines its core itself at the moment", waiting, hint)
@@ -341,8 +340,7 @@ def request(
 
 def _require_same(connection: Connection, run_id: str, options: Mapping[str, Any]) -> None:
     """Make a run that waits what is asked for; one that is under way must be that already, if anything is asked."""
-    text = connection.exec_driver_sql("SELECT options FROM job_run WHERE id = ?", (run_id,)).scalar_one_or_none()
-    waiting = {} if text is None else json.loads(text)
+    waiting = json.loads(query.text(connection, "SELECT options FROM job_run WHERE id = ?", run_id) or "{}")
     if {name: one for name, one in waiting.items() if one} == {name: one for name, one in options.items() if one}:
         return
     asked = [name for name, one in options.items() if one and name != "flushed"]  # done ahead of it, not asked of it
@@ -361,16 +359,14 @@ def catch_up(settings: Settings, agent: Agent) -> None:
     path = database(settings)
     if not path.exists():
         return
-    with reads.open_reader(path) as reader:
-        known = reads.agreed(reader, agent.id)
+    known = reads.ask(path, reads.agreed, agent.id)
     data = regular.read_in(agent.workspace, CORE_FILE)
     if known == digest_of(data) or (known is None and not data):
         return
     try:
         with open_app(settings) as app:
             CoreWatch(app.runner).take(agent, settled=False)
-            with sqlite.reading(app.engine) as connection:
-                waiting = runs.open_by_key(connection, ledger_runs.import_key(agent.id))
+            waiting = sqlite.read(app.engine, runs.open_by_key, ledger_runs.import_key(agent.id))
             if waiting is not None:
                 app.runner.run_next(only=waiting)
     except LockedError:
@@ -452,8 +448,7 @@ def call_knife(
 
     def queue(engine: Engine, clock: Clock) -> list[str]:
         since = text_of(slots.refinement_slot(settings, clock.now()))
-        with sqlite.writing(engine) as connection:
-            return [called_refining.hand_over(connection, clock, settings, agent.id, tool, clean, since)]
+        return [sqlite.write(engine, called_refining.hand_over, clock, settings, agent.id, tool, clean, since)]
 
     row = run_now(settings, agent.id, queue)[0]
     with _reading(settings) as connection:
@@ -471,8 +466,7 @@ def core_size_if_due(settings: Settings, agent: Agent) -> int | None:
 
 def feedback(settings: Settings, agent: Agent, memory_id: str, verdict: str) -> str:
     """Record a word on a memory; a unique beginning of its id is enough. Returns the id."""
-    with reads.open_reader(database(settings)) as reader:
-        full = str(reads.find_memory(reader, agent.id, memory_id)["id"])
+    full = str(reads.ask(database(settings), reads.find_memory, agent.id, memory_id)["id"])
     with state(settings, agent) as (engine, _):
         feedbacks.give(engine, agent.id, full, verdict, actor=HUMAN, now=Clock().text())
     return full
@@ -514,9 +508,8 @@ def planned_rollback(settings: Settings, agent_id: str, options: dict[str, Any])
 
 
 def _require_known(engine: Engine, agent_id: str) -> None:
-    with sqlite.reading(engine) as connection:
-        if not runs.knows_agent(connection, agent_id):
-            raise NotFoundError(f"the daemon does not know the agent {agent_id!r} yet", hint=RELOAD)
+    if not sqlite.read(engine, runs.knows_agent, agent_id):
+        raise NotFoundError(f"the daemon does not know the agent {agent_id!r} yet", hint=RELOAD)
 
 
 def _queue_beside(settings: Settings, agent_id: str, queue: Callable[[Engine, Clock], list[str]]) -> list[str]:
@@ -543,12 +536,11 @@ def queue_sleeps(engine: Engine, clock: Clock, agent_id: str, session_id: str | 
 
 def _session_id(engine: Engine, agent_id: str, wanted: str) -> str:
     """Complete a session's id of an agent; a unique beginning is enough."""
-    with sqlite.reading(engine) as connection:
-        rows = connection.exec_driver_sql(
-            "SELECT id FROM session WHERE agent_id = ? AND (id = ? OR substr(id, 1, length(?)) = ?)"
-            " ORDER BY id <> ?, id LIMIT 2",
-            (agent_id, wanted, wanted, wanted, wanted),
-        ).all()
+    sql = (
+        "SELECT id FROM session WHERE agent_id = ?1 AND (id = ?2 OR substr(id, 1, length(?2)) = ?2)"
+        " ORDER BY id <> ?2, id LIMIT 2"
+    )
+    rows = sqlite.read(engine, query.rows, sql, agent_id, wanted)
     if not rows or (len(rows) > 1 and rows[0][0] != wanted):
         what = f"{wanted!r} begins several sessions' ids" if rows else f"there is no session {wanted!r}"
         raise NotFoundError(what, hint="memoryd session list shows them")
@@ -557,15 +549,12 @@ def _session_id(engine: Engine, agent_id: str, wanted: str) -> str:
 
 def _nothing(engine: Engine, clock: Clock, agent_id: str, session_id: str | None, kind: str = SLEEP) -> str:
     run_id = queueing.new_run_id(clock)
-    over = 0
-    if session_id is None and kind == SLEEP:
-        over = len(queueing.candidates(engine, agent_id, ended=True))
-    live = "live " if session_id is None and kind == SLEEP else ""
-    why = f"no {live}session has turns past its watermark"
+    is_of_all = session_id is None and kind == SLEEP
+    over = len(queueing.candidates(engine, agent_id, ended=True)) if is_of_all else 0
+    why = f"no {'live ' if is_of_all else ''}session has turns past its watermark"
     if over:
         why += f"; --force takes {counted(over, 'session')} that {'is' if over == 1 else 'are'} over"
-    with sqlite.writing(engine) as connection:
-        runs.skip(connection, run_id, agent_id, "manual", clock.text(), why, actor="human", kind=kind)
+    sqlite.write(engine, runs.skip, run_id, agent_id, "manual", clock.text(), why, actor="human", kind=kind)
     return run_id
 
 
@@ -591,8 +580,7 @@ def await_read(settings: Settings, agent_id: str, path: str, size: int, until: f
     lock = Lock(settings.state_dir / LOCK)
     while True:
         holder = lock.holder()
-        with reads.open_reader(database(settings)) as reader:
-            read = reads.read_until(reader, agent_id, path)
+        read = reads.ask(database(settings), reads.read_until, agent_id, path)
         if read is not None and read[1] >= size:
             return read[0]
         if holder is None or time.monotonic() >= until:
@@ -626,8 +614,7 @@ def cancel(settings: Settings, run_id: str) -> dict[str, Any]:
 
 def end_session(settings: Settings, session_id: str) -> dict[str, Any]:
     """End a session by hand; what it said since its last sleep is flushed. Returns the run's row, empty if none."""
-    with reads.open_reader(database(settings)) as reader:
-        row = reads.find_session(reader, session_id)
+    row = reads.ask(database(settings), reads.find_session, session_id)
     with _changing(settings) as (engine, _):
         sleeping.end(engine, row["id"])
     if row["parent_id"] is not None:

@@ -167,7 +167,12 @@ class _Door:
 
     async def list_resources(self, _context: Context, _params: object) -> types.ListResourcesResult:
         there = await self._asked("resources/list", self._memory.resources)
-        return types.ListResourcesResult(resources=[_resource(name) for name in there])
+        found = [
+            types.Resource(uri=f"{_SCHEME}{name}", name=name, title=title, description=told, mime_type="text/markdown")
+            for name, (title, told) in _RESOURCES.items()
+            if name in there
+        ]
+        return types.ListResourcesResult(resources=found)
 
     async def read_resource(
         self, _context: Context, params: types.ReadResourceRequestParams
@@ -229,13 +234,6 @@ def invalid(tool: str, error: ValidationError) -> str:
         why = fault["msg"].removeprefix("Value error, ")
         faults.append(f"{where}: {why}" if where else why)
     return f"{tool}: {'; '.join(faults[:8])} (tools/list has the schema)"
-
-
-def _resource(name: str) -> types.Resource:
-    title, description = _RESOURCES[name]
-    return types.Resource(
-        uri=f"{_SCHEME}{name}", name=name, title=title, description=description, mime_type="text/markdown"
-    )
 
 
 @cache

@@ -30,12 +30,10 @@ from memoryd.text.neutral import neutral, neutral_markdown
 from memoryd.transcripts.injected import CLOSE, OPEN, unmarked
 
 if TYPE_CHECKING:
-    from datetime import datetime
     from types import TracebackType
 
     from memoryd.config import Agent, Settings
     from memoryd.engine.excerpt import Excerpt
-    from memoryd.engine.recall import Hit
     from memoryd.engine.scrubbing import Scrubber
     from memoryd.errors import MemorydError
 
@@ -79,7 +77,8 @@ class Memory:
         narrowing = Narrowing(asked.tier, frozenset(asked.tags), after, before, asked.limit)
         recall.require_days(narrowing)
         hits = self._recall.search(self.agent, asked.query, narrowing)
-        return _remembered(hits=list(map(_hit, hits)))
+        lines = ("path", "snippet", "why")
+        return _remembered(hits=[asdict(hit) | {name: _one_line(getattr(hit, name)) for name in lines} for hit in hits])
 
     def get(self, asked: values.Get) -> dict[str, Any]:
         """Read lines of a file of the workspace, turns of a session, a fact."""
@@ -138,9 +137,9 @@ class Memory:
 
     # --- resources ----------------------------------------------------------------------------------------------------
 
-    def resources(self, now: datetime | None = None) -> dict[str, str]:
+    def resources(self) -> dict[str, str]:
         """The files that are offered by a name of their own, as far as they are there: paths by name."""
-        today = (now or Clock().now()).astimezone(self._settings.zone).date()
+        today = Clock().now().astimezone(self._settings.zone).date()
         paths = {
             "core": "MEMORY.md",
             "today": f"memory/{today.isoformat()}.md",
@@ -206,10 +205,6 @@ def _units(found: Excerpt) -> list[tuple[int, str]]:
 def _remembered(**told: Any) -> dict[str, Any]:
     """What holds remembered text, between the marks by which ingest knows it, first and last."""
     return {"about": OPEN, **told, "until": CLOSE}
-
-
-def _hit(hit: Hit) -> dict[str, Any]:
-    return asdict(hit) | {name: _one_line(getattr(hit, name)) for name in ("path", "snippet", "why")}
 
 
 def _one_line(text: str) -> str:
