@@ -47,6 +47,7 @@ _DATE = re.compile(
     re.IGNORECASE,
 )
 _YEAR = re.compile(r"(?<![\d.,/:-])(?:19|20)\d\d(?![\d/:-]|[.,]\d)")
+_NEAR = 80  # characters
 _NEAR_DAYS = 200  # a date said without its year is the one nearest to the day it was said
 
 
@@ -77,11 +78,12 @@ def find(text: str) -> Iterator[Written]:
 def said(text: str, said_on: date) -> set[Day]:
     """Return the days that `text`, said on `said_on`, names, relative dates among them, and that day itself.
 
-    A date without a year is also that of the nearest such day, and of each year that the text names elsewhere.
+    A date without a year is also that of the nearest such day, and of each year that the text names near it.
     """
     days = {Day(said_on.year, said_on.month, said_on.day)}
-    years = [int(year) for year in _YEAR.findall(text)]
     for written in find(text):
+        near = text[max(0, written.start - _NEAR) : written.end + _NEAR]
+        years = {int(year) for year in _YEAR.findall(near)}
         for reading in written.readings:
             days |= {reading, *_with_year(reading, said_on)}
             days |= {reading._replace(year=year) for year in years if reading.year is None}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date
 from enum import StrEnum
 from functools import cached_property
 from itertools import zip_longest
@@ -20,7 +20,6 @@ from memoryd.text.wording import STOP, fold, full, plain, stem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from datetime import date
 
 
 class TokenKind(StrEnum):
@@ -57,19 +56,34 @@ _AFTER_END = re.compile(r"[.!?:;…。！？(\[\"“„«'‘–—|•-]\s*$") 
 _BEFORE = 16  # characters before a word among which the end of a sentence is looked for
 _SEPARATORS = re.compile(r"[.,:'’\u202f\u00a0 ]")  # noqa: RUF001
 _GROUPED = re.compile(r"\d{1,3}(?:[.,'’\u202f\u00a0 ]\d{3})+")  # noqa: RUF001
-_ORDINAL = re.compile(r"(\d+)(?:st|nd|rd|th|er|e|º|ª|o|a)", re.IGNORECASE)
+_ORDINAL = re.compile(r"(\d+)(?:st|nd|rd|th|er|º|ª)", re.IGNORECASE)
 _MEASURE = re.compile(r"(\d+(?:[.,]\d+)*)([^\W\d_]+)")
 # Tags too: where one could be taken for a program's, it is written with other brackets.
 _QUOTES = str.maketrans(dict.fromkeys("\"'“”„«»‘’‚`´<>‹›", None))  # noqa: RUF001
 _GERMAN = re.compile(
     r"\b(?:der|die|das|den|dem|des|und|nicht|ein|eine[mnrs]?|mit|für|ist|sind|wird|im|am|vom|zum|zur|auf)\b"
 )
+_NOT_ONLY_GERMAN = frozenset({"am", "die", "des", "den", "im", "das"})
 _FEWEST_GERMAN = 2  # such words that make a text German
 HELD = 0.6  # share of the content words of a text that what says it has
 _PART = 4  # letters that two words must share to be parts of one compound
-_WEEK = 7  # days
+_FORTNIGHT = 14  # days
+# English, German, French, Spanish, Italian, Portuguese, Dutch, Russian, Chinese, Japanese, Korean.
+_WEEKDAY_LISTS = (
+    "monday montag lundi lunes lunedì segunda-feira maandag понедельник\\w* 周一 星期一 月曜 월요일",
+    "tuesday dienstag mardi martes martedì terça-feira dinsdag вторник\\w* 周二 星期二 火曜 화요일",
+    "wednesday mittwoch mercredi miércoles mercoledì quarta-feira woensdag сред[уыае] 周三 星期三 水曜 수요일",
+    "thursday donnerstag jeudi jueves giovedì quinta-feira donderdag четверг\\w* 周四 星期四 木曜 목요일",
+    "friday freitag vendredi viernes venerdì sexta-feira vrijdag пятниц\\w* 周五 星期五 金曜 금요일",
+    "saturday samstag sonnabend samedi sábado sabato zaterdag суббот\\w* 周六 星期六 土曜 토요일",
+    "sunday sonntag dimanche domingo domenica zondag воскресень\\w* 周日 周天 星期日 日曜 일요일",
+)
+_WEEKDAYS = [re.compile("|".join(names.split())) for names in _WEEKDAY_LISTS]
 _NOON = 12  # o'clock
-_HALF = re.compile(r"\b(?:half|halb|demie?|media|meia|mezza|пол\w*)\b|半")
+_HALF_PAST = re.compile(
+    r"(?:(?<=half past )\w+|\w+(?=(?: heures?)? (?:y media|e meia|e mezza|et demie?)\b)|[一二三四五六七八九十\d]+(?=点半|時半))"
+)
+_HALF_TO = re.compile(r"\b(?:halb|half) (?!past)(\w+)")
 _LONGEST_NAME = 4  # words
 _NUMBER_LISTS = """
 1 one ein eins eine einen einem einer un une uno una um uma один одна одно 一 jeden
@@ -146,12 +160,13 @@ class Material:
         """Return whether `token` occurs here; a name loosely, as a form or a part of a word."""
         match token.kind:
             case TokenKind.NUMBER:
-                return not _readings(token.text).isdisjoint(self._numbers) or self._has_half(token.text)
+                said = _readings(token.text) | _spoken(token.text)
+                return not said.isdisjoint(self._numbers) or self._has_half(token.text)
             case TokenKind.DATE:
                 readings = [reading for one in calendar.find(token.text) for reading in one.readings]
                 return (
                     calendar.among(readings, self._days)
-                    or any(self._is_near(one) for one in readings)
+                    or any(self._is_meant(one) for one in readings)
                     or self._occurs(token.text)
                 )
             case TokenKind.NAME:
@@ -165,29 +180,39 @@ class Material:
                 return self._occurs(token.text)
 
     def _has_half(self, clock: str) -> bool:
-        """Return whether half past an hour is said in words, which name that hour or the next one: "halb drei"."""
-        if not (found := re.fullmatch(r"([01]?\d|2[0-4])[:.]30", clock)) or not _HALF.search(self._folded):
+        """Return whether half past an hour is said in words: "half past six", "halb sieben"."""
+        found = re.fullmatch(r"([01]?\d|2[0-4])[:.]30", clock)
+        if found is None:
             return False
-        hour = int(found[1])
-        return any(str(one % _NOON or _NOON) in self._numbers for one in (hour, hour + 1))
+        hour = int(found[1]) % _NOON or _NOON
+        past = (_NUMBER_WORDS.get(one, one) for one in _HALF_PAST.findall(self._folded))
+        to = (_NUMBER_WORDS.get(one, one) for one in _HALF_TO.findall(self._folded))
+        return str(hour) in past or str(hour % _NOON + 1) in to
 
-    def _is_near(self, day: calendar.Day) -> bool:
-        """Return whether a day is within a week of the one on which this was said: what "next Monday" can mean."""
-        if day.month is None or day.day is None:
+    def _is_meant(self, day: calendar.Day) -> bool:
+        """Return whether a day is what a weekday said here means: a Monday within two weeks, of "next Monday"."""
+        try:
+            meant = date(day.year or self._said_on.year, day.month or 0, day.day or 0)
+        except ValueError:
             return False
-        near = (self._said_on + timedelta(days) for days in range(-_WEEK, _WEEK + 1))
-        return any((one.month, one.day) == day[1:] and day.year in {None, one.year} for one in near)
+        is_near = abs((meant - self._said_on).days) <= _FORTNIGHT
+        return is_near and _WEEKDAYS[meant.weekday()].search(self._folded) is not None
 
     def _has_forms(self, quoted: str) -> bool:
         """Return whether a quoted name occurs with other endings, which languages with cases give it."""
-        words = _NAME.findall(_bare(quoted))
-        is_name = 0 < len(words) <= _LONGEST_NAME and len(" ".join(words)) == len(_bare(quoted).strip())
-        return is_name and all(len(word) >= _PART and stem(word) in self._stems for word in words)
+        words = quoted.split()
+        if not 0 < len(words) <= _LONGEST_NAME or not all(_NAME.fullmatch(one) and one[0].isupper() for one in words):
+            return False
+        wanted = [stem(_bare(one)) for one in words if len(one) >= _PART]
+        held = [stem(one) for one in _NAME.findall(self._folded)]
+        return len(wanted) == len(words) and any(
+            held[at : at + len(wanted)] == wanted for at in range(len(held) - len(wanted) + 1)
+        )
 
     @cached_property
     def writes_nouns_large(self) -> bool:
-        """Return whether this is in German."""
-        return writes_nouns_large(self._text)
+        """Return whether this is in German; words that other languages have too do not count."""
+        return len(set(_GERMAN.findall(self._text)) - _NOT_ONLY_GERMAN) >= _FEWEST_GERMAN
 
     @cached_property
     def _folded(self) -> str:
@@ -281,16 +306,21 @@ def _is_wide(char: str) -> bool:
 
 
 def _readings(written: str) -> set[str]:
-    """Return the values that a written number may have: 1.850 is 1850 and 1.85, 16:00 is 16 and 4."""
+    """Return the values that a written number may have: 1.850 is 1850 and 1.85, 16:00 is 16."""
     digits = _SEPARATORS.sub("", written)
     parts = _SEPARATORS.split(written)
     found = {written.replace(",", "."), _trimmed(written.replace(",", "."))}
     if len(parts) == 1 or _GROUPED.fullmatch(written):
         found.add(digits.lstrip("0") or "0")
     if ":" in written and set(parts[1:]) <= {"00"}:
-        hour = int(parts[0])
-        found |= {str(hour), str(hour - _NOON if hour > _NOON else hour)}  # "18:00" of "at six"
+        found.add(parts[0].lstrip("0") or "0")
     return {one for one in found if one}
+
+
+def _spoken(clock: str) -> set[str]:
+    """Return the hour that a clock shows in the afternoon as people say it: 6 of "18:00"."""
+    found = re.fullmatch(r"(1[3-9]|2[0-3])[:.]00", clock)
+    return {str(int(found[1]) - _NOON)} if found else set()
 
 
 def _trimmed(number: str) -> str:
