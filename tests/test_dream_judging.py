@@ -212,12 +212,20 @@ def test_a_rule_is_never_archived():
         assert (NEW in ledger.said) is (reader is not agreeing)
 
 
+def scoping(scope):
+    """A reader that says how long words are meant to last, and believes all else."""
+    return lambda question: scope if question.subject is Subject.SCOPE else agreeing(question)
+
+
 @pytest.mark.parametrize(
     ("origin", "reader", "is_over"),
     [
         ("user", labelling("rule"), True),
         ("assistant", labelling("rule"), False),
         ("user", labelling("rule", believing()), False),
+        ("user", labelling("rule", scoping("task")), False),
+        ("user", labelling("rule", scoping("question")), False),
+        ("user", labelling("rule", lambda one: ("newer-value", ["force-push"])), False),
         ("user", None, False),
         ("assistant", labelling("project"), True),
     ],

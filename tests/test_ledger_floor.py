@@ -84,7 +84,15 @@ def test_what_the_material_says_in_more_or_other_words(claim, said):
 
 
 MANGLED = [
-    ("It begins on Monday, 17 March 2025.", "It begins on Monday.", "17 March 2025"),
+    ("It begins on Monday, 6 March 2025.", "It begins on Monday.", "6 March 2025"),
+    ("It begins on 24 March 2025.", "It begins on Monday.", "24 March 2025"),
+    ("It begins on 6 March 2025.", "It begins on 5 March 2025.", "6 March 2025"),
+    ('It is "Tabs Over Spaces".', "I want spaces over tabs.", "Tabs Over Spaces"),
+    ("We meet at 9:30.", "We have 10 social media posts.", "9:30"),
+    ("It opens at 17:30.", "It opens at half past six.", "17:30"),
+    ("They live at 12a.", "They live at 12b.", "12a"),
+    ("There are 6 people.", "They meet at 18:00.", "6"),
+    ("The wiki is on Trillian.", "I am sure, and I am right: the wiki is on Marvin.", "Trillian"),
     ("It failed on 4 October 2024.", "In 2024 it failed on the night of 3 October.", "4 October 2024"),
     ("It closes at 19:00.", "It closes at six.", "19:00"),
     ("It opens a week after the 13th.", "It was to open on 12 March.", "13th"),

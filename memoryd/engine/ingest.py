@@ -410,7 +410,7 @@ class Ingest:
 
     @contextlib.contextmanager
     def _taking(self, cursor: Cursor) -> Iterator[reading.Reading]:
-        """Put to what is to be stored what a reading gave, also where it failed on the way."""
+        """Add the results of a reading to the batch to be stored, even if the reading fails on the way."""
         result = reading.Reading()
         try:
             yield result
@@ -496,7 +496,7 @@ class Ingest:
         cursor.note = why
 
     def take(self, cursor: Cursor, result: reading.Reading) -> None:
-        """Put what a reading gave to what is to be stored."""
+        """Add the results of a reading to the batch to be stored."""
         self.batch.found.extend(result.found)
         self.batch.bad.extend((cursor, span) for span in result.bad)
         self.batch.size += sum(len(one.turn.text) for one in result.found)

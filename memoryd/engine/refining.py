@@ -134,7 +134,7 @@ class Refiner:
             self.end("declined", declined)
 
     def begun(self) -> RefineInputs | None:
-        """Return what it begins with; None, and the run is at its end, where nobody wants it or nothing is to do."""
+        """Return the inputs. If nobody wants the refinement or nothing is to be done, end the run and return None."""
         why = self.unwanted()
         if why is None:
             self.end_duplicates()
@@ -260,8 +260,8 @@ class Refiner:
     def converse(self, talk: Talk, steps: Steps[T], until: float = math.inf) -> T | None:
         """Carry out the steps up to the last, and return what they come to.
 
-        A person or its time, the monotonic `until`, ends it between two steps, and a model that does not answer;
-        before it has changed anything the run stops.
+        It ends between two steps if a person cancels it or its time (monotonic `until`) is over, and when the
+        model does not answer. If nothing is changed yet, a cancel or a failed model raises an error instead.
         """
         answer: Any = None
         while True:
@@ -331,7 +331,7 @@ class Refiner:
         return Applied(tuple(changes), tuple(refusals), tuple(self.core()))
 
     def carried(self, step: Apply) -> tuple[Sequence[Change], Sequence[Refusal]]:
-        """Have the guards judge a change, and make what they let pass, or take it for done."""
+        """Have the guards judge a change; write the accepted part, or keep it as a part of the proposal."""
         if self.proposes:
             passed = self._tried(step.operate)
             self.runner.note_guards(self.run, committing.Committed(refused=tuple(guards.rows(passed.refusals))))
@@ -347,7 +347,7 @@ class Refiner:
     # --- the end --------------------------------------------------------------------------------------------------
 
     def pending(self) -> dict[str, Any]:
-        """What a proposal has come to, for the next call of an agent that calls the tools itself to go on from."""
+        """Return the changes proposed so far; the next tool call of the agent goes on from them."""
         return {} if not self.proposes else {PENDING: decided.dump(self.shadow.edits)}
 
     def go_on_from(self, kept: Sequence[Any]) -> None:
@@ -487,7 +487,7 @@ class Refiner:
     def end(
         self, state: str, why: str, receipt: dict[str, Any] | None = None, claims: Sequence[Mapping[str, Any]] = ()
     ) -> None:
-        """End the run without a word to the agent: nothing was changed, or duplicates alone."""
+        """End a run that changed nothing, or that only ended duplicates or proposes to end them."""
         done = self.tally()
         if state == "skipped" and done.duplicates:
             if self.proposes:

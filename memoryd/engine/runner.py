@@ -438,7 +438,7 @@ class Runner:
         return modes.mode_of(self.engine, self.settings, run.agent_id, run.kind) == proposing.PROPOSE
 
     def _unanswered(self, run: Run) -> NothingToDo | None:
-        """Nothing, where the same job, about no session, has proposed something that waits for an answer."""
+        """Return `NothingToDo` if an earlier proposal of the same job still waits for an answer, else None."""
         if run.session_id is not None or not self._proposes(run):
             return None
         waiting = sqlite.read(self.engine, runs.proposal_of, run.agent_id, run.kind)

@@ -5,9 +5,9 @@ One JSON object a line, 64 KiB there and 1 MiB back at most: `{"verb": "ping"}` 
 now), `session_end` with an `id`, `import` (take over an edited MEMORY.md) with an `agent`, and those of agents' hooks,
 `context` and `announce`.
 
-Each client has a thread of its own, so that none waits for another; what they ask for is done one after the other. Who
-does not finish a line, or does not read the answer, within five seconds is dropped, and so is every other user but
-root, and whoever comes when too many are there already.
+Each client has a thread of its own, so a slow client delays no other; requests are answered one after the other. A
+client is dropped if it does not finish a line or read the answer within five seconds, if it is another user's process
+(except root's), or if too many clients are connected already.
 """
 
 from __future__ import annotations

@@ -261,7 +261,7 @@ def carried_out(
 
 
 def failure_of(row: dict[str, Any]) -> MemorydError | None:
-    """What a run that did not come to its end is for the person who asked for it; None for any other."""
+    """Return the error to show to the person who asked for the run; None if the run ended well."""
     if row["state"] == "declined":
         return RefusedError(str(row["why"]), where=row["id"])
     if row["state"] in UNDONE:
@@ -270,7 +270,7 @@ def failure_of(row: dict[str, Any]) -> MemorydError | None:
 
 
 def require_done(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the row of a run that came to its end; raise what another one is."""
+    """Return the row of a run that ended well; raise the error of any other run (`failure_of`)."""
     if error := failure_of(row):
         raise error
     return row

@@ -123,7 +123,7 @@ def questions(draft: Draft, answers: Mapping[str, Answer | None]) -> list[Questi
     found = [answers[one.key] for one in asked]
     if any(one is None or one.verdict not in POSITIVE for one in found):
         return []
-    losing = _losing(draft, _named(draft, answers))
+    losing = _losing(draft, answers)
     classes = [class_question(part.content) for part in draft.parts if part.id in losing]
     return [one for one in classes if one.key not in answers]
 
@@ -149,8 +149,8 @@ def judged(draft: Draft, answers: Mapping[str, Answer | None], cues: Cues) -> Co
         is_one = normal.same(draft.text) in _forms(draft)
         return Condensed(draft, "" if is_one else reasons.NOT_READ, Step.QUOTE if is_one else Step.READER)
     named = _named(draft, answers)
-    losing = _losing(draft, named)
-    # What one memory says of a person is not worth less for being long; of several, the pattern counts.
+    losing = _losing(draft, answers)
+    # A rewording of one memory keeps all it says about a person; a merge of several may keep only the pattern.
     whole = frozenset({MemoryClass.RULE, *([MemoryClass.PERSON] if len(draft.parts) < 2 else [])})
     for part in draft.parts:
         if part.id in losing and _class_of(part, answers, cues) in whole:
@@ -248,25 +248,30 @@ def _named(draft: Draft, answers: Mapping[str, Answer | None]) -> dict[str, tupl
     return {name: tuple(details) for name, details in found.items()}
 
 
-def _losing(draft: Draft, named: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
+def _losing(draft: Draft, answers: Mapping[str, Answer | None]) -> frozenset[str]:
     """Return the ids of the memories that lose more than exact tokens, such as the day of an episode.
 
-    Of a single memory every loss counts.
+    Of a single memory every loss counts. What the reader names is lost even where its words stand elsewhere in the
+    text; what only the author lists is, where the text lacks its words.
     """
+    named = _named(draft, answers)
     if len(draft.parts) < 2:
         (part,) = draft.parts
         return frozenset({part.id} if part.id in named or _lacking(part, draft) else ())
-    found = (
-        part.id for part in draft.parts if any(_is_part_of(detail, part, draft) for detail in named.get(part.id, ()))
-    )
+    read = {normal.same(one) for answer in answers.values() if answer is not None for one in answer.lost}
+    found = set()
+    for part in draft.parts:
+        for detail in named.get(part.id, ()):
+            said = "" if normal.same(detail) in read else draft.text
+            if (stems(_without_tokens(detail, part, draft)) - stems(said)) & stems(part.content):
+                found.add(part.id)
     return frozenset(found)
 
 
-def _is_part_of(detail: str, part: Memory, draft: Draft) -> bool:
-    """Return whether a memory says a detail that the text lacks and that is more than exact tokens."""
+def _without_tokens(detail: str, part: Memory, draft: Draft) -> str:
     for token in _lacking(part, draft):
         detail = detail.replace(token.text, " ")
-    return bool((stems(detail) - stems(draft.text)) & stems(part.content))
+    return detail
 
 
 def _class_of(part: Memory, answers: Mapping[str, Answer | None], cues: Cues) -> MemoryClass:

@@ -34,7 +34,7 @@ from memoryd.jobs.job import (
 from memoryd.jobs.judging import Judging
 from memoryd.jobs.pieces import Pieces
 from memoryd.jobs.repair import judge
-from memoryd.jobs.weighing import class_question, context_of, end_question
+from memoryd.jobs.weighing import class_question, context_of, end_questions
 from memoryd.ledger import forgetting, guards
 from memoryd.ledger.accounting import Rewrite, Unmentioned, archiving, dispositions
 from memoryd.ledger.guards import Guard, Judged, RefusedOperation, RefusedRun
@@ -154,9 +154,12 @@ def decide(inputs: DreamInputs) -> Steps:
     context = context_of(pieces, days, inputs.judges, offline=offline)
     over = {one.id: end for one in planned.archived if (end := _end(inputs, pieces, one))}
     texts = {one.id: one.memory.content for one in inputs.earlier}
-    others = (*(class_question(texts[one.id]) for one in planned.archived), *(asked for asked, _ in over.values()))
+    others = (
+        *(class_question(texts[one.id]) for one in planned.archived),
+        *(asked for pair, _ in over.values() for asked in pair),
+    )
     judging = yield from judge(Judging(context, planned.claims, others), _FORM, _repaired)
-    ended = {name: lane for name, (asked, lane) in over.items() if judging.is_ended(asked)}
+    ended = {name: lane for name, (asked, lane) in over.items() if judging.is_ended(*asked)}
     return _done(inputs, parsed, answer, planned, judging, ended)
 
 
@@ -188,14 +191,14 @@ def _repaired(answer: Reply) -> list[Claim]:
     return [Claim("", one.text, one.cites) for section in back.sections for one in section.bullets]
 
 
-def _end(inputs: DreamInputs, pieces: Pieces, declared: Declared) -> tuple[Question, Lane] | None:
-    """Return what is to be asked where newer entries are named as the end of a memory, and whose words these are."""
+def _end(inputs: DreamInputs, pieces: Pieces, declared: Declared) -> tuple[tuple[Question, Question], Lane] | None:
+    """Return the question whether the newer entries that the reply names end a memory, and the lane of the entries."""
     memory = next(one for one in inputs.earlier if one.id == declared.id)
     found, _ = pieces.cited([one for one in declared.by if one.startswith("d")], memory.memory.content)
     cited = [one for one in found if one.said_at > memory.said_at]
     if not cited:
         return None
-    return end_question(cited, memory.memory.content), min(one.lane for one in cited)
+    return end_questions(cited, memory.memory.content), min(one.lane for one in cited)
 
 
 def _done(

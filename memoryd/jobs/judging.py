@@ -71,10 +71,11 @@ class Judging:
         weigher = Weigher(self.context)
         return (*self.done, *(self._settled(weigher.weigh(one)) for one in self.claims))
 
-    def is_ended(self, question: Question) -> bool:
-        """Return whether the reader says that the evidence gives a newer state of what a question replaces."""
-        answer = self._answer(question)
-        return answer is not None and answer.verdict == reader.NEWER
+    def is_ended(self, newer: Question, scope: Question) -> bool:
+        """Return whether the reader finds that words end a memory: a newer state of all of it that is meant to last."""
+        answer, lasts = self._answer(newer), self._answer(scope)
+        is_newer = answer is not None and answer.verdict == reader.NEWER and not answer.lost
+        return is_newer and lasts is not None and lasts.verdict == STANDING
 
     def kind_of(self, text: str) -> MemoryClass | None:
         """Return the class with which the reader labels the text of a memory; None where it has not."""
@@ -124,6 +125,9 @@ class Judging:
             return judged
         scope = weighed.scope
         judged = self._scoped(judged, scope) if scope is not None else self._supported(judged, weighed)
+        own = self._own_words(weighed) if judged.why == reasons.NOT_USER and not judged.core else None
+        if own is not None:
+            return self._settled(own)
         if judged.outcome is Outcome.REFUSED or not judged.core or not judged.claim.ends:
             return judged
         return self._ended(judged, weighed)
@@ -176,8 +180,7 @@ class Judging:
         # The author's own label of a claim that is not the user's counts only together with what the text is.
         is_fit = all(may_change(judged.lane, kind) for kind in (found, judged.kind or found))
         if not is_fit and (is_brought or not changes):
-            own = self._own_words(weighed)
-            return self._settled(own) if own else replace(judged, core=False, why=reasons.NOT_USER, step=Step.LANE)
+            return replace(judged, core=False, why=reasons.NOT_USER, step=Step.LANE)
         return replace(judged, changes=tuple(changes), kind=judged.kind or found)
 
     def _may_not_change(self, judged: Judged, old: Old, weighed: Weighed) -> str:

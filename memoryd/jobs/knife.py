@@ -81,7 +81,7 @@ TOOLS = {
         ),
         _tool(
             UPDATE,
-            "Say one memory in fewer words. Add nothing; lose nothing of a rule, a preference, a promise or a person.",
+            "Shorten one memory. Add nothing. Keep all of a rule, a preference, a promise or a claim about a person.",
             {"id": _ID, "content": {"type": "string", "description": "One line."}},
             "id",
             "content",

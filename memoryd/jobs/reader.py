@@ -62,7 +62,7 @@ class Question:
     @property
     def key(self) -> str:
         """Return the hash that is the same for the same question, however its evidence is numbered."""
-        shown = [[line.speaker, line.text] for line in self.evidence]
+        shown = [[line.speaker, line.text, *self._when(line).values()] for line in self.evidence]
         return hashlib.sha256(json.dumps([self.subject, self.claim, self.replaces, shown]).encode()).hexdigest()
 
     def shown(self, name: str) -> dict[str, Any]:

@@ -106,10 +106,11 @@ def class_question(text: str) -> Question:
     return Question(Subject.CLASS, text, (Line("m1.1", text, Lane.USER, "memory"),))
 
 
-def end_question(cited: Sequence[Cited], memory: str) -> Question:
-    """Return the question whether what is cited says, in its own words, that the matter of a memory is over."""
+def end_questions(cited: Sequence[Cited], memory: str) -> tuple[Question, Question]:
+    """Return what decides whether what is cited ends a memory: is it a newer state of it, and is it meant to last."""
     lines = tuple(dict.fromkeys(line for one in cited for line in one.evidence))
-    return Question(Subject.SUPPORT, " ".join(line.text for line in lines), lines, (memory,))
+    said = " ".join(line.text for line in lines)
+    return Question(Subject.SUPPORT, said, lines, (memory,)), Question(Subject.SCOPE, said, lines)
 
 
 class Weigher:
@@ -131,7 +132,8 @@ class Weigher:
             # A claim in another language shares no word with its source: whose words those are is still known.
             return _refused(claim, self._whole(strange), reasons.NO_WORD, Step.QUOTE)
         lane = min(one.lane for one in cited)
-        if claim.core and lane is Lane.ASSISTANT and self._is_for_user(claim):
+        is_new = not claim.olds and not any(one.piece.id.startswith("m") for one in cited)
+        if claim.core and lane is Lane.ASSISTANT and is_new and self._is_for_user(claim):
             # What the user answered or corrected: their part of it has to say it alone.
             cited = tuple(one for one in cited if is_of_user([one])) or cited
             lane = min(one.lane for one in cited)

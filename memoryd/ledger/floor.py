@@ -81,7 +81,8 @@ _WEEKDAY_LISTS = (
 _WEEKDAYS = [re.compile("|".join(names.split())) for names in _WEEKDAY_LISTS]
 _NOON = 12  # o'clock
 _HALF_PAST = re.compile(
-    r"(?:(?<=half past )\w+|\w+(?=(?: heures?)? (?:y media|e meia|e mezza|et demie?)\b)|[一二三四五六七八九十\d]+(?=点半|時半))"
+    r"(?<=half past )\w+|\w+(?=(?: heures?)? (?:y media|e meia|e mezza|et demie?)\b)"
+    r"|[一二三四五六七八九十\d]+(?=点半|時半)"
 )
 _HALF_TO = re.compile(r"\b(?:halb|half) (?!past)(\w+)")
 _LONGEST_NAME = 4  # words

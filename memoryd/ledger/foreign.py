@@ -16,7 +16,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.ledger import remotes
+from memoryd.ledger import remotes, steering
 from memoryd.ledger.disguise import folded, placed, squeezed
 from memoryd.text import prose, voice
 from memoryd.transcripts.turn import Kind, Origin
@@ -126,7 +126,7 @@ _DOTTED = re.compile(r"(?:://|@|www\.)[^\s/]*$")
 _SEP = r"[\W_]{0,4}"
 _LETTER = re.compile(rf"[{_L}]")
 _TRAILING = ".,:;!?*_~…\"'"
-_CLAUSE = re.compile(r"[:：;；\n\"“”„«»「」『』()]+")  # noqa: RUF001
+_CLAUSE = re.compile(r"[:：;；\n\"“”„«»「」『』()。！？]+|(?<=[.!?])\s+")  # noqa: RUF001
 _FEWEST_ECHOED = 20  # letters of a clause that nobody writes twice by chance; of scripts without spaces, …
 _FEWEST_WIDE = 8
 
@@ -156,11 +156,13 @@ class Foreign:
         return self.found(text) or ((text,) if self.echoes(text) else ())
 
     def echoes(self, text: str) -> bool:
-        """Return whether `text` has a clause, word for word, that outside text brought up and nobody typed.
+        """Return whether `text` has an order or a wish, word for word, that outside text brought up and nobody typed.
 
-        The assistant may read an order out, and so make it seem its own, or offer it to be chosen.
+        The assistant may read an order out, and so make it seem its own, or offer it to be chosen. What it reports of
+        the work in the words of an output is no order.
         """
-        return any(self._is_echo(squeezed(folded(part))) for part in (text, *_CLAUSE.split(text)))
+        parts = (part for part in (text, *_CLAUSE.split(text)) if steering.instructs(part) or steering.prefers(part))
+        return any(self._is_echo(squeezed(folded(part))) for part in parts)
 
     def _is_echo(self, key: str) -> bool:
         least = _FEWEST_WIDE if any(map(prose.is_wide, key)) else _FEWEST_ECHOED
@@ -169,9 +171,7 @@ class Foreign:
         if at < 0:
             return False
         place = bisect_right(starts, at) - 1
-        if self._turns[place][1] or _is_of(self._stored[place], Origin.USER):
-            return False
-        return not any(key in squeezed(said) for said in self._typed)
+        return not self._turns[place][1] and not any(key in said for said in self._typed)
 
     def without(self, text: str, session_id: str) -> str:
         """Return `text` with each foreign token, and the code or link around it, replaced by where to look it up."""
@@ -235,8 +235,8 @@ class Foreign:
 
     @cached_property
     def _typed(self) -> list[str]:
-        """The person's own words, folded."""
-        return [folded(voice.own(one.text)) for one in self._stored if _is_of(one, Origin.USER)]
+        """The person's own words, squeezed."""
+        return [squeezed(folded(voice.own(one.text))) for one in self._stored if _is_of(one, Origin.USER)]
 
     @cached_property
     def _paths(self) -> set[str]:

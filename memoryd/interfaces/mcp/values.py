@@ -99,9 +99,9 @@ class Update(Arguments):
 
 
 class Consent(Arguments):
-    """Without arguments: who asks to read this memory, for what and how long, and who may now.
+    """Without arguments: list who asks to read this memory, why and for how long, and who may read it now.
 
-    With request and answer: let a person read for that time, or not. It is your own choice.
+    With request and answer: allow that person to read it for that time, or refuse. It is your own choice.
     """
 
     request: str | None = Field(default=None, pattern=r"^grant_[0-9a-f]{8}$", description="The id of a request.")
