@@ -20,7 +20,8 @@ from typing import Any
 
 from bench import judgement
 from memoryd.jobs import dream, facts, reader, sleep
-from memoryd.jobs.job import AddMemories, AppendDaily, Ask, EditFacts, Enter, Reply, RewriteCore
+from memoryd.jobs import job as jobs
+from memoryd.jobs.job import AddMemories, AppendDaily, Ask, EditFacts, Reply, RewriteCore
 from memoryd.jobs.reader import Question, Subject
 from memoryd.ledger.operation import apply
 from memoryd.text.content import label_of, unlabelled
@@ -211,17 +212,13 @@ def fitness(judge: Judge) -> bool:
 
 def drive(job: Any, inputs: Any, text: str, answers: Answers | None) -> Any:
     """Carry a job out; its author says `text` to everything, to a repair too. Return its last step."""
-    step = job.begin(inputs)
-    while isinstance(step, Ask | Enter):
-        if isinstance(step, Enter):
-            step = job.resume(inputs, step, None)
-        elif step.job != reader.JOB:
-            step = job.resume(inputs, step, Reply(text, "stop", "openai"))
-        elif answers is None:
-            step = job.resume(inputs, step, Reply("", "stop", reader.UNREAD))
-        else:
-            step = job.resume(inputs, step, Reply(answers(step), "stop", "openai"))
-    return step
+
+    def answer(ask: Ask) -> Reply:
+        if ask.job != reader.JOB:
+            return Reply(text, "stop", "openai")
+        return Reply("", "stop", reader.UNREAD) if answers is None else Reply(answers(ask), "stop", "openai")
+
+    return jobs.drive(job.decide(inputs), answer)
 
 
 # ── counting ─────────────────────────────────────────────────────────────────────────────────────────────────────

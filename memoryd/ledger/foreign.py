@@ -16,7 +16,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.ledger import remotes, steering
+from memoryd.ledger import remotes
 from memoryd.ledger.disguise import folded, placed, squeezed
 from memoryd.text import prose, voice
 from memoryd.transcripts.turn import Kind, Origin
@@ -129,6 +129,11 @@ _TRAILING = ".,:;!?*_~…\"'"
 _CLAUSE = re.compile(r"[:：;；\n\"“”„«»「」『』()。！？]+|(?<=[.!?])\s+")  # noqa: RUF001
 _FEWEST_ECHOED = 20  # letters of a clause that nobody writes twice by chance; of scripts without spaces, …
 _FEWEST_WIDE = 8
+_CLAUSE_WORDS = 3
+
+
+def _is_wide(text: str) -> bool:
+    return any(map(prose.is_wide, text))
 
 
 class _Candidate(NamedTuple):
@@ -156,16 +161,16 @@ class Foreign:
         return self.found(text) or ((text,) if self.echoes(text) else ())
 
     def echoes(self, text: str) -> bool:
-        """Return whether `text` has an order or a wish, word for word, that outside text brought up and nobody typed.
+        """Return whether `text` has a clause, word for word, that outside text brought up and nobody typed.
 
-        The assistant may read an order out, and so make it seem its own, or offer it to be chosen. What it reports of
-        the work in the words of an output is no order.
+        The assistant may read an order out, and so make it seem its own, or offer it to be chosen. Fewer than three
+        words, such as a path or a name, are no clause.
         """
-        parts = (part for part in (text, *_CLAUSE.split(text)) if steering.instructs(part) or steering.prefers(part))
+        parts = [part for part in (text, *_CLAUSE.split(text)) if len(part.split()) >= _CLAUSE_WORDS or _is_wide(part)]
         return any(self._is_echo(squeezed(folded(part))) for part in parts)
 
     def _is_echo(self, key: str) -> bool:
-        least = _FEWEST_WIDE if any(map(prose.is_wide, key)) else _FEWEST_ECHOED
+        least = _FEWEST_WIDE if _is_wide(key) else _FEWEST_ECHOED
         flat, starts = self._flat
         at = flat.find(key) if len(key) >= least else -1
         if at < 0:
