@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import multiprocessing
 import os
 import select
 import signal
@@ -211,6 +213,19 @@ def test_an_error_tells_its_kind_and_place_and_no_content(worker: Worker, monkey
     with pytest.raises(RefusedError, match="no backend named"):
         worker.answer(ASK, "nobody", MINUTE)
     assert worker.pid == pid
+
+
+def test_a_process_without_descriptors_left_gets_the_error_of_a_worker(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full() -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(multiprocessing, "Pipe", full)
+    with pytest.raises(WorkerError, match="cannot be started: Too many open files"):
+        worker.count(["a"])
+    monkeypatch.undo()
+    assert worker.count(["a"]).tokens == [1]
 
 
 def test_the_offline_backend_answers(worker: Worker) -> None:

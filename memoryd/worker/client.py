@@ -315,14 +315,16 @@ class Worker:
         # A process that is closed against modules of the environment has children that are.
         closed = "-I" if sys.flags.isolated else "-P"
         command = [sys.executable, closed, "-c", _BOOT, root, str(self._state_dir), self._name]
-        ours, theirs = Pipe()
+        ours = None
         try:
+            ours, theirs = Pipe()
             with theirs:
                 child = subprocess.Popen(
                     command, stdin=theirs.fileno(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
                 )
         except OSError as error:
-            ours.close()
+            if ours is not None:
+                ours.close()
             raise WorkerError(f"cannot be started: {error.strerror}", sys.executable) from error
         # Not a daemon thread of any state: it ends with the child's output.
         threading.Thread(target=_drain, args=(child,), name="worker-output", daemon=True).start()
