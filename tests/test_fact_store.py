@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import pytest
 from facts_world import NOW, store_in
 from scratch import Scratch, recent, said
+from sqlalchemy.exc import IntegrityError
 
 from memoryd.database import memories, reads, runs, sqlite
 from memoryd.engine import verify
@@ -40,6 +41,14 @@ def test_what_is_created_is_there_trimmed_audited_and_a_run_without_content(stor
     assert (row["kind"], row["state"], row["actor"]) == ("edit", "succeeded", "human")
     assert "tea" not in json.dumps(dict(row))
     assert json.loads(row["receipt"]) == {"facts": {"created": 2}}
+
+
+def test_a_run_that_cannot_be_recorded_is_an_error(store):
+    more = {"actor": "human", "now": NOW, "receipt": {}}
+    with sqlite.writing(store.engine) as connection:
+        runs.note_done(connection, "run_1", "edit", "demo", **more)
+    with pytest.raises(IntegrityError), sqlite.writing(store.engine) as connection:
+        runs.note_done(connection, "run_1", "edit", "demo", **more)
 
 
 def test_one_that_says_the_same_is_the_one_there_unchanged_and_leaves_no_trace(store):
