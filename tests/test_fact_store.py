@@ -279,6 +279,18 @@ def test_what_the_commands_refuse(scratch):
     assert "nothing to import" in scratch.run("facts", "import", str(scratch.root / "none.json")).stdout
 
 
+def test_the_beginning_of_an_id_is_that_of_a_live_fact(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    scratch.json("run", "--once")
+    gone = scratch.json("facts", "add", "collects stamps")["fact"]["id"]
+    scratch.json("facts", "delete", gone)
+    kept = scratch.json("facts", "add", "collects coins")["fact"]["id"]
+    assert scratch.json("facts", "edit", "fact_", "--confidence", "0.7")["id"] == kept, "the only live one"
+    assert scratch.json("facts", "delete", gone, code=3)["code"] == "not_found"
+    scratch.json("facts", "add", "collects maps")
+    assert "several" in scratch.json("facts", "delete", "fact_", code=3)["message"]
+
+
 def test_a_secret_in_a_fact_is_redacted_before_it_is_stored(scratch):
     scratch.write_config(scrub={"secrets": "redact"})
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
