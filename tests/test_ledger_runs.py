@@ -14,7 +14,7 @@ from memoryd.database import audit, memories, reads, runs, sqlite
 from memoryd.engine import authorship, commit, dedup, ledger_runs, sleeping, verify
 from memoryd.engine.clock import text_of
 from memoryd.engine.core_watch import CoreWatch
-from memoryd.errors import RefusedError
+from memoryd.errors import RefusedError, StateError
 from memoryd.files.durable import MovedError
 from memoryd.interfaces import work
 from memoryd.ledger.memory import Kind
@@ -760,6 +760,13 @@ def test_an_edit_is_taken_over_before_duplicates_are_looked_for(tmp_path):
     done = scratch.json("job", "run", "dedup")
     assert (done["id"], done["state"], done["receipt"]["dedup"]["core"]) == (asked, "succeeded", 1)
     assert path.read_text(encoding="utf-8") == "- said twice\n"
+
+
+def test_a_run_that_is_neither_queued_nor_there_has_no_id(tmp_path):
+    with in_process(Scratch(tmp_path / "scratch")) as app:
+        run_once(app)
+        with patch.object(runs, "enqueue", return_value=False), pytest.raises(StateError, match="could not be queued"):
+            work.request(app.engine, app.clock, "demo", ledger_runs.DEDUP)
 
 
 def test_the_log_is_emptied_of_a_plan_that_was_made_in_vain(tmp_path):
