@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -88,6 +89,36 @@ def test_nobody_listening_is_no_error(tmp_path):
     assert asking.ask(tmp_path, "ping") is None
     with control.Control(tmp_path / asking.SOCKET, VERBS, time.monotonic, Log("test")):
         assert is_served(tmp_path), "a dead process's socket is replaced"
+
+
+def test_who_waits_when_it_stops_is_told_at_once_and_whose_turn_it_is_gets_the_answer(tmp_path):
+    before = set(threading.enumerate())
+    begun, goes_on, done = threading.Event(), threading.Event(), []
+
+    def slow(_request):
+        begun.set()
+        return goes_on.wait(30)
+
+    server = control.Control(tmp_path / asking.SOCKET, {"slow": slow, "note": done.append}, time.monotonic, Log("test"))
+    with server:
+        busy, waiting, half = (connected(tmp_path) for _ in range(3))
+        busy.sendall(b'{"verb": "slow"}\n')
+        assert begun.wait(30)
+        waiting.sendall(b'{"verb": "note"}\n')
+        half.sendall(b'{"verb"')
+        until(lambda: len(server._waiting) == 2, why="both wait")
+        stopping = threading.Thread(target=server.__exit__, args=(None, None, None))
+        stopping.start()
+        with waiting, half:
+            assert (waiting.recv(1), half.recv(1)) == (b"", b"")
+        assert not goes_on.is_set()
+        goes_on.set()
+        stopping.join()
+        with busy:
+            assert json.loads(busy.recv(1000)) == {"ok": True, "data": True}
+        until(lambda: not any(one.name == "control" for one in {*threading.enumerate()} - before), why="none is left")
+        server._server = None  # it is out already
+    assert done == []
 
 
 def test_it_is_private_under_any_umask_and_a_long_path_will_do(tmp_path):

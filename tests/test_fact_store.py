@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import pytest
 from facts_world import NOW, store_in
 from scratch import Scratch, recent, said
+from sqlalchemy.exc import IntegrityError
 
 from memoryd.database import memories, reads, runs, sqlite
 from memoryd.engine import verify
@@ -40,6 +41,14 @@ def test_what_is_created_is_there_trimmed_audited_and_a_run_without_content(stor
     assert (row["kind"], row["state"], row["actor"]) == ("edit", "succeeded", "human")
     assert "tea" not in json.dumps(dict(row))
     assert json.loads(row["receipt"]) == {"facts": {"created": 2}}
+
+
+def test_a_run_that_cannot_be_recorded_is_an_error(store):
+    more = {"actor": "human", "now": NOW, "receipt": {}}
+    with sqlite.writing(store.engine) as connection:
+        runs.note_done(connection, "run_1", "edit", "demo", **more)
+    with pytest.raises(IntegrityError), sqlite.writing(store.engine) as connection:
+        runs.note_done(connection, "run_1", "edit", "demo", **more)
 
 
 def test_one_that_says_the_same_is_the_one_there_unchanged_and_leaves_no_trace(store):
@@ -268,6 +277,18 @@ def test_what_the_commands_refuse(scratch):
     assert scratch.json("facts", "import", "/nowhere", code=3)["code"] == "not_found"
     (scratch.root / "none.json").write_text("[]")
     assert "nothing to import" in scratch.run("facts", "import", str(scratch.root / "none.json")).stdout
+
+
+def test_the_beginning_of_an_id_is_that_of_a_live_fact(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    scratch.json("run", "--once")
+    gone = scratch.json("facts", "add", "collects stamps")["fact"]["id"]
+    scratch.json("facts", "delete", gone)
+    kept = scratch.json("facts", "add", "collects coins")["fact"]["id"]
+    assert scratch.json("facts", "edit", "fact_", "--confidence", "0.7")["id"] == kept, "the only live one"
+    assert scratch.json("facts", "delete", gone, code=3)["code"] == "not_found"
+    scratch.json("facts", "add", "collects maps")
+    assert "several" in scratch.json("facts", "delete", "fact_", code=3)["message"]
 
 
 def test_a_secret_in_a_fact_is_redacted_before_it_is_stored(scratch):

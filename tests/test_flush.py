@@ -21,7 +21,7 @@ from memoryd import app
 from memoryd.engine import recording
 from memoryd.errors import LockedError, RefusedError, StateError
 from memoryd.files.locks import Lock
-from memoryd.interfaces import asking, work
+from memoryd.interfaces import asking, flushing, work
 from memoryd.interfaces import door as doors
 from memoryd.transcripts.format import Identity
 from memoryd.transcripts.lines import Pass, decode, split
@@ -217,6 +217,15 @@ def test_a_thread_that_flushes_waits_for_another_of_its_process(scratch):
         thread.join(3 * work.POLL_SECONDS)  # it looks who holds the lock
     thread.join()
     assert [(one.state, one.added) for one in done] == [("succeeded", 1)]
+
+
+def test_a_lock_taken_as_soon_as_nobody_was_left_is_no_error(scratch):
+    settings, what = door(scratch)._settings, SimpleNamespace(path=scratch.root / "x.jsonl", size=1)
+    door(scratch).flush(TALK)
+    with patch.object(work, "await_read", lambda *_: None), Lock(scratch.state / app.LOCK):
+        assert flushing._read_until(settings, "demo", what, 60.0) is None
+        with pytest.raises(StateError, match="recorded and could not be read yet"):
+            flushing._read_until(settings, "demo", what, 0.0)
 
 
 def test_a_conversation_that_branches_off_brings_nothing_back_that_was_forgotten(scratch):

@@ -11,10 +11,11 @@ from scratch import STARTED, Scratch, filler, in_process, message, said
 from memoryd.daemon import once
 from memoryd.daemon.once import run_once
 from memoryd.database import audit, memories, reads, runs, sqlite
-from memoryd.engine import authorship, dedup, ledger_runs, sleeping, verify
+from memoryd.engine import authorship, commit, dedup, ledger_runs, sleeping, verify
 from memoryd.engine.clock import text_of
 from memoryd.engine.core_watch import CoreWatch
-from memoryd.errors import RefusedError
+from memoryd.errors import RefusedError, StateError
+from memoryd.files.durable import MovedError
 from memoryd.interfaces import work
 from memoryd.ledger.memory import Kind
 from memoryd.ledger.operation import Add, apply
@@ -759,6 +760,29 @@ def test_an_edit_is_taken_over_before_duplicates_are_looked_for(tmp_path):
     done = scratch.json("job", "run", "dedup")
     assert (done["id"], done["state"], done["receipt"]["dedup"]["core"]) == (asked, "succeeded", 1)
     assert path.read_text(encoding="utf-8") == "- said twice\n"
+
+
+def test_a_run_that_is_neither_queued_nor_there_has_no_id(tmp_path):
+    with in_process(Scratch(tmp_path / "scratch")) as app:
+        run_once(app)
+        with patch.object(runs, "enqueue", return_value=False), pytest.raises(StateError, match="could not be queued"):
+            work.request(app.engine, app.clock, "demo", ledger_runs.DEDUP)
+
+
+def test_the_log_is_emptied_of_a_plan_that_was_made_in_vain(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    (scratch.workspace / "MEMORY.md").write_text("- lives in Graz\n", encoding="utf-8")
+    with in_process(scratch) as app, patch.object(sqlite, "empty_log") as emptied:
+        run_once(app)
+        ((memory_id,),) = scratch.query("SELECT id FROM memory")
+        emptied.reset_mock()
+        for operation, moved in (("protect", []), ("unprotect", [MovedError("was changed")])):
+            options = {"operations": [[operation, memory_id]]}
+            asked = work.request(app.engine, app.clock, "demo", ledger_runs.EDIT, options)
+            with patch.object(commit, "_apply_files", side_effect=[*moved, None]):
+                app.runner.run_next(only=asked)
+            assert scratch.query("SELECT state FROM job_run WHERE id = ?", asked) == [("succeeded",)]
+            assert emptied.call_count == len(moved)
 
 
 def test_run_once_takes_an_edit_over_that_was_made_a_moment_ago(tmp_path):

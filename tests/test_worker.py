@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import multiprocessing
 import os
+import pickle
 import select
 import signal
 import subprocess
@@ -23,6 +26,7 @@ import memoryd
 from memoryd.errors import MemorydError, RefusedError, StateError
 from memoryd.jobs.job import Ask, Exchange, Quoted, Reply, Tool, ToolCall
 from memoryd.llm.failure import Failure, Trouble
+from memoryd.scrub.finding import Finding, Scrubbed
 from memoryd.worker import client, embedder
 from memoryd.worker.__main__ import operations, serve
 from memoryd.worker.client import Counted, LostError, Worker, WorkerError
@@ -45,7 +49,9 @@ def noisy(ask):
     return Reply(text=ask.material[0].text, finish_reason="stop", backend=ask.job + str(sys.stdin.read()))
 def failing(ask):
     raise LookupError(ask.material[0].text)
-for name, answer in (("noisy", noisy), ("failing", failing)):
+def unsendable(ask):
+    return lambda: ask
+for name, answer in (("noisy", noisy), ("failing", failing), ("unsendable", unsendable)):
     sys.modules[name] = types.SimpleNamespace(answer=answer)
     child.BACKENDS[name] = name
 child.main()
@@ -211,6 +217,80 @@ def test_an_error_tells_its_kind_and_place_and_no_content(worker: Worker, monkey
     with pytest.raises(RefusedError, match="no backend named"):
         worker.answer(ASK, "nobody", MINUTE)
     assert worker.pid == pid
+
+
+def test_an_answer_that_cannot_be_sent_is_an_error_and_ends_nothing(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_BOOT", TEST_BACKENDS)
+    worker.count(["a"])
+    pid = worker.pid
+    with pytest.raises(MemorydError, match=r"Error in reduction\.py line") as caught:
+        worker.answer(ASK, "unsendable", MINUTE)
+    assert not isinstance(caught.value, WorkerError)
+    assert (worker.count(["hello world"]).tokens, worker.pid) == ([2], pid)
+
+
+def test_a_mistake_of_the_parent_is_not_taken_for_a_dead_child(worker: Worker) -> None:
+    worker.count(["a"])
+    pid = worker.pid
+    with pytest.raises((AttributeError, pickle.PicklingError)):
+        worker._ask(("count", lambda: None), MINUTE)
+    assert (worker.count(["hello world"]).tokens, worker.pid) == ([2], pid)
+
+
+def test_a_process_without_descriptors_left_gets_the_error_of_a_worker(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full() -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(multiprocessing, "Pipe", full)
+    with pytest.raises(WorkerError, match="cannot be started: Too many open files"):
+        worker.count(["a"])
+    monkeypatch.undo()
+    assert worker.count(["a"]).tokens == [1]
+
+
+class Harmful:
+    """What runs a command where it is read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.system, (f"touch {self.path}",)
+
+
+class ByName:
+    """What is sent as some releases of Python send an enum."""
+
+    def __init__(self, *named: object) -> None:
+        self.named = named
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return getattr, self.named
+
+
+def test_an_answer_names_no_class_but_those_of_answers(tmp_path: Path) -> None:
+    failure = Failure(Trouble.BUSY, "the endpoint answered 429", 2.5, None, 0, billed=True, received=7)
+    reply = Reply("text", "stop", "openai", calls=(ToolCall("1", "search", "{}"),))
+    scrubbed = [None, Scrubbed("a [REDACTED:key]", (Finding("key", 2, 9),))]
+    ours, theirs = Pipe()
+    with ours, theirs:
+        for answer in (failure, reply, scrubbed, [b"\x04\xff", None], ([1, 2], "tiktoken")):
+            theirs.send(answer)
+            assert client._received(ours) == answer
+        theirs.send(RefusedError("no", "here", "do this"))
+        error = client._received(ours)
+        assert (type(error), str(error)) == (RefusedError, "here: no (do this)")
+        theirs.send(ByName(Trouble, "BUSY"))
+        assert client._received(ours) is Trouble.BUSY
+        for wrong in (Harmful(tmp_path / "taken"), ByName(Reply, "__init__"), Path("x"), ASK, client.Counted([], "")):
+            theirs.send(wrong)
+            with pytest.raises(pickle.UnpicklingError):
+                client._received(ours)
+    assert not (tmp_path / "taken").exists()
 
 
 def test_the_offline_backend_answers(worker: Worker) -> None:

@@ -67,8 +67,9 @@ def clear_alarm(connection: Connection, *, kind: str, now: str, agent_id: str = 
 
 def set_alarm(engine: Engine, kind: str, text: str | None, now: str, agent_id: str = "", subject: str = "") -> bool:
     """Keep an alarm open with this text, or closed without one; True where it was opened. Only a change is written."""
-    was = sqlite.read(engine, query.text, f"SELECT text FROM alarm {_OPEN}", kind, agent_id, subject)  # noqa: S608
-    if was == text:
+    # Most look for one to clear, and there is none. What another thread does with one to open is known only inside.
+    is_there = f"SELECT 1 FROM alarm {_OPEN}"  # noqa: S608
+    if text is None and not sqlite.read(engine, query.exists, is_there, kind, agent_id, subject):
         return False
     with sqlite.writing(engine) as connection:
         if text is not None:

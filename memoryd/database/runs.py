@@ -87,10 +87,10 @@ def _run(row: RowMapping) -> Run:
     return Run(**{name: row[name] for name in _FIELDS} | {"options": json.loads(row["options"])})
 
 
-def _insert(connection: Connection, row: Mapping[str, Any]) -> bool:
+def _insert(connection: Connection, row: Mapping[str, Any], how: str = "INSERT OR IGNORE") -> bool:
     values = {**_NEW, **row}
     names = ", ".join(f'"{name}"' for name in values)
-    sql = f"INSERT OR IGNORE INTO job_run ({names}) VALUES ({', '.join('?' * len(values))})"  # noqa: S608
+    sql = f"{how} INTO job_run ({names}) VALUES ({', '.join('?' * len(values))})"
     return query.changed(connection, sql, *values.values())
 
 
@@ -471,7 +471,7 @@ def note_done(
     """Record a run that was carried out in this very transaction."""
     row = {"id": run_id, "kind": kind, "agent_id": agent_id, "actor": actor, "trigger": "manual", "attempt": 1}
     times = dict.fromkeys(("created_at", "scheduled_for", "started_at", "finished_at"), now)
-    _insert(connection, {**row, **times, "state": "succeeded", "receipt": _json(receipt)})
+    _insert(connection, {**row, **times, "state": "succeeded", "receipt": _json(receipt)}, "INSERT")
 
 
 def interrupt(engine: Engine, run: Run, now: str) -> bool:

@@ -714,8 +714,8 @@ def _complete(
         writer.step("before:rows")
     writer.step("after:rows")
     files = [item["path"] for item in (*intent["rewrites"], *intent["appends"])]
-    if files:
-        sqlite.empty_log(writer.engine)  # the plan held whole files, with whatever a person has put there
+    if files or "replans" in receipt:
+        sqlite.empty_log(writer.engine)  # each plan held whole files, with whatever a person has put there
     refused, put_back = tuple(receipt.get("refused", ())), tuple(intent["put_back"])
     changes = (*_changes_of(intent), *done.changes)
     return Committed(tuple(files), receipt["memories_added"], run, refused, put_back, changes)

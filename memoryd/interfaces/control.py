@@ -54,6 +54,8 @@ class Control:
         self._log = log
         self._places = threading.BoundedSemaphore(MAX_CLIENTS)
         self._answering = threading.Lock()
+        self._waiting: set[socket.socket] = set()  # clients whose turn has not come
+        self._is_over = False
         self._server: socket.socket | None = None
         self._stop, self._stopped = socket.socketpair()
         self._thread = threading.Thread(target=self._serve, name="control", daemon=True)
@@ -72,7 +74,12 @@ class Control:
             self._stop.send(b".")
             self._thread.join(SLOW_SECONDS)
             self._server.close()
-            self._answering.acquire(timeout=SLOW_SECONDS)  # and not released: nothing more is done for anybody
+            self._is_over = True  # from here on nobody's turn comes
+            for line in list(self._waiting):
+                with contextlib.suppress(OSError):  # it went meanwhile
+                    line.shutdown(socket.SHUT_RDWR)
+            if self._answering.acquire(timeout=SLOW_SECONDS):  # whose turn it is gets the answer
+                self._answering.release()
             try:
                 socket_file.remove(self._path)
             except (OSError, MemorydError) as why:  # a failed disk: the next start takes the name over
@@ -93,9 +100,11 @@ class Control:
         if not _is_ours(line) or not self._places.acquire(blocking=False):
             line.close()
             return
+        self._waiting.add(line)
         try:
             threading.Thread(target=self._tend, args=(line,), name="control", daemon=True).start()
         except RuntimeError:  # the system gives no more threads
+            self._waiting.discard(line)
             line.close()
             self._places.release()
 
@@ -106,10 +115,14 @@ class Control:
                 frame = self._received(line)
                 if frame is not None:
                     with self._answering:
+                        self._waiting.discard(line)  # ahead of the look, so that `__exit__` cuts off no answer
+                        if self._is_over:
+                            return
                         answer = self._answered(frame)
                     line.settimeout(SLOW_SECONDS)
                     line.sendall(answer)
         finally:
+            self._waiting.discard(line)
             self._places.release()
 
     def _received(self, line: socket.socket) -> bytes | None:

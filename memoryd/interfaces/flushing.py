@@ -101,8 +101,10 @@ def _told(on_summary: Callable[[str], object], text: str) -> Exception | None:
 def _read_until(settings: Settings, agent_id: str, recorded: Recorded, patience: float) -> str | None:
     """Wait until a recorded session is read; its id, None where nobody is left who would read it."""
     path = str(recorded.path)
-    session_id = work.await_read(settings, agent_id, path, recorded.size, time.monotonic() + patience)
-    if session_id is None and Lock(settings.state_dir / LOCK).holder() is not None:
+    until = time.monotonic() + patience
+    session_id = work.await_read(settings, agent_id, path, recorded.size, until)
+    # Before that nobody held the lock; who has taken it since is waited for anew.
+    if session_id is None and time.monotonic() >= until and Lock(settings.state_dir / LOCK).holder() is not None:
         hint = "they are kept, and are read and slept over as soon as they can be; see the log"
         raise StateError("the messages are recorded and could not be read yet", path, hint)
     return session_id

@@ -36,7 +36,7 @@ from memoryd.engine.core_watch import CoreWatch
 from memoryd.engine.facts import FactStore
 from memoryd.engine.gate import AGENT_TOOL, HUMAN
 from memoryd.engine.runner import check_kind
-from memoryd.errors import LockedError, MemorydError, NotFoundError, RefusedError
+from memoryd.errors import LockedError, MemorydError, NotFoundError, RefusedError, StateError
 from memoryd.files import log, regular, trial
 from memoryd.files.locks import Lock
 from memoryd.files.log import Log
@@ -329,7 +329,10 @@ def request(
     run_id = str(row["id"])
     with sqlite.writing(engine) as connection:
         if not runs.enqueue(connection, row | {"options": options or {}}):
-            run_id = str(runs.open_by_key(connection, key or ""))
+            waiting = runs.open_by_key(connection, key or "")
+            if waiting is None:
+                raise StateError("the run could not be queued", kind, "memoryd verify says whether all is well")
+            run_id = waiting
             _require_same(connection, run_id, options or {})
         if text is not None:
             runs.give_text(connection, run_id, text)

@@ -76,7 +76,12 @@ def serve(connection: Connection, table: Mapping[str, Callable[..., Any]]) -> No
             answer = error
         except Exception as error:  # noqa: BLE001 - a request that fails must not take the next ones with it
             answer = MemorydError(_place_of(error), "worker")
-        connection.send(answer)
+        try:
+            connection.send(answer)
+        except OSError:  # the parent has gone
+            return
+        except Exception as error:  # noqa: BLE001 - an answer that cannot be sent; nothing of it was
+            connection.send(MemorydError(_place_of(error), "worker"))
 
 
 def _place_of(error: Exception) -> str:
