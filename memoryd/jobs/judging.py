@@ -92,7 +92,10 @@ class Judging:
             answer = answers[one.support.key] if one.support is not None else None
             if answer is not None and answer.verdict in POSITIVE and answer.lost:
                 asked += (class_question(old.text) for old in one.judged.claim.olds if old.kind is None)
-            if answer is not None and answer.verdict in POSITIVE and (own := self._own_words(one)):
+            label = answers[one.kind.key] if one.kind is not None else None
+            is_open = label is not None and label.verdict in {MemoryClass.PROJECT, MemoryClass.LESSON}
+            is_true = answer is not None and answer.verdict in POSITIVE
+            if is_true and not is_open and (own := self._own_words(one)):
                 asked += own.questions
         return asked
 
