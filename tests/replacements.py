@@ -69,6 +69,16 @@ REPLACED = (
     ("zh", "我们的测试服务器是 Marvin。", "我们的测试服务器现在是 Trillian。"),
     ("zh", "我们周五部署。", "我们周五不再部署。"),
     ("zh", "我们使用 Webpack。", "我们从 Webpack 换成了 Vite。"),
+    (
+        "en",
+        "We decided to use RabbitMQ for the queue, because it is simple.",
+        "We moved the queue from RabbitMQ to Kafka.",
+    ),
+    (
+        "en",
+        "We decided to use SQLite, because the server is small.",
+        "We moved from SQLite to Postgres, because it was locked.",
+    ),
 )
 # In the other languages of the cues; all of these were looked at.
 OTHERS = (
@@ -149,4 +159,9 @@ KEPT = (
     ("zh", "我们的测试服务器是 Marvin。", "我们的测试服务器现在很慢。"),
     ("zh", "我们周五部署。", "如果测试失败，我们周五不再部署。"),
     ("zh", "我们使用 Webpack。", "我们打算从 Webpack 换成 Vite。"),
+    (
+        "en",
+        "We decided to use RabbitMQ for the queue, and Ben maintains it.",
+        "We moved the queue from RabbitMQ to Kafka.",
+    ),
 )

@@ -150,6 +150,11 @@ _FRAME = re.compile(
     r"|(我们?的[^是在,]{1,8}|我们?住|(?:私の)?[^はが、]{1,12}(?=は))(?:是|在|叫|は)(.{1,30}?)(?:です|だ|になりました)?",
     re.IGNORECASE,
 )
+_REASON = re.compile(
+    r"[,;]?\s+(?:because|weil|parce qu|porque|perché|omdat|потому что)\b.*|[，,]?\s*(?:因为|由于).*", re.IGNORECASE
+)
+_DECIDED_LIST = "decided decide entschieden beschlossen décidé decidido deciso besloten решили"
+_DECIDED = frozenset(map(stem, _DECIDED_LIST.split()))
 _SINGLE = re.compile(
     r"\b(?:name|favou?rite \w+|preferred \w+|lieblings\w+|\w+ préférée?|\w+ favorit[oa]|\w+ preferit[oa])\b"
     r"|\bлюбим\w+ \w+|最喜欢|好きな",
@@ -183,7 +188,7 @@ def read(text: str) -> Reading:
 @lru_cache(maxsize=1 << 12)
 def ended(text: str) -> tuple[frozenset[str], ...]:
     """Return, for each thing that `text` plainly says is over, the words of that."""
-    said = fold(_STAMP.sub("", unlabelled(text)))
+    said = fold(_REASON.sub("", _STAMP.sub("", unlabelled(text))))
     is_plain = not _ASKS.search(said) and not _SUPPOSED.search(said)
     return tuple(one for one in (_ended(said) if is_plain else ()) if one)
 
@@ -192,7 +197,9 @@ def ends(newer: str, older: str) -> bool:
     """Return whether `newer`, known to be said later, plainly says that `older` is so no longer."""
     if len(texts(_STAMP.sub("", unlabelled(older)))) != 1:
         return False
-    if _reorders(newer, older) or (read(older).words - _KINDS <= read(newer).words and _ends(newer, older)):
+    # A decision goes with its reason.
+    words = read(_REASON.sub("", older)).words - _KINDS - _DECIDED
+    if _reorders(newer, older) or (words and words <= read(newer).words and _ends(newer, older)):
         return True
     return _NOW.search(fold(newer)) is not None and _is_other_value(newer, older)
 
