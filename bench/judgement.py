@@ -5,8 +5,8 @@
 
 A play (`bench/plays/*.json`) is material with the claims of a capable honest model and of a careless or sly one,
 written without knowledge of the judging. What a second reader says of each claim was written by hand from its
-question alone, and is in `verdicts.json` by the key of the question; how their authors word refused claims anew, the
-honest one and, for a sample of the lies, the sly one, is in `repairs.json` (`--unrepaired` leaves that out). What has
+question alone, and is in `verdicts.json` by the key of the question. The rewordings of refused claims, by the honest
+author and, for a sample of the lies, by the sly one, are in `repairs.json` (`--unrepaired` leaves them out). What has
 no recorded answer is written to the folder `--open`, as batches for a reader and lists for an author. Plays over real
 sessions need the folders of the transcripts and are skipped without.
 
@@ -85,7 +85,7 @@ class Reading:
     characters: int = 0
     says: str = ""  # one verdict to all, as a broken reader gives
     agrees: bool = False  # it lets all claims pass but the decoys: what the other steps hold without a reader
-    repairs: dict[str, dict[str, Any]] = field(default_factory=dict)  # how authors word a refused claim anew
+    repairs: dict[str, dict[str, Any]] = field(default_factory=dict)  # the rewordings of refused claims
     refused: dict[str, dict[str, Any]] = field(default_factory=dict)  # claims that were refused, without such a wording
     worded: dict[tuple[str, bool], set[str]] = field(default_factory=dict)  # the new wordings of a claim
 
@@ -141,7 +141,7 @@ def drive(
 ) -> Any:
     """Carry the steps of a job out with one reply of its author and the recorded reader; return the last step.
 
-    Claims that are refused are worded anew as it is recorded of their author (`Reading.repairs`).
+    Refused claims are replaced by the recorded rewordings of their authors (`Reading.repairs`).
     """
 
     def answer(ask: Ask) -> Reply:
@@ -529,7 +529,7 @@ def load(path: Path = VERDICTS) -> dict[str, Answer]:
 
 
 def load_repairs() -> dict[str, dict[str, Any]]:
-    """Return how authors word refused claims anew, by the key of the refusal."""
+    """Return the recorded rewordings of refused claims, by the key of the refusal."""
     return json.loads(REPAIRS.read_text("utf-8")) if REPAIRS.is_file() else {}
 
 
@@ -563,7 +563,7 @@ def write_open(reading: Reading, folder: Path) -> None:
 
 
 def write_refused(reading: Reading, folder: Path) -> None:
-    """Write the refused claims, one JSON object a line, that no wording anew is recorded for."""
+    """Write the refused claims, one JSON object a line, that have no recorded rewording."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, honest in (("honest", True), ("sly", False)):
         lines = [json.dumps(one, ensure_ascii=False) for one in reading.refused.values() if one["honest"] is honest]
@@ -596,7 +596,7 @@ def main() -> int:
     parser.add_argument("--tuned", action="store_true")
     parser.add_argument("--without", nargs="*", choices=STEPS, default=[])
     parser.add_argument("--says", default="", help="a reader that says this to everything")
-    parser.add_argument("--unrepaired", action="store_true", help="refused claims are not worded anew")
+    parser.add_argument("--unrepaired", action="store_true", help="do not let the authors reword refused claims")
     parser.add_argument("--list", action="store_true", help="each honest claim refused and each lie accepted")
     given = parser.parse_args()
     if given.record:

@@ -122,7 +122,7 @@ def whole(low: int) -> Parser:
 
 
 def share(*, zero: bool, one: bool, whole: int = 1) -> Parser:
-    """A part of a whole, from 0 to 1 or in percent; the two ends as said."""
+    """Check a part of a whole, from 0 to 1 or in percent; the two ends as given."""
 
     def parse(_: Place, value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):

@@ -52,7 +52,7 @@ class Reader:
         return next(iter(self.rows(sql, *values)), None)
 
     def number(self, sql: str, *values: object) -> int:
-        """The first column of the first row as a number; 0 where there is none."""
+        """Return the first column of the first row as a number; 0 where there is none."""
         found = self._connection.execute(sql, values).fetchone()
         return int(found[0] or 0) if found else 0
 
@@ -455,7 +455,7 @@ def audit_upto(reader: Reader, audit_id: int, agent_id: str | None) -> tuple[int
 
 
 def states_of_run(reader: Reader, run_id: str) -> list[Row]:
-    """What a run has changed, in order, and its states `before` and `after`; None for none or erased."""
+    """Return what a run has changed, in order, with its states `before` and `after`; None for none or erased."""
     return reader.rows(
         'SELECT a.memory_id, a.operation, b.text AS "before", c.text AS "after" FROM audit a'
         ' LEFT JOIN content b ON b.sha256 = a."before" LEFT JOIN content c ON c.sha256 = a."after"'

@@ -331,7 +331,7 @@ class Reader(SQLModel, table=True):
 
 
 class Verdict(SQLModel, table=True):
-    """What a second reader has answered to a question, by the hash of the question and the reader: no content."""
+    """Store what a second reader answered, by the hash of the question and the reader: no content."""
 
     agent_id: str = Field(primary_key=True, foreign_key="agent.id")
     key: str = Field(primary_key=True)

@@ -75,7 +75,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Takes:
-    """What an endpoint was found to take, tokens; None: not known."""
+    """Hold how many tokens an endpoint takes; None where that is not known."""
 
     output: int | None = None  # of a reply
     context: int | None = None  # of a question and its reply
@@ -380,7 +380,7 @@ class Answerer:
         raise ModelError(Failure(Trouble.EXHAUSTED, text), endpoint.name)
 
     def _blocked(self, asked: Asked, endpoint: Endpoint, what: str) -> ModelError:
-        """The error of a run that only a person can help; an alarm says so."""
+        """Return the error of a run that only a person can help; an alarm reports it."""
         run = asked.run
         self._set_alarm("blocked", run.subject, f"{run.kind} run {run.id} waits: {what}", run.agent_id)
         return ModelError(Failure(Trouble.BLOCKED, what), endpoint.name)

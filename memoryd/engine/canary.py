@@ -71,7 +71,7 @@ class SpentError(MemorydError):
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What is said, and the name that tells that it was found."""
+    """Hold the text of the self-test and the name by which it is found again."""
 
     name: str
     day: date

@@ -113,7 +113,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """What a commit works with."""
+    """Hold what a commit works with."""
 
     engine: Engine
     workspace: Path

@@ -93,7 +93,9 @@ class Judging:
             if answer is not None and answer.verdict in POSITIVE and answer.lost:
                 asked += (class_question(old.text) for old in one.judged.claim.olds if old.kind is None)
             label = answers[one.kind.key] if one.kind is not None else None
-            is_open = label is not None and label.verdict in {MemoryClass.PROJECT, MemoryClass.LESSON}
+            # An order stays one whatever the reader calls it, as in `_supported`.
+            is_order = steering.instructs(unlabelled(one.judged.text))
+            is_open = label is not None and label.verdict in {MemoryClass.PROJECT, MemoryClass.LESSON} and not is_order
             is_true = answer is not None and answer.verdict in POSITIVE
             if is_true and not is_open and (own := self._own_words(one)):
                 asked += own.questions
