@@ -1,6 +1,6 @@
-"""A rehearsal: what a run would ask or write, found out by carrying it out on copies.
+"""Find out what a run would ask or write by carrying it out in a sandbox, on copies (dry run).
 
-Where a model that costs something would be asked, the rehearsal ends with the question: nobody is asked.
+A dry run ends where a model that costs something would be asked: no model is asked.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from memoryd.database import query, runs, sqlite
-from memoryd.engine import refining
+from memoryd.engine import refining, sandbox
 from memoryd.engine.answering import OFFLINE, Asked, endpoint_of, measure
 from memoryd.engine.runner import KINDS, daily_blocks
 from memoryd.jobs import refine
@@ -33,8 +33,7 @@ def rehearse(runner: Runner, run_id: str, workspace: Path) -> dict[str, Any]:
     told: dict[str, Any] = {"kind": run.kind, "session_id": run.session_id, "why": None, "asks": None, "would": []}
     if run.kind in {*KINDS, refining.KIND} and runner.settings.llm.provider != OFFLINE:
         return told | _question(runner, run, workspace)
-    runner.run_next(only=run_id)
-    (row,) = sqlite.read(runner.engine, query.mappings, "SELECT * FROM job_run WHERE id = ?", run_id)
+    row = sandbox.carry_out(runner, run_id)
     would = [*_memories(runner, run_id), *_blocks(row["receipt"], workspace)]
     return told | {"state": row["state"], "why": row["why"] or row["error"], "would": would}
 

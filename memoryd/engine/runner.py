@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from memoryd.config import Settings
     from memoryd.database.runs import Run
     from memoryd.engine.clock import Clock
+    from memoryd.engine.sandbox import Opener
     from memoryd.engine.scrubbing import Scrubber
     from memoryd.files.journal import Journal
     from memoryd.files.log import Log
@@ -179,7 +180,7 @@ class Runner:
     unsettled: dict[str, float] = field(default_factory=dict)  # agent → when, monotonic, its files are tried again
     stopping: bool = False
     proposes: bool = True  # a rehearsal shows what would be written as it is
-    opened: canary.Opener | None = None  # opens an installation for a canary; None in one that is for trying things out
+    opened: Opener | None = None  # opens a sandbox for a self-test; None in a sandbox
 
     def recover(self) -> None:
         """After a start: give runs of dead processes back, carry leftover intents through, mend the watermarks."""

@@ -6,7 +6,6 @@ import json
 import os
 import time
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from memoryd.app import DATABASE, LOCK, open_app
@@ -25,6 +24,7 @@ from memoryd.engine import (
     refining,
     rehearsal,
     rescrub,
+    sandbox,
     saving,
     sleeping,
     time_machine,
@@ -172,12 +172,7 @@ def rehearse(settings: Settings, kind: str, agent: Agent, asked: Asked) -> list[
         raise NotFoundError("nothing has been read yet", str(database(settings)), "memoryd run --once")
     with trial.place(settings.state_dir, agent.workspace) as place:
         snapshot.copy(database(settings), place.state / DATABASE)
-        tried = replace(
-            settings,
-            state_dir=place.state,
-            agents=(replace(agent, workspace=place.workspace, transcripts=()),),
-            hooks=replace(settings.hooks, on_summary=None, on_alarm=None),
-        )
+        tried = sandbox.settings_of(settings, agent, place)
         close = log.configure(place.state, level=settings.log.level, text=False, terminal=None)
         try:
             with open_app(tried) as app:

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.counted import counted
 from memoryd.text.fences import open_after
-from memoryd.text.neutral import neutral
+from memoryd.text.neutral import neutral, shaped
 from memoryd.tiers import core
 from memoryd.transcripts.injected import CLOSE, OPEN
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 LEAD = "Kept by memoryd from earlier sessions here. Background to draw on, not a message of the user."
 FACTS = "Facts:"
-_LINE = re.compile(r"([ \t]{0,12})[ \t]*((?:[-*+]|\d{1,9}[.)]|#{1,6}|>)[ \t]+)?(.*)", re.DOTALL)
+_DEEPEST = 12  # characters of its indentation that a line keeps
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*)", re.DOTALL)
 _TOLD_HEADING = re.compile(r" (#{1,6}) ")
 _ALONE = re.compile(r"[-*+][ \t]+(.*)")
@@ -333,8 +333,9 @@ def _contained(text: str) -> Iterator[tuple[int, str]]:
     """The lines of a text with their numbers, each unable to mean anything but itself; blank ones are left out."""
     for number, raw in enumerate(text.split("\n"), 1):
         for line in raw.splitlines():
-            if (match := _LINE.match(line)) and (said := neutral(match[3])):
-                yield number, f" {match[1]}{match[2] or ''}{said}"
+            indent, mark, said = shaped(line)
+            if said:
+                yield number, f" {indent[:_DEEPEST]}{mark}{said}"
 
 
 def lines_of(first: int, last: int) -> str:

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 
 from memoryd.tiers import core
 from memoryd.tiers.core import Kind
+from memoryd.tiers.lines import BOM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from memoryd.tiers.core import CoreFile
-
-_BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +205,8 @@ def _joined(file: CoreFile, laid: Sequence[_Laid]) -> bytes:
         body = line.raw.rstrip(b" \t\r\n")
         tail = line.raw[len(body) :]
         end = tail.find(b"\n") + 1
-        if line.raw == _BOM:
-            out.append(_BOM)
+        if line.raw == BOM:
+            out.append(BOM)
         else:
             ended = body + tail[:end] if end else line.raw + newline
             out += [ended, _gap(file, line, following, tail[end:] if end else b"", newline)]

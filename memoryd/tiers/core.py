@@ -19,21 +19,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.scrub.hidden import hidden
 from memoryd.scrub.private import KEYWORD
-from memoryd.tiers.lines import lines_of, open_fence
+from memoryd.tiers.lines import BOM, FRONT_MATTER, heading_of, lines_of, one_line, open_fence, title
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from memoryd.scrub.finding import Span
 
-_BOM = b"\xef\xbb\xbf"
 _NEW_TITLE = "# Memory"
 # What is kept of the last files for the next reading, since one run reads the file several times as it is and as it is
 # going to be, and the next one again; a file that exceeds it is only slower.
 _KEPT_BYTES = 4 << 20
 _KEPT_TEXTS = 1 << 14
 
-_HEADING = re.compile(rb" {0,3}(#{1,6})(?:[ \t]+(.*)|\r?\n?)", re.DOTALL)
 _BULLET = re.compile(rb" ?[-*+][ \t]+([^ \t\r\n].*)", re.DOTALL)
 _RULE = re.compile(rb" {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,}|=+[ \t]*|-+[ \t]*)\r?\n?")
 _DEEPER = re.compile(rb"[ \t]*(?:[-*+]|\d{1,9}[.)])(?:[ \t\r\n]|$)|[ \t]*(?:`{3}|~{3}|>|\||<!--)")
@@ -42,7 +40,6 @@ _BEHIND = b"\n\n."  # goes on with nothing but a private part that nothing close
 _COMMENT = re.compile(rb" {0,3}<!--")
 # What most lines are: nothing but a bullet, wherever no fence and no comment is open.
 _PLAIN = re.compile(rb"- [0-9A-Za-z]")
-_FRONT_MATTER = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*\r?\n(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
 # Text of a bullet that would be a block of its own inside the item, or no bullet at all.
 _STRUCTURE = re.compile(
     r"[-*+](?=\s|$)|#{1,6}(?=\s|$)|>|`{3}|~{3}|<[!?]|=+$|(?:\*\s*){2,}$|(?:-\s*){1,}$|(?:_\s*){3,}$"
@@ -99,16 +96,12 @@ class CoreFile:
 @functools.lru_cache(maxsize=_KEPT_TEXTS)
 def normal(text: str) -> str:
     """What makes two bullets the same: NFC, whitespace folded, casefolded, one leading escape less."""
-    return unescaped(unicodedata.normalize("NFC", unicodedata.normalize("NFC", _one_line(text)).casefold()))
+    return unescaped(unicodedata.normalize("NFC", unicodedata.normalize("NFC", one_line(text)).casefold()))
 
 
 def unescaped(text: str) -> str:
     """The text of a bullet without the backslash that keeps it from being a heading, list or fence."""
     return text[1:] if text.startswith("\\") and _STRUCTURE.match(text, 1) else text
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.encode(errors="replace").decode().replace("\0", "\ufffd").split())
 
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -125,8 +118,8 @@ def _parsed_lately(data: bytes) -> CoreFile:
 
 
 def _parsed(data: bytes) -> CoreFile:
-    front = _FRONT_MATTER.match(data)
-    start = front.end() if front else len(_BOM) if data.startswith(_BOM) else 0
+    front = FRONT_MATTER.match(data)
+    start = front.end() if front else len(BOM) if data.startswith(BOM) else 0
     front_piece = Piece(Kind.TEXT, data[:start], "", 0, 0, start)
     return CoreFile((front_piece, *(_piece(group) for group in _grouped(data, start))))
 
@@ -211,7 +204,7 @@ def _covering(spans: list[Span], first: int, last: int) -> Span | None:
 
 
 def _kind(raw: bytes) -> Kind:
-    if _HEADING.fullmatch(raw):
+    if heading_of(raw):
         return Kind.HEADING
     return Kind.BULLET if _BULLET.fullmatch(raw) and not _RULE.fullmatch(raw) else Kind.TEXT
 
@@ -221,28 +214,16 @@ def _piece(lines: list[_Line]) -> Piece:
     if len(lines) == 1 and first.kind is Kind.BULLET and _PLAIN.match(first.raw):
         return _plain_piece(first.raw)
     raw = b"".join(line.raw for line in lines)
-    heading = _HEADING.fullmatch(first.raw) if first.kind is Kind.HEADING else None
-    level = len(heading[1]) if heading else 0
-    text, own = "", 0
-    if heading:
-        text = _heading_text((heading[2] or b"").decode(errors="replace"))
-    elif first.kind is Kind.BULLET:
+    level, text = (heading_of(first.raw) if first.kind is Kind.HEADING else None) or (0, "")
+    own = 0
+    if first.kind is Kind.BULLET:
         text, own = _bullet_text(lines)
     return Piece(first.kind, raw, text, level, own, _room(lines))
 
 
 @functools.lru_cache(maxsize=_KEPT_TEXTS)
 def _plain_piece(raw: bytes) -> Piece:
-    return Piece(Kind.BULLET, raw, _one_line(raw[2:].decode(errors="replace")), 0, len(raw), len(raw))
-
-
-def _heading_text(text: str) -> str:
-    line = _one_line(text)
-    bare = line.rstrip("#")
-    while bare != line and (not bare or bare.endswith(" ")):  # a closing sequence of hashes is no part of the text
-        line = bare.rstrip()
-        bare = line.rstrip("#")
-    return line
+    return Piece(Kind.BULLET, raw, one_line(raw[2:].decode(errors="replace")), 0, len(raw), len(raw))
 
 
 def _bullet_text(lines: list[_Line]) -> tuple[str, int]:
@@ -255,7 +236,7 @@ def _bullet_text(lines: list[_Line]) -> tuple[str, int]:
             break
         words.append(line.raw)
         own += len(line.raw)
-    return _one_line(b" ".join(words).decode(errors="replace")), own
+    return one_line(b" ".join(words).decode(errors="replace")), own
 
 
 def _room(lines: list[_Line]) -> int:
@@ -294,7 +275,7 @@ def _appended(file: CoreFile, blocks: Sequence[tuple[str, bytes]]) -> CoreFile:
         if is_open(block):
             last.append((heading, [block]))
         else:
-            sections.setdefault(normal(_heading_text(heading)), (heading, []))[1].append(block)
+            sections.setdefault(normal(title(heading)), (heading, []))[1].append(block)
     for heading, lines in (*sections.values(), *last):
         file = parse(_inserted(file, heading, lines))
     return file
@@ -306,7 +287,7 @@ def escaped(text: str) -> str:
     Raises:
         ValueError: it is blank.
     """
-    line = _one_line(text)
+    line = one_line(text)
     if not line:
         raise ValueError("a bullet needs a text")
     return f"\\{line}" if _STRUCTURE.match(line) else line
@@ -314,16 +295,16 @@ def escaped(text: str) -> str:
 
 def _inserted(file: CoreFile, heading: str, blocks: Sequence[bytes]) -> bytes:
     """The file's bytes with whole lines at the end of a heading's section; their line feeds become the file's own."""
-    heading = _heading_text(heading)
+    heading = title(heading)
     end = _section_end(file, heading)
     last = len(file.pieces) if end is None else end
     before = b"".join(piece.raw for piece in file.pieces[: last - 1])
     before += file.pieces[last - 1].raw[: file.pieces[last - 1].room]
     data = render(file)
     head = "" if end is not None else f"## {heading}\n\n"
-    if not data.removeprefix(_BOM).strip():
+    if not data.removeprefix(BOM).strip():
         head = f"{_NEW_TITLE}\n\n{head}"
-    lead = _lead(before.removeprefix(_BOM), apart=end is None) + head
+    lead = _lead(before.removeprefix(BOM), apart=end is None) + head
     newline = newline_of(data)
     rest = data[len(before) :]
     # What is indented would hang below the last bullet: a comment parts them, which nobody sees rendered.
@@ -516,7 +497,7 @@ class _Draft:
     def _joined(self) -> bytes:
         data = b"".join(b"".join((*lead, raw)) for lead, raw in zip(self._leads, self._raws, strict=True))
         front = self._raws[0]
-        match = _FRONT_MATTER.match(data)
+        match = FRONT_MATTER.match(data)
         # A rule that is the first line now would begin front matter.
         return front + self._newline + data[len(front) :] if match and match.end() > len(front) else data
 
