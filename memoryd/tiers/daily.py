@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from memoryd.tiers.lines import lines_of, open_fence
+from memoryd.tiers.lines import LINE_ENDS, lines_of, open_fence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,8 +28,6 @@ _UNSAID = re.compile(
 )
 _CLOCK = re.compile(r"(?:[01]\d|2[0-3]):[0-5]\d")
 
-# What other programs take for the end of a line becomes one, so that nothing hides behind it.
-_LINE_ENDS = re.compile("\r\n|[\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
 _HEADING = re.compile(r"^( {0,3})(?=#{1,6}(?:[ \t]|$))", re.MULTILINE)
 _RULE = re.compile(r"^( {0,3})(?=(?:-+|=+|\++|(?:-[ \t]*){3,})[ \t]*$)", re.MULTILINE)
 _HTML = re.compile(r"^( {0,3})<(?=[!?]|/?(?:script|pre|style|textarea)\b)", re.MULTILINE | re.IGNORECASE)
@@ -80,7 +78,7 @@ def block(reason: str, clock: str, body: str) -> bytes:
 
 
 def _contained(body: str) -> str:
-    text = _LINE_ENDS.sub("\n", body).replace("\0", "\ufffd").strip("\n")
+    text = LINE_ENDS.sub("\n", body).replace("\0", "\ufffd").strip("\n")
     text = _HEADING.sub(r"\1\\", text)
     text = _RULE.sub(r"\1\\", text)
     text = _HTML.sub(r"\1&lt;", text)

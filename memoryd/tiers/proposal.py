@@ -12,12 +12,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from memoryd.tiers.lines import LINE_ENDS
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 FOLDER = "memory/proposals"
 _TILDES = re.compile("~{3,}")
-_LINE_ENDS = re.compile("\r\n|[\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ def _item(what: str, where: str, text: str) -> str:
 
 
 def _visible(text: str) -> str:
-    return _LINE_ENDS.sub("\n", text)
+    return LINE_ENDS.sub("\n", text)
 
 
 def _fenced(language: str, text: str) -> str:

@@ -21,7 +21,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from memoryd.transcripts.dialogs import answers
-from memoryd.transcripts.fields import block_text, output_text, tokens, type_name, utc, word
+from memoryd.transcripts.fields import block_text, mapping, mappings, output_text, tokens, type_name, utc, word
 from memoryd.transcripts.format import Identity, LineFormat, Reading, first_of
 from memoryd.transcripts.lines import clean, derived_id
 from memoryd.transcripts.said import Envelope, Said, message, of_blocks, tool_call, tool_result, turns_of
@@ -137,8 +137,7 @@ def is_session_id(text: str) -> bool:
 
 
 def _content(value: dict[str, Any]) -> object:
-    message = value.get("message")
-    return message.get("content") if type(message) is dict else None
+    return mapping(value.get("message")).get("content")
 
 
 def _typed_by_person(envelope: dict[str, Any]) -> bool:
@@ -147,7 +146,7 @@ def _typed_by_person(envelope: dict[str, Any]) -> bool:
     What is named in a way that is not known here is not the person's.
     """
     origin = envelope.get("origin")
-    return origin is None or (type(origin) is dict and origin.get("kind") == "human")
+    return origin is None or mapping(origin).get("kind") == "human"
 
 
 def _user(value: dict[str, Any]) -> list[Said]:
@@ -202,8 +201,7 @@ def _assistant(value: dict[str, Any]) -> list[Said]:
     if _is_synthetic(value):
         return [message(block_text(content), program=True)]
     blocks = [{"type": "text", "text": content}] if type(content) is str else content
-    said = [_answer(block) for block in blocks if type(block) is dict] if type(blocks) is list else []
-    return [one for one in said if one is not None]
+    return [said for said in map(_answer, mappings(blocks)) if said is not None]
 
 
 def _answer(block: dict[str, Any]) -> Said | None:
@@ -221,8 +219,7 @@ def _answer(block: dict[str, Any]) -> Said | None:
 
 
 def _is_synthetic(value: dict[str, Any]) -> bool:
-    message = value.get("message")
-    return value.get("isApiErrorMessage") is True or (type(message) is dict and message.get("model") == SYNTHETIC)
+    return value.get("isApiErrorMessage") is True or mapping(value.get("message")).get("model") == SYNTHETIC
 
 
 def _response(value: dict[str, Any], kind: object) -> tuple[str | None, str | None, int | None]:
@@ -230,21 +227,16 @@ def _response(value: dict[str, Any], kind: object) -> tuple[str | None, str | No
     if kind == "assistant":
         if _is_synthetic(value):
             return None, SYNTHETIC, None
-        message = value.get("message")
-        if type(message) is dict:
-            return word(message.get("id")), word(message.get("model")), _context(message.get("usage"))
-    elif kind == "system":
-        metadata = value.get("compactMetadata")
-        return None, None, (tokens(metadata.get("postTokens")) or None) if type(metadata) is dict else None
+        response = mapping(value.get("message"))
+        return word(response.get("id")), word(response.get("model")), _context(mapping(response.get("usage")))
+    if kind == "system":
+        return None, None, tokens(mapping(value.get("compactMetadata")).get("postTokens")) or None
     return None, None, None
 
 
-def _context(usage: object) -> int | None:
+def _context(usage: dict[str, Any]) -> int | None:
     """Input, cache read and cache creation. Before 2.1.152 the last could be 0 with only its parts filled."""
-    if type(usage) is not dict:
-        return None
-    parts = usage.get("cache_creation")
-    nested = sum(map(tokens, parts.values())) if type(parts) is dict else 0
+    nested = sum(map(tokens, mapping(usage.get("cache_creation")).values()))
     created = max(tokens(usage.get("cache_creation_input_tokens")), nested)
     return tokens(usage.get("input_tokens")) + tokens(usage.get("cache_read_input_tokens")) + created or None
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from memoryd.transcripts.fields import block_text, tokens, type_name, utc, word
+from memoryd.transcripts.fields import block_text, mapping, tokens, type_name, utc, word
 from memoryd.transcripts.format import Identity, LineFormat, Reading, first_of
 from memoryd.transcripts.injected import strip
 from memoryd.transcripts.lines import clean, derived_id
@@ -127,13 +127,11 @@ def _meta(value: dict[str, Any]) -> dict[str, Any] | None:
 
 def _parent(meta: dict[str, Any]) -> str | None:
     """The session that started this one, where it is a subagent's; a fork of a person's is none."""
-    source = meta.get("source")
-    kind = source.get("subagent") if type(source) is dict else None
+    kind = mapping(meta.get("source")).get("subagent")
     if not kind and meta.get("thread_source") != "subagent":
         return None
-    spawn = kind.get("thread_spawn") if type(kind) is dict else None
-    started = (spawn.get("parent_thread_id") if type(spawn) is dict else None, meta.get("parent_thread_id"))
-    named = (word(one) for one in (*started, meta.get("forked_from_id")))
+    started = mapping(mapping(kind).get("thread_spawn")).get("parent_thread_id")
+    named = map(word, (started, meta.get("parent_thread_id"), meta.get("forked_from_id")))
     return next((one for one in named if one), _UNKNOWN_PARENT)
 
 
@@ -255,6 +253,6 @@ def _context(payload: dict[str, Any]) -> tuple[int | None, int | None, str | Non
     info = payload.get("info") if payload.get("type") == "token_count" else None
     if type(info) is not dict:
         return None, None, None
-    usages = (info.get("last_token_usage"), info.get("total_token_usage"))
-    last, total = (tokens(usage.get("total_tokens")) if type(usage) is dict else 0 for usage in usages)
+    usages = (mapping(info.get(name)) for name in ("last_token_usage", "total_token_usage"))
+    last, total = (tokens(usage.get("total_tokens")) for usage in usages)
     return last or None, tokens(info.get("model_context_window")) or None, f"{total}/{last}"

@@ -23,6 +23,16 @@ _SECONDS_MIN = 946_684_800
 _TOKENS_MAX = 1_000_000_000
 
 
+def mapping(value: object) -> dict[str, Any]:
+    """Return `value` if it is a JSON object; an empty one for anything else."""
+    return value if type(value) is dict else {}
+
+
+def mappings(value: object) -> list[dict[str, Any]]:
+    """Return the JSON objects of `value` if it is a list; none for anything else."""
+    return [one for one in value if type(one) is dict] if type(value) is list else []
+
+
 def word(value: object) -> str | None:
     """A short string such as an id; None for anything else."""
     if type(value) is str and 0 < len(value) <= _WORD_MAX:
