@@ -63,7 +63,7 @@ class Fact:
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """The session: an event with its date, which it takes a dream to bring from the day into the core."""
+        """Return the session: an event with its date, which it takes a dream to bring from the day into the core."""
         user = f"The northern warehouse {self.name} was bought on {self.day}."
         assistant = f"Noted: the northern warehouse {self.name} was bought on {self.day}."
         return [{"role": "user", "content": user}, {"role": "assistant", "content": assistant}]
@@ -102,7 +102,7 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datet
 
 
 def model_of(settings: Settings, agent_id: str) -> str | None:
-    """The name of what answers for an agent; None where no model is named, which its runs say."""
+    """Return the name of what answers for an agent; None where no model is named, which its runs say."""
     if settings.llm.provider == OFFLINE:
         return OFFLINE
     try:
@@ -112,7 +112,7 @@ def model_of(settings: Settings, agent_id: str) -> str | None:
 
 
 def models(settings: Settings) -> set[str]:
-    """What canaries are to fly for: nothing, where they are switched off."""
+    """Return what canaries are to fly for: nothing, where they are switched off."""
     if not settings.dream.canary or settings.modes.dream == OFF:
         return set()
     found = {model_of(settings, agent.id) for agent in settings.agents if agent.enabled}
@@ -120,7 +120,7 @@ def models(settings: Settings) -> set[str]:
 
 
 def is_grounded(connection: Connection, model: str) -> bool:
-    """Whether none of the last canaries of a model has flown, for want of tokens."""
+    """Return whether none of the last canaries of a model has flown, for want of tokens."""
     sql = (
         "SELECT state FROM job_run WHERE kind = ? AND json_extract(receipt, '$.canary.model') = ?"
         " ORDER BY finished_at DESC, id DESC LIMIT ?"

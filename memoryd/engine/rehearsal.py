@@ -54,7 +54,7 @@ def _question(runner: Runner, run: Run, workspace: Path) -> dict[str, Any]:
 
 
 def _first_step(runner: Runner, run: Run, workspace: Path) -> tuple[object, Callable[[Sequence[Reply]], Any]]:
-    """The first step of a run that somebody else has to carry out, and what puts its replies together."""
+    """Return the first step of a run that somebody else has to carry out, and what puts its replies together."""
     if run.kind == refining.KIND:
         return runner.refiner(run, workspace).first_step(), refine.merge
     kind = KINDS[run.kind]
@@ -64,7 +64,7 @@ def _first_step(runner: Runner, run: Run, workspace: Path) -> tuple[object, Call
 
 
 def _memories(runner: Runner, run_id: str) -> list[dict[str, Any]]:
-    """What would happen to memories and the profile, in order."""
+    """Return what would happen to memories and the profile, in order."""
     memories = (
         'SELECT a.operation AS what, m.kind AS "where", m.content FROM audit a JOIN memory m ON m.id = a.memory_id'
         " WHERE a.run_id = ? ORDER BY a.id"
@@ -78,7 +78,7 @@ def _memories(runner: Runner, run_id: str) -> list[dict[str, Any]]:
 
 
 def _blocks(receipt: str, workspace: Path) -> list[dict[str, Any]]:
-    """The blocks that would be appended to daily files."""
+    """Return the blocks that would be appended to daily files."""
     import json
 
     files = [item for item in json.loads(receipt or "{}").get("files", ()) if "appended" in item]

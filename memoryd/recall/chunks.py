@@ -39,7 +39,7 @@ class _Block(NamedTuple):
 
 
 def chunks(data: bytes, *, apart: bool = False) -> list[Chunk]:
-    """The chunks of a file, in order; every line of it is in one of them.
+    """Return the chunks of a file, in order; every line of it is in one of them.
 
     With `apart` each bullet is a chunk of its own, since each is a memory of its own.
     """
@@ -56,7 +56,7 @@ def chunks(data: bytes, *, apart: bool = False) -> list[Chunk]:
 
 
 def below_headings(text: str) -> str:
-    """The text of a chunk without the headings it begins with, which say where it stands; they are in its lines."""
+    """Return the text of a chunk without the headings it begins with; `Chunk.heading` has them."""
     lines = text.splitlines()
     while lines and (not lines[0].strip() or lines[0].startswith("#")):
         lines.pop(0)
@@ -89,7 +89,7 @@ def _blocks(data: bytes) -> Iterator[_Block]:
 
 
 def _kind(raw: bytes, heading: tuple[int, str] | None, *, blank: bool, in_bullet: bool) -> str | None:
-    """What a line begins; None where it goes on with what is above it."""
+    """Return what a line begins; None where it goes on with what is above it."""
     if heading is not None:
         return "heading"
     if _BULLET.match(raw):

@@ -196,7 +196,7 @@ def _patterns(keyword: bytes) -> list[tuple[str, re.Pattern[bytes]]]:
 
 
 def _find_prefixed(place: Place, keyword: bytes) -> Iterator[Span]:
-    """The secret that begins at a keyword, if there is one."""
+    """Yield the secret that begins at a keyword, if there is one."""
     for rule, pattern in _patterns(keyword):
         found = pattern.match(place.buffer, place.first, min(place.end, place.first + _WINDOW))
         if found is None:
@@ -212,7 +212,7 @@ def _find_prefixed(place: Place, keyword: bytes) -> Iterator[Span]:
 
 
 def _broken(place: Place, keyword: bytes, rule: str, pattern: re.Pattern[bytes]) -> Iterator[Span]:
-    """A secret that goes on in the next line, or in the next of two strings that are put together."""
+    """Yield a secret that goes on in the next line, or in the next of two strings that are put together."""
     head = _HEAD.match(place.buffer, place.last, min(place.end, place.last + _LINE))
     if head is None:
         return
@@ -229,7 +229,7 @@ def _broken(place: Place, keyword: bytes, rule: str, pattern: re.Pattern[bytes])
 
 
 def _paired(place: Place, at: int) -> Iterator[Span]:
-    """The secret that is written down behind the number of an access key, in a table or in the next line."""
+    """Yield the secret that is written down behind the number of an access key, in a table or in the next line."""
     found = _PAIRED.match(place.buffer, at, min(place.end, at + 200))
     if found and not is_hash(found["secret"]) and is_mixed(found["secret"]) and _is_drawn(found["secret"]):
         yield Span(found.start("secret"), found.end("secret"), "aws-secret-key")
@@ -245,7 +245,7 @@ def _is_drawn(body: bytes) -> bool:
 
 
 def _find_middle(place: Place, keyword: bytes) -> Iterator[Span]:
-    """A secret that is known by what stands in its middle."""
+    """Yield a secret that is known by what stands in its middle."""
     rule, pattern, back, ahead, drawn = _MIDDLES[keyword]
     found = pattern.search(place.buffer, max(place.begin, place.first - back), min(place.end, place.first + ahead))
     if found and _is_drawn(found[0][drawn]):
@@ -253,7 +253,7 @@ def _find_middle(place: Place, keyword: bytes) -> Iterator[Span]:
 
 
 def discord_tokens(buffer: bytes) -> Iterator[Span]:
-    """Tokens of Discord's bots: the number of the bot in base64, a time, and what was drawn, with dots between."""
+    """Yield tokens of Discord bots: the bot's number in base64, a time, and random characters, with dots between."""
     for found in _DISCORD.finditer(buffer):
         head = _DISCORD_HEAD.search(buffer, max(0, found.start() - 30), found.start())
         if head and _is_drawn(found["drawn"]):
@@ -261,14 +261,14 @@ def discord_tokens(buffer: bytes) -> Iterator[Span]:
 
 
 def _find_numeric(place: Place, _keyword: bytes) -> Iterator[Span]:
-    """What a header says is an authorization though it is nothing but a long number."""
+    """Yield what a header says is an authorization though it is nothing but a long number."""
     found = _NUMERIC.match(place.buffer, place.last, min(place.end, place.last + 80))
     if found:
         yield Span(found.start("number"), found.end("number"), "authorization")
 
 
 def find_pem(place: Place, _keyword: bytes = b"") -> Iterator[Span]:
-    r"""A private key in PEM (RFC 7468), also on one line with `\n` written out, also cut off before its end.
+    r"""Yield a private key in PEM (RFC 7468), also on one line with `\n` written out, also cut off before its end.
 
     Where something stands before each line, as in numbered, quoted or logged text, all goes up to the end of the key if
     most of it is base64; without an end the lines go that begin as the first one does.
@@ -294,7 +294,7 @@ def find_pem(place: Place, _keyword: bytes = b"") -> Iterator[Span]:
 
 
 def find_pem_end(place: Place, _keyword: bytes = b"") -> Iterator[Span]:
-    """The last lines of a private key whose first ones are not there."""
+    """Yield the last lines of a private key whose first ones are not there."""
     end = _PEM_ENDING.match(place.buffer, place.first, place.end)
     if end is None:
         return
@@ -317,7 +317,7 @@ def find_pem_end(place: Place, _keyword: bytes = b"") -> Iterator[Span]:
 
 
 def _find_wrapped(place: Place, _keyword: bytes) -> Iterator[Span]:
-    """A private key in PEM that is in base64 once more, in lines."""
+    """Yield a private key in PEM that is in base64 once more, in lines."""
     found = _PEM_BASE64.match(place.buffer, place.first, min(place.end, place.first + _LINE))
     if found is None or b"PRIVATE" not in binascii.a2b_base64(found[0][: len(found[0]) // 4 * 4]):
         return
@@ -329,7 +329,7 @@ def _find_wrapped(place: Place, _keyword: bytes) -> Iterator[Span]:
 
 
 def _find_ppk(place: Place, _keyword: bytes) -> Iterator[Span]:
-    """The private lines of a key file of PuTTY."""
+    """Yield the private lines of a key file of PuTTY."""
     found = _PPK.match(place.buffer, place.first, place.end)
     if found is not None:
         limit = min(place.end, found.end() + _PEM_MAX)
@@ -344,7 +344,7 @@ def _before_on_line(place: Place, at: int) -> bytes:
 
 
 def _begins_alike(before: bytes, first: bytes) -> bool:
-    """Whether a line begins as the first of its kind does, but for its number."""
+    """Return whether a line begins as the first of its kind does, but for its number."""
     if _PEM_MARKS.fullmatch(before):
         return True
     plain, other = (_PEM_DIGITS.sub(b"", text).translate(None, b" \t:-") for text in (before, first))
@@ -352,7 +352,7 @@ def _begins_alike(before: bytes, first: bytes) -> bool:
 
 
 def _lines_end(place: Place, at: int, limit: int, first: bytes) -> int:
-    """Where the lines of base64 end that begin at a place; 0 where there are none."""
+    """Return where the lines of base64 end that begin at a place; 0 where there are none."""
     end = 0
     while at < limit:
         found = _PEM_LINE.match(place.buffer, at, limit)

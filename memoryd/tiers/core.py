@@ -82,7 +82,7 @@ class CoreFile:
 
     @functools.cached_property
     def bullets(self) -> tuple[Bullet, ...]:
-        """The memories of the file, in order."""
+        """Return the memories of the file, in order."""
         found: list[Bullet] = []
         heading = ""
         for piece in self.pieces:
@@ -95,12 +95,12 @@ class CoreFile:
 
 @functools.lru_cache(maxsize=_KEPT_TEXTS)
 def normal(text: str) -> str:
-    """What makes two bullets the same: NFC, whitespace folded, casefolded, one leading escape less."""
+    """Return what makes two bullets the same: NFC, whitespace folded, casefolded, one leading escape less."""
     return unescaped(unicodedata.normalize("NFC", unicodedata.normalize("NFC", one_line(text)).casefold()))
 
 
 def unescaped(text: str) -> str:
-    """The text of a bullet without the backslash that keeps it from being a heading, list or fence."""
+    """Return the text of a bullet without the backslash that keeps it from being a heading, list or fence."""
     return text[1:] if text.startswith("\\") and _STRUCTURE.match(text, 1) else text
 
 
@@ -108,7 +108,7 @@ def unescaped(text: str) -> str:
 
 
 def parse(data: bytes) -> CoreFile:
-    """Any bytes as a core file; `render` gives exactly them back."""
+    """Return any bytes as a core file; `render` gives exactly them back."""
     return _parsed_lately(data) if len(data) <= _KEPT_BYTES else _parsed(data)
 
 
@@ -125,18 +125,18 @@ def _parsed(data: bytes) -> CoreFile:
 
 
 def render(file: CoreFile) -> bytes:
-    """The bytes of a file."""
+    """Return the bytes of a file."""
     return b"".join(piece.raw for piece in file.pieces)
 
 
 def is_open(data: bytes) -> bool:
-    """Whether a private part begins and nothing closes it, so that all behind it is hidden."""
+    """Return whether a private part begins and nothing closes it, so that all behind it is hidden."""
     spans = hidden(data + _BEHIND)
     return bool(spans) and spans[-1].last > len(data)
 
 
 def bullets(file: CoreFile) -> list[Bullet]:
-    """The memories of a file, in order."""
+    """Return the memories of a file, in order."""
     return list(file.bullets)
 
 
@@ -192,7 +192,7 @@ def _classified(data: bytes, at: int = 0) -> Iterator[_Line]:
 
 
 def _covering(spans: list[Span], first: int, last: int) -> Span | None:
-    """The last of the spans, which are in falling order, that has bytes of a line; those ahead of it are dropped."""
+    """Return the last span with bytes of a line; `spans` is in falling order, earlier spans are removed from it."""
     found = None
     while spans and spans[-1].first < last:
         if spans[-1].last > first:
@@ -227,7 +227,7 @@ def _plain_piece(raw: bytes) -> Piece:
 
 
 def _bullet_text(lines: list[_Line]) -> tuple[str, int]:
-    """The text of a bullet, and how many bytes its lines have."""
+    """Return the text of a bullet, and how many bytes its lines have."""
     match = _BULLET.fullmatch(lines[0].raw)
     words = [match[1] if match else b""]
     own = len(lines[0].raw)
@@ -251,7 +251,7 @@ def _room(lines: list[_Line]) -> int:
 
 
 def add(file: CoreFile, additions: Sequence[tuple[str, str]]) -> bytes:
-    r"""The file's bytes with each (heading, text) as a bullet at the end of its heading's section.
+    r"""Return the file's bytes with each (heading, text) as a bullet at the end of its heading's section.
 
     A bullet that is there already, under whatever heading, is not added again. A missing heading is made at the end of
     the file; an empty one means the part above the first `## `. Every other byte stays; new lines end as the file's
@@ -268,7 +268,7 @@ def add(file: CoreFile, additions: Sequence[tuple[str, str]]) -> bytes:
 
 
 def _appended(file: CoreFile, blocks: Sequence[tuple[str, bytes]]) -> CoreFile:
-    """The file with whole lines at the ends of headings' sections; it is read anew for each of them, not each line."""
+    """Return the file with whole lines at the ends of headings' sections; it is parsed once for each section."""
     sections: dict[str, tuple[str, list[bytes]]] = {}  # by what makes two headings the same
     last: list[tuple[str, list[bytes]]] = []  # what hides all behind it would hide the others
     for heading, block in blocks:
@@ -282,7 +282,7 @@ def _appended(file: CoreFile, blocks: Sequence[tuple[str, bytes]]) -> CoreFile:
 
 
 def escaped(text: str) -> str:
-    """The text of a bullet on one line, with a backslash where it would be a heading, list or fence in there.
+    """Return the text of a bullet on one line, with a backslash where it would be a heading, list or fence in there.
 
     Raises:
         ValueError: it is blank.
@@ -294,7 +294,7 @@ def escaped(text: str) -> str:
 
 
 def _inserted(file: CoreFile, heading: str, blocks: Sequence[bytes]) -> bytes:
-    """The file's bytes with whole lines at the end of a heading's section; their line feeds become the file's own."""
+    """Return the file's bytes with whole lines at the end of a heading's section, with the file's own line ends."""
     heading = title(heading)
     end = _section_end(file, heading)
     last = len(file.pieces) if end is None else end
@@ -313,17 +313,17 @@ def _inserted(file: CoreFile, heading: str, blocks: Sequence[bytes]) -> bytes:
 
 
 def newline_of(data: bytes) -> bytes:
-    """What ends the lines of a file: most of them."""
+    """Return what ends the lines of a file: most of them."""
     return b"\r\n" if data.count(b"\r\n") * 2 > data.count(b"\n") else b"\n"
 
 
 def ended(block: bytes, newline: bytes) -> bytes:
-    """The block with its line feeds as the file has them; one that has carriage returns already stays as it is."""
+    """Return the block with the file's line ends; a block that has carriage returns stays as it is."""
     return block if b"\r\n" in block else block.replace(b"\n", newline)
 
 
 def _section_end(file: CoreFile, heading: str) -> int | None:
-    """Index behind the last piece of a heading's first section; None where there is no such heading."""
+    """Return the index behind the last piece of a heading's first section; None where there is no such heading."""
     inside = not heading
     for index, piece in enumerate(file.pieces):
         if piece.kind is not Kind.HEADING or (piece.level == 1 and not heading):
@@ -388,7 +388,7 @@ Edit = Replace | Remove | Insert | Move
 
 
 def edit(file: CoreFile, edits: Sequence[Edit]) -> bytes:
-    """The file's bytes after edits; every position is that of a bullet in `file`, whatever the other edits do.
+    """Return the file's bytes after edits; every position is that of a bullet in `file`, whatever the other edits do.
 
     Only the text lines of the bullets concerned change. Where the removal of a bullet would turn what hangs below it
     into something else (an unclosed fence that the bullet's end closed, a rule that is now the first line and would
@@ -415,7 +415,7 @@ def _check(edits: Sequence[Edit], count: int) -> None:
 
 
 def own_text(piece: Piece, text: str) -> bytes:
-    """The lines of a bullet's own text in other words, behind the mark that they have.
+    """Return the lines of a bullet's own text in other words, behind the mark that they have.
 
     Raises:
         ValueError: the text is blank.
@@ -480,7 +480,7 @@ class _Draft:
         return own + piece.raw[piece.own :]
 
     def file(self) -> CoreFile:
-        """The file as edited, what hung below a bullet that is gone kept what it was."""
+        """Return the file as edited, what hung below a bullet that is gone kept what it was."""
         if not any(self._leads) and all(raw is piece.raw for raw, piece in zip(self._raws, self._pieces, strict=True)):
             return self._given
         file = parse(self._joined())
@@ -502,7 +502,7 @@ class _Draft:
         return front + self._newline + data[len(front) :] if match and match.end() > len(front) else data
 
     def _closed(self, raw: bytes) -> bytes:
-        """What nothing closes, or only the end of the bullet it hung below, is closed by a line."""
+        """Return what nothing closes, or only the end of the bullet it hung below, is closed by a line."""
         for _ in range(raw.lower().count(KEYWORD)):  # they nest
             if not is_open(raw):
                 break
@@ -519,5 +519,5 @@ def _holds(text: str, line: bytes) -> bool:
 
 
 def whole(block: bytes) -> bytes:
-    """The block with its last line ended."""
+    """Return the block with its last line ended."""
     return block if block.endswith(b"\n") else block + b"\n"

@@ -73,7 +73,7 @@ _SPOKEN = frozenset({Origin.USER, Origin.ASSISTANT})
 
 
 def turns_of(said: Iterable[Said], envelope: Envelope, usage: int | None = None) -> list[Turn]:
-    """The turns of one record.
+    """Return the turns of one record.
 
     Parts that memoryd injected become turns of their own; blank texts are dropped unless they pair a tool call with its
     result; what is said on a side chain is a subagent's. The usage goes on the first turn, an empty one if need be.
