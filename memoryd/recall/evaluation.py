@@ -162,7 +162,7 @@ class _Memory:
         return math.log(1 + (self.count + len(self.core)) / holding) if holding else 0.0
 
     def evidence(self, asked: Asked) -> dict[str, float]:
-        """Return the words by which an answer is recognised, with weights: the rarest that the question does not have."""
+        """Return the words by which an answer is recognised, with weights: the rarest ones that the question lacks."""
         return self._rarest(terms(asked.answer) - terms(asked.question), MOST_EVIDENCE)
 
     def _rarest(self, given: Iterable[str], most: int) -> dict[str, float]:

@@ -141,8 +141,7 @@ def _content(value: dict[str, Any]) -> object:
 
 
 def _typed_by_person(envelope: dict[str, Any]) -> bool:
-    """Return whether the person typed a message: the envelope names the person, or nobody, as in older versions.
-    """
+    """Return whether the person typed a message: the envelope names the person, or nobody, as in older versions."""
     origin = envelope.get("origin")
     return origin is None or mapping(origin).get("kind") == "human"
 
