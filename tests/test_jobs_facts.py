@@ -35,6 +35,7 @@ from memoryd.ledger.memory import hash_of
 from memoryd.ledger.profile import Entry, Section
 from memoryd.llm import offline
 from memoryd.llm.cue_judge import CueJudge
+from memoryd.llm.thoughts import answer_of
 from memoryd.text.content import overlap
 from memoryd.text.json_values import values
 from memoryd.transcripts.turn import Kind, Origin, Role, StoredTurn
@@ -335,7 +336,7 @@ def test_a_sentence_may_be_cited():
     ],
 )
 def test_the_answer_is_found_in_whatever_a_model_says_around_it(text):
-    assert contents(run(inputs(), text)) == [TALK[0].text]
+    assert contents(run(inputs(), answer_of(text))) == [TALK[0].text]
 
 
 @pytest.mark.parametrize(
@@ -347,7 +348,6 @@ def test_the_answer_is_found_in_whatever_a_model_says_around_it(text):
         '{"memories": []}',
         '{"new": "none"}',
         '{"new": [{"content": "x", "confidence": NaN}]}',
-        f"<think>{json.dumps(GOOD)}",
         "{" * 5000,
         json.dumps({"new": [new("User prefers pytest over unittest.", "t9")]}),
         json.dumps({"new": [7], "remove": [{"id": OLD.id, "cites": ["t1"]}]}),

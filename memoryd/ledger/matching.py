@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -183,15 +184,12 @@ class _Pairing:
 
     def _gaps(self, olds: Sequence[int], news: Sequence[int]) -> tuple[dict[int, int], dict[int, int]]:
         """Of each that is left, the new index of the last paired one above it; -1 for none."""
-        above_old, last = {}, -1
-        for index in range(len(self.old)):
-            above_old[index] = last
-            last = self.new_of.get(index, last)
-        above_new, last = {}, -1
-        for index in range(len(self.new)):
-            above_new[index] = last
-            last = index if index in self.old_of else last
-        return {index: above_old[index] for index in olds}, {index: above_new[index] for index in news}
+        pairs = sorted(self.new_of.items())
+        old_paired, new_paired = [old for old, _ in pairs], sorted(self.old_of)
+        return (
+            {one: pairs[at - 1][1] if (at := bisect_left(old_paired, one)) else -1 for one in olds},
+            {one: new_paired[at - 1] if (at := bisect_left(new_paired, one)) else -1 for one in news},
+        )
 
     def pair_parts(self) -> None:
         """Bullets that are parts of an old text that changed, and old texts that are parts of a changed bullet."""

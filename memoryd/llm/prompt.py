@@ -70,17 +70,9 @@ def messages(ask: Ask, *, native: bool = True) -> list[dict[str, Any]]:
 
 def tools(ask: Ask) -> list[dict[str, Any]]:
     """Return the tools of a question as the API takes them."""
-    return [
-        {
-            "type": "function",
-            "function": {
-                "name": tool.name,
-                "description": tool.description,
-                "parameters": json.loads(tool.parameters),
-            },
-        }
-        for tool in ask.tools
-    ]
+    given = [{"name": tool.name, "description": tool.description} for tool in ask.tools]
+    schemas = [{"parameters": json.loads(tool.parameters)} for tool in ask.tools]
+    return [{"type": "function", "function": one | schema} for one, schema in zip(given, schemas, strict=True)]
 
 
 def _pieces(material: tuple[Quoted, ...]) -> Iterator[str]:
