@@ -48,6 +48,10 @@ _SHOWN_ID = 60
 
 _ID = {"type": "string", "description": "Such as core_1a2b3c4d."}
 _DAY = {"type": "string", "description": "YYYY-MM-DD"}
+_LINE = {"type": "string", "description": "One line."}
+_IDS = {"type": "array", "items": {"type": "string"}, "minItems": 2}
+_DETAILS = {"type": "array", "items": {"type": "string"}, "description": "Details that you leave out on purpose."}
+_SUMMARY = {"type": "string", "description": "What you have done and why."}
 
 
 def _tool(name: str, description: str, properties: dict[str, Any], *required: str) -> Tool:
@@ -67,33 +71,20 @@ TOOLS = {
         _tool(
             CONSOLIDATE,
             "Replace two or more memories by one shorter text that is true to all of them.",
-            {
-                "ids_to_merge": {"type": "array", "items": {"type": "string"}, "minItems": 2},
-                "new_content": {"type": "string", "description": "One line."},
-                "dropped": {
-                    "type": "array",
-                    "items": {"type": "string"},
-                    "description": "Details that you leave out on purpose.",
-                },
-            },
+            {"ids_to_merge": _IDS, "new_content": _LINE, "dropped": _DETAILS},
             "ids_to_merge",
             "new_content",
         ),
         _tool(
             UPDATE,
             "Shorten one memory. Add nothing. Keep all of a rule, a preference, a promise or a claim about a person.",
-            {"id": _ID, "content": {"type": "string", "description": "One line."}},
+            {"id": _ID, "content": _LINE},
             "id",
             "content",
         ),
         _tool(DELETE, "Forget one memory.", {"id": _ID}, "id"),
         _tool(PROTECT, "Make one memory constitutional: nothing changes it from then on.", {"id": _ID}, "id"),
-        _tool(
-            COMPLETE,
-            "End this refinement.",
-            {"summary": {"type": "string", "description": "What you have done and why."}},
-            "summary",
-        ),
+        _tool(COMPLETE, "End this refinement.", {"summary": _SUMMARY}, "summary"),
     )
 }
 

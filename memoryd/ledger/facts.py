@@ -6,8 +6,8 @@ ledger operations, with what the asker is to be told.
 
 from __future__ import annotations
 
-import heapq
 import math
+from bisect import insort
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -206,9 +206,8 @@ class _Growing(Store):
         super().__init__(store.all())
         self._used = set(self._facts)  # evicted ones among them
         self._max = max(1, max_facts)
-        self._protected = protected
-        self._least: list[tuple[float, str, int, str]] = []  # made when the store is full for the first time
-        self._drawn = 0
+        free = (fact for fact in self._facts.values() if fact.id not in protected)
+        self._least = sorted(self._rank(fact, 0) for fact in free)
         self.operations: list[Operation] = []
         self.evicted: list[Fact] = []
 
@@ -236,25 +235,21 @@ class _Growing(Store):
         self._facts[fact_id] = fact
         self._used.add(fact_id)
         self._ids[normal(fact.content)] = fact_id
-        self._drawn += 1
-        if self._least:
-            heapq.heappush(self._least, self._rank(fact, self._drawn))
+        insort(self._least, self._rank(fact, len(self.operations)))
         return fact
 
     def _evict(self) -> bool:
         """End the least sure fact; say whether there was one that may go."""
         if not self._least:
-            self._least = [self._rank(fact, 0) for fact in self._facts.values() if fact.id not in self._protected]
-            heapq.heapify(self._least)
-        if not self._least:
             return False
-        fact = self._facts.pop(heapq.heappop(self._least)[-1])
+        fact = self._facts.pop(self._least.pop(0)[-1])
         self._ids.pop(normal(fact.content), None)
         self.operations.append(Delete(fact.id, Ending.EVICTED))
         self.evicted.append(fact)
         return True
 
-    def _rank(self, fact: Fact, order: int) -> tuple[float, str, int, str]:
+    @staticmethod
+    def _rank(fact: Fact, order: int) -> tuple[float, str, int, str]:
         return fact.confidence, fact.created_at, order, fact.id
 
 

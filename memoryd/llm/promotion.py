@@ -34,11 +34,6 @@ _SPOKEN = re.compile(r"^([^\W\d_][^\W\d_'’.-]*(?: [^\W\d_][\w'’.-]*){0,2}):\
 _REPORTED = re.compile(r"^(?:Report|Changed|Failed)\b:?", re.IGNORECASE)
 _ASKED = re.compile(r" \(asked: [^()]*\)$")
 _OPEN = re.compile(r"^(?:to-?do|next steps?|open|remaining|pending)\b|\bto-?do lists?\b", re.IGNORECASE)
-_ERRAND = re.compile(
-    r"\b(?:remember|forget) to\b(?!.*\b(?:always|never|every|each)\b).*\b(?:today|tonight|tomorrow|later|soon|this|"
-    r"next|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b",
-    re.IGNORECASE,
-)
 _MILESTONE = re.compile(
     r"\b(?:released|launched|shipped|went live|cut over|rolled out|founded|merged|signed|deployed|published|graduated|"
     r"married|born|died|hired|promoted|bought|sold|won)\b",
@@ -115,7 +110,7 @@ def entries(material: Iterable[Quoted]) -> list[Entry]:
 
 def is_open(text: str) -> bool:
     """Say whether `text` tells what somebody still has to do, which is of the day and not of the core."""
-    return unfinished.is_left(text) or _OPEN.search(text) is not None or _ERRAND.search(text) is not None
+    return unfinished.is_left(text) or _OPEN.search(text) is not None
 
 
 def is_working(given: Sequence[Entry], *, reported: bool) -> bool:

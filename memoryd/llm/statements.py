@@ -179,13 +179,8 @@ def _fixes_first(parts: list[_Part]) -> list[_Part]:
 
 
 def _names(said: Sequence[Said]) -> frozenset[str]:
-    """Return the keys by which the speakers address each other, with short forms such as Mel for Melanie."""
-    names = {key for one in said for key in words.content(one.speaker)}
-    called = Counter(name for one in said for name in set(cues.CALLED.findall(one.text)))
-    names |= {words.key_of(name) for name, n in called.items() if n > 1}
-    capital = {word for one in said for word in cues.CAPITAL.findall(one.text)}
-    short = {words.key_of(word) for word in capital if any(name.startswith(word.casefold()) for name in names)}
-    return frozenset(names | short)
+    """Return the keys of the speakers' names."""
+    return frozenset(key for one in said for key in words.content(one.speaker))
 
 
 def _rarity(keys: Iterable[Iterable[frozenset[str]]], names: frozenset[str]) -> dict[str, float]:
