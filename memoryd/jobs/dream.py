@@ -15,22 +15,9 @@ from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from memoryd.jobs import dream_reply
+from memoryd.jobs import dream_reply, job
 from memoryd.jobs.claims import Claim, Outcome, counts
 from memoryd.jobs.consolidation import UNKNOWN_ORIGIN, consolidate, material_of, plan
-from memoryd.jobs.job import (
-    OFFLINE,
-    AppendDiary,
-    Ask,
-    Done,
-    Edit,
-    NothingToDo,
-    Quoted,
-    Rejected,
-    Reply,
-    RewriteCore,
-    Steps,
-)
 from memoryd.jobs.judging import Judging
 from memoryd.jobs.pieces import Pieces
 from memoryd.jobs.repair import judge
@@ -136,18 +123,18 @@ class _Decided:
     over: int = 0  # bullets more than there are to be
 
 
-def decide(inputs: DreamInputs) -> Steps:
+def decide(inputs: DreamInputs) -> job.Steps:
     """Return what a dream comes to."""
     if not inputs.entries:
-        return NothingToDo("no daily file has content", receipt=_receipt(inputs))
-    answer: Reply = yield _question(inputs)
+        return job.NothingToDo("no daily file has content", receipt=_receipt(inputs))
+    answer: job.Reply = yield _question(inputs)
     parsed = dream_reply.parse(answer)
-    if isinstance(parsed, Rejected):
+    if isinstance(parsed, job.Rejected):
         return parsed
     count = sum(len(section.bullets) for section in parsed.sections)
     if count > 2 * (len(inputs.earlier) + len(inputs.entries)) + _SPARE:
-        return Rejected("the reply has many times the bullets that there is material for")
-    offline = answer.backend == OFFLINE
+        return job.Rejected("the reply has many times the bullets that there is material for")
+    offline = answer.backend == job.OFFLINE
     planned = plan(parsed, inputs.earlier, inputs.entries, offline=offline)
     days = {**{one.id: one.said_on for one in inputs.earlier}, **{one.id: one.day for one in inputs.entries}}
     pieces = Pieces.of(material_of(inputs))
@@ -163,10 +150,10 @@ def decide(inputs: DreamInputs) -> Steps:
     return _done(inputs, parsed, answer, planned, judging, ended)
 
 
-def _question(inputs: DreamInputs) -> Ask:
+def _question(inputs: DreamInputs) -> job.Ask:
     material = [_quoted(one) for one in inputs.earlier]
     material += [
-        Quoted(one.id, "daily", one.origin, f"{one.day}T{one.clock}" if one.clock else f"{one.day}", one.text)
+        job.Quoted(one.id, "daily", one.origin, f"{one.day}T{one.clock}" if one.clock else f"{one.day}", one.text)
         for one in inputs.entries
     ]
     headings = _headings(inputs.earlier)
@@ -174,7 +161,7 @@ def _question(inputs: DreamInputs) -> Ask:
     given = [("today", inputs.today.isoformat()), ("bullets", str(inputs.max_bullets))]
     given += [("headings", "\n".join(headings))] if headings else []
     given += [("marks", "\n".join(marks))] if marks else []
-    return Ask(JOB, inputs.instructions, tuple(material), tuple(given))
+    return job.Ask(JOB, inputs.instructions, tuple(material), tuple(given))
 
 
 def _headings(earlier: Sequence[Earlier]) -> list[str]:
@@ -184,9 +171,9 @@ def _headings(earlier: Sequence[Earlier]) -> list[str]:
     return [f"{first}-{last} {heading}" if first != last else f"{first} {heading}" for first, last, heading in ends]
 
 
-def _repaired(answer: Reply) -> list[Claim]:
+def _repaired(answer: job.Reply) -> list[Claim]:
     back = dream_reply.parse(answer)
-    if isinstance(back, Rejected):
+    if isinstance(back, job.Rejected):
         return []
     return [Claim("", one.text, one.cites) for section in back.sections for one in section.bullets]
 
@@ -204,25 +191,25 @@ def _end(inputs: DreamInputs, pieces: Pieces, declared: Declared) -> tuple[tuple
 def _done(
     inputs: DreamInputs,
     parsed: dream_reply.Parsed,
-    answer: Reply,
+    answer: job.Reply,
     planned: Plan,
     judging: Judging,
     ended: Mapping[str, Lane],
-) -> Done | Rejected:
+) -> job.Done | job.Rejected:
     # What may not enter the core stays in the daily file that it is from: nothing of it is written.
     found = tuple(one if one.core else replace(one, outcome=Outcome.REFUSED) for one in judging.judged)
     meant = consolidate(planned, found, inputs, judging.kind_of, ended)
     if parsed.sections and not meant.places and meant.faults:
-        return Rejected("nothing in the reply stands in what it cites")
+        return job.Rejected("nothing in the reply stands in what it cites")
     done = _Dream(inputs, parsed, meant, answer, found).step()
     return replace(done, anew=lambda fresh: _done(fresh, parsed, answer, planned, judging, ended))
 
 
-def _quoted(one: Earlier) -> Quoted:
+def _quoted(one: Earlier) -> job.Quoted:
     ranks = {"user": 3, "assistant": 2}
     origins = [source.origin for source in one.memory.sources]
     lowest = min(origins, key=lambda origin: ranks.get(origin, 0), default="memory")
-    return Quoted(one.id, "memory", lowest, one.local_at, one.memory.content)
+    return job.Quoted(one.id, "memory", lowest, one.local_at, one.memory.content)
 
 
 def _marks(memory: Memory) -> str:
@@ -247,7 +234,7 @@ class _Dream:
     inputs: DreamInputs
     parsed: dream_reply.Parsed
     meant: Consolidated
-    reply: Reply
+    reply: job.Reply
     claims: Sequence[JudgedClaim]
 
     @cached_property
@@ -256,7 +243,7 @@ class _Dream:
         known = self.inputs.context.memories.values()
         return {one.id: one for one in known if one.kind is Kind.CORE and one.is_live}
 
-    def step(self) -> Done:
+    def step(self) -> job.Done:
         whole = self._whole()
         runs = [one for one in whole.refusals if isinstance(one, RefusedRun)]
         decided = self._additions(whole.refusals) if runs else whole
@@ -364,7 +351,7 @@ class _Dream:
         laid: tuple[tuple[Operation, ...], bytes],
         runs: Sequence[RefusedRun],
         refused: RefusedRun | None,
-    ) -> Done:
+    ) -> job.Done:
         operations, data = laid
         ends = Counter(str(how) for how in dispositions(decided.rewrite, decided.operations).values())
         added = sum(isinstance(one, Add) for one in decided.operations)
@@ -380,11 +367,11 @@ class _Dream:
             "claims": counts(self.claims),
             "unsure": len(self._unsure()),
         }
-        edits: list[Edit] = []
+        edits: list[job.Edit] = []
         if operations:
             seen = {one.id: one.content for one in self.before.values()}
-            edits.append(RewriteCore(operations, decided.rewrite, seen, self.inputs.file, data))
-        edits.append(AppendDiary(self.inputs.today, self.inputs.clock, self._diary(told, decided)))
+            edits.append(job.RewriteCore(operations, decided.rewrite, seen, self.inputs.file, data))
+        edits.append(job.AppendDiary(self.inputs.today, self.inputs.clock, self._diary(told, decided)))
         why = None
         if refused:
             why = f"refused: {refused.guard}: {refused.why}"
@@ -395,7 +382,7 @@ class _Dream:
             ranked = sorted(decided.refusals, key=lambda one: not isinstance(one, RefusedRun))
             receipt["refused"] = guards.rows(ranked[:_MOST_ROWS])
         rows = tuple(one.row() for one in self.claims)
-        return Done(tuple(edits), receipt, why, declined=refused is not None, claims=rows)
+        return job.Done(tuple(edits), receipt, why, declined=refused is not None, claims=rows)
 
     def _unsure(self) -> list[Entry]:
         """Return the entries of which nobody knows who wrote them: they wait in their file for a person's word."""
@@ -510,7 +497,9 @@ class _Dream:
                 yield Update(memory_id, heading=heading, position=number)
 
 
-def as_passed(step: Done, before: Mapping[str, Memory], changes: Sequence[Change], refusals: Sequence[Refusal]) -> Done:
+def as_passed(
+    step: job.Done, before: Mapping[str, Memory], changes: Sequence[Change], refusals: Sequence[Refusal]
+) -> job.Done:
     """A decided dream as the guards let it through on another core: its diary and receipt tell what came of it.
 
     Args:
@@ -554,7 +543,7 @@ def as_passed(step: Done, before: Mapping[str, Memory], changes: Sequence[Change
                 lines.append(line)
         return "\n".join(lines) + gap + prose
 
-    edits = (replace(one, body=retold(one.body)) if isinstance(one, AppendDiary) else one for one in step.edits)
+    edits = (replace(one, body=retold(one.body)) if isinstance(one, job.AppendDiary) else one for one in step.edits)
     return replace(step, edits=tuple(edits), receipt={**step.receipt, JOB: told})
 
 
