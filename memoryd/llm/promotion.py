@@ -50,8 +50,6 @@ _UNNAMED = frozenset({"", "User", "Assistant"})
 _FEWEST_WORDS = 3  # content words below which a statement that was only repeated says too little
 _DENIES = re.compile(r"\b(?:not|never|no|nicht|nie|kein\w*|pas|jamais|nunca|non|не)\b|n't\b|[不没]|ない", re.IGNORECASE)
 
-_POLITE = frozenset(map(words.key_of, ("please", "kindly", "bitte", "danke", "merci")))
-
 Key = tuple[str, ...]
 
 
@@ -136,7 +134,7 @@ def _cue_of(entry: Entry, text: str, *, working: bool) -> lasting.Cue | None:
 def key_of(text: str) -> Key:
     """Return what texts that say the same have in common: their content words in order, small talk apart."""
     said = unlabelled(text)
-    found = tuple(key for key in words.content(said) if key not in words.CHATTER_KEYS and key not in _POLITE)
+    found = tuple(key for key in words.content(said) if key not in words.CHATTER_KEYS)
     denial = ("not",) if _DENIES.search(said) else ()
     return (*denial, *found) if len(found) >= _FEWEST_WORDS else (normal.same(text),)
 
