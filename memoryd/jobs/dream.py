@@ -255,7 +255,7 @@ class _Dream:
         return self._told(decided, laid, runs, refused)
 
     def _whole(self, spared: Collection[str] = ()) -> _Decided:
-        """All that the reply says but of what is spared, and what the configuration makes of what it does not speak of.
+        """Decide on the whole reply, without the operations that touch the memories in `spared`.
 
         Where that would lose too much, the memories it would lose something of are spared.
         """
@@ -277,7 +277,7 @@ class _Dream:
         return _Decided(accepted, rewrite, judged.refusals, self._after(accepted), self.meant.places, over)
 
     def _additions(self, refusals: Sequence[Refusal]) -> _Decided:
-        """Only what the reply adds, below what there is."""
+        """Decide on only what the reply adds, below what there is."""
         rewrite = Rewrite([*self.before], set())
         added = [one for one in self.meant.operations if isinstance(one, Add) and one.id in self.meant.additions]
         accepted = self._judged(added, rewrite).accepted
@@ -311,7 +311,7 @@ class _Dream:
         )
 
     def _surplus(self, accepted: Sequence[Operation]) -> tuple[list[Delete], int]:
-        """The least important memories above the number there may be, as far as the guards allow; how many are left."""
+        """Return operations that end the least important surplus memories, and how many surplus memories stay."""
         context = self.inputs.context
         after = self._after(accepted)
         over = len(after) - self.inputs.max_bullets
@@ -336,7 +336,7 @@ class _Dream:
         return gone, over - len(gone)
 
     def _refused_all(self, decided: _Decided) -> RefusedRun | None:
-        """Why nothing of all this may be done, if it may not."""
+        """Return why nothing of the reply may be done; None if it may be done."""
         made_up = [one for one in decided.refusals if one.guard is Guard.GROUNDING]
         if not (self.inputs.refuses_ungrounded and made_up):
             return None
@@ -396,7 +396,7 @@ class _Dream:
                 yield f"- Not kept: {text[:_LONGEST_CLAIM]}: {neutral(one.why)}."
 
     def _diary(self, told: Mapping[str, Any], decided: _Decided) -> str:
-        """What memoryd knows of this dream, and what the model says of it."""
+        """Return the diary entry: memoryd's own counts, then the model's words."""
         seen = self.inputs.told.get(JOB, {}).get("dailies", {})
         lines = [
             _counts(len(self.before), told),
@@ -415,7 +415,7 @@ class _Dream:
         return "\n".join([*lines, "", diary.IMPRESSION, "", prose])
 
     def _ended(self, decided: _Decided) -> Iterator[tuple[str, str, str]]:
-        """Each memory that ended: id, how, and the reason that was given."""
+        """Yield the id, the ending and the given reason of each memory that ended."""
         names = {one.id: one.memory.id for one in self.inputs.earlier}
         reasons = {names[one.id]: one.reason for one in self.parsed.declared if one.id in names}
         for one in decided.operations:
@@ -429,7 +429,7 @@ class _Dream:
     # --- the file ---------------------------------------------------------------------------------------------------
 
     def _laid_out(self, decided: _Decided) -> tuple[tuple[Operation, ...], bytes]:
-        """The operations with the places of what they bring, and the file that they come to."""
+        """Return the operations with the positions of new memories, and the bytes of the file after them."""
         file = core.parse(self.inputs.file)
         merged = {one.id: one.ids for one in decided.operations if isinstance(one, Merge)}
         sections = [
@@ -447,7 +447,7 @@ class _Dream:
         return Slot(position, None if is_same else memory.content, takes)
 
     def _sections(self, decided: _Decided) -> list[tuple[str, list[str]]]:
-        """The headings, and which memories stand below each: as the reply has it, the others where they stood."""
+        """Return each heading with the ids below it: as the reply has them, all others where they were."""
         after = decided.after
         found: dict[str, tuple[str, list[str]]] = {}
         home: dict[str, str] = {}
@@ -472,7 +472,7 @@ class _Dream:
         ]
 
     def _placed(self, decided: _Decided, new: core.CoreFile, file: core.CoreFile) -> Iterator[Operation]:
-        """The operations, with heading and number of each memory in the file as it is going to be."""
+        """Yield the operations with the heading and position that each memory gets in the new file."""
         waiting: dict[str, list[str]] = defaultdict(list)
         for _, ids in self._sections(decided):
             for memory_id in ids:
@@ -500,7 +500,7 @@ class _Dream:
 def as_passed(
     step: job.Done, before: Mapping[str, Memory], changes: Sequence[Change], refusals: Sequence[Refusal]
 ) -> job.Done:
-    """A decided dream as the guards let it through on another core: its diary and receipt tell what came of it.
+    """Return a decided dream whose diary and run report say what the guards let through on another core.
 
     Args:
         step: what was decided.
@@ -562,13 +562,13 @@ def _told_of(refusal: Refusal) -> str:
 
 
 def _first(lines: list[str]) -> list[str]:
-    """The first of many lines, and how many there are besides."""
+    """Return the first lines of many, and a line that counts the others."""
     more = len(lines) - _MOST_TOLD
     return lines if more <= 0 else [*lines[:_MOST_TOLD], f"- … and {more} more; the receipt counts them."]
 
 
 def _weight(memory: Memory) -> tuple[float, str, str]:
-    """What goes first has the least: by importance, then by age."""
+    """Return the key that sorts memories by importance, then by age; the least one goes first."""
     by_hand = not memory.sources
     importance = memory.importance if memory.importance is not None else _BY_HAND if by_hand else _DEFAULT_IMPORTANCE
     return importance, memory.origin_at or memory.created_at, memory.id

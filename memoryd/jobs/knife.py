@@ -90,7 +90,7 @@ TOOLS = {
 
 
 def tools(mode: str) -> tuple[Tool, ...]:
-    """The tools of a mode: where only duplicates are to go, none that brings in another text."""
+    """Return the tools of a mode; the mode for duplicates has no tool that writes a new text."""
     return tuple(tool for name, tool in TOOLS.items() if mode != DEDUP or name not in {CONSOLIDATE, UPDATE})
 
 
@@ -249,7 +249,7 @@ def _update(memory: Memory, content: object) -> Cut | Misuse:
 
 
 def _ids(given: object) -> tuple[str, ...] | None:
-    """The ids, each once; a list that came as text is read as one."""
+    """Return the ids, each once, also of a list that came as text; None if there are no readable ids."""
     if isinstance(given, str):
         listed = _list(given)
         given = listed if listed is not None else [part.strip() for part in given.split(",")]
@@ -297,7 +297,7 @@ _ARGUMENTS = ("arguments", "args", "parameters", "input")
 
 
 def calls_in(text: str, shown: Iterable[str]) -> tuple[ToolCall, ...]:
-    """The calls that a model wrote into its text: JSON objects, each on lines of its own.
+    """Return the calls that a model wrote into its text: JSON objects, each on lines of its own.
 
     Args:
         text: what it said.

@@ -143,7 +143,7 @@ class Talk:
             earlier = (*earlier, Exchange(reply.text, (), (_NUDGE,)))
 
     def take(self, calls: Sequence[ToolCall]) -> Steps[tuple[str, ...]]:
-        """Have the second reader asked about the new texts of calls, carry them out, and return what came of each."""
+        """Ask the second reader about the new texts of calls, carry the calls out, and return the result of each."""
         answers = yield from read(self.session.drafts(calls, self.core), self.core.values(), self._judges)
         results = []
         for call in calls:

@@ -140,7 +140,7 @@ class Reports:
         return any(self._passed.get(key, 0) > turn.seq for key in keys)
 
     def _command_of(self, turn: StoredTurn) -> str:
-        """The command of a run; empty where the transcript does not tell."""
+        """Return the command of a run; empty if the transcript does not show it."""
         return self._commands.get(turn.tool_call_id or "", "")
 
     def _is_run(self, turn: StoredTurn) -> bool:
@@ -153,7 +153,7 @@ class Reports:
 
 
 def _passed(command: str, output: str) -> Iterator[tuple[str, str]]:
-    """What a run shows to be well: its command where nothing failed; its tests, its files or all where tests passed."""
+    """Yield what a run shows to pass: its command if nothing failed; its tests, its files or all if tests passed."""
     tail = output[-_TAIL:]
     if not tail.strip() or _FAILS.search(tail) or _GOES_ON.search(tail) or _error(tail) is not None:
         return

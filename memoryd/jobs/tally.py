@@ -38,11 +38,11 @@ class Tally:
 
     @property
     def changes(self) -> int:
-        """Memories that the refinement itself has changed."""
+        """Return how many memories the refinement itself has changed."""
         return self.merged + self.updated + self.deleted + self.protected
 
     def row(self) -> dict[str, int]:
-        """As receipts show it."""
+        """Return the counts as run reports show them."""
         return asdict(self)
 
     def told(self) -> str:
@@ -132,5 +132,5 @@ def _capital(text: str) -> str:
 
 
 def counted(entry: str) -> str:
-    """An entry of the journal as an agent is told it: without the model's words, which could give it orders."""
+    """Return a journal entry as it is injected: without the model's words, which could give the agent orders."""
     return entry.partition(_SAID)[0]

@@ -46,7 +46,7 @@ class Drop(NamedTuple):
 
 
 def dropped(at: str, before: Memory, after: Memory, heirs: Iterable[Memory]) -> Drop | None:
-    """What a change let go; None where it is no change of what the core says, or no loss.
+    """Return what a change let go; None if the core says the same, or if nothing is lost.
 
     Args:
         at: when, UTC, ISO 8601.
@@ -67,7 +67,7 @@ def dropped(at: str, before: Memory, after: Memory, heirs: Iterable[Memory]) -> 
 
 
 def _mends(before: str, after: str) -> bool:
-    """Whether a rewording gives other values, as an agent does by its tools: number for number, name for name."""
+    """Return True if a rewording only gives new values: a number for each number, a name for each name."""
     gone = [*map(str.isalpha, _exact(before) - _forms(after))]
     new = [*map(str.isalpha, _exact(after) - _forms(before))]
     return bool(new) and set(gone) <= set(new)
@@ -78,7 +78,7 @@ def _exact(text: str) -> frozenset[str]:
 
 
 def heirs_of(memory_id: str, state: Callable[[str], Memory | None]) -> list[Memory]:
-    """The live core memories that stand for one: itself, or what its successors come to in the end.
+    """Return the live core memories that stand for one: itself, or its last successors.
 
     Args:
         memory_id: of the memory.
@@ -98,7 +98,7 @@ def heirs_of(memory_id: str, state: Callable[[str], Memory | None]) -> list[Memo
 
 
 def drops_of(changes: Sequence[Change], after: Mapping[str, Memory], at: str) -> list[tuple[str, Drop]]:
-    """What changes let go, in order, each with the id of the memory.
+    """Return what changes let go, in order, each with the id of the memory.
 
     Args:
         changes: one after the other.
@@ -116,13 +116,13 @@ def drops_of(changes: Sequence[Change], after: Mapping[str, Memory], at: str) ->
 
 
 def within(drops: Iterable[Drop], now: str) -> list[Drop]:
-    """Those within the window of erosion that ends now; one exactly 30 days old is outside."""
+    """Return the drops within the window that ends now; one that is exactly 30 days old is outside."""
     start = datetime.fromisoformat(now) - WINDOW
     return [drop for drop in drops if datetime.fromisoformat(drop.at) > start]
 
 
 def lost(drops: Sequence[Drop], live: Iterable[str], count_tokens: Callable[[str], int]) -> int:
-    """Tokens of what was dropped that neither its heirs nor another text of the core holds.
+    """Count dropped tokens that survive in no successor and in no other text of the core.
 
     Args:
         drops: in the order in which they came.
@@ -151,13 +151,13 @@ class _Clause(NamedTuple):
     exact: frozenset[str]  # numbers and names
 
     def missing(self, held: frozenset[str]) -> int:
-        """How many of its words count as gone where these forms are held."""
+        """Count the words of the clause that are lost if only these forms are left."""
         gone = self.words - held
         is_gone = self.exact & gone or len(gone) > (1 - _HELD) * len(self.words)
         return len(self.words) if is_gone else len(gone)
 
     def unsaid(self, held: frozenset[str]) -> int:
-        """How many of its words, but for numbers and names, are not among these forms."""
+        """Count the words of the clause, without numbers and names, that are not among these forms."""
         return len(self.words - self.exact - held)
 
 
@@ -172,7 +172,7 @@ class _Others:
                 self._by_form[form].append(at)
 
     def hold(self, clause: _Clause, asked: frozenset[str], behind: int) -> bool:
-        """Whether a text that outlived one has all words of a clause, and is about the same as that one with these."""
+        """Return True if a text after `behind` has all words of a clause and is about the same as what was dropped."""
         rarest = min((self._by_form.get(word, ()) for word in clause.words), key=len, default=())
         least = min(_SHARED, len(asked))
         later = (self._forms[at] for at in rarest if at > behind)

@@ -228,24 +228,24 @@ class Foreign:
 
     @cached_property
     def _turns(self) -> list[tuple[str, bool]]:
-        """Each turn folded, and whether it is inside; what the person typed is asked for apart."""
+        """Return each turn folded, and True if the assistant said it; `_is_typed` looks up the person's words."""
         own = (_is_of(one, Origin.ASSISTANT) and one.kind is not Kind.SUMMARY for one in self._stored)
         return [(folded(one.text), is_inside) for one, is_inside in zip(self._stored, own, strict=True)]
 
     @cached_property
     def _flat(self) -> tuple[str, list[int]]:
-        """The letters of all turns, and where those of each begin."""
+        """Return the letters and digits of all turns as one text, and the place where each turn begins."""
         flat = [squeezed(text) for text, _ in self._turns]
         return "\n".join(flat), [0, *accumulate(len(one) + 1 for one in flat)]
 
     @cached_property
     def _typed(self) -> list[str]:
-        """The person's own words, squeezed."""
+        """Return the person's own words, squeezed."""
         return [squeezed(folded(voice.own(one.text))) for one in self._stored if _is_of(one, Origin.USER)]
 
     @cached_property
     def _paths(self) -> set[str]:
-        """The letters of the names in paths of the assistant's calls: they are the work at hand."""
+        """Return the squeezed names in the paths of the assistant's calls: these are the files at work."""
         calls = (one.text for one in self._stored if one.kind is Kind.TOOL_CALL and _is_of(one, Origin.ASSISTANT))
         paths = {found[1] or found[0] for call in calls for found in _PATHS.finditer(call)}
         parts = (part for path in paths if not _FETCHED.search(path) for part in re.split(r"[/\\]", path))
@@ -263,7 +263,7 @@ class Foreign:
 
     @cached_property
     def _asked(self) -> set[str]:
-        """The plain words that an outside text asks for."""
+        """Return the plain words that an outside text asks for."""
         return {one for text, is_inside in self._turns if not is_inside for one in _NAMED.findall(text)} - _ORDINARY
 
     @cached_property

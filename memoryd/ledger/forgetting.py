@@ -68,7 +68,7 @@ class Verdict:
 def of_memory(
     memories: Mapping[str, Memory], memory_id: str, versions: Mapping[str, Collection[str]], grounded: Grounded
 ) -> Verdict:
-    """What forgetting one memory comes to.
+    """Return what becomes of all memories when one is forgotten.
 
     Args:
         memories: all of the agent, by id, live and ended.
@@ -89,7 +89,7 @@ def of_memory(
 
 
 def of_sessions(memories: Mapping[str, Memory], sessions: Collection[str], grounded: Grounded) -> Verdict:
-    """What forgetting sessions comes to; see `of_memory`."""
+    """Return what becomes of all memories when sessions are forgotten; see `of_memory`."""
     return _verdict(memories, {}, sessions, grounded)
 
 
@@ -117,7 +117,7 @@ def _touched(memories: Mapping[str, Memory], gone: Mapping[str, str], sessions: 
 def _falling(
     memories: Mapping[str, Memory], gone: Mapping[str, str], sessions: Collection[str], grounded: Grounded
 ) -> dict[str, str]:
-    """Memories that what is left of their sources does not hold; first those of which nothing is left."""
+    """Return memories whose remaining sources do not say them; first only those without any source left."""
     ungrounded = {}
     alone = {}
     for one in _touched(memories, gone, sessions):
@@ -131,7 +131,7 @@ def _falling(
 
 
 def _left(memories: Mapping[str, Memory], memory: Memory, gone: Mapping[str, str], sessions: Collection[str]) -> Memory:
-    """The memory without the sources of the sessions, and without those it had only from memories that go."""
+    """Return the memory without sources of the sessions, and without those it had only from memories that go."""
     parents = [one for one in memory.derived_from if one in memories and one not in gone]
     held = {source for one in parents for source in memories[one].sources}
     lost = {source for one in memory.derived_from if one in gone for source in memories[one].sources} - held
@@ -169,7 +169,7 @@ def why_kept(was: Memory, left: Memory) -> str:
 def changes_of(
     memories: Mapping[str, Memory], verdict: Verdict, now: str, salt: Callable[[], str]
 ) -> tuple[Change, ...]:
-    """The verdict as changes of the ledger.
+    """Return the verdict as changes of the ledger.
 
     Args:
         memories: as of the verdict.
@@ -192,7 +192,7 @@ class Version(NamedTuple):
 
 
 def section_left(versions: Sequence[Version], sessions: Collection[str], grounded: Grounded) -> str:
-    """What is left of a section: sentences that came in without these sessions, or that other records say.
+    """Return what is left of a section: sentences that came without these sessions, or that other records say.
 
     Args:
         versions: oldest first; the last is what the section says now.
@@ -215,12 +215,12 @@ def _came_with(versions: Sequence[Version], sentence: str, sessions: Collection[
 
 
 def without_marked(text: str, mark: str) -> str:
-    """The text without the sentences that hold a mark."""
+    """Return the text without the sentences that contain a mark."""
     return " ".join(sentence for sentence in texts(text) if mark not in sentence) if mark in text else text
 
 
 def likenesses(text: str) -> tuple[str, ...]:
-    """Hashes of a text, its own first, and of those that differ only in who says it and the punctuation around it."""
+    """Return the hash of a text, then the hashes of the text with other speaker labels and other punctuation."""
     label = _LABEL.match(text)
     said = text[label.end() if label else 0 :].strip()
     bare = dict.fromkeys((said, said.rstrip("".join(_ENDS)).rstrip() or said, said.strip(_AROUND) or said))
@@ -229,7 +229,7 @@ def likenesses(text: str) -> tuple[str, ...]:
 
 
 def forgotten_since(text: str, forgotten: Mapping[str, str]) -> str | None:
-    """When a text was last forgotten, be it under another label or with other punctuation; None where never.
+    """Return when a text was last forgotten, also with another label or punctuation; None if it never was.
 
     Args:
         text: that is to come in.
@@ -239,7 +239,7 @@ def forgotten_since(text: str, forgotten: Mapping[str, str]) -> str | None:
 
 
 def buried_since(text: str, buried: Mapping[str, str]) -> str | None:
-    """When a text was last forgotten that holds all of this one, in whatever order; None where none does.
+    """Return when a text was last forgotten that holds all words of this one, in any order; None if none does.
 
     Args:
         text: that is to come in.
@@ -260,12 +260,12 @@ def _material(text: str) -> Material:
 
 
 def is_said_since(operation: Operation, since: str) -> bool:
-    """Whether the operation cites a record of a person that is younger."""
+    """Return True if the operation cites a person's record that is younger than `since`."""
     return any(cite.origin == "user" and cite.at and cite.at > since for cite in getattr(operation, "cites", ()))
 
 
 def said_anew(operations: Sequence[Operation], forgotten: Mapping[str, str]) -> frozenset[str]:
-    """Hashes of forgotten texts that a record of a person, younger than the forgetting, is cited for.
+    """Return hashes of forgotten texts for which operations cite a person's record from after the forgetting.
 
     Args:
         operations: which cite records.

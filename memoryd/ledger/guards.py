@@ -170,7 +170,7 @@ class Context:
 
 
 def core_tokens(memories: Iterable[Memory], count_tokens: Callable[[str], int]) -> int:
-    """Tokens of the live core. Facts and journal entries are no part of it."""
+    """Count the tokens of the live core, without facts and journal entries."""
     return sum(map(count_tokens, _core_texts(memories)))
 
 
@@ -179,7 +179,7 @@ def _core_texts(memories: Iterable[Memory]) -> list[str]:
 
 
 def rows(refusals: Sequence[Refusal]) -> list[dict[str, Any]]:
-    """Refusals as receipts show them: guard, ids and numbers, never a text."""
+    """Return refusals as run reports show them: guard, ids and numbers, never a text."""
     return [
         {"guard": str(one.guard), "memories": list(one.memory_ids), "why": one.why, "numbers": dict(one.numbers)}
         for one in refusals
@@ -191,7 +191,7 @@ def judge(
     operations: Sequence[Operation],
     checks: Sequence[Callable[[Operation], RefusedOperation | None]] = (),
 ) -> Judged:
-    """What of the operations may be done.
+    """Return which of the operations may be done, and why the others may not.
 
     Args:
         context: what the guards go by.
@@ -243,7 +243,7 @@ _Why = tuple[Guard, tuple[str, ...], str] | None
 
 
 def _constitutional(context: Context, operation: Operation, barred: Collection[str]) -> _Why:
-    """A protected memory is not changed by any door; only its place in the file is a person's to choose."""
+    """Refuse a change of a protected memory; only a person may move it within the file."""
     if not isinstance(operation, Update | Merge | Delete):
         return None
     if isinstance(operation, Update) and _is_place(operation) and context.door in _OWN_HAND:
@@ -257,7 +257,7 @@ def _is_place(update: Update) -> bool:
 
 
 def _protection(context: Context, operation: Operation, _barred: Collection[str]) -> _Why:
-    """Protection is the owner's to give and to take; a refinement gives it, and takes back what one gave."""
+    """Refuse a change of protection, but for the owner's; a refinement may protect, and undo its own protection."""
     if not isinstance(operation, Protect | Unprotect) or context.door is Door.OWNER:
         return None
     if context.door is Door.REFINEMENT and (
@@ -274,7 +274,7 @@ def _erasure(context: Context, operation: Operation, _barred: Collection[str]) -
 
 
 def _edited(context: Context, operation: Operation, _barred: Collection[str]) -> _Why:
-    """What somebody has changed or ended since is no longer what was decided about."""
+    """Refuse an operation on a memory that was changed or ended after the decision."""
     named = (*ids_of(operation), *(operation.successors if isinstance(operation, Delete) else ()))
     moved = tuple(memory_id for memory_id in named if memory_id in context.seen and _has_moved(context, memory_id))
     return (Guard.EDITED, moved, "it was changed since the decision was made") if moved else None
@@ -286,7 +286,7 @@ def _has_moved(context: Context, memory_id: str) -> bool:
 
 
 def _tombstone(context: Context, operation: Operation, _barred: Collection[str]) -> _Why:
-    """What was forgotten on purpose comes back only by a person's hand or word."""
+    """Refuse what was forgotten on purpose, unless a person brings it back or says it again."""
     if context.door in _OWN_HAND:
         return None
     if isinstance(operation, Restore):
@@ -303,7 +303,7 @@ def _tombstone(context: Context, operation: Operation, _barred: Collection[str])
 
 
 def _heading(context: Context, operation: Operation, _barred: Collection[str]) -> _Why:
-    """A rewrite puts memories below headings that there are, or below a theme."""
+    """Refuse a new heading of a rewrite that is more than a theme."""
     if context.door is not Door.REWRITE or not isinstance(operation, Add | Update | Merge) or not operation.heading:
         return None
     name = normal(operation.heading)
@@ -320,7 +320,7 @@ def _is_forgotten(context: Context, operation: Operation, text: str) -> bool:
 
 
 def _fallen(accepted: Sequence[Operation], refusals: Sequence[RefusedOperation]) -> list[RefusedOperation]:
-    """What stands on refused operations: it names a memory they would have made, or replaces one they would end."""
+    """Refuse what depends on refused operations: it names a memory they add, or replaces one they end."""
     refused = [(one, one.operation) for one in refusals]
     unmade = {op.id: one for one, op in refused if isinstance(op, Add | Merge) and op.id is not None}
     spared = {new: one for one, op in refused if isinstance(op, Delete) for new in op.successors}
@@ -373,7 +373,7 @@ def _retention(context: Context, after: Mapping[str, Memory]) -> Iterable[Refuse
 
 
 def _stemming(context: Context, after: Mapping[str, Memory]) -> Iterable[Memory]:
-    """The memories that were there at the start, and what was made of them."""
+    """Return the memories that were there when the refinement began, and what was derived from them."""
     if context.begun is None:
         return after.values()
     start = context.begun.ids
@@ -400,7 +400,7 @@ class Erosion:
 
 
 def erode(context: Context, changes: Sequence[Change]) -> Erosion:
-    """What changes would lose of the core.
+    """Return what changes would lose of the core.
 
     Args:
         context: what the guards go by, with all of the live core.
@@ -416,7 +416,7 @@ def erode(context: Context, changes: Sequence[Change]) -> Erosion:
 
 
 def fits_behind(context: Context, refused: Refusal) -> str | None:
-    """The time of the loss that has to be 30 days old for what erosion refused to be let through, with none besides.
+    """Return the time of the earlier loss that must leave the 30 days until the guard lets the refused changes pass.
 
     Args:
         context: what the guards went by.

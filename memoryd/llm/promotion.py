@@ -66,7 +66,7 @@ class Entry(NamedTuple):
 
     @property
     def by_user(self) -> bool:
-        """Whether the user said it."""
+        """Return True if the user said it."""
         return self.origin in {USER, HAND}
 
     def told(self, text: str) -> str:

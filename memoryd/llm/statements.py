@@ -114,13 +114,13 @@ class _Reading:
         return _fixes_first(parts) if self._working and not one.by_user else parts
 
     def _is_idle(self, text: str, *, by_user: bool) -> bool:
-        """Questions and narration tell nothing, but a user at work asks for things in questions."""
+        """Return True for a question or narration; but a user at work asks for things in questions."""
         if is_question(text):
             return not (self._working and by_user)
         return self._working and not by_user and (text.endswith(":") or cues.PROCESS.match(text) is not None)
 
     def _only_assents(self, turn: int, text: str, known: frozenset[str]) -> bool:
-        """An acknowledgement tells nothing, nor do words just said, unless they answer a question."""
+        """Return True if a sentence only acknowledges or repeats what was just said, and answers no question."""
         by_user = self._said[turn].by_user
         rest = signals.after_assent(text)
         if not by_user and self._asserted.says((rest or text).strip()):
