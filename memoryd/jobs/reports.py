@@ -44,7 +44,7 @@ _ERROR = re.compile(
     r"^\s*(?:[\w.]*(?:Error|Exception)\b(?::|$)|(?:FAIL|FAILED|ERROR|FATAL|PANIC)\b"
     r"|(?:error|fatal|panic)(?:\[\w+\])?:|npm ERR!|E\s{2,}\S|--- FAIL)"
     r"|: (?:command not found|No such file or directory|Permission denied)\b"
-    r"|\b[45]\d\d (?:Forbidden|Unauthorized|Internal Server Error)\b|\berror TS\d+",
+    r"|\b[45]\d\d (?:Forbidden|Unauthorized|Internal Server Error)\b|\berror TS\d+"
 )
 _DIGITS = re.compile(r"\d+")  # a failure that comes again with other timings is the same failure
 _PASSES = re.compile(

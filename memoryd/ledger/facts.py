@@ -270,10 +270,7 @@ def _searched(fact: Fact) -> str:
 def checked(new: NewFact) -> NewFact:
     """Return the fact trimmed; raises ValueError for a value that is no good."""
     return replace(
-        new,
-        content=_content(new.content),
-        category=_category(new.category),
-        confidence=_confidence(new.confidence),
+        new, content=_content(new.content), category=_category(new.category), confidence=_confidence(new.confidence)
     )
 
 

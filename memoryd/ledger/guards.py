@@ -24,18 +24,7 @@ from memoryd.ledger.accounting import unaccounted
 from memoryd.ledger.forgetting import buried_since, is_said_since, likenesses
 from memoryd.ledger.heading import NO_THEME, is_theme
 from memoryd.ledger.memory import TOMBSTONES, Ending, Kind, hash_of
-from memoryd.ledger.operation import (
-    Add,
-    Delete,
-    Merge,
-    Protect,
-    Restore,
-    Unprotect,
-    Update,
-    apply,
-    ids_of,
-    text_of,
-)
+from memoryd.ledger.operation import Add, Delete, Merge, Protect, Restore, Unprotect, Update, apply, ids_of, text_of
 from memoryd.tiers.core import normal
 
 if TYPE_CHECKING:
@@ -343,11 +332,7 @@ def _fallen(accepted: Sequence[Operation], refusals: Sequence[RefusedOperation])
 def _refused_runs(context: Context, operations: Sequence[Operation]) -> Iterable[RefusedRun]:
     numbers = count()
     changes = apply(
-        context.memories,
-        operations,
-        agent_id=context.agent_id,
-        now="",
-        new_hex=lambda: f"{next(numbers):08x}",
+        context.memories, operations, agent_id=context.agent_id, now="", new_hex=lambda: f"{next(numbers):08x}"
     )
     if context.door in _BOUNDED:
         yield from _retention(context, _after(context, changes))

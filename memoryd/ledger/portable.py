@@ -31,11 +31,7 @@ if TYPE_CHECKING:
 FORMAT = "memoryd-facts"
 _VERSION = 1
 _DEERFLOW = {
-    "user": {
-        "workContext": Section.WORK,
-        "personalContext": Section.PERSONAL,
-        "topOfMind": Section.TOP_OF_MIND,
-    },
+    "user": {"workContext": Section.WORK, "personalContext": Section.PERSONAL, "topOfMind": Section.TOP_OF_MIND},
     "history": {
         "recentMonths": Section.RECENT,
         "earlierContext": Section.EARLIER,

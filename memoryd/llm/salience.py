@@ -53,12 +53,7 @@ _MOST_OF_TURN = 90  # words taken from one message at most
 _NO_NAMES = frozenset({"I", "I'm", "I've", "I'd", "I'll"})
 
 
-def choose(
-    candidates: Sequence[Statement],
-    budget: int,
-    *,
-    working: bool,
-) -> list[Statement]:
+def choose(candidates: Sequence[Statement], budget: int, *, working: bool) -> list[Statement]:
     """Return the statements most worth their length within `budget` words, in the order they were said.
 
     Args:
