@@ -7,7 +7,6 @@ what had been merged into it comes back. What is ended already is treated like w
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -18,7 +17,7 @@ from memoryd.ledger.cut import cut_of
 from memoryd.ledger.floor import Material, missing
 from memoryd.ledger.memory import Ending, erased, hash_of
 from memoryd.ledger.operation import Change, text_of
-from memoryd.text.content import LABELS, overlap, stems
+from memoryd.text.content import LABELS, overlap, stems, unlabelled
 from memoryd.text.sentences import texts
 from memoryd.tiers.core import normal
 
@@ -40,7 +39,6 @@ NOTED = "only its note held it"
 MERGED = "it had been merged into one that went"
 
 _SAYS = tuple(f"{label}: " for label in LABELS.split("|"))
-_LABEL = re.compile(rf"(?:{LABELS}):\s+(?=\S)", re.IGNORECASE)
 _ENDS = (".", "!", "?", ";", "…", "。")
 _AROUND = f"{''.join(_ENDS)}:,*_`\"'“”„«»‘’ "  # noqa: RUF001
 
@@ -221,8 +219,7 @@ def without_marked(text: str, mark: str) -> str:
 
 def likenesses(text: str) -> tuple[str, ...]:
     """Return the hash of a text, then the hashes of the text with other speaker labels and other punctuation."""
-    label = _LABEL.match(text)
-    said = text[label.end() if label else 0 :].strip()
+    said = unlabelled(text).strip()
     bare = dict.fromkeys((said, said.rstrip("".join(_ENDS)).rstrip() or said, said.strip(_AROUND) or said))
     forms = (f"{who}{one}{end}" for one in bare for who in ("", *_SAYS) for end in ("", *_ENDS))
     return tuple(dict.fromkeys((hash_of(text), *map(hash_of, forms))))

@@ -48,7 +48,6 @@ _FOR_A_DAY = 0.05  # more for each further day on which it was said …
 _MOST_FOR_DAYS = 0.1  # … up to this
 _UNNAMED = frozenset({"", "User", "Assistant"})
 _FEWEST_WORDS = 3  # content words below which a statement that was only repeated says too little
-_DENIES = re.compile(r"\b(?:not|never|no|nicht|nie|kein\w*|pas|jamais|nunca|non|не)\b|n't\b|[不没]|ない", re.IGNORECASE)
 
 Key = tuple[str, ...]
 
@@ -135,7 +134,7 @@ def key_of(text: str) -> Key:
     """Return what texts that say the same have in common: their content words in order, small talk apart."""
     said = unlabelled(text)
     found = tuple(key for key in words.content(said) if key not in words.CHATTER_KEYS)
-    denial = ("not",) if _DENIES.search(said) else ()
+    denial = ("not",) if replacement.denies(said) else ()
     return (*denial, *found) if len(found) >= _FEWEST_WORDS else (normal.same(text),)
 
 
