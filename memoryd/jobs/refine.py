@@ -17,6 +17,7 @@ from memoryd.jobs import consent, knife
 from memoryd.jobs.condensation import read
 from memoryd.jobs.job import Ask, Exchange, Operate, Quoted, Rejected, Reply
 from memoryd.jobs.knife import Cut, Look
+from memoryd.jobs.parts import grouped
 from memoryd.jobs.refinement import COMPLETED, Session, described, first_said, ledger_line
 
 if TYPE_CHECKING:
@@ -167,16 +168,8 @@ def merge(replies: Sequence[Reply]) -> Reply | Rejected:
 
 def batches(core: Sequence[Memory], room: int) -> tuple[tuple[str, ...], ...]:
     """Return the ids in batches whose ledgers have at most `room` tokens each, but at least one memory."""
-    found: list[list[str]] = [[]]
-    used = 0
-    for memory in core:
-        size = estimate(ledger_line(memory)) + _PIECE
-        if found[-1] and used + size > room:
-            found.append([])
-            used = 0
-        found[-1].append(memory.id)
-        used += size
-    return tuple(map(tuple, found))
+    sizes = [estimate(ledger_line(memory)) + _PIECE for memory in core]
+    return tuple(map(tuple, grouped([memory.id for memory in core], sizes, room))) or ((),)
 
 
 def nothing(inputs: RefineInputs) -> str | None:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from enum import IntEnum
 from functools import lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ahocorasick_rs import AhoCorasick
@@ -272,15 +274,11 @@ def _is_within(folded: str, places: Sequence[int], at: int) -> bool:
 
 def _outside(
     hits: Iterable[tuple[int, int, _Where]], spared: Sequence[tuple[int, int]]
-) -> Iterator[tuple[int, int, _Where]]:
-    """Yield the hits that are in none of the spared spans."""
-    number, reach = 0, 0
-    for first, last, where in sorted(hits):
-        while number < len(spared) and spared[number][0] <= first:
-            reach = max(reach, spared[number][1])
-            number += 1
-        if last > reach:
-            yield first, last, where
+) -> list[tuple[int, int, _Where]]:
+    """Return the hits that are in none of the spared spans, both in order."""
+    starts = [first for first, _ in spared]
+    reach = [0, *accumulate((last for _, last in spared), max)]  # the farthest end of the spans that begin so far
+    return [hit for hit in sorted(hits) if hit[1] > reach[bisect_right(starts, hit[0])]]
 
 
 def _whole(text: str, first: int, last: int, where: _Where) -> tuple[int, int] | None:

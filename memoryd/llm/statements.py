@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memoryd.jobs import signals
 from memoryd.jobs.duplicates import Known
+from memoryd.jobs.parts import grouped
 from memoryd.ledger import steering
 from memoryd.llm import cues, words
 from memoryd.llm.sentences import Sentence, is_question
@@ -198,15 +199,7 @@ def _rarity(keys: Iterable[Iterable[frozenset[str]]], names: frozenset[str]) -> 
 def _units(parts: list[_Part], longest: int) -> list[list[_Part]]:
     if sum(part.words for part in parts) <= 1.5 * longest:
         return [parts] if parts else []
-    units: list[list[_Part]] = [[]]
-    held = 0
-    for part in parts:
-        if units[-1] and held + part.words > longest:
-            units.append([])
-            held = 0
-        units[-1].append(part)
-        held += part.words
-    return units
+    return grouped(parts, [part.words for part in parts], longest)
 
 
 def _trim(unit: list[_Part]) -> list[_Part]:
