@@ -2,8 +2,8 @@
 
 The reply is read (`dream_reply`), its bullets are judged as claims (`judging`) and become operations by id
 (`consolidation`), and all guards of the ledger decide about them. What passes is laid out as the reply has it
-(`arrangement`). Where too much would be lost, only what the reply adds is kept. The same inputs and the same replies
-give the same edits, but for the ids of new memories.
+(`arrangement`). If too much would be lost, only what the reply adds is kept. The same inputs and the same replies give
+the same edits, but for the ids of new memories.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class DreamInputs:
         clock: HH:MM.
         max_bullets: that the core is to have.
         unmentioned: what becomes of what the reply does not speak of.
-        refuses_ungrounded: one bullet that does not stand in what it cites refuses all of them.
+        refuses_ungrounded: one bullet that its sources do not support refuses all of them.
         context: what the guards go by, the live core and all that was forgotten with it.
         forgotten: hashes of what was forgotten, each with when.
         file: `MEMORY.md`.
@@ -85,7 +85,7 @@ class DreamInputs:
         sources_of: says on which records an entry stands.
         judges: of the claims of the reply.
         behind_of: gives the sentences of a session that an entry paraphrases, each with its turn.
-        told: what else the receipt says.
+        told: what else the run report says.
         instructions: the text of dream.md.
     """
 
@@ -385,7 +385,7 @@ class _Dream:
         return job.Done(tuple(edits), receipt, why, declined=refused is not None, claims=rows)
 
     def _unsure(self) -> list[Entry]:
-        """Return the entries of which nobody knows who wrote them: they wait in their file for a person's word."""
+        """Return the entries whose author is unknown: they stay in their file until a person confirms them."""
         return [one for one in self.inputs.entries if one.origin == UNKNOWN_ORIGIN]
 
     def _not_kept(self) -> Iterator[str]:

@@ -126,7 +126,7 @@ class Misuse:
     Attributes:
         why: for the model; it may repeat what the model wrote.
         allowed: what it can do instead.
-        verdict: for receipts, without any content: `error`, or the guard's name.
+        verdict: for run reports, without any content: `error`, or the guard's name.
         ids: memories of the agent that it named.
     """
 

@@ -2,8 +2,7 @@
 
 First it is asked whether it wants to. Then a second reader is asked about the new texts of an answer's calls, all at
 once, and the calls are carried out one after the other, each through the ledger's guards at once; what came of them
-goes back. What cuts the conversation short leaves what was done by then;
-whether that stays is not decided here.
+goes back. If something ends the conversation early, the caller decides whether the changes so far stay.
 """
 
 from __future__ import annotations
@@ -97,7 +96,7 @@ class Talk:
         while True:
             shown, *rest = waiting
             yield from self._about(inputs, shown, is_part=bool(rest or summaries))
-            if self.session.ended is None:  # it is longer than the model's context: on half of the ledger, anew
+            if self.session.ended is None:  # longer than the model's context: retry with half of the ledger
                 room //= 2
                 left = [self.core[one] for batch in waiting for one in batch if one in self.core]
                 waiting = batches(left, room)

@@ -63,8 +63,8 @@ class Session:
         untold: calls beyond those the timeline has.
         ended: how it ended: `completed`, `breaker`, or what cut it short; None while it goes on.
         why: of the breaker, the guard and its numbers.
-        summary: as the model sums it up; goes into the journal, not onto the receipt.
-        claims: what became of each new text, with the text; not on the receipt either.
+        summary: the model's own; it goes into the journal, not into the run report.
+        claims: what became of each new text, with the text; not in the run report either.
     """
 
     mode: str
@@ -226,7 +226,7 @@ def retold(timeline: Sequence[Mapping[str, Any]], refused: Sequence[Guard | None
     """Return a timeline whose changes were judged again: a change that is now refused names its guard.
 
     Args:
-        timeline: of a refinement, or of its receipt.
+        timeline: of a refinement, or of its run report.
         refused: of each change it tells as done, in order, what refuses it.
     """
     verdicts = iter(refused)
@@ -241,9 +241,9 @@ def restored(row: Mapping[str, Any], receipt: Mapping[str, Any], session: Sessio
     """Return a refinement as its run report has it, with the last change, which was written together with the report.
 
     Args:
-        row: of the receipt, what tells of the refinement.
-        receipt: all of it.
-        session: one that has not done anything, of the same mode.
+        row: the part of the run report about the refinement.
+        receipt: the whole run report.
+        session: a new one of the same mode.
     """
     start = row.get("start", {})
     made = replace(

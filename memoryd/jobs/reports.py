@@ -131,7 +131,7 @@ class Reports:
         return FAILED + told + mend
 
     def _passes_later(self, turn: StoredTurn, error: str) -> bool:
-        """Say whether what a turn tells to have failed ran again and passed: the command, test or file, or all."""
+        """Return True if what a turn tells to have failed ran again and passed: the command, test or file, or all."""
         command = self._command_of(turn)
         named = f"{command} {error}"
         keys = [(_COMMAND, command)] if command or _is_of_test(error) else []

@@ -183,7 +183,7 @@ def without_uploads(text: str) -> str:
 
 
 def says_nothing(text: str) -> bool:
-    """Say whether `text`, uploads taken out, only hands over a file or acknowledges what was said."""
+    """Return True if `text`, uploads taken out, only hands over a file or acknowledges what was said."""
     bare = without_uploads(text)
     if not bare or _HANDED.match(bare):
         return True
@@ -208,7 +208,7 @@ def signals(text: str) -> tuple[Signal, ...]:
 
 
 def retracts(text: str) -> bool:
-    """Say whether `text`, a message of the user, plainly takes back or ends something that was so.
+    """Return True if `text`, a message of the user, plainly takes back or ends something that was so.
 
     Such are "please forget that I …", "I don't work at … anymore", "my dog died" and "in Bruges now, not in Ghent". A
     question or a condition ends nothing.
@@ -237,7 +237,7 @@ def _tells_an_end(line: str) -> bool:
 
 
 def _is_supposed(text: str, start: int, end: int) -> bool:
-    """Say whether the sentence around a stretch is a question, or says "if" or its like ahead of it."""
+    """Return True if the sentence around a stretch is a question, or says "if" or its like ahead of it."""
     head = _END.split(text[:start])[-1]
     mark = _END.search(text, end)
     return bool(_SUPPOSED.search(head)) or (mark is not None and mark[0] == "?")

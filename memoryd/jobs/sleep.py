@@ -47,7 +47,7 @@ CORE_CLASSES = {
     job.MemoryType.FACT: None,
 }
 REPORTS = frozenset({"report", "changed", "failed"})  # labels of what nobody in the session said
-# Why a claim is refused that stands in nothing that was shown.
+# Reasons that refuse a claim which nothing in the material supports.
 _MADE_UP = frozenset({reasons.EMPTY, reasons.NOTHING_CITED, reasons.NO_WORD, reasons.MISSING})
 _FORM = "[MEMORIES]\n- preference 0.90 [t12.1] Always run the tests before a commit."
 

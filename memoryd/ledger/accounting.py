@@ -1,4 +1,4 @@
-"""Accounting: what became of each earlier memory in a rewrite, so that none is lost by not being spoken of."""
+"""Accounting: what became of each earlier memory in a rewrite, so that none is lost because nothing mentions it."""
 
 from __future__ import annotations
 

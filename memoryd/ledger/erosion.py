@@ -1,11 +1,10 @@
-"""Erosion: how much of what the core said is said no more, however it went: ended, merged, or reworded bit by bit.
+"""Erosion: how many tokens of the core are lost, by an end, by a merge, or by one rewording after another.
 
-Where a second reader has found a merge or a rewording true, only what was named as lost counts (`Memory.lost`). Else it
-is measured clause by clause, against what stood for the memory from then on. A clause is gone whole where a number or a
-name of it is gone, or more than a quarter of its words: memories that differ in little else would be alike otherwise.
-Of other clauses the missing words count. Words without content never do, nor does a clause that another memory holds to
-the word: when that one is let go in its turn, that counts. A number or name that something newer has another in place
-of is not lost, but known better.
+If a second reader accepted a merge or a rewording, only what it named as lost counts (`Memory.lost`). Else the loss is
+measured clause by clause against the successors of the memory. A clause is lost whole if one of its numbers or names is
+lost, or more than a quarter of its words: else memories that differ in little more would count as alike. Of other
+clauses the missing words count. Words without content do not count, and neither does a clause that another memory has
+word for word: it counts when that memory is lost too. A number or a name that a newer one replaces is not lost.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ WINDOW = timedelta(days=30)
 _HELD = Fraction(3, 4)  # share of a clause's words that is still the clause in other words
 _SHARED = 2  # words of a text that a memory besides those that stand for it must have to be about the same
 _NAME = re.compile(r"(?<=[\w,;)] )[^\W\d_a-z][\w'-]*")  # written large, and not at the beginning of a sentence
-# Taken back, or a person's own act.
+# Undone, or a person's own act.
 _NO_LOSS = frozenset({Ending.UNDONE, Ending.ERASED})
 
 
 class Drop(NamedTuple):
-    """A text of the core that was ended, or said otherwise, by whatever but a person's hand."""
+    """A text of the core that was ended or reworded, but not by a person."""
 
     at: str  # UTC, ISO 8601
     said: str
-    heirs: tuple[str, ...] = ()  # the texts that stood for it from then on
+    heirs: tuple[str, ...] = ()  # the texts of its successors
     is_superseded: bool = False  # they have other values for its numbers and names
     counted: int | None = None  # tokens that count as lost, where a second reader has said what is; else measured
 
@@ -52,7 +51,7 @@ def dropped(at: str, before: Memory, after: Memory, heirs: Iterable[Memory]) -> 
         at: when, UTC, ISO 8601.
         before: the memory as it was.
         after: as it is then.
-        heirs: what stands for it then, see `heirs_of`.
+        heirs: its successors at that time, see `heirs_of`.
     """
     if not before.is_live or before.kind is not Kind.CORE or after.ended_as in _NO_LOSS:
         return None

@@ -1,7 +1,7 @@
-"""Facts: short statements about the user, each with a category and a confidence; what may be done to the store of them.
+"""Facts: short statements about the user, each with a category and a confidence, and the operations on their store.
 
-A store is a value made from the live `fact` rows of one agent. Nothing here changes it: what is asked for comes back as
-ledger operations, with what the asker is to be told.
+A store is a value made from the live `fact` rows of one agent. Nothing here changes it: each method returns ledger
+operations, and what to report to the caller.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Created:
 
     operations: tuple[Operation, ...]
     outcomes: tuple[Outcome, ...]  # one for each fact asked for
-    evicted: tuple[Fact, ...] = ()  # who went because the store was full
+    evicted: tuple[Fact, ...] = ()  # facts that a full store ended
 
 
 def fact_of(memory: Memory) -> Fact:

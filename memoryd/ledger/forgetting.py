@@ -1,8 +1,8 @@
 """Forgetting: which memories lose their text when one of them, or a session, is to be forgotten, and which stay.
 
-With a memory go those that became it, and those that say what it says and nothing else. What was derived from a
-memory, or learned from a session, stays where its other sources hold it; where nothing else does, it goes as well, and
-what had been merged into it comes back. What is ended already is treated like what is live: its text is still there.
+Forgetting a memory also erases those that became it, and those that say exactly the same. A memory that was derived
+from it, or learned from the session, stays if its other sources say it. Else it is erased too, and the memories that
+were merged into it are restored. Ended memories are treated like live ones, because their text is still stored.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SAYS = tuple(f"{label}: " for label in LABELS.split("|"))
 _ENDS = (".", "!", "?", ";", "…", "。")
 _AROUND = f"{''.join(_ENDS)}:,*_`\"'“”„«»‘’ "  # noqa: RUF001
 
-# Whether a text stands in these records, or in these texts of other memories.
+# Tells whether these records, or these texts of other memories, say a text.
 Grounded = Callable[[str, "Sequence[Source]", Sequence[str]], bool]
 
 
@@ -72,7 +72,7 @@ def of_memory(
         memories: all of the agent, by id, live and ended.
         memory_id: which; one of them.
         versions: texts that memories had before, by id.
-        grounded: says whether a text stands in what is left of its sources.
+        grounded: returns True if the remaining sources of a text say it.
     """
     gone = {memory_id: NAMED}
     while more := {

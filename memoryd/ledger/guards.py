@@ -1,14 +1,14 @@
-"""The gate: guards that may refuse operations before they are applied, the same for every door.
+"""Guards: checks that may refuse operations before they are applied, the same for every source of operations.
 
-Some refuse one operation (constitutional, erasure, tombstone, and the checks of texts that a caller adds), and with it
-what stands on it; some refuse the whole run (retention, erosion, cap, accounting). Each comparison and its limit:
+Some guards refuse one operation and those that depend on it: constitutional, erasure, tombstone, and the checks that a
+caller adds. Others refuse the whole run: retention, erosion, cap, accounting. Each comparison and its limit:
 
 - retention: refused when tokens left < floor * tokens at the start; exactly the floor is allowed.
 - erosion: refused when tokens lost > percent of (tokens live now + tokens lost before); exactly the percent is allowed.
   What is lost by an end, a merge or a rewording, and for how long it counts: `erosion`.
 - cap: refused when operations > max; exactly max are allowed.
 
-A person's own hand (`OWNER`, `FILE`) is stopped by the constitutional guard alone.
+Only the constitutional guard refuses an edit of a person (`OWNER`, `FILE`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Door(StrEnum):
-    """By which door operations come."""
+    """The source of operations."""
 
     OWNER = "owner"  # a command of the person who owns the workspace
     FILE = "file"  # an edit of the file by whoever, imported
@@ -51,12 +51,12 @@ class Door(StrEnum):
 
 
 _OWN_HAND = frozenset({Door.OWNER, Door.FILE})
-# Dedup loses no text: what it ends lives on in an equal copy.
+# Dedup loses no text: an equal copy of each ended memory stays.
 _BOUNDED = frozenset(Door) - _OWN_HAND - {Door.DEDUP}
 
 
 class Guard(StrEnum):
-    """The names of the guards, as receipts and logs show them."""
+    """The names of the guards, as run reports and logs show them."""
 
     CONSTITUTIONAL = "constitutional"
     RETENTION = "retention"
@@ -113,7 +113,7 @@ class Limits:
 class Begun:
     """A refinement as the guards see it.
 
-    What came since it began by other ways, such as a journal entry that was promoted, is no part of what is left.
+    Memories that other sources add after it began, such as a promoted journal entry, do not count as left.
     """
 
     tokens: int  # of the live core when it began
@@ -126,21 +126,21 @@ class Context:
     """All that the guards go by.
 
     Attributes:
-        door: by which the operations come.
+        door: the source of the operations.
         agent_id: whose ledger it is.
         memories: by id, as they are now: every live one, and the ended ones that operations name; where operations only
             add, nothing can be lost and the live ones may be left out.
         count_tokens: tokens of a text.
         limits: the configured ones.
-        begun: the refinement they are part of; None where the core is measured as it is now.
-        drops: what was let go within the window of erosion before these operations, in order.
+        begun: the refinement they are part of; None if the core is measured as it is now.
+        drops: what the core lost within the window of erosion before these operations, in order.
         tombstones: hashes of the texts that were forgotten on purpose.
-        buried: texts that were forgotten on purpose and are known still, each with when: a rewrite may not bring back
-            either what one of them says in other words.
+        buried: texts that were forgotten on purpose and are still known, each with its time. A rewrite may not add
+            what one of them says in other words.
         said_anew: hashes of texts that a person has said since.
         protected_by_agent: ids of memories that are constitutional because a refinement made them so.
-        rewrite: what a rewrite speaks of; None where this is none.
-        seen: texts by id, as they were when the operations were decided; what is not in it may be as it likes.
+        rewrite: what a rewrite mentions; None if this is no rewrite.
+        seen: texts by id, as they were when the operations were decided; other memories may have changed.
     """
 
     door: Door
@@ -201,7 +201,7 @@ def judge(
         accepted.append(operation)
         if isinstance(operation, Protect):
             barred.add(operation.id)
-    for _ in operations:  # what falls may bear others
+    for _ in operations:  # others may depend on an operation that is now refused
         fallen = _fallen(accepted, refusals)
         if not fallen:
             break

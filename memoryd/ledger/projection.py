@@ -1,4 +1,4 @@
-"""Projection: changes of the ledger as edits of the file, so that it holds what was decided and nothing else moves."""
+"""Projection: changes of the ledger as edits of `MEMORY.md`, so that no other part of the file moves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rolling back: the states to go back to, and what stands in the way.
+"""Rolling back: the states to restore, and the changes that prevent it.
 
 A plan looks at each thing a run changed (memories, watermarks, files) at three times: before the run, after it, now.
 Where now is as after, it goes back to as before. Where a later run changed a memory, both cannot be had: that is a
@@ -27,7 +27,7 @@ OPERATION = "rollback"  # as the audit names it
 
 _TELLS_MORE = "memoryd job show tells what that was, without its text"
 _MOVING = (WATERMARK, FILE)
-_STAYS = (GRANT, SESSION)  # who was let in, and what they read, cannot be taken back; nor what was forgotten
+_STAYS = (GRANT, SESSION)  # an access that was used, and a forgotten session, cannot be undone
 _NO_MEMORY = (*_MOVING, *_STAYS, RUN, PROPOSAL, PROFILE)
 
 
@@ -99,7 +99,7 @@ class _Trace:
 
 
 def later_ones(later: Iterable[tuple[int, str | None]]) -> str:
-    """Name the later changes that stand in the way; an edit by hand has no run, but a number in the audit."""
+    """Return the names of the later changes that prevent a rollback; an edit by hand has an audit id but no run."""
     return "".join(f" by {run or 'an edit'} (audit {at})" for at, run in later)
 
 

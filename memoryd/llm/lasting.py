@@ -225,7 +225,7 @@ def _stands(sentence: str, cue: Cue) -> bool:
 
 
 def lectures(own: Iterable[str], other: Iterable[str]) -> bool:
-    """Say whether an assistant's messages are so much longer than the user's own that it works for them or teaches.
+    """Return True if an assistant's messages are so much longer than the user's own that it works for them or teaches.
 
     In a talk of equals a statement is told, not decided or learned, and the words of both weigh the same.
     """

@@ -106,18 +106,18 @@ def entries(material: Iterable[Quoted]) -> list[Entry]:
 
 
 def is_open(text: str) -> bool:
-    """Say whether `text` tells what somebody still has to do, which is of the day and not of the core."""
+    """Return True if `text` tells what somebody still has to do, which is of the day and not of the core."""
     return unfinished.is_left(text) or _OPEN.search(text) is not None
 
 
 def is_working(given: Sequence[Entry], *, reported: bool) -> bool:
-    """Say whether an assistant works for the user: tools reported, or it says far more than the user."""
+    """Return True if an assistant works for the user: tools reported, or it says far more than the user."""
     own = [one.text for one in given if one.by_user]
     return reported or lasting.lectures(own, [one.text for one in given if one.origin == ASSISTANT])
 
 
 def type_of(entry: Entry, text: str, *, working: bool) -> MemoryType:
-    """Return of which type a text of the entry is; by wording alone, so a fact unless it shows another."""
+    """Return the type of a text of the entry by its wording; a fact if the wording shows no other type."""
     cue = _cue_of(entry, text, working=working)
     if cue:
         return cue.type
