@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from memoryd.jobs.job import Rejected, Reply
@@ -88,17 +88,8 @@ def parse(reply: Reply) -> Parsed | Rejected:
 
 def render(offered: Sequence[Offered], removals: Sequence[Removal] = ()) -> str:
     """Return the reply text that `parse` reads back to these facts."""
-    new = [
-        {
-            "content": one.content,
-            "category": one.category,
-            "confidence": one.confidence,
-            "cites": list(one.cites),
-            **({"replaces": list(one.replaces)} if one.replaces else {}),
-        }
-        for one in offered
-    ]
-    remove = {"remove": [{"id": one.id, "cites": list(one.cites)} for one in removals]} if removals else {}
+    new = [{name: value for name, value in asdict(one).items() if value or name != "replaces"} for one in offered]
+    remove = {"remove": [asdict(one) for one in removals]} if removals else {}
     return json.dumps({"new": new, **remove}, ensure_ascii=False)
 
 

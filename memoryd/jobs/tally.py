@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -58,7 +59,7 @@ class Tally:
 
 def tally(entries: Iterable[Audited]) -> Tally:
     """Count the entries of one run."""
-    counts = dict.fromkeys(("merged", "into", "updated", "deleted", "protected", "duplicates", "saved"), 0)
+    counts = Counter[str]()
     for one in entries:
         after = None if one.after is None else from_json(one.after)
         before = None if one.before is None else from_json(one.before)
