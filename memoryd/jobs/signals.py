@@ -105,7 +105,7 @@ _FORGET = re.compile(
     re.IGNORECASE,
 )
 # Something that was so has ended. "not … any more coffee" is an amount, "nicht mehr als" a comparison.
-ENDED = re.compile(
+_ENDED = re.compile(
     rf"\b(?:not|never|cannot|\w+n't)\b{_GAP}\b(?:any ?more|any longer)\b"
     r"(?=\s*(?:[.,;:!—]|$|(?:and|but|because|since|so|now)\b))|\bno longer\b|\bnot any ?more\b|\b(?:nicht|kein\w{0,2}|"
     r"nie) mehr\b(?! als\b)|\bkein\w{0,2} \w+ mehr\b(?! als\b)"
@@ -232,7 +232,7 @@ def takes_back(text: str, known: str) -> bool:
 
 
 def _tells_an_end(line: str) -> bool:
-    found = (match for pattern in (ENDED, _DIED, _MOVED) for match in pattern.finditer(line))
+    found = (match for pattern in (_ENDED, _DIED, _MOVED) for match in pattern.finditer(line))
     return any(not _is_supposed(line, match.start(), match.end()) for match in found)
 
 

@@ -34,6 +34,11 @@ _SPOKEN = re.compile(r"^([^\W\d_][^\W\d_'’.-]*(?: [^\W\d_][\w'’.-]*){0,2}):\
 _REPORTED = re.compile(r"^(?:Report|Changed|Failed)\b:?", re.IGNORECASE)
 _ASKED = re.compile(r" \(asked: [^()]*\)$")
 _OPEN = re.compile(r"^(?:to-?do|next steps?|open|remaining|pending)\b|\bto-?do lists?\b", re.IGNORECASE)
+_ERRAND = re.compile(
+    r"\b(?:remember|forget) to\b(?!.*\b(?:always|never|every|each)\b).*\b(?:today|tonight|tomorrow|later|soon|this|"
+    r"next|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b",
+    re.IGNORECASE,
+)
 _MILESTONE = re.compile(
     r"\b(?:released|launched|shipped|went live|cut over|rolled out|founded|merged|signed|deployed|published|graduated|"
     r"married|born|died|hired|promoted|bought|sold|won)\b",
@@ -48,6 +53,8 @@ _FOR_A_DAY = 0.05  # more for each further day on which it was said …
 _MOST_FOR_DAYS = 0.1  # … up to this
 _UNNAMED = frozenset({"", "User", "Assistant"})
 _FEWEST_WORDS = 3  # content words below which a statement that was only repeated says too little
+
+_POLITE = frozenset(map(words.key_of, ("please", "kindly", "bitte", "danke", "merci")))
 
 Key = tuple[str, ...]
 
@@ -107,7 +114,7 @@ def entries(material: Iterable[Quoted]) -> list[Entry]:
 
 def is_open(text: str) -> bool:
     """Return True if `text` tells what somebody still has to do, which is of the day and not of the core."""
-    return unfinished.is_left(text) or _OPEN.search(text) is not None
+    return unfinished.is_left(text) or _OPEN.search(text) is not None or _ERRAND.search(text) is not None
 
 
 def is_working(given: Sequence[Entry], *, reported: bool) -> bool:
@@ -133,7 +140,7 @@ def _cue_of(entry: Entry, text: str, *, working: bool) -> lasting.Cue | None:
 def key_of(text: str) -> Key:
     """Return what texts that say the same have in common: their content words in order, small talk apart."""
     said = unlabelled(text)
-    found = tuple(key for key in words.content(said) if key not in words.CHATTER_KEYS)
+    found = tuple(key for key in words.content(said) if key not in words.CHATTER_KEYS and key not in _POLITE)
     denial = ("not",) if replacement.denies(said) else ()
     return (*denial, *found) if len(found) >= _FEWEST_WORDS else (normal.same(text),)
 

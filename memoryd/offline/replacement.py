@@ -14,7 +14,6 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from memoryd.jobs import signals
 from memoryd.text import normal, prose
 from memoryd.text.content import unlabelled
 from memoryd.text.sentences import texts
@@ -33,6 +32,15 @@ _SUPPOSED = re.compile(
     r"dovre\w+|vorre\w+|vogliamo|talvez|poder\w+|als|zodra|misschien|zou\w*|willen|zullen|bijna|zegt|если|когда|может|возможно|"
     r"будем|будет|хотим|хочет|планируем|почти|говорит)\b"
     r"|如果|要是|可能|也许|打算|计划|会不会|想要?|差点|据说|もし|かも|予定|つもり|たい|なら|そうです|만약|면\b|예정|싶",
+    re.IGNORECASE,
+)
+# Something that was so has ended; what it was is in the same clause.
+_NO_LONGER = re.compile(
+    r"\bno longer\b|\b(?:not|never|\w+n't)\b.*\b(?:any ?more|any longer)\b"
+    r"|\b(?:nicht|kein\w{0,2}|nie)\b.*?\bmehr\b(?! als)"
+    r"|\b(?:ne|n') ?.*\bplus\b(?! (?:que|tard|vite|de))|\bplus (?:jamais )?(?:de|du) |\bya no\b|\bnon?\b.*\bpiù\b"
+    r"|\b(?:já não|não\b.*\bmais)\b|\b(?:niet|geen)\b.*\bmeer\b(?! dan)|\b(?:больше|уже) (?:не|нет)\b"
+    r"|不再|已经不|已經不|もう.*?(?:ない|ません|やめ)|(?:더 이상|이제).*?(?:않|아니|없|안 )",
     re.IGNORECASE,
 )
 _MARKS = re.compile(
@@ -247,8 +255,8 @@ def _ended(said: str) -> list[frozenset[str]]:
     found = []
     for sentence in (one for one in texts(said) if len(one) <= _LONGEST):
         for clause in _CLAUSE.split(sentence):
-            if signals.ENDED.search(clause):
-                rest = signals.ENDED.sub(lambda so: _MARKS.sub(" ", so[0]), clause)
+            if _NO_LONGER.search(clause):
+                rest = _NO_LONGER.sub(lambda so: _MARKS.sub(" ", so[0]), clause)
                 found.append(_words(_NOW.sub(" ", rest)))
         if instead := _INSTEAD.search(sentence):
             old = _words(next(one for one in instead.groups() if one))
