@@ -70,21 +70,13 @@ def messages(ask: Ask, *, native: bool = True) -> list[dict[str, Any]]:
 
 def tools(ask: Ask) -> list[dict[str, Any]]:
     """Return the tools of a question as the API takes them."""
-    return [
-        {
-            "type": "function",
-            "function": {
-                "name": tool.name,
-                "description": tool.description,
-                "parameters": json.loads(tool.parameters),
-            },
-        }
-        for tool in ask.tools
-    ]
+    given = [{"name": tool.name, "description": tool.description} for tool in ask.tools]
+    schemas = [{"parameters": json.loads(tool.parameters)} for tool in ask.tools]
+    return [{"type": "function", "function": one | schema} for one, schema in zip(given, schemas, strict=True)]
 
 
 def _pieces(material: tuple[Quoted, ...]) -> Iterator[str]:
-    """The lines of the material."""
+    """Yield the lines of the material."""
     shown = ""  # the time that the last line with one gave
     for piece in material:
         at = (piece.at or "").replace("T", " ")[: _DAY if piece.role == _MEMORY else _MINUTE]
@@ -114,7 +106,7 @@ def _speaker(piece: Quoted) -> str:
 
 
 def _given(name: str, text: str) -> str:
-    """A text as one line; what is a number or a JSON object already, such as a tool's result, stands as it is."""
+    """Return a text as one line; a number or a JSON object, such as a tool's result, stays as it is."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -145,7 +137,7 @@ def _escaped(text: str) -> str:
 
 
 def _called(one: Exchange) -> Iterator[dict[str, Any]]:
-    """What was said and called before, by the means of the server."""
+    """Yield an earlier exchange as messages with the server's own tool calls."""
     if not one.calls:
         yield from _told(one)
         return
@@ -159,7 +151,7 @@ def _called(one: Exchange) -> Iterator[dict[str, Any]]:
 
 
 def _told(one: Exchange) -> Iterator[dict[str, Any]]:
-    """The same in text."""
+    """Yield an earlier exchange as messages with tool calls in text."""
     calls = [f'{{"tool": {json.dumps(call.name)}, "arguments": {_object(call)}}}' for call in one.calls]
     said = "\n".join(part for part in (one.text, *calls) if part)
     yield {"role": "assistant", "content": _encodable(said) or "(nothing)"}
