@@ -82,7 +82,7 @@ class Judging:
         return self._kind(class_question(text))
 
     def _questions(self, answers: Mapping[str, Answer | None]) -> list[Question]:
-        """Return what is to be asked: whether claims are true, then what class the true ones and their memories have."""
+        """Return what is to be asked: whether claims are true, then the classes of true ones and of their memories."""
         weighed = [Weigher(self.context).weigh(one) for one in self.claims]
         classes = [one for one in self.others if one.subject is Subject.CLASS]
         asked = [one for one in self.others if one.subject is not Subject.CLASS]

@@ -109,7 +109,7 @@ def _minutes(clock: str) -> int:
 
 
 def _speaker(piece: Quoted) -> str:
-    # A line of the ledger says of itself what it is, and a labelled one who spoke; else the origin tells more than the role.
+    # A line of the ledger says of itself what it is, a labelled text who spoke; the origin tells more than the role.
     if (piece.role == _MEMORY and piece.origin in _OWN) or label_of(piece.text) == piece.origin:
         return ""
     return piece.role if piece.origin == "ledger" else piece.origin
