@@ -61,7 +61,8 @@ _MEASURE = re.compile(r"(\d+(?:[.,]\d+)*)([^\W\d_]+)")
 # Tags too: where one could be taken for a program's, it is written with other brackets.
 _QUOTES = str.maketrans(dict.fromkeys("\"'“”„«»‘’‚`´<>‹›", None))  # noqa: RUF001
 _GERMAN = re.compile(
-    r"\b(?:der|die|das|den|dem|des|und|nicht|ein|eine[mnrs]?|mit|für|ist|sind|wird|im|am|vom|zum|zur|auf)\b"
+    r"\b(?:der|die|das|den|dem|des|und|nicht|ein|eine[mnrs]?|mit|für|ist|sind|wird|im|am|vom|zum|zur|auf"
+    r"|zu|von|bei|beim|nach|nur|nie|wenn|dass|darf|hat|werden|wurden?|sich|auch|noch|oder|aber|kein(?:e[mnrs]?)?)\b"
 )
 _NOT_ONLY_GERMAN = frozenset({"am", "die", "des", "den", "im", "das"})
 _FEWEST_GERMAN = 2  # such words that make a text German
