@@ -1,4 +1,4 @@
-"""Opening the database: create, migrate, refuse what is newer, move aside what is damaged."""
+"""Open the database: create it, migrate it, refuse one of a newer version, move a damaged one aside."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import os
 import secrets
 from dataclasses import dataclass, replace
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from memoryd.database import audit, memories, query, sqlite
+from memoryd.database import audit, memories, query, reads, sqlite
 from memoryd.database.library import library
 from memoryd.errors import StateError
 from memoryd.ledger.audit import events_of
@@ -16,6 +16,7 @@ from memoryd.ledger.memory import draw_salt
 from memoryd.ledger.operation import Change
 
 if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
     from pathlib import Path
 
     from sqlalchemy import Connection, Engine
@@ -48,57 +49,56 @@ def _write_first_entries(connection: Connection) -> None:
 _FILLS = {5: _write_first_entries}
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
+class Migration(NamedTuple):
     """One numbered step of the schema."""
 
     number: int
-    name: str
     statements: tuple[str, ...]
 
 
 def migrations() -> tuple[Migration, ...]:
     """Read the numbered migrations that come with the package, in order."""
-    folder = resources.files("memoryd.database").joinpath("migrations")
-    found = []
-    for entry in folder.iterdir():
-        if not entry.name.endswith(".sql"):
-            continue
-        statements = tuple(part.strip() for part in entry.read_text("utf-8").split(";\n") if part.strip())
-        found.append(Migration(int(entry.name[:4]), entry.name, tuple(s.rstrip(";") for s in statements)))
-    return tuple(sorted(found, key=lambda migration: migration.number))
+    entries = resources.files("memoryd.database").joinpath("migrations").iterdir()
+    found = (Migration(int(one.name[:4]), _statements(one)) for one in entries if one.name.endswith(".sql"))
+    return tuple(sorted(found))
+
+
+def newest() -> Migration:
+    """Return all of today's schema as one step: what `tables` declares, and what all migrations together come to."""
+    return Migration(reads.newest_schema(), _statements(resources.files("memoryd.database").joinpath("schema.sql")))
+
+
+def _statements(file: Traversable) -> tuple[str, ...]:
+    return tuple(part.strip().rstrip(";") for part in file.read_text("utf-8").split(";\n") if part.strip())
 
 
 def migrate(engine: Engine) -> int:
-    """Bring the schema up to date.
+    """Bring the schema up to date: an empty database in one step, an older one in numbered steps; return its number.
 
-    Each numbered step is one transaction with the number that records it. All steps together make what `tables`
-    declares, as a test proves; an empty database is made by them, too, since importing SQLModel for it costs a second
-    and memory that the daemon would keep.
+    Each step is one transaction together with the number that records it.
 
     Raises:
         StateError: the database was written by a newer memoryd.
     """
-    steps = migrations()
-    newest = steps[-1].number
+    goal = reads.newest_schema()
     number = sqlite.read(engine, query.number, "PRAGMA user_version")
-    if number > newest:
+    if number > goal:
         engine.dispose()
         raise StateError(
-            f"the database has schema {number}, this memoryd knows up to {newest}",
+            f"the database has schema {number}, this memoryd knows up to {goal}",
             where=str(engine.url.database),
             hint="run the newer memoryd, or give this one a state_dir of its own",
         )
-    for step in steps:
+    for step in () if number == goal else migrations() if number else (newest(),):
         with sqlite.writing(engine) as connection:
             if query.number(connection, "PRAGMA user_version") >= step.number:
                 continue
             for statement in step.statements:
                 connection.exec_driver_sql(statement)
-            if step.number in _FILLS:
+            if number and step.number in _FILLS:
                 _FILLS[step.number](connection)
             connection.exec_driver_sql(f"PRAGMA user_version = {step.number}")
-    return newest
+    return goal
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,31 @@
-"""The tables of the state database, declared once. Times are UTC, ISO 8601 with `Z`; ids of runs and memories are text.
+"""Declare the tables of the state database, once. Times are UTC, ISO 8601 with `Z`; ids of runs and memories are text.
 
-Rows are written through SQLAlchemy Core, so these classes declare; they do not validate.
+`schema.sql`, from which a new database is created, is written from these classes (`make schema`), so that creating one
+does not import SQLModel, which takes half a second and memory that the daemon would keep. The migrations bring older
+databases to the same schema. Rows are written through SQLAlchemy Core; `memoryd.Memory`, `verify` and the tests read
+them as objects of these classes (`reads.Reader.session`).
 """
 
 from __future__ import annotations
 
+import sys
+from enum import StrEnum
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
+
+from pydantic import create_model
 from sqlalchemy import Column, Index, LargeBinary, text
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlmodel import Field, SQLModel
+
+from memoryd.ledger import memory as ledger
+
+# An audit that could be changed would prove nothing. Triggers are no part of SQLAlchemy's own language.
+TRIGGERS = tuple(
+    f"CREATE TRIGGER {name} BEFORE {act} ON audit BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END"
+    for name, act in (("audit_stays", "UPDATE"), ("audit_is_kept", "DELETE"))
+)
 
 
 class Agent(SQLModel, table=True):
@@ -164,37 +183,31 @@ class SessionSummary(SQLModel, table=True):
     earlier: str | None = None  # what the row was before this run, as JSON; what came before that is not kept
 
 
-class Memory(SQLModel, table=True):
-    """One memory of the ledger."""
+_SPECIAL: dict[str, Any] = {
+    "id": Field(primary_key=True),
+    "agent_id": Field(foreign_key="agent.id"),
+    # The two columns that a migration added to rows that were there.
+    "successors": Field(sa_column_kwargs={"server_default": "[]"}),
+    "salt": Field(sa_column_kwargs={"server_default": ""}),
+}
 
-    __table_args__ = (
-        Index("memory_by_agent", "agent_id", "kind", "deleted_at"),
-        Index("memory_by_text", "agent_id", "kind", "content_hash", sqlite_where=text("deleted_at IS NULL")),
-    )
 
-    id: str = Field(primary_key=True)
-    agent_id: str = Field(foreign_key="agent.id")
-    kind: str
-    content: str
-    content_hash: str
-    category: str | None = None
-    confidence: float | None = None
-    importance: float | None = None
-    tags: str = "[]"
-    constitutional: bool = False
-    origin_at: str | None = None
-    created_at: str
-    updated_at: str
-    deleted_at: str | None = None
-    derived_from: str = "[]"
-    sources: str = "[]"
-    heading: str | None = None
-    position: int | None = None
-    ended_as: str | None = None
-    successors: str = "[]"
-    salt: str = ""  # keeps the digest of an erased state from being guessed
-    note: str | None = None  # what makes a quotation understandable on its own
-    lost: int | None = None  # tokens that count as lost by its end, where a second reader has said what is lost
+def _column(name: str, hint: Any) -> tuple[Any, Any]:
+    """Return the column of a field of the ledger's `Memory`: tuples are stored as JSON, enums as their text."""
+    if get_origin(hint) is tuple:
+        return str, _SPECIAL.get(name, ...)
+    if NoneType in get_args(hint):
+        return _column(name, get_args(hint)[0])[0] | None, None
+    return (str if issubclass(hint, StrEnum) else hint), _SPECIAL.get(name, ...)
+
+
+# One memory of the ledger. Its columns are the fields of the ledger's own `Memory`, which says what they mean.
+_COLUMNS: dict[str, Any] = {name: _column(name, hint) for name, hint in get_type_hints(ledger.Memory).items()}
+Memory: Any = create_model("Memory", __base__=SQLModel, __module__=__name__, __cls_kwargs__={"table": True}, **_COLUMNS)
+Index("memory_by_agent", Memory.agent_id, Memory.kind, Memory.deleted_at)
+Index(
+    "memory_by_text", Memory.agent_id, Memory.kind, Memory.content_hash, sqlite_where=Memory.deleted_at.is_(None)
+)  # fmt: skip
 
 
 class Audit(SQLModel, table=True):
@@ -404,3 +417,18 @@ class Daemon(SQLModel, table=True):
     started_at: str
     watching: str
     watching_note: str | None = None
+
+
+def schema_sql() -> str:
+    """Return the statements that create all tables, indexes and triggers: the text of `schema.sql`."""
+    dialect = sqlite.dialect()
+    parts: list[CreateTable | CreateIndex] = []
+    for table in SQLModel.metadata.sorted_tables:
+        parts.append(CreateTable(table))
+        parts += (CreateIndex(one) for one in sorted(table.indexes, key=lambda one: str(one.name)))
+    texts = (str(part.compile(dialect=dialect)).strip().replace("\t", "  ").replace(" \n", "\n") for part in parts)
+    return "\n".join(f"{statement};\n" for statement in (*texts, *TRIGGERS))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(schema_sql())
