@@ -27,7 +27,7 @@ from memoryd.database import schema, sqlite
 from memoryd.engine.clock import Clock
 from memoryd.engine.ingest import Ingest
 from memoryd.engine.scrubbing import Scrubber
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.files.ranges import OpenFiles
 from memoryd.worker.client import Worker
 
@@ -60,7 +60,7 @@ def ingest(folder: Path, scrubber: Scrubber) -> int:
         )
         clock, files = Clock(), OpenFiles()
         engine = schema.open_database(Path(state, "memoryd.db"), now=clock.text()).engine
-        reader = Ingest(engine, settings, clock, Log("bench"), files, scrubber)
+        reader = Ingest(engine, settings, clock, get_logger("memoryd.bench"), files, scrubber)
         reader.scan()
         while reader.again:
             paths = list(reader.again)
@@ -79,7 +79,7 @@ def ingest(folder: Path, scrubber: Scrubber) -> int:
 def scanning() -> Iterator[Scrubber]:
     """A scanner at work, its rules loaded."""
     with tempfile.TemporaryDirectory() as state:
-        scrubber = Scrubber(Worker(Path(state)), Log("bench"))
+        scrubber = Scrubber(Worker(Path(state)), get_logger("memoryd.bench"))
         scrubber.scan(["to be ready"])
         yield scrubber
         scrubber.close()

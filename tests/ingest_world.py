@@ -19,7 +19,7 @@ from memoryd.database import schema, sqlite
 from memoryd.engine.clock import Clock
 from memoryd.engine.ingest import Ingest
 from memoryd.engine.scrubbing import Scrubber
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.files.ranges import OpenFiles
 from memoryd.scrub.scan import scan
 
@@ -123,7 +123,7 @@ class World:
         )
         self.files = OpenFiles(kept)
         self.scanner = scanner or OwnRules()
-        self.scrubber = Scrubber(self.scanner, Log("test"))
+        self.scrubber = Scrubber(self.scanner, get_logger("memoryd.test"))
         self.ingest = self._start()
 
     def __enter__(self) -> Self:
@@ -146,7 +146,7 @@ class World:
         return Agent(id=name, workspace=workspace, transcripts=tuple(found), enabled=name not in self.disabled)
 
     def _start(self) -> Ingest:
-        return Ingest(self.engine, self.settings(), self.clock, Log("test"), self.files, self.scrubber)
+        return Ingest(self.engine, self.settings(), self.clock, get_logger("memoryd.test"), self.files, self.scrubber)
 
     def restart(self) -> None:
         """A new process: nothing is known but what the database holds, no file is open."""

@@ -10,7 +10,7 @@ from memoryd.database.reads import KeptReader
 from memoryd.engine.clock import Clock
 from memoryd.engine.indexing import Indexer
 from memoryd.engine.recall import Narrowing, Recall
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.index.database import Index
 
 NOW = "2026-05-04T12:00:00.000Z"
@@ -31,7 +31,7 @@ class World:
             with sqlite.writing(self.engine) as connection:
                 connection.exec_driver_sql("INSERT INTO agent VALUES (?, ?, 1, 0, ?)", (name, str(workspace), NOW))
         self.redact = redact
-        self.log = Log("test")
+        self.log = get_logger("memoryd.test")
         self.recall = self.opened()
         self.seqs = {}
 

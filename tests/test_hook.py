@@ -20,7 +20,7 @@ from memoryd.daemon.loop import Loop
 from memoryd.database import profile, sqlite
 from memoryd.errors import NotFoundError, StateError
 from memoryd.files import log_line
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.interfaces import asking, control, hook
 from memoryd.interfaces.hooked import Hooked
 from memoryd.ledger.facts import NewFact
@@ -79,7 +79,7 @@ class World:
     @contextmanager
     def served(self, **verbs):
         path = self.scratch.state / asking.SOCKET
-        with control.Control(path, self.hooked.verbs() | verbs, time.monotonic, Log("test")):
+        with control.Control(path, self.hooked.verbs() | verbs, time.monotonic, get_logger("memoryd.test")):
             yield
 
     def hook(self, tool, event, payload, *more, socket_path=None, **options):

@@ -19,7 +19,7 @@ from memoryd.engine import store
 from memoryd.engine.rescrub import Rescrub
 from memoryd.engine.scrubbing import hashed
 from memoryd.files.journal import Journal
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.jobs.sleep import CONSUMER
 from memoryd.transcripts.turn import Kind, Origin, Role, Turn
 
@@ -137,7 +137,12 @@ def typed(name: str) -> bytes:
 
 
 def rescrub(world: World, **more: Any) -> Rescrub:
-    given = {"go_on": lambda: None, "journal": Journal(world.root / "journal"), "log": Log("test"), **more}
+    given = {
+        "go_on": lambda: None,
+        "journal": Journal(world.root / "journal"),
+        "log": get_logger("memoryd.test"),
+        **more,
+    }
     return Rescrub(
         engine=world.engine, state_dir=world.root, scrubber=world.scrubber, workspaces={}, everybody=True,
         **({"stuck": list, "renamed": lambda: None} | given),

@@ -11,7 +11,7 @@ from test_worker import TEST_EMBEDDER
 from memoryd import config
 from memoryd.engine import embedding
 from memoryd.engine.recall import Meaning
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 from memoryd.interfaces import asking, control, meanings
 from memoryd.worker import client
 
@@ -49,7 +49,10 @@ def test_the_daemon_is_asked_until_it_has_loaded_its_model(settings):
         return meanings.as_json(answers[len(seen) - 1])
 
     path = settings.state_dir / asking.SOCKET
-    with control.Control(path, {"embed": embed}, time.monotonic, Log("test")), meanings.asked(settings) as ask:
+    with (
+        control.Control(path, {"embed": embed}, time.monotonic, get_logger("memoryd.test")),
+        meanings.asked(settings) as ask,
+    ):
         waits = ask("a question")
         assert waits() == waits() == Meaning(b"\x01", "m")
     assert seen == ["a question"] * 3

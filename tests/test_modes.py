@@ -76,7 +76,7 @@ def test_logs_stay_closed_when_they_are_rotated(tmp_path, umask):
     close = log.configure(state, max_bytes=2_000)
     try:
         for number in range(200):
-            log.Log("test").info("a line", number=number)
+            log.get_logger("memoryd.test").info("a line", number=number)
     finally:
         close()
     assert {LOG, *(f"{LOG}.{number}" for number in range(1, log.KEPT_FILES))} <= set(modes(state))

@@ -15,7 +15,7 @@ from memoryd.database import sqlite
 from memoryd.engine import retention
 from memoryd.engine.clock import Clock
 from memoryd.files import state_files
-from memoryd.files.log import Log
+from memoryd.files.log import get_logger
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 ALL = Retention(logs=timedelta(days=30), runs=timedelta(days=30), copies=timedelta(days=30))
@@ -57,7 +57,10 @@ def names(scratch):
 def pruned(scratch, settings, now=NOW):
     with in_process(scratch, lambda: now) as app:
         retention.prune(
-            app.engine, dataclasses.replace(app.settings, retention=settings), Clock(now=lambda: now), Log("test")
+            app.engine,
+            dataclasses.replace(app.settings, retention=settings),
+            Clock(now=lambda: now),
+            get_logger("memoryd.test"),
         )
 
 

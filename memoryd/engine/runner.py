@@ -39,6 +39,7 @@ from memoryd.engine.scrubbing import SecretError, redacted_json, strings_of
 from memoryd.engine.second_reader import SecondReader, summed, whole
 from memoryd.errors import MemorydError, NotFoundError, RefusedError, StateError
 from memoryd.files import regular
+from memoryd.files.log import bound
 from memoryd.jobs import dream, dream_reply, facts, facts_reply, sleep
 from memoryd.jobs import reply as replies
 from memoryd.jobs.job import (
@@ -269,7 +270,8 @@ class Runner:
                 return None
             self.active[run.id] = run
         try:
-            self._execute(run)
+            with bound(agent=run.agent_id, run=run.id):
+                self._execute(run)
         finally:
             del self.active[run.id]
         return runs.get_run(self.engine, run.id)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from memoryd.files.log import KEPT_FILES, LEVELS, rotated
+from memoryd.files.log import LEVELS, rotated
+from memoryd.files.log_line import KEPT_FILES
 from memoryd.files.open_folder import Descriptor
 
 if TYPE_CHECKING:

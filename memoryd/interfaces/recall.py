@@ -66,11 +66,11 @@ def opened(settings: Settings, scrubber: Scrubber) -> Iterator[Recall]:
     from memoryd.engine.clock import utc_now
     from memoryd.engine.indexing import Indexer
     from memoryd.engine.recall import Recall
-    from memoryd.files.log import Log
+    from memoryd.files.log import get_logger
     from memoryd.index.database import Index
     from memoryd.interfaces import meanings
 
-    log = Log("memoryd").bind(part="index")
+    log = get_logger(part="index")
     index = Index(settings.state_dir, log)
     database = KeptReader(settings.state_dir / DATABASE)
     indexer = Indexer(index, database, settings.zone, scrubber.redact_own, log)
@@ -85,10 +85,10 @@ def opened(settings: Settings, scrubber: Scrubber) -> Iterator[Recall]:
 def scrubbing(settings: Settings, worker: Worker | None = None) -> Iterator[Scrubber]:
     """What redacts, by this worker if one is given; its child process starts when there is something to redact."""
     from memoryd.engine.scrubbing import Scrubber
-    from memoryd.files.log import Log
+    from memoryd.files.log import get_logger
     from memoryd.worker.client import Worker
 
-    scrubber = Scrubber(worker or Worker(settings.state_dir, name="scanner"), Log("memoryd").bind(part="scrub"))
+    scrubber = Scrubber(worker or Worker(settings.state_dir, name="scanner"), get_logger(part="scrub"))
     try:
         scrubber.configure(settings)
         yield scrubber
