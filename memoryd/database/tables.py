@@ -19,7 +19,9 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlmodel import Field, SQLModel
 
+from memoryd.database import grants
 from memoryd.ledger import memory as ledger
+from memoryd.ledger.audit import Entry
 
 # An audit that could be changed would prove nothing. Triggers are no part of SQLAlchemy's own language.
 TRIGGERS = tuple(
@@ -183,55 +185,41 @@ class SessionSummary(SQLModel, table=True):
     earlier: str | None = None  # what the row was before this run, as JSON; what came before that is not kept
 
 
-_SPECIAL: dict[str, Any] = {
-    "id": Field(primary_key=True),
-    "agent_id": Field(foreign_key="agent.id"),
-    # The two columns that a migration added to rows that were there.
-    "successors": Field(sa_column_kwargs={"server_default": "[]"}),
-    "salt": Field(sa_column_kwargs={"server_default": ""}),
-}
-
-
-def _column(name: str, hint: Any) -> tuple[Any, Any]:
-    """Return the column of a field of the ledger's `Memory`: tuples are stored as JSON, enums as their text."""
+def _column(hint: Any, given: Any = ...) -> tuple[Any, Any]:
+    """Return a column for a field of this type: tuples are stored as JSON, enums as their text."""
     if get_origin(hint) is tuple:
-        return str, _SPECIAL.get(name, ...)
+        return str, given
     if NoneType in get_args(hint):
-        return _column(name, get_args(hint)[0])[0] | None, None
-    return (str if issubclass(hint, StrEnum) else hint), _SPECIAL.get(name, ...)
+        return _column(get_args(hint)[0])[0] | None, None
+    return (str if issubclass(hint, StrEnum) else hint), given
 
 
-# One memory of the ledger. Its columns are the fields of the ledger's own `Memory`, which says what they mean.
-_COLUMNS: dict[str, Any] = {name: _column(name, hint) for name, hint in get_type_hints(ledger.Memory).items()}
-Memory: Any = create_model("Memory", __base__=SQLModel, __module__=__name__, __cls_kwargs__={"table": True}, **_COLUMNS)
+def _table_of(value: type, name: str, **special: Any) -> Any:
+    """Declare the table of values that have a class of their own, so that their fields are declared once, there."""
+    columns: dict[str, Any] = {one: _column(hint, special.get(one, ...)) for one, hint in get_type_hints(value).items()}
+    return create_model(name, __base__=SQLModel, __module__=__name__, __cls_kwargs__={"table": True}, **columns)
+
+
+Memory = _table_of(
+    ledger.Memory,
+    "Memory",
+    id=Field(primary_key=True),
+    agent_id=Field(foreign_key="agent.id"),
+    # The two columns that a migration added to rows that were there.
+    successors=Field(sa_column_kwargs={"server_default": "[]"}),
+    salt=Field(sa_column_kwargs={"server_default": ""}),
+)
 Index("memory_by_agent", Memory.agent_id, Memory.kind, Memory.deleted_at)
-Index(
-    "memory_by_text", Memory.agent_id, Memory.kind, Memory.content_hash, sqlite_where=Memory.deleted_at.is_(None)
-)  # fmt: skip
+Index("memory_by_text", Memory.agent_id, Memory.kind, Memory.content_hash, sqlite_where=Memory.deleted_at.is_(None))
 
+Audit = _table_of(Entry, "Audit", id=Field(default=None, primary_key=True))
+Index("audit_order", Audit.agent_id, Audit.prev_hash, unique=True)  # no entry has two that follow it: no chain forks
+Index("audit_by_agent", Audit.agent_id)
+Index("audit_by_memory", Audit.agent_id, Audit.memory_id, Audit.id)
+Index("audit_by_run", Audit.run_id, sqlite_where=Audit.run_id.is_not(None))
 
-class Audit(SQLModel, table=True):
-    """One change of one thing, linked to the one before it. Triggers refuse every update and delete."""
-
-    __table_args__ = (
-        # No entry has two that follow it: the chain of an agent cannot fork.
-        Index("audit_order", "agent_id", "prev_hash", unique=True),
-        Index("audit_by_agent", "agent_id"),
-        Index("audit_by_memory", "agent_id", "memory_id", "id"),
-        Index("audit_by_run", "run_id", sqlite_where=text("run_id IS NOT NULL")),
-    )
-
-    id: int | None = Field(default=None, primary_key=True)
-    at: str
-    agent_id: str
-    actor: str
-    run_id: str | None = None
-    operation: str
-    memory_id: str
-    before: str | None = None
-    after: str | None = None
-    prev_hash: str
-    hash: str
+Grant = _table_of(grants.Grant, "Grant", id=Field(primary_key=True), agent_id=Field(foreign_key="agent.id"))
+Index("grant_by_agent", Grant.agent_id, Grant.state)
 
 
 class Content(SQLModel, table=True):
@@ -263,22 +251,6 @@ class ProfileSection(SQLModel, table=True):
     sources: str  # JSON, as those of a memory
     run_id: str | None = None
     salt: str  # keeps the digest of an erased state from being guessed
-
-
-class Grant(SQLModel, table=True):
-    """A person's time-limited permission to see what an agent remembers."""
-
-    __table_args__ = (Index("grant_by_agent", "agent_id", "state"),)
-
-    id: str = Field(primary_key=True)
-    agent_id: str = Field(foreign_key="agent.id")
-    uid: int  # of the person who asked, on this machine
-    purpose: str
-    seconds: int  # how long it lasts once it is given
-    requested_at: str
-    decided_at: str | None = None
-    expires_at: str | None = None
-    state: str  # requested | given | declined | revoked
 
 
 class JobRun(SQLModel, table=True):

@@ -258,8 +258,7 @@ def get_logger(name: str = "memoryd", **values: object) -> Log:
     itself, `error` where a person has to act; `exc_info=True` adds the exception being handled.
     """
     if "structlog" not in sys.modules:
-        silent: Any = _Silent()
-        return silent
+        return _Silent()  # type: ignore[return-value] # it has the methods that are used
     import structlog
 
     if not structlog.is_configured():
