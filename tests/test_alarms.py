@@ -6,14 +6,14 @@ from datetime import timedelta
 import pytest
 from scratch import STARTED, Scratch, filler, in_process, recent, said, until
 
+from memoryd.changing import forgetting, ledger_runs
+from memoryd.clock import Clock
 from memoryd.daemon.once import run_once
 from memoryd.database import alarms, runs, sqlite
-from memoryd.engine import alarms as alarming
-from memoryd.engine import forgetting, ledger_runs, sleeping
-from memoryd.engine.alarms import Teller, review
-from memoryd.engine.clock import Clock
-from memoryd.engine.core_watch import CoreWatch
 from memoryd.interfaces import work
+from memoryd.running import alarms as alarming
+from memoryd.running.alarms import Teller, review
+from memoryd.running.core_watch import CoreWatch
 
 NOW = STARTED + timedelta(minutes=45)
 
@@ -38,7 +38,7 @@ class World:
         return [row[0] for row in self.scratch.query("SELECT kind FROM alarm WHERE cleared_at IS NULL ORDER BY id")]
 
     def queue(self, kind, actor="memoryd", **more):
-        run_id = sleeping.new_run_id(self.app.clock)
+        run_id = runs.new_run_id(self.app.clock.now())
         now = self.app.clock.text()
         row = {"id": run_id, "kind": kind, "agent_id": "demo", "actor": actor, "trigger": "schedule"}
         with sqlite.writing(self.app.engine) as connection:

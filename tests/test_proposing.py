@@ -11,15 +11,16 @@ from scratch import STARTED, Model, Scratch, filler, in_process, message, said
 from sweep import KILLED, Point, forked
 
 from memoryd import config
+from memoryd.changing import forgetting, verify
 from memoryd.daemon.once import run_once
 from memoryd.database import audit, memories, reads, runs, sqlite
-from memoryd.engine import alarms, forgetting, proposing, sleeping, verify
-from memoryd.engine.core_watch import CoreWatch
 from memoryd.errors import ConfigError
 from memoryd.interfaces import work
 from memoryd.jobs.job import Reply
 from memoryd.ledger.memory import Kind
 from memoryd.ledger.operation import Add, Delete, Protect, apply
+from memoryd.running import alarms, proposing
+from memoryd.running.core_watch import CoreWatch
 
 NOW = STARTED + timedelta(minutes=45)
 DAILY = "memory/2026-03-04.md"
@@ -502,7 +503,7 @@ def test_duplicates_are_proposed_as_one_and_go_when_that_is_accepted(world):
 
 
 def queue_dedup(world, slot="x"):
-    row = {"id": sleeping.new_run_id(world.app.clock), "kind": "dedup", "agent_id": "demo", "actor": "memoryd"}
+    row = {"id": runs.new_run_id(world.app.clock.now()), "kind": "dedup", "agent_id": "demo", "actor": "memoryd"}
     now = world.app.clock.text()
     row |= {"trigger": "schedule", "slot": f"dedup:demo:{slot}", "created_at": now, "scheduled_for": now}
     with sqlite.writing(world.app.engine) as connection:
@@ -561,7 +562,7 @@ def dreaming(tmp_path, monkeypatch):
 
 
 def dream(world, actor="memoryd", **more):
-    run_id = sleeping.new_run_id(world.app.clock)
+    run_id = runs.new_run_id(world.app.clock.now())
     now = world.app.clock.text()
     row = {"id": run_id, "kind": "dream", "agent_id": "demo", "actor": actor, "trigger": "schedule"}
     row |= {"key": "dream:demo", "created_at": now, "scheduled_for": now, "options": {"lookback_days": 1}} | more
