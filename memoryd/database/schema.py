@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
@@ -134,13 +135,10 @@ def open_database(path: Path, *, now: str) -> Opened:
 def _is_sound(path: Path) -> bool:
     module = library()
     try:
-        connection = module.connect(str(path), timeout=10)
-        try:
+        with closing(module.connect(str(path), timeout=10)) as connection:
             rows = connection.execute("PRAGMA quick_check").fetchall()
             number = connection.execute("PRAGMA user_version").fetchone()[0]
             tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        finally:
-            connection.close()
     except UnicodeDecodeError:
         return False  # a damaged name or message is no text any more
     except module.DatabaseError as error:
