@@ -44,7 +44,7 @@ Problem = dict[str, str]
 def problems(
     settings: Settings, reader: Reader, check_index: Callable[[Agent], list[Problem]] = lambda _agent: []
 ) -> list[Problem]:
-    """All that does not agree, as the contract's objects; an empty list where everything does."""
+    """Return all that does not agree, as the contract's objects; an empty list where everything agrees."""
     with reader.session() as session:
         found = [*_database(reader), *_few(_chain(reader)), *_few(_contents(session))]
         agents = sorted(reads.agents(reader))
@@ -129,7 +129,7 @@ def _is_as_told(row: dict[str, Any], state: str | Erased | None) -> bool:
 
 
 def _file(reader: Reader, agent: Agent) -> list[Problem]:
-    """The bullets of the file against the live core memories."""
+    """Compare the bullets of the file with the live core memories."""
     where = str(agent.workspace / "MEMORY.md")
     try:
         data = regular.read_in(agent.workspace, "MEMORY.md")
@@ -151,7 +151,7 @@ def _file(reader: Reader, agent: Agent) -> list[Problem]:
 
 
 def _dailies(reader: Reader, agent: Agent) -> Iterator[Problem]:
-    """The blocks that runs appended against the files they are in; one that was taken back is not looked for.
+    """Look for the blocks that runs appended in their files; not for those that were rolled back.
 
     Earlier bytes of a daily file are nobody's to change but a person's: what they changed is told, since from here it
     looks the same as damage. A file in which something was redacted is not looked at: that changes blocks, too.
@@ -172,7 +172,7 @@ def _dailies(reader: Reader, agent: Agent) -> Iterator[Problem]:
 
 
 def _appended(reader: Reader, agent_id: str) -> dict[str, list[tuple[str, dict[str, Any]]]]:
-    """What runs appended to which file, with the run; without what went, and what something was forgotten of since."""
+    """Return what runs appended to each file; without blocks that were rolled back or had something forgotten."""
     gone = _taken_back(reader, agent_id)
     found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     owner: dict[str, str | None] = {}
@@ -202,7 +202,7 @@ def _appended(reader: Reader, agent_id: str) -> dict[str, list[tuple[str, dict[s
 
 
 def _taken_back(reader: Reader, agent_id: str) -> set[str]:
-    """The runs that were rolled back, and the digests of the appends that went with everything behind an entry."""
+    """Return the runs that were rolled back, and the digests of appends that a rollback to an entry removed."""
     gone: set[str] = set()
     standing: dict[str, list[str]] = {}
     rows = reader.stream(

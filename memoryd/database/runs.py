@@ -1,4 +1,4 @@
-"""The job table: one row per run. Every change of a run's state is one function here.
+"""Change the job table: one row per run, one function for each change of a run's state.
 
 queued → running → succeeded | skipped | failed … ; a running row whose owner died becomes interrupted and runs again;
 a row that failed `attempts` times is dead; one that only a person can help is blocked, and looked at now and then.
@@ -43,7 +43,7 @@ _TAKEABLE = (
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A row of `job_run`, as the runner needs it."""
+    """Hold a row of `job_run`, as the runner needs it."""
 
     id: str
     kind: str
@@ -61,7 +61,7 @@ class Run:
 
     @property
     def subject(self) -> str:
-        """What its alarms are about: the next run that does the same clears them."""
+        """Return what its alarms are about: the next run that does the same clears them."""
         return self.key or self.kind
 
 
@@ -362,7 +362,7 @@ def keep_refused(engine: Engine, run: Run, text: str) -> None:
 
 
 def hurry(engine: Engine, run_id: str, now: str) -> None:
-    """A person asks for a run that waits already, or is blocked: it is due now, and theirs."""
+    """Make a run due now that waits or is blocked, because a person asks for it: it becomes theirs."""
     sql = (
         "UPDATE job_run SET actor = 'human', scheduled_for = min(scheduled_for, ?), error = NULL,"
         " state = CASE state WHEN 'blocked' THEN 'queued' ELSE state END"
@@ -473,7 +473,7 @@ def open_by_key(connection: Connection, key: str) -> str | None:
 
 
 class Proposal(NamedTuple):
-    """A run whose edits wait for a person's answer."""
+    """Hold a run whose edits wait for a person's answer."""
 
     id: str
     kind: str
@@ -515,7 +515,7 @@ def answer(connection: Connection, run_id: str, *, state: str, by: str, carried_
 
 
 def being_answered(connection: Connection, agent_id: str) -> set[str]:
-    """The proposals of an agent whose answer has begun to change files: it is carried through, whatever comes."""
+    """List the proposals of an agent whose answer has begun to change files: it is carried through."""
     sql = (
         "SELECT json_extract(r.options, '$.run') FROM intent i JOIN job_run r ON r.id = i.run_id"
         " WHERE i.agent_id = ? AND r.kind IN (?, ?)"
@@ -553,7 +553,7 @@ def rejected_like(connection: Connection, agent_id: str, kind: str, input_hash: 
 
 
 def rejected_receipts(connection: Connection, agent_id: str, kind: str) -> list[tuple[str, dict[str, Any]]]:
-    """The proposals of a kind that a person rejected, with their receipts, the newest first."""
+    """List the proposals of a kind that a person rejected, with their receipts, the newest first."""
     sql = (
         "SELECT id, receipt FROM job_run WHERE agent_id = ? AND kind = ? AND state = 'declined'"  # noqa: S608
         f" AND json_extract(receipt, '$.rejected_by') IS NOT NULL AND {_STANDS} ORDER BY finished_at DESC, rowid DESC"
@@ -585,7 +585,7 @@ def is_paused(connection: Connection, agent_id: str) -> bool:
 def last_of_kind(
     connection: Connection, agent_id: str, kind: str, *, but: Sequence[str]
 ) -> tuple[str, str, str] | None:
-    """The state of an agent's newest run of a kind, when it was made, and why it is.
+    """Return the state of an agent's newest run of a kind, when it was made, and why it is in that state.
 
     None counts that is in one of the states `but`, nor one whose proposal was rejected and the rejection rolled back.
     """

@@ -51,7 +51,7 @@ _FILLS = {5: _write_first_entries}
 
 
 class Migration(NamedTuple):
-    """One numbered step of the schema."""
+    """Hold one numbered step of the schema."""
 
     number: int
     statements: tuple[str, ...]
@@ -104,7 +104,7 @@ def migrate(engine: Engine) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An open database, and where a damaged one was put, if there was one."""
+    """Hold an open database, and where a damaged one was moved, if there was one."""
 
     engine: Engine
     moved_aside: Path | None

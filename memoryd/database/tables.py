@@ -31,7 +31,7 @@ TRIGGERS = tuple(
 
 
 class Agent(SQLModel, table=True):
-    """One silo of memory."""
+    """Store an agent: one separate memory."""
 
     id: str = Field(primary_key=True)
     workspace: str
@@ -41,7 +41,7 @@ class Agent(SQLModel, table=True):
 
 
 class Session(SQLModel, table=True):
-    """The turns of one conversation."""
+    """Store a session: the turns of one conversation."""
 
     __table_args__ = (
         Index("session_by_agent", "agent_id", "last_turn_at"),
@@ -70,7 +70,7 @@ class Session(SQLModel, table=True):
 
 
 class Transcript(SQLModel, table=True):
-    """A file an agent appends to, and how far it has been read: the cursor."""
+    """Store a file that an agent appends to, and how far it has been read: the cursor."""
 
     __table_args__ = (
         Index("transcript_path", "agent_id", "path"),
@@ -100,7 +100,7 @@ class Transcript(SQLModel, table=True):
 
 
 class Turn(SQLModel, table=True):
-    """One message or tool exchange."""
+    """Store one message or tool exchange."""
 
     __table_args__ = (
         Index("turn_identity", "agent_id", "record_id", "part", unique=True),
@@ -136,7 +136,7 @@ class Turn(SQLModel, table=True):
 
 
 class ForgottenText(SQLModel, table=True):
-    """A text of a turn, or a line of one of a NOW file, that was forgotten, by its key. It may come ahead of them."""
+    """Store the key of a forgotten text: of a turn, or of a line of a NOW file. It may be stored before the turn."""
 
     __tablename__ = "forgotten_text"
     __table_args__ = (Index("forgotten_by_agent", "agent_id"),)
@@ -148,7 +148,7 @@ class ForgottenText(SQLModel, table=True):
 
 
 class BadSpan(SQLModel, table=True):
-    """Bytes of a transcript that could not be read as a record. Never sent to a model."""
+    """Store where bytes of a transcript could not be read as a record. They are never sent to a model."""
 
     __tablename__ = "bad_span"
     __table_args__ = (Index("bad_span_identity", "transcript_id", "sha256", "first_byte", unique=True),)
@@ -163,7 +163,7 @@ class BadSpan(SQLModel, table=True):
 
 
 class Watermark(SQLModel, table=True):
-    """How far one consumer has consumed a session: all turns up to and including `seq`."""
+    """Store how far one consumer has processed a session: all turns up to and including `seq`."""
 
     session_id: str = Field(primary_key=True, foreign_key="session.id")
     consumer: str = Field(primary_key=True)
@@ -173,7 +173,7 @@ class Watermark(SQLModel, table=True):
 
 
 class SessionSummary(SQLModel, table=True):
-    """The running summary of a session and its compressed message list (JSON)."""
+    """Store the running summary of a session and its compressed message list (JSON)."""
 
     __tablename__ = "session_summary"
 
@@ -200,6 +200,7 @@ def _table_of(value: type, name: str, **special: Any) -> Any:
     return create_model(name, __base__=SQLModel, __module__=__name__, __cls_kwargs__={"table": True}, **columns)
 
 
+# One memory of the ledger.
 Memory = _table_of(
     ledger.Memory,
     "Memory",
@@ -212,25 +213,27 @@ Memory = _table_of(
 Index("memory_by_agent", Memory.agent_id, Memory.kind, Memory.deleted_at)
 Index("memory_by_text", Memory.agent_id, Memory.kind, Memory.content_hash, sqlite_where=Memory.deleted_at.is_(None))
 
+# One change of one thing, linked to the one before it. The triggers refuse every update and delete.
 Audit = _table_of(Entry, "Audit", id=Field(default=None, primary_key=True))
 Index("audit_order", Audit.agent_id, Audit.prev_hash, unique=True)  # no entry has two that follow it: no chain forks
 Index("audit_by_agent", Audit.agent_id)
 Index("audit_by_memory", Audit.agent_id, Audit.memory_id, Audit.id)
 Index("audit_by_run", Audit.run_id, sqlite_where=Audit.run_id.is_not(None))
 
+# A person's time-limited permission to see what an agent remembers.
 Grant = _table_of(grants.Grant, "Grant", id=Field(primary_key=True), agent_id=Field(foreign_key="agent.id"))
 Index("grant_by_agent", Grant.agent_id, Grant.state)
 
 
 class Content(SQLModel, table=True):
-    """The states that the audit's digests are of. An erased one loses its text and keeps its row."""
+    """Store the states that the audit's digests are of. An erased one loses its text and keeps its row."""
 
     sha256: str = Field(primary_key=True)
     text: str | None = None
 
 
 class CoreFile(SQLModel, table=True):
-    """What `MEMORY.md` held when the ledger and the file last agreed."""
+    """Store what `MEMORY.md` held when the ledger and the file last agreed."""
 
     __tablename__ = "core_file"
 
@@ -240,7 +243,7 @@ class CoreFile(SQLModel, table=True):
 
 
 class ProfileSection(SQLModel, table=True):
-    """One section of an agent's profile of its user."""
+    """Store one section of an agent's profile of its user."""
 
     __tablename__ = "profile_section"
 
@@ -254,7 +257,7 @@ class ProfileSection(SQLModel, table=True):
 
 
 class JobRun(SQLModel, table=True):
-    """One execution of a job."""
+    """Store one execution of a job."""
 
     __tablename__ = "job_run"
     __table_args__ = (
@@ -325,7 +328,7 @@ class Verdict(SQLModel, table=True):
 
 
 class Spend(SQLModel, table=True):
-    """One call of a model: what was reserved for it, and what it cost once that is known."""
+    """Store one call of a model: what was reserved for it, and what it cost once that is known."""
 
     __table_args__ = (Index("spend_by_day", "day"), Index("spend_by_run", "run_id"))
 
@@ -342,7 +345,7 @@ class Spend(SQLModel, table=True):
 
 
 class Intent(SQLModel, table=True):
-    """What a run is about to do to files, fsynced before it does it."""
+    """Store what a run is about to do to files, fsynced before it does it."""
 
     run_id: str = Field(primary_key=True)
     agent_id: str
@@ -351,7 +354,7 @@ class Intent(SQLModel, table=True):
 
 
 class Alarm(SQLModel, table=True):
-    """Something a person must know; cleared when it is over, never deleted."""
+    """Store something that a person must know; cleared when it is over, never deleted."""
 
     __table_args__ = (
         Index("alarm_open", "kind", "agent_id", "subject", unique=True, sqlite_where=text("cleared_at IS NULL")),
@@ -368,7 +371,7 @@ class Alarm(SQLModel, table=True):
 
 
 class JobMode(SQLModel, table=True):
-    """A kind of job that is held to less than the configuration lets it do, for one agent."""
+    """Store a kind of job that is held to less than the configuration lets it do, for one agent."""
 
     __tablename__ = "job_mode"
 
@@ -380,7 +383,7 @@ class JobMode(SQLModel, table=True):
 
 
 class Daemon(SQLModel, table=True):
-    """The daemon that runs or ran last; whether it still runs is what its lock says."""
+    """Store the daemon that runs or ran last; its lock says whether it still runs."""
 
     id: int = Field(default=1, primary_key=True)
     pid: int
