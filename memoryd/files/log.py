@@ -268,7 +268,7 @@ def get_logger(name: str = "memoryd", **values: object) -> Log:
             wrapper_class=structlog.stdlib.BoundLogger,
             logger_factory=structlog.stdlib.LoggerFactory(),
         )
-    found: Log = structlog.stdlib.get_logger(name, **values).bind()
+    found: Log = structlog.stdlib.get_logger(name, **values)
     return found
 
 
