@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 Node = TypeVar("Node", bound=ast.AST)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -54,9 +54,8 @@ _IRREGULAR = frozenset(
     """.split()  # noqa: SIM905 - a list would be eighty lines
 )
 _BASE_FORMS_IN_ED = frozenset("bleed breed embed exceed feed heed need proceed seed shed speed succeed".split())  # noqa: SIM905
-_BRANCHES = (
-    ast.If, ast.IfExp, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.Assert, ast.comprehension,
-    ast.match_case,
+_BRANCHES: tuple[type[ast.stmt | ast.expr | ast.excepthandler], ...] = (
+    ast.If, ast.IfExp, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.Assert,
 )  # fmt: skip
 
 
@@ -104,15 +103,26 @@ class Module:
             found[type(node)].append(node)
         return found
 
-    def nodes(self, *types: type[Node]) -> Iterator[Node]:
-        """Yield the nodes of these types, one type after the other."""
-        for one in types:
-            yield from self._by_type.get(one, ())  # type: ignore[misc]
+    def nodes(self, kind: type[Node]) -> list[Node]:
+        """Return all nodes of one type, as `ast.walk` finds them."""
+        return self._by_type.get(kind, [])  # type: ignore[return-value]
 
     @cached_property
     def functions(self) -> list[Function]:
         """List all functions and methods, also those inside others."""
-        return list(self.nodes(ast.FunctionDef, ast.AsyncFunctionDef))
+        return [*self.nodes(ast.FunctionDef), *self.nodes(ast.AsyncFunctionDef)]
+
+    @cached_property
+    def complexity(self) -> dict[Function, int]:
+        """Count the ways through each function: 1, and 1 for each branch, loop, handler, `and`, `or` and case."""
+        ways = [(node.lineno, 1) for kind in _BRANCHES for node in self.nodes(kind)]
+        ways += [(node.lineno, len(node.values) - 1) for node in self.nodes(ast.BoolOp)]
+        ways += [(node.target.lineno, 1 + len(node.ifs)) for node in self.nodes(ast.comprehension)]
+        ways += [(node.pattern.lineno, 1) for node in self.nodes(ast.match_case)]
+        return {
+            one: 1 + sum(number for line, number in ways if one.lineno <= line <= (one.end_lineno or 0))
+            for one in self.functions
+        }
 
     @cached_property
     def strings_and_comments(self) -> list[tuple[int, str]]:
@@ -204,18 +214,6 @@ def length(function: Function) -> int:
     return (function.end_lineno or function.lineno) - function.lineno + 1
 
 
-def complexity(function: Function) -> int:
-    """Count the ways through a function: 1, and 1 for each branch, loop, handler, `and`, `or` and case."""
-    ways = 1
-    for node in ast.walk(function):
-        ways += isinstance(node, _BRANCHES)
-        if isinstance(node, ast.BoolOp):
-            ways += len(node.values) - 1
-        elif isinstance(node, ast.comprehension):
-            ways += len(node.ifs)
-    return ways
-
-
 def parameters(function: Function) -> int:
     """Count the parameters, without `self` and `cls`."""
     given = function.args
@@ -292,10 +290,8 @@ def counts(modules: Sequence[Module], readme: str) -> dict[str, str]:
     functions = [(module, function) for module in modules for function in module.functions]
     shared = shared_names(modules)
     groups = cycles(import_graph(modules))
-
-    def above(count: Callable[[Function], int], limit: int) -> int:
-        return sum(count(one) > limit for _, one in functions)
-
+    many = sum(parameters(one) > MAX_PARAMETERS for _, one in functions)
+    complex_ones = sum(module.complexity[one] > MAX_COMPLEXITY for module, one in functions)
     long, large = max(length(one) for _, one in functions), max(module.lines.all for module in modules)
     figures = {
         "lines": f"{lines.all:,}",
@@ -305,15 +301,15 @@ def counts(modules: Sequence[Module], readme: str) -> dict[str, str]:
         "share of docstrings and comments": f"{lines.explained:.2%}",
         "files": f"{len(modules):,}",
         "functions": f"{len(functions):,}",
-        "classes": f"{sum(1 for module in modules for _ in module.nodes(ast.ClassDef)):,}",
+        "classes": f"{sum(len(module.nodes(ast.ClassDef)) for module in modules):,}",
         "classes that share a name / such names": f"{sum(shared.values())} / {len(shared)}",
         "functions named by a participle alone": f"{sum(is_participle(one.name) for _, one in functions)}",
         "import cycles / files in them": f"{len(groups)} / {sum(len(group) for group in groups)}",
         "longest function (lines)": f"{long}",
         "longest file (lines)": f"{large}",
         f"files above {MAX_FILE_LINES} lines": f"{sum(one.lines.all > MAX_FILE_LINES for one in modules)}",
-        f"functions of complexity above {MAX_COMPLEXITY}": f"{above(complexity, MAX_COMPLEXITY)}",
-        f"functions of more than {MAX_PARAMETERS} parameters": f"{above(parameters, MAX_PARAMETERS)}",
+        f"functions of complexity above {MAX_COMPLEXITY}": f"{complex_ones}",
+        f"functions of more than {MAX_PARAMETERS} parameters": f"{many}",
         "README lines": f"{len(readme.splitlines()):,}",
         "README words in a sentence (mean)": f"{sentence_words(readme):.1f}",
     }
@@ -335,8 +331,8 @@ def listed(modules: Sequence[Module]) -> Iterator[str]:
             at = f"{module.name}:{function.lineno} {function.name}"
             if is_participle(function.name):
                 yield f"participle {at}"
-            if complexity(function) > MAX_COMPLEXITY:
-                yield f"complexity {complexity(function)} {at}"
+            if module.complexity[function] > MAX_COMPLEXITY:
+                yield f"complexity {module.complexity[function]} {at}"
             if parameters(function) > MAX_PARAMETERS:
                 yield f"parameters {parameters(function)} {at}"
 
