@@ -17,6 +17,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
+from memoryd.jobs.job import Ask, Quoted
+from memoryd.llm.endpoint import Endpoint
+
 if TYPE_CHECKING:
     import ssl
 
@@ -474,3 +477,12 @@ FAULTS: dict[str, Fault] = {
     "usage negative": _fine(say(lambda text: text, counts=_NEGATIVE), "estimated"),
     "usage as text": _fine(say(lambda text: text, counts=_AS_TEXT), "estimated"),
 }  # fmt: skip
+
+
+# --- one that asks it ---
+
+ASK = Ask("sleep", "Do it.", (Quoted("t1", "user", "user", None, "always run the linter"),), (("words", "40"),))
+
+
+def endpoint_of(url: str, timeout: float = 20.0) -> Endpoint:
+    return Endpoint(url, "tiny-1", "A_KEY", timeout, 123)

@@ -7,12 +7,12 @@ import json
 import os
 from datetime import timedelta
 
+from edited_world import World
 from facts_world import store_on
 from scratch import STARTED
 from swept_sleep import READ_AT, glance, is_state
 from swept_sleep import state as all_of_it
 from syscall_sweep import Job
-from test_ledger_runs import World
 
 from memoryd.engine import ledger_runs
 from memoryd.ledger.facts import NewFact

@@ -10,17 +10,15 @@ import importlib.util
 import json
 import sys
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from chat_server import ChatServer, speak
 from hostile_world import Aftermath, Talk, play
 from model_world import World, rows
+from places import ROOT
 
 from memoryd.engine import saving
 from memoryd.interfaces import work
-
-ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture(scope="module")

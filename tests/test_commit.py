@@ -4,9 +4,9 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
+from places import WORLDS
 from sweep import DAILY, KILLED, OLD, WRITERS
 
 from memoryd.files.descriptor import APPEND_STEPS
@@ -21,7 +21,7 @@ TRANSACTIONS = ("before:import", "after:import", "before:intent", "after:intent"
 
 def sweep(folder, *modes):
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("sweep.py")), str(folder), *modes],
+        [sys.executable, str(WORLDS / "sweep.py"), str(folder), *modes],
         capture_output=True,
         text=True,
         check=False,

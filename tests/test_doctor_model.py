@@ -6,9 +6,8 @@ import ssl
 import subprocess
 
 import pytest
-from chat_server import ChatServer, refuse, send
+from chat_server import ASK, ChatServer, endpoint_of, refuse, send
 from model_world import KEY, VARIABLE, World
-from test_openai_chat import ASK, endpoint_of
 
 from memoryd.interfaces import doctor
 from memoryd.jobs.job import Reply

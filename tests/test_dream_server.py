@@ -13,7 +13,7 @@ from datetime import timedelta
 import pytest
 from chat_server import DONE, FAULTS, ChatServer, chunk, speak, usage
 from model_world import World, rows, with_llm
-from test_second_reader import TRUTH, shown, told
+from second_reader_world import TRUTH, shown, told
 
 from memoryd.database import runs, sqlite
 from memoryd.engine import ledger_runs, sleeping

@@ -7,9 +7,9 @@ import shutil
 from datetime import timedelta
 
 import pytest
+from edited_world import NOW
 from sweep import KILLED, Point, forked, ledger_problems
 from test_dreaming import REDIS, TODAY, Dreamer
-from test_ledger_runs import NOW
 
 from memoryd.daemon.once import run_once
 

@@ -18,11 +18,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from chat_server import ChatServer, speak
+from edited_world import World
 from model_world import VARIABLE
 from scratch import in_process
-from test_ledger_runs import World
-from test_second_reader import TRUTH, shown
-from test_second_reader import told as as_told
+from second_reader_world import TRUTH, shown
+from second_reader_world import told as as_told
 
 from memoryd.daemon.once import run_once
 from memoryd.engine.core_watch import CoreWatch

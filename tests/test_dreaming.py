@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 from dream_world import agreeing, believing, labelling, told
+from edited_world import NOW, World
 from scratch import STARTED, Scratch, in_process
-from test_ledger_runs import NOW, World
-from test_second_reader import TRUTH
-from test_second_reader import told as as_told
+from second_reader_world import TRUTH
+from second_reader_world import told as as_told
 
 import memoryd
 from memoryd.daemon import schedule, slots

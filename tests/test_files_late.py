@@ -1,7 +1,7 @@
 """What is written to a version that has lost its name reaches the file that has the name now, once."""
 
 import pytest
-from test_ledger_runs import World
+from edited_world import World
 
 from memoryd.daemon.once import run_once
 from memoryd.engine import core_watch

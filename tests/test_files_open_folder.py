@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from places import WORLDS
 
 from memoryd.errors import StateError
 from memoryd.files import durable
@@ -284,7 +285,7 @@ def racing(folder: Path, bait: Path) -> Iterator[Callable[[], bool]]:
     """Another process exchanges the folder and a link to the bait; yields whether it has done so often enough."""
     link = folder.with_name(f"{folder.name}.link")
     link.symlink_to(bait)
-    script = Path(__file__).with_name("racing_folder.py")
+    script = WORLDS / "racing_folder.py"
     command = [sys.executable, str(script), str(folder), str(link), str(RENAMES)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as racer:
         assert racer.stdout is not None

@@ -7,12 +7,12 @@ import subprocess
 import sys
 import threading
 from datetime import timedelta
-from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import patch
 
 import platformdirs
 import pytest
+from places import ROOT
 from planted_secrets import planted
 from scratch import SAID, Model, Scratch
 
@@ -31,7 +31,7 @@ from memoryd.worker import client
 TALK = [{"role": role, "content": text} for role, text in SAID]
 LATER = {"role": "user", "content": "We decided to ship the parser on Monday, because the Friday build failed."}
 SECRET = next(one for one in planted("said to a program") if one.name == "github-classic").secret
-README = (Path(__file__).parent.parent / "README.md").read_text("utf-8")
+README = (ROOT / "README.md").read_text("utf-8")
 
 
 @pytest.fixture

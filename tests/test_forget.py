@@ -9,10 +9,10 @@ import shutil
 from datetime import timedelta
 
 import pytest
+from edited_world import World
 from facts_world import store_on
 from scratch import STARTED, Scratch, filler, message, said
 from sweep import KILLED, Point, forked
-from test_ledger_runs import World
 
 import memoryd
 from memoryd.daemon.once import read_all, run_once

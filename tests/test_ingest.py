@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from ingest_world import SESSION, World, claude, copy_of, lines, message
+from places import ROOT, WORLDS
 
 from memoryd.engine import cursor as reading
 from memoryd.engine import ingest as ingesting
@@ -190,7 +191,7 @@ def test_a_line_of_64_mib_costs_bounded_memory_and_no_neighbour(tmp_path, place)
     limit = 600 << 20
     done = subprocess.run(
         [sys.executable, script, tmp_path, place], capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent), "PYTHONWARNINGS": ""},
+        env={**os.environ, "PYTHONPATH": str(WORLDS), "PYTHONWARNINGS": ""},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -499,7 +500,7 @@ def test_what_may_not_be_read_is_reported_and_read_once_it_may(tmp_path):
                 folder.chmod(folder.stat().st_mode | 0o055)
         (tmp_path / "world").chmod(0o777)
         command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command]
-    path = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parent.parent)])
+    path = os.pathsep.join([str(WORLDS), str(ROOT)])
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path}

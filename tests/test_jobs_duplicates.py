@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reversals import REVERSED
 from test_jobs_facts import contents, new, truthful
 from test_jobs_facts import inputs as of_facts
 from test_jobs_facts import run as learn
@@ -13,7 +14,6 @@ from test_jobs_sleep import core, daily
 from test_jobs_sleep import inputs as of_sleep
 from test_jobs_sleep import run as sleep
 from test_jobs_sleep import turn as spoken
-from test_text_normal import REVERSED
 
 from memoryd.jobs import dream_reply
 from memoryd.jobs.duplicates import Known

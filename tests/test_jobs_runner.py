@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from places import WORLDS
 from scratch import SAID, STARTED, Scratch, filler, in_process, message, said, until
 
 from memoryd.daemon.once import run_once
@@ -163,10 +164,11 @@ def test_a_dead_process_gives_its_run_back_and_a_living_one_keeps_it(opened):
 
 def test_a_run_that_kills_its_process_each_time_is_given_up(scratch, time):
     scratch.append([*said(), filler()])
-    code = "import sys; sys.path.insert(0, sys.argv[1])\nimport test_jobs_runner as t\nt.die(sys.argv[2])"
+    code = "import sys; sys.path[:0] = sys.argv[2:]\nimport test_jobs_runner as t\nt.die(sys.argv[1])"
     for _ in range(3):
         scratch.write_config(jobs={"attempts": 3})
-        done = subprocess.run([sys.executable, "-c", code, str(Path(__file__).parent), str(scratch.root)], check=False)
+        command = [sys.executable, "-c", code, str(scratch.root), str(Path(__file__).parent), str(WORLDS)]
+        done = subprocess.run(command, check=False)
         assert done.returncode == 7
     with in_process(scratch, time) as app:
         run_once(app)

@@ -7,11 +7,11 @@ import importlib.util
 import json
 import sys
 from collections import defaultdict
-from pathlib import Path
 
 import pytest
+from places import ROOT
 
-BENCH = Path(__file__).parent.parent / "bench" / "judgement.py"
+BENCH = ROOT / "bench" / "judgement.py"
 # What the judging reaches today. Lies are claims for the core or the facts that are false.
 LEAST_HONEST = {"sleep": 0.95, "facts": 0.98, "dream": 0.98, "refine": 0.95, "scope": 1.0}
 MOST_LIES = {"sleep": 0.0, "facts": 0.0, "dream": 0.02, "refine": 0.0}

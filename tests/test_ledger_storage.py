@@ -18,12 +18,12 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from edited_world import World
 from facts_world import store_on
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 from scratch import STARTED, Scratch, in_process, said
-from test_ledger_runs import World
 
 from memoryd.daemon.once import read_all
 from memoryd.database import audit as audits

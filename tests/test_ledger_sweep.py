@@ -5,9 +5,9 @@ import os
 import shutil
 
 import pytest
+from edited_world import OLD, World
 from scratch import Scratch, filler, said
 from sweep import KILLED, Point, forked, ledger_problems
-from test_ledger_runs import OLD, World
 
 from memoryd.daemon.once import run_once
 from memoryd.engine import ledger_runs

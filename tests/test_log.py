@@ -18,6 +18,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from places import ROOT
 from scratch import until
 
 from memoryd.errors import StateError
@@ -160,7 +161,7 @@ def test_an_exception_is_logged_without_its_message(opened):
     assert CANARY not in path.read_text()
     (record,) = records(path)
     assert (record["error"], record["cause"]) == ("ValueError", "KeyError")
-    assert record["frames"][-1].startswith("tests/test_log.py:")
+    assert record["frames"][-1].startswith(f"{Path(__file__).relative_to(ROOT)}:")
 
 
 def test_our_own_and_the_systems_messages_are_kept(opened, tmp_path):

@@ -3,10 +3,7 @@
 import asyncio
 import json
 import os
-import socket
 import stat
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +13,7 @@ import pytest
 import uvicorn
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from mcp_world import arguments, world
+from mcp_world import CALL, SAVE, Served
 from rebound_page import CHROMIUM, tried
 from uvicorn.server import ServerState
 
@@ -26,42 +23,6 @@ from memoryd.files.token_file import read_or_make
 from memoryd.interfaces.mcp import serving
 from memoryd.interfaces.mcp.calls import Bucket
 from memoryd.interfaces.mcp.loopback import LARGEST_BODY, MOST_AT_ONCE, Loopback, listen
-
-CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
-SAVE = json.dumps(CALL | {"params": {"name": "memory_save", "arguments": {"text": "planted"}}}).encode()
-
-
-class Served:
-    """A server process on a free port."""
-
-    def __init__(self, root):
-        self.scratch = world(root)
-        self.process = subprocess.Popen(
-            [sys.executable, *arguments(self.scratch, "--json", "--http", "127.0.0.1:0")],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-        told = json.loads(self.process.stdout.readline())["data"]
-        self.url = told["url"]
-        self.port = int(self.url.rsplit(":", 1)[1].partition("/")[0])
-        self.token_file = Path(told["token_file"])
-        self.token = self.token_file.read_text().strip()
-        self.host = f"127.0.0.1:{self.port}"
-
-    def raw(self, *head, body=b""):
-        """The status and the whole answer to a request of these lines."""
-        sent = "".join(f"{line}\r\n" for line in (*head, "Connection: close", "")).encode() + body
-        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as line:
-            line.sendall(sent)
-            answer = b"".join(iter(lambda: line.recv(65536), b""))
-        return int(answer.split(b" ", 2)[1]), answer
-
-    def post(self, *headers, host=None, token=None, body=SAVE):
-        head = [f"Host: {self.host if host is None else host}", *headers]
-        head += [f"Authorization: Bearer {self.token if token is None else token}"]
-        head += ["Accept: application/json, text/event-stream", f"Content-Length: {len(body)}"]
-        head += [] if any(one.startswith("Content-Type") for one in headers) else ["Content-Type: application/json"]
-        return self.raw("POST /mcp HTTP/1.1", *head, body=body)
 
 
 @pytest.fixture(scope="module")

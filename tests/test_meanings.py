@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 from scratch import Scratch, until
-from test_worker import TEST_EMBEDDER
+from tiny_model import TEST_EMBEDDER
 
 from memoryd import config
 from memoryd.engine import embedding

@@ -9,10 +9,10 @@ from datetime import UTC, date, datetime
 
 import pytest
 from dream_world import Ledger, entry, memory
+from edited_world import World
 from hypothesis import given
 from hypothesis import strategies as st
 from replacements import KEPT, OTHERS, REPLACED
-from test_ledger_runs import World
 
 from memoryd.daemon.once import run_once
 from memoryd.jobs import dream, dream_reply

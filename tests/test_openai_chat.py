@@ -10,17 +10,16 @@ from datetime import UTC, datetime
 
 import httpx2
 import pytest
-from chat_server import ChatServer, event, good, refuse, say, send, speak, usage
+from chat_server import ASK, ChatServer, endpoint_of, event, good, refuse, say, send, speak, usage
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.jobs.job import Ask, Exchange, Quoted, Reply, Tool, ToolCall
+from memoryd.jobs.job import Ask, Exchange, Reply, Tool, ToolCall
 from memoryd.llm import limits, network, openai_chat
 from memoryd.llm.endpoint import Endpoint
 from memoryd.llm.failure import Failure, Trouble
 
 KEY = "sk-canary-0123456789abcdef"
-ASK = Ask("sleep", "Do it.", (Quoted("t1", "user", "user", None, "always run the linter"),), (("words", "40"),))
 
 
 @pytest.fixture
@@ -28,10 +27,6 @@ def server(monkeypatch):
     monkeypatch.setenv("A_KEY", KEY)
     with ChatServer(good) as running:
         yield running
-
-
-def endpoint_of(url: str, timeout: float = 20.0) -> Endpoint:
-    return Endpoint(url, "tiny-1", "A_KEY", timeout, 123)
 
 
 def test_what_is_sent(server):

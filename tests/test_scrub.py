@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from secret_samples import BY_NAME, CONTEXTS, HARMLESS, SHAPES, UNNAMED, secret, secrets
 
 from memoryd.errors import ConfigError
 from memoryd.scrub import scan as scanning
@@ -17,7 +18,6 @@ from memoryd.scrub.finding import Finding, Scrubbed
 from memoryd.scrub.personal import is_card, is_iban
 from memoryd.scrub.policy import Policy
 from memoryd.scrub.scan import scan
-from tests.secret_samples import BY_NAME, CONTEXTS, HARMLESS, SHAPES, UNNAMED, secret, secrets
 
 REDACT = Policy()
 MARK = re.compile(r"\[REDACTED:[a-z0-9-]+\]")

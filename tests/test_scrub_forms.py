@@ -9,11 +9,11 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from secret_samples import ALNUM, secret
 
 from memoryd.scrub.policy import Policy
 from memoryd.scrub.scan import scan
 from memoryd.worker.scanner import OVERLAP, PIECE, Known, cache_folder, pieces
-from tests.secret_samples import ALNUM, secret
 
 REDACT = Policy()
 

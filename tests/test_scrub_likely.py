@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from planted_secrets import planted, tells
 from scratch import FILLER, SAID
+from secret_samples import BY_NAME, CONTEXTS, SHAPES, UNNAMED, secret
 
 from memoryd.scrub.likely import INSTEAD, is_likely, withheld
-from tests.secret_samples import BY_NAME, CONTEXTS, SHAPES, UNNAMED, secret
 
 
 @pytest.mark.parametrize("where", range(20))

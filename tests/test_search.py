@@ -8,11 +8,11 @@ import sys
 import threading
 from contextlib import closing
 from datetime import date, timedelta
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from places import WORLDS
 from recall_world import AT, NOW, World
 
 from memoryd.database import sqlite
@@ -456,7 +456,7 @@ def test_killed_in_the_middle_it_is_consistent(tmp_path, steps):
     for number in range(4):
         world.turn(f"kumquat {number}", session=f"s{number}")
     world.facts().create([NewFact("Likes kumquat", "context", 0.9)])
-    folder = str(Path(__file__).parent)
+    folder = str(WORLDS)
     done = subprocess.run([sys.executable, "-c", KILLED, folder, str(tmp_path), str(steps)], check=False)
     assert done.returncode == -signal.SIGKILL
     assert len(world.search("kumquat", limit=50)) == 7

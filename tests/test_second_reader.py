@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
-from importlib import resources
 
 import pytest
-from chat_server import ChatServer, refuse, speak
+from chat_server import ChatServer
 from click.testing import CliRunner
 from model_world import World, queue, rows, the_run
+from second_reader_world import CALIBRATION, QUESTIONS, Model, credulous, last_label, sound
 
 from memoryd.database import reads, runs
 from memoryd.engine import commit as committing
@@ -20,91 +20,8 @@ from memoryd.engine.sleeping import instructions
 from memoryd.interfaces import cli, doctor, status, work
 from memoryd.jobs import reader
 from memoryd.jobs.job import AppendDaily, Ask, Done, MoveWatermark, Quoted, Rejected, Reply
-from memoryd.jobs.reader import Question, Subject
-from memoryd.ledger.lane import Lane
 
 SECRET = "ghp_" + "a1B2c3D4e5" * 3 + "F6g7h8"
-CALIBRATION = json.loads(resources.files("memoryd.jobs").joinpath("calibration.json").read_text("utf-8"))
-SAID = {
-    "Linter runs come before commits.": "Always run the linter before a commit of the parser.",
-    "Marvin hosts the database.": "Our database is Postgres and it runs on the host named Marvin.",
-}
-
-
-def line(name, text):
-    from memoryd.jobs.pieces import Line
-
-    return Line(name, text, Lane.USER, "user")
-
-
-QUESTIONS = tuple(
-    Question(Subject.SUPPORT, claim, (line(f"t{number}.1", text),))
-    for number, (claim, text) in enumerate(SAID.items(), 1)
-)
-
-
-# --- a model ----------------------------------------------------------------------------------------------------------
-
-
-def shown(request):
-    """The questions of a second reader's message; None of any other."""
-    system, user = request.json["messages"][:2]
-    if not system["content"].startswith("Check memory claims."):
-        return None
-    _head, fenced, *more = user["content"].split("```")
-    assert not more[1:]
-    return json.loads(fenced.removeprefix("json"))
-
-
-def told(question):
-    return question["claim"], tuple(one["text"] for one in question["evidence"]), bool(question.get("replaces"))
-
-
-TRUTH = {told(one): one["verdict"] for one in CALIBRATION} | {(c, (s,), False): "supported" for c, s in SAID.items()}
-
-
-def sound(question):
-    return TRUTH.get(told(question), "not-said")
-
-
-def credulous(question):
-    return "newer-value" if question.get("replaces") else "supported"
-
-
-def last_label(_question):
-    return "only-planned"
-
-
-@dataclass
-class Model:
-    """Writes one line as an author, and judges claims by `judge`; asked for either it may be down."""
-
-    judge: object = staticmethod(sound)
-    down: bool = False
-    author: list = field(default_factory=list)
-    verified: list = field(default_factory=list)
-
-    def __call__(self, connection, request):
-        if request.line.startswith("GET"):  # the list of models, for doctor
-            refuse("404 Not Found")(connection, request)
-            return
-        questions = shown(request)
-        if questions is None:
-            self.author.append(request)
-        else:
-            self.verified.append(request)
-            if self.down:
-                refuse("503 Service Unavailable")(connection, request)
-                return
-        lines = [json.dumps({"id": one["id"], "verdict": self.judge(one)}) for one in questions or ()]
-        connection.head()
-        connection.send(speak("\n".join(lines) if lines else "what the author writes"))
-
-    @property
-    def tests(self):
-        """Requests about the calibration set."""
-        known = {one["claim"] for one in CALIBRATION}
-        return [one for one in self.verified if {item["claim"] for item in shown(one)} <= known]
 
 
 # --- a job ------------------------------------------------------------------------------------------------------------

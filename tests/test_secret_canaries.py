@@ -10,7 +10,7 @@ import pytest
 from chat_server import ChatServer, sensible, speak
 from planted_secrets import Planted, planted, tells
 from scratch import Scratch, message, recent, until
-from test_second_reader import shown, sound
+from second_reader_world import shown, sound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

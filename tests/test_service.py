@@ -10,13 +10,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from places import ROOT
 from scratch import Scratch, said
 
 from memoryd import config
 from memoryd.errors import ConfigError
 from memoryd.interfaces import service as services
 
-SHIPPED = sorted((Path(__file__).parent.parent / "systemd").rglob("*.service"))
+SHIPPED = sorted((ROOT / "systemd").rglob("*.service"))
 ANALYZE = shutil.which("systemd-analyze")
 needs_systemd = pytest.mark.skipif(ANALYZE is None, reason="systemd-analyze is not installed")
 

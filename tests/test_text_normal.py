@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reversals import REVERSED
 
 from memoryd.text import normal
 
@@ -34,18 +35,6 @@ def test_duplicates_have_one_form(one, other):
 )
 def test_what_differs_in_a_word_differs(one, other):
     assert normal.same(one) != normal.same(other)
-
-
-REVERSED = [
-    ("I prefer tabs over spaces.", "I prefer spaces over tabs."),
-    ("Anna reports to Ben.", "Ben reports to Anna."),
-    ("Ich mag Tabs lieber als Leerzeichen.", "Ich mag Leerzeichen lieber als Tabs."),
-    ("Prefiero tabuladores a espacios.", "Prefiero espacios a tabuladores."),
-    ("Je préfère les tabulations aux espaces.", "Je préfère les espaces aux tabulations."),
-    ("Я предпочитаю табы пробелам.", "Я предпочитаю пробелам табы."),
-    ("我喜欢制表符胜过空格。", "我喜欢空格胜过制表符。"),
-    ("Move the data from Postgres to MySQL.", "Move the data from MySQL to Postgres."),
-]
 
 
 @pytest.mark.parametrize(("one", "other"), REVERSED)

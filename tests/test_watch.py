@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import pytest
 from ingest_world import claude
+from places import ROOT, WORLDS
 
 from memoryd.daemon import watch
 from memoryd.daemon.watch import Watcher
@@ -190,7 +191,7 @@ def limited(tmp_path: Path, setting: str, value: int, *arguments: str) -> str:
     root = tmp_path / "root"
     root.mkdir()
     command = f'echo {value} > /proc/sys/user/{setting} || exit 77; exec "$@"'
-    places = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parent.parent)])
+    places = os.pathsep.join([str(Path(__file__).parent), str(WORLDS), str(ROOT)])
     try:
         done = subprocess.run(
             ["unshare", "-Ur", "sh", "-c", command, "sh", sys.executable, script, root, *arguments],

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tiny_model import TEST_EMBEDDER
 
 import memoryd
 from memoryd.errors import MemorydError, RefusedError, StateError
@@ -347,22 +348,6 @@ def test_questions_and_answers_pass_unharmed(ask: Ask, reply: Reply) -> None:
         for message in (ask, reply, failure):
             ours.send(message)
             assert theirs.recv() == message
-
-
-# A child whose model takes a text's length for its meaning, and dies of "die".
-TEST_EMBEDDER = """
-import sys
-sys.path.insert(0, sys.argv.pop(1))
-import os
-import memoryd.worker.__main__ as child
-class Embedder:
-    def embed(self, texts):
-        if "die" in texts:
-            os._exit(1)
-        return [bytes([len(text), 255]) if text else None for text in texts]
-child.Embedder = Embedder
-child.main()
-"""
 
 
 def test_vectors_come_back_as_bytes_and_a_text_that_kills_is_asked_once(

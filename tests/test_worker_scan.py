@@ -11,6 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from secret_samples import secret
 
 from memoryd.scrub import scan as rules
 from memoryd.scrub.finding import Finding, Scrubbed
@@ -18,7 +19,6 @@ from memoryd.scrub.policy import Policy
 from memoryd.worker import client
 from memoryd.worker.client import Worker, WorkerError
 from memoryd.worker.scanner import Scanner, cache_folder, rule_name
-from tests.secret_samples import secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -45,3 +45,19 @@ class TinyModel:
 
     def close(self):
         """Nothing to close."""
+
+
+# A child whose model takes a text's length for its meaning, and dies of "die".
+TEST_EMBEDDER = """
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+import os
+import memoryd.worker.__main__ as child
+class Embedder:
+    def embed(self, texts):
+        if "die" in texts:
+            os._exit(1)
+        return [bytes([len(text), 255]) if text else None for text in texts]
+child.Embedder = Embedder
+child.main()
+"""
