@@ -17,7 +17,7 @@ from chat_server import ChatServer, speak
 from hostile_world import Aftermath, Talk, play
 from model_world import World, rows
 
-from memoryd.engine import saving
+from memoryd.changing import saving
 from memoryd.interfaces import work
 
 ROOT = Path(__file__).parent.parent
